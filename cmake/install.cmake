@@ -1,0 +1,16 @@
+# cmake --install: the headers, the package files, and nothing that depends on this machine.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(package_dir "${CMAKE_INSTALL_DATADIR}/cmake/unity")
+install(TARGETS unity EXPORT unityTargets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT unityTargets NAMESPACE unity:: DESTINATION "${package_dir}")
+
+configure_package_config_file(cmake/unityConfig.cmake.in "${PROJECT_BINARY_DIR}/unityConfig.cmake"
+                              INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/unityConfigVersion.cmake" COMPATIBILITY SameMinorVersion
+                                 ARCH_INDEPENDENT)
+install(FILES "${PROJECT_BINARY_DIR}/unityConfig.cmake" "${PROJECT_BINARY_DIR}/unityConfigVersion.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/unity_components.cmake"
+        DESTINATION "${package_dir}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

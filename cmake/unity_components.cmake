@@ -1,0 +1,64 @@
+# The optional parts of unity. Each becomes a target unity::<part> where what it needs is found and is left out
+# otherwise. The project itself and the installed package both include this file, so they cannot differ.
+#
+#   boost  graph/boost_graph.hpp        Boost.Graph
+#   json   headers that read JSON       nlohmann/json
+#   onnx   headers that read ONNX       libonnx, protobuf
+#   cuda   unity's headers in .cu files, if the project at hand has enabled the CUDA language
+
+function(unity_component_boost)
+  find_package(Boost 1.74 QUIET)
+  find_path(UNITY_BOOST_GRAPH_INCLUDE_DIR boost/graph/adjacency_list.hpp HINTS ${Boost_INCLUDE_DIRS})
+  mark_as_advanced(UNITY_BOOST_GRAPH_INCLUDE_DIR)
+  if(TARGET Boost::headers AND UNITY_BOOST_GRAPH_INCLUDE_DIR)
+    add_library(unity::boost INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(unity::boost INTERFACE unity::unity Boost::headers)
+  endif()
+endfunction()
+
+function(unity_component_json)
+  find_package(nlohmann_json 3.10 QUIET)
+  if(TARGET nlohmann_json::nlohmann_json)
+    add_library(unity::json INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(unity::json INTERFACE unity::unity nlohmann_json::nlohmann_json)
+  endif()
+endfunction()
+
+# ONNX's own package file is not used: it breaks where its unrelated interface libraries are not installed.
+function(unity_component_onnx)
+  find_package(Protobuf QUIET)
+  find_path(UNITY_ONNX_INCLUDE_DIR onnx/onnx_pb.h)
+  find_library(UNITY_ONNX_LIBRARY onnx)
+  find_library(UNITY_ONNX_PROTO_LIBRARY onnx_proto)
+  mark_as_advanced(UNITY_ONNX_INCLUDE_DIR UNITY_ONNX_LIBRARY UNITY_ONNX_PROTO_LIBRARY)
+  if(TARGET protobuf::libprotobuf AND UNITY_ONNX_INCLUDE_DIR AND UNITY_ONNX_LIBRARY AND UNITY_ONNX_PROTO_LIBRARY)
+    add_library(unity::onnx INTERFACE IMPORTED GLOBAL)
+    target_include_directories(unity::onnx INTERFACE "${UNITY_ONNX_INCLUDE_DIR}")
+    # How Debian builds the library: without these its headers declare other types.
+    target_compile_definitions(unity::onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
+    target_link_libraries(unity::onnx INTERFACE unity::unity "${UNITY_ONNX_LIBRARY}" "${UNITY_ONNX_PROTO_LIBRARY}"
+                                                protobuf::libprotobuf)
+  endif()
+endfunction()
+
+# CMake 3.25 does not know how nvcc spells the standard that unity::unity asks for. Set here, not in a function: CMake
+# reads it from the folder of the target that is compiled.
+if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
+
+function(unity_component_cuda)
+  if(CMAKE_CUDA_COMPILER_LOADED)
+    add_library(unity::cuda INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(unity::cuda INTERFACE unity::unity)
+  endif()
+endfunction()
+
+function(unity_find_component part)
+  if(NOT TARGET unity::${part})
+    # So that a project that adds unity as a subdirectory can link what was found here.
+    set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+    cmake_language(CALL unity_component_${part})
+  endif()
+endfunction()

@@ -1,0 +1,66 @@
+// When a search stops, and why it did.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+namespace unity {
+
+// Limits of a search; what is not set does not limit. Time is looked at between expansions, so the one under
+// way is finished.
+struct budget {
+  double seconds = std::numeric_limits<double>::infinity();
+  std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
+  std::size_t memory = std::numeric_limits<std::size_t>::max();  // bytes that the search itself holds
+};
+
+enum class stop_reason : std::uint8_t { exhausted, converged, time, expansions, memory, observer };
+
+[[nodiscard]] constexpr std::string_view to_string(stop_reason r) noexcept {
+  switch (r) {
+    case stop_reason::exhausted: return "exhausted";
+    case stop_reason::converged: return "converged";
+    case stop_reason::time: return "time";
+    case stop_reason::expansions: return "expansions";
+    case stop_reason::memory: return "memory";
+    case stop_reason::observer: return "observer";
+  }
+  return "unknown";
+}
+
+// What a search counts. The first four do not depend on time or threads.
+struct counters {
+  std::uint64_t expanded = 0;    // states whose moves were priced
+  std::uint64_t candidates = 0;  // valid moves: shapes, acyclicity, cost and fingerprint computed
+  std::uint64_t rejected = 0;    // moves that were priced and found invalid there
+  std::uint64_t duplicates = 0;  // candidates met before, at either test
+  std::uint64_t asleep = 0;      // moves not priced because an equal interleaving is explored elsewhere
+  friend bool operator==(const counters&, const counters&) = default;
+};
+
+struct progress {
+  double seconds = 0;
+  std::int64_t best = 0;
+  std::uint64_t queued = 0;
+  counters counts{};
+};
+
+// Called between expansions at most every few milliseconds; returning false stops the search.
+using observer = std::function<bool(const progress&)>;
+
+// Wall-clock seconds since construction.
+class stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace unity

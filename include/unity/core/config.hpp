@@ -1,0 +1,36 @@
+// The only header that defines macros: version and contract checks.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <source_location>
+
+#define UNITY_VERSION_MAJOR 0
+#define UNITY_VERSION_MINOR 1
+#define UNITY_VERSION_PATCH 0
+
+// What a broken precondition does. The build chooses; the library never guesses.
+//   0  nothing: the check is not compiled
+//   1  print one line with the place, then abort (default)
+#ifndef UNITY_CONTRACTS
+#define UNITY_CONTRACTS 1
+#endif
+
+namespace unity::detail {
+
+[[noreturn]] inline void contract_failed(const char* condition, const char* expected,
+                                         std::source_location where = std::source_location::current()) noexcept {
+  std::fprintf(stderr, "%s:%u: %s: expected %s (%s is false)\n", where.file_name(),
+               static_cast<unsigned>(where.line()), where.function_name(), expected, condition);
+  std::abort();
+}
+
+}  // namespace unity::detail
+
+// A precondition of a public function. `expected` says, as a noun phrase, what a caller must supply.
+#if UNITY_CONTRACTS
+#define UNITY_EXPECTS(condition, expected) \
+  (static_cast<bool>(condition) ? void() : ::unity::detail::contract_failed(#condition, expected))
+#else
+#define UNITY_EXPECTS(condition, expected) void()
+#endif

@@ -1,0 +1,47 @@
+// Quantities with a unit in their type.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace unity {
+
+// A 64-bit count of one unit; an ordered group under addition. Integer, so that sums do not depend on order.
+template <class Unit>
+class quantity {
+ public:
+  using rep = std::int64_t;
+
+  constexpr quantity() noexcept = default;
+  constexpr explicit quantity(rep count) noexcept : count_{count} {}
+
+  [[nodiscard]] constexpr rep count() const noexcept { return count_; }
+
+  constexpr quantity& operator+=(quantity o) noexcept {
+    count_ += o.count_;
+    return *this;
+  }
+  constexpr quantity& operator-=(quantity o) noexcept {
+    count_ -= o.count_;
+    return *this;
+  }
+  friend constexpr quantity operator+(quantity a, quantity b) noexcept { return a += b; }
+  friend constexpr quantity operator-(quantity a, quantity b) noexcept { return a -= b; }
+  friend constexpr auto operator<=>(quantity, quantity) noexcept = default;
+
+ private:
+  rep count_ = 0;
+};
+
+using picoseconds = quantity<struct picosecond_unit>;
+using bytes = quantity<struct byte_unit>;
+using flops = quantity<struct flop_unit>;
+
+[[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) * 1e-12; }
+
+// Rounds to the nearest picosecond; for |s| up to 9e6.
+[[nodiscard]] constexpr picoseconds from_seconds(double s) noexcept {
+  return picoseconds{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))};
+}
+
+}  // namespace unity

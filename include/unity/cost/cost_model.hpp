@@ -1,0 +1,46 @@
+// What a graph is worth.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+namespace unity {
+
+// Searches compare integers, so that sums do not depend on the order of addition. Smaller is better.
+using cost_value = std::int64_t;
+
+// cost(g): the cost of a whole graph.
+template <class M, class Graph>
+concept cost_model = requires(const M& m, const Graph& g) {
+  { m.cost(g) } -> std::same_as<cost_value>;
+};
+
+template <class C>
+concept additive_cost = std::regular<C> && requires(C a, const C& b) {
+  { a += b } -> std::same_as<C&>;
+  { a -= b } -> std::same_as<C&>;
+};
+
+// A cost that is a sum over nodes, so that a rewrite's effect on it is local.
+//   cost_type                      what is summed: an additive group, exact (integers)
+//   node_cost(op, inputs, outputs) of one node, from the types of what it reads and yields; never sees the graph
+//   objective(total)               what is minimized
+// Laws: node_cost is a pure function; objective is monotone in each component of the total.
+template <class M, class Algebra>
+concept additive_cost_model =
+    additive_cost<typename M::cost_type> &&
+    requires(const M& m, const typename Algebra::op_type& op, std::span<const typename Algebra::value_type> types,
+             const typename M::cost_type& total) {
+      { m.node_cost(op, types, types) } -> std::same_as<typename M::cost_type>;
+      { m.objective(total) } -> std::same_as<cost_value>;
+    };
+
+// An additive cost model that also knows a bound: lower_bound(total) is at most the objective of every state
+// that can be reached from one with that total. Lets exact search prune and certify.
+template <class M, class Algebra>
+concept bounded_cost_model = additive_cost_model<M, Algebra> && requires(const M& m, const typename M::cost_type& total) {
+  { m.lower_bound(total) } -> std::same_as<cost_value>;
+};
+
+}  // namespace unity

@@ -1,0 +1,322 @@
+// Telling apart nodes that compute the same from the same, for canonical.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/graph/canonical_mix.hpp>
+
+namespace unity::detail {
+
+// A graph in flat arrays; nodes are places 0 .. n-1 of a topological order.
+struct flat_graph {
+  using place = std::uint32_t;
+
+  struct operand {
+    place producer;
+    std::uint32_t result;
+  };
+  struct reader {
+    place user;
+    std::uint64_t tag;  // which result it reads and, unless it is commutative, as which operand
+  };
+
+  std::vector<fingerprint> colour;  // at first the forward hash; refinement makes it tell more
+  std::vector<char> ambiguous;      // whether another node has the same forward hash
+  std::vector<char> commutative;
+  std::vector<std::uint32_t> first_operand;
+  std::vector<operand> operands;
+  std::vector<std::uint32_t> first_reader;
+  std::vector<reader> readers;
+
+  void start(std::size_t nodes) {
+    commutative.clear();
+    commutative.reserve(nodes);
+    operands.clear();
+    first_operand.assign(1, 0);
+  }
+  void add_operand(place producer, std::uint32_t result) { operands.push_back({producer, result}); }
+  void close_node(bool is_commutative) {
+    commutative.push_back(static_cast<char>(is_commutative));
+    first_operand.push_back(static_cast<std::uint32_t>(operands.size()));
+  }
+  void collect_uses();
+  // An output tells its producer apart from every other node.
+  void mark_output(place producer, std::uint32_t result, std::uint64_t position) {
+    if (ambiguous[producer] != 0) {
+      colour[producer] += absorb(output_seed, {position, result});
+    }
+  }
+};
+
+inline void flat_graph::collect_uses() {
+  const std::size_t nodes = commutative.size();
+  first_reader.assign(nodes + 2, 0);
+  for (const auto& o : operands) {
+    ++first_reader[o.producer + std::size_t{2}];
+  }
+  std::partial_sum(first_reader.begin(), first_reader.end(), first_reader.begin());
+  readers.resize(operands.size());
+  for (place n = 0; n < nodes; ++n) {
+    for (auto i = first_operand[n]; i < first_operand[n + std::size_t{1}]; ++i) {
+      const std::uint64_t position = commutative[n] != 0 ? 0xffffffffU : i - first_operand[n];
+      const auto& o = operands[i];
+      readers[first_reader[o.producer + std::size_t{1}]++] = {n, (std::uint64_t{o.result} << 32U) | position};
+    }
+  }
+  first_reader.pop_back();
+}
+
+// Refines the colours of ambiguous nodes until they are told apart as far as isomorphism tells them apart.
+class canonical_refinement {
+ public:
+  explicit canonical_refinement(std::size_t effort_limit) : effort_limit_{effort_limit} {}
+
+  // The hash of the ambiguous nodes and how they are connected. Effects: changes the colours.
+  [[nodiscard]] fingerprint run(flat_graph& g);
+  [[nodiscard]] bool exact() const noexcept { return exact_; }
+
+ private:
+  using place = flat_graph::place;
+  using places = std::vector<place>;
+
+  [[nodiscard]] fingerprint certificate(const places& nodes);
+  [[nodiscard]] fingerprint component_certificate(const places& component);
+  [[nodiscard]] fingerprint least_choice(const places& component, std::span<const place> choices);
+  [[nodiscard]] places refine(const places& nodes);
+  [[nodiscard]] std::vector<places> components(const places& nodes);
+
+  void sweep_backward(const places& nodes);
+  void sweep_forward(const places& nodes);
+  void sort_by_colour(const places& nodes);
+  [[nodiscard]] std::size_t sorted_run(std::size_t begin) const;
+  [[nodiscard]] std::size_t count_colours(const places& nodes);
+  void drop_singles(places& nodes);
+
+  flat_graph* graph_ = nullptr;
+  std::size_t effort_limit_;
+  std::size_t effort_left_ = 0;
+  bool exact_ = true;
+  std::vector<std::pair<fingerprint, place>> sorted_{};
+  std::vector<char> single_{};
+  std::vector<std::uint32_t> leader_{};  // of each place, in the forest that joins components
+  std::vector<std::uint32_t> epoch_{};   // the call of components() that last set leader_
+  std::uint32_t now_ = 0;
+};
+
+inline fingerprint canonical_refinement::run(flat_graph& g) {
+  graph_ = &g;
+  effort_left_ = effort_limit_;
+  exact_ = true;
+  single_.assign(g.colour.size(), 0);
+  leader_.resize(g.colour.size());
+  epoch_.assign(g.colour.size(), 0);
+  now_ = 0;
+  places nodes;
+  for (place n = 0; n < g.ambiguous.size(); ++n) {
+    if (g.ambiguous[n] != 0) {
+      nodes.push_back(n);
+    }
+  }
+  return certificate(nodes);
+}
+
+// Nodes with a colour of their own are named by it. Two others that differ in their connections to each other
+// alone are connected within one component, so components can be named one by one.
+inline fingerprint canonical_refinement::certificate(const places& nodes) {
+  const places rest = refine(nodes);
+  fingerprint sum;
+  auto next = rest.begin();
+  for (const place n : nodes) {
+    if (next != rest.end() && *next == n) {
+      ++next;
+    } else {
+      sum += absorb(set_seed, graph_->colour[n]);
+    }
+  }
+  for (const auto& component : components(rest)) {
+    sum += component_certificate(component);
+  }
+  return sum;
+}
+
+// Within a component of different colours, a colour names a node. Otherwise: single out each node of a smallest
+// group in turn, and take the least certificate, which does not depend on ids.
+inline fingerprint canonical_refinement::component_certificate(const places& component) {
+  sort_by_colour(component);
+  fingerprint sum;
+  std::size_t smallest = 0;
+  std::size_t smallest_size = component.size() + 1;
+  for (std::size_t i = 0; i < sorted_.size();) {
+    const std::size_t size = sorted_run(i);
+    if (size > 1 && size < smallest_size) {
+      smallest = i;
+      smallest_size = size;
+    }
+    for (const std::size_t end = i + size; i < end; ++i) {
+      sum += absorb(set_seed, sorted_[i].first);
+    }
+  }
+  if (smallest_size <= component.size()) {
+    places choices;
+    for (std::size_t i = smallest; i < smallest + smallest_size; ++i) {
+      choices.push_back(sorted_[i].second);
+    }
+    sum = absorb(chosen_seed, least_choice(component, choices));
+  }
+  return finish(absorb(component_seed, sum), component.size());
+}
+
+inline fingerprint canonical_refinement::least_choice(const places& component, std::span<const place> choices) {
+  std::vector<fingerprint> before;
+  before.reserve(component.size());
+  for (const place n : component) {
+    before.push_back(graph_->colour[n]);
+  }
+  std::optional<fingerprint> least;
+  for (const place choice : choices) {
+    if (least && effort_left_ < component.size()) {
+      exact_ = false;
+      break;
+    }
+    effort_left_ -= std::min(effort_left_, component.size());
+    graph_->colour[choice] = absorb(chosen_seed, graph_->colour[choice]);
+    const fingerprint found = certificate(component);
+    least = least ? std::min(*least, found) : found;
+    for (std::size_t i = 0; i < component.size(); ++i) {
+      graph_->colour[component[i]] = before[i];
+    }
+  }
+  return *least;
+}
+
+// Rounds over the nodes until no round tells more of them apart. A node with a colour of its own keeps it: what
+// it is connected to has been told in that round. Returns the nodes that still share a colour, ascending.
+inline canonical_refinement::places canonical_refinement::refine(const places& nodes) {
+  places active = nodes;
+  std::size_t told_apart = count_colours(active);
+  while (!active.empty()) {
+    sweep_backward(active);
+    sweep_forward(active);
+    const std::size_t frozen = nodes.size() - active.size();
+    const std::size_t now = frozen + count_colours(active);
+    drop_singles(active);
+    if (now == told_apart) {
+      break;
+    }
+    told_apart = now;
+  }
+  return active;
+}
+
+inline void canonical_refinement::sweep_backward(const places& nodes) {
+  auto& g = *graph_;
+  for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
+    fingerprint sum;
+    for (auto i = g.first_reader[*n]; i < g.first_reader[*n + std::size_t{1}]; ++i) {
+      const auto& [user, tag] = g.readers[i];
+      sum += absorb({use_seed.low ^ tag, use_seed.high}, g.colour[user]);
+    }
+    g.colour[*n] = finish(absorb(g.colour[*n], sum), 1);
+  }
+}
+
+inline void canonical_refinement::sweep_forward(const places& nodes) {
+  auto& g = *graph_;
+  for (const place n : nodes) {
+    fingerprint h = g.colour[n];
+    fingerprint sum;
+    for (auto i = g.first_operand[n]; i < g.first_operand[n + std::size_t{1}]; ++i) {
+      const auto operand = result_hash(g.colour[g.operands[i].producer], g.operands[i].result);
+      if (g.commutative[n] != 0) {
+        sum += operand;
+      } else {
+        h = absorb(h, operand);
+      }
+    }
+    g.colour[n] = finish(absorb(h, sum), 2);
+  }
+}
+
+inline void canonical_refinement::sort_by_colour(const places& nodes) {
+  sorted_.clear();
+  for (const place n : nodes) {
+    sorted_.emplace_back(graph_->colour[n], n);
+  }
+  std::ranges::sort(sorted_);
+}
+
+// The number of equal colours in sorted_ from `begin` on.
+inline std::size_t canonical_refinement::sorted_run(std::size_t begin) const {
+  std::size_t end = begin;
+  while (end < sorted_.size() && sorted_[end].first == sorted_[begin].first) {
+    ++end;
+  }
+  return end - begin;
+}
+
+inline std::size_t canonical_refinement::count_colours(const places& nodes) {
+  sort_by_colour(nodes);
+  std::size_t colours = 0;
+  for (std::size_t i = 0; i < sorted_.size(); i += sorted_run(i)) {
+    ++colours;
+  }
+  return colours;
+}
+
+// Expects sorted_ to hold the nodes.
+inline void canonical_refinement::drop_singles(places& nodes) {
+  for (std::size_t i = 0; i < sorted_.size();) {
+    const std::size_t size = sorted_run(i);
+    for (const std::size_t end = i + size; i < end; ++i) {
+      single_[sorted_[i].second] = static_cast<char>(size == 1);
+    }
+  }
+  std::erase_if(nodes, [this](place n) { return single_[n] != 0; });
+}
+
+// The nodes in groups connected by uses among them, each ascending.
+inline std::vector<canonical_refinement::places> canonical_refinement::components(const places& nodes) {
+  ++now_;
+  for (const place n : nodes) {
+    epoch_[n] = now_;
+    leader_[n] = n;
+  }
+  const auto find = [this](place n) {
+    while (leader_[n] != n) {
+      n = leader_[n] = leader_[leader_[n]];
+    }
+    return n;
+  };
+  for (const place n : nodes) {
+    for (auto i = graph_->first_operand[n]; i < graph_->first_operand[n + std::size_t{1}]; ++i) {
+      const place p = graph_->operands[i].producer;
+      if (epoch_[p] == now_) {
+        const auto [low, high] = std::minmax(find(p), find(n));
+        leader_[high] = low;
+      }
+    }
+  }
+  std::vector<std::pair<place, place>> by_leader;
+  for (const place n : nodes) {
+    by_leader.emplace_back(find(n), n);
+  }
+  std::ranges::sort(by_leader);
+  std::vector<places> found;
+  for (std::size_t i = 0; i < by_leader.size(); ++i) {
+    if (i == 0 || by_leader[i].first != by_leader[i - 1].first) {
+      found.emplace_back();
+    }
+    found.back().push_back(by_leader[i].second);
+  }
+  return found;
+}
+
+}  // namespace unity::detail

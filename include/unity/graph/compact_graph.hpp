@@ -1,0 +1,93 @@
+// The library's own graph: flat arrays, dense ids, values with identities.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+
+namespace unity {
+
+// A dataflow graph over operators `Op` and value types `Type`. Regular; acyclic by construction, because a
+// node can only read values that exist; so ascending node ids are a topological order.
+// Complexity: everything constant time but add_node (linear in its operands and results) and copies.
+template <class Op, class Type>
+class compact_graph {
+ public:
+  using operation_type = Op;
+  using value_type = Type;
+
+  // Appends a node that reads `operands` and defines one new value per element of `types`.
+  node_id add_node(Op op, std::span<const value_id> operands, std::span<const Type> types) {
+    const node_id n{nodes_.size()};
+    const auto first_operand = static_cast<std::uint32_t>(operands_.size());
+    for (const auto v : operands) {
+      UNITY_EXPECTS(v.index() < types_.size(), "operands that are values of this graph");
+      operands_.push_back(v);
+    }
+    const auto first_result = static_cast<std::uint32_t>(types_.size());
+    for (const auto& t : types) {
+      results_.push_back(value_id{types_.size()});
+      types_.push_back(t);
+      producers_.push_back(n);
+    }
+    nodes_.push_back({first_operand, static_cast<std::uint32_t>(operands_.size()), first_result,
+                      static_cast<std::uint32_t>(types_.size())});
+    operations_.push_back(std::move(op));
+    return n;
+  }
+
+  void set_outputs(std::span<const value_id> values) { outputs_.assign(values.begin(), values.end()); }
+
+  [[nodiscard]] std::size_t node_count() const noexcept { return nodes_.size(); }
+  [[nodiscard]] std::size_t value_count() const noexcept { return types_.size(); }
+  // The number of uses: one per operand of every node.
+  [[nodiscard]] std::size_t edge_count() const noexcept { return operands_.size(); }
+
+  [[nodiscard]] const Op& operation(node_id n) const { return operations_[checked(n)]; }
+  [[nodiscard]] std::span<const value_id> operands(node_id n) const {
+    const auto& r = nodes_[checked(n)];
+    return {operands_.data() + r.first_operand, r.last_operand - r.first_operand};
+  }
+  [[nodiscard]] std::span<const value_id> results(node_id n) const {
+    const auto& r = nodes_[checked(n)];
+    return {results_.data() + r.first_result, r.last_result - r.first_result};
+  }
+  [[nodiscard]] const Type& type(value_id v) const { return types_[checked(v)]; }
+  [[nodiscard]] node_id producer(value_id v) const { return producers_[checked(v)]; }
+  [[nodiscard]] std::span<const value_id> outputs() const noexcept { return outputs_; }
+
+  friend bool operator==(const compact_graph&, const compact_graph&) = default;
+
+ private:
+  struct extent {
+    std::uint32_t first_operand;
+    std::uint32_t last_operand;
+    std::uint32_t first_result;
+    std::uint32_t last_result;
+    friend bool operator==(const extent&, const extent&) = default;
+  };
+
+  std::size_t checked(node_id n) const {
+    UNITY_EXPECTS(n.index() < nodes_.size(), "a node of this graph");
+    return n.index();
+  }
+  std::size_t checked(value_id v) const {
+    UNITY_EXPECTS(v.index() < types_.size(), "a value of this graph");
+    return v.index();
+  }
+
+  std::vector<extent> nodes_;
+  std::vector<Op> operations_;
+  std::vector<value_id> operands_;
+  std::vector<value_id> results_;
+  std::vector<Type> types_;
+  std::vector<node_id> producers_;
+  std::vector<value_id> outputs_;
+};
+
+}  // namespace unity

@@ -1,0 +1,32 @@
+// The nested series and parallel structure of a graph, and the cores that have none.
+#pragma once
+
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/digraph.hpp>
+#include <unity/graph/series_parallel_reduction.hpp>
+#include <unity/graph/series_parallel_tree.hpp>
+
+namespace unity {
+
+// Decomposes the part of a graph that lies on paths from a source to a sink. All sources hang on one virtual
+// start and all sinks on one virtual finish; several uses between the same two nodes count as one wire.
+// Without terminals: those of find_terminals. Expects an acyclic graph.
+// Complexity: O((N + E) log N) where the graph is series-parallel; a core of n points and m edges adds O(n * m).
+// Source: the reductions of Valdes, Tarjan and Lawler, STOC'79; cores are the rigid components of Hopcroft and
+// Tarjan's decomposition, Dividing a graph into triconnected components, SIAM J. Computing 2 (1973).
+template <dataflow_graph G>
+[[nodiscard]] series_parallel_tree decompose_series_parallel(const G& g, const terminals& ends) {
+  return detail::series_parallel_builder{digraph{g}, ends}.build();
+}
+template <dataflow_graph G>
+[[nodiscard]] series_parallel_tree decompose_series_parallel(const G& g) {
+  return decompose_series_parallel(g, find_terminals(g));
+}
+
+// Whether the graph between its terminals is built from single nodes by series and parallel composition alone.
+template <dataflow_graph G>
+[[nodiscard]] bool is_series_parallel(const G& g) {
+  return decompose_series_parallel(g).is_series_parallel();
+}
+
+}  // namespace unity

@@ -1,0 +1,130 @@
+// An order in which every node comes after those it reads from, or a cycle that rules one out.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/users.hpp>
+
+namespace unity {
+
+// Whether ascending node ids are a topological order, as they always are in a compact_graph. Complexity: O(E).
+template <dataflow_graph G>
+[[nodiscard]] bool ids_are_topological(const G& g) {
+  const std::size_t nodes = graph_traits<G>::node_count(g);
+  for (std::size_t n = 0; n < nodes; ++n) {
+    for (const value_id v : graph_traits<G>::operands(g, node_id{n})) {
+      if (graph_traits<G>::producer(g, v).index() >= n) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+namespace detail {
+
+// The number of operands of each node: what it still waits for.
+template <dataflow_graph G>
+std::vector<std::uint32_t> operand_counts(const G& g) {
+  std::vector<std::uint32_t> counts(graph_traits<G>::node_count(g));
+  for (std::size_t n = 0; n < counts.size(); ++n) {
+    for ([[maybe_unused]] const value_id v : graph_traits<G>::operands(g, node_id{n})) {
+      ++counts[n];
+    }
+  }
+  return counts;
+}
+
+// Kahn's algorithm. Leaves in `waiting` a positive count for exactly the nodes on or after a cycle.
+template <dataflow_graph G>
+std::vector<node_id> sort_by_smallest_id(const G& g, std::vector<std::uint32_t>& waiting) {
+  const users uses{g};
+  std::priority_queue<node_id, std::vector<node_id>, std::greater<>> ready;
+  for (std::size_t n = 0; n < waiting.size(); ++n) {
+    if (waiting[n] == 0) {
+      ready.push(node_id{n});
+    }
+  }
+  std::vector<node_id> order;
+  order.reserve(waiting.size());
+  while (!ready.empty()) {
+    const node_id n = ready.top();
+    ready.pop();
+    order.push_back(n);
+    for (const value_id v : graph_traits<G>::results(g, n)) {
+      for (const use& u : uses[v]) {
+        if (--waiting[u.user.index()] == 0) {
+          ready.push(u.user);
+        }
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace detail
+
+// Every node once, after all nodes whose results it reads; among those that could come next, the one with the
+// smallest id. Nothing if the graph has a cycle. Expects operands that are values of the graph (see validate).
+// Complexity: O(E) where ascending ids are such an order, else O((N + E) log N).
+template <dataflow_graph G>
+[[nodiscard]] std::optional<std::vector<node_id>> topological_order(const G& g) {
+  if (ids_are_topological(g)) {
+    std::vector<node_id> order;
+    order.reserve(graph_traits<G>::node_count(g));
+    for (std::size_t n = 0; n < graph_traits<G>::node_count(g); ++n) {
+      order.emplace_back(n);
+    }
+    return order;
+  }
+  auto waiting = detail::operand_counts(g);
+  auto order = detail::sort_by_smallest_id(g, waiting);
+  if (order.size() < waiting.size()) {
+    return std::nullopt;
+  }
+  return order;
+}
+
+// The evidence: nodes each of which is read by the next, and the last by the first; the smallest id first.
+// Empty if the graph has no cycle. Complexity: as topological_order.
+template <dataflow_graph G>
+[[nodiscard]] std::vector<node_id> find_cycle(const G& g) {
+  if (ids_are_topological(g)) {
+    return {};
+  }
+  auto waiting = detail::operand_counts(g);
+  static_cast<void>(detail::sort_by_smallest_id(g, waiting));
+  const auto stuck = std::ranges::find_if(waiting, [](std::uint32_t count) { return count > 0; });
+  if (stuck == waiting.end()) {
+    return {};
+  }
+  // A stuck node waits for a stuck node, so walking up from one must meet itself.
+  std::vector<std::uint32_t> seen_at(waiting.size(), 0);
+  std::vector<node_id> walk;
+  node_id n{static_cast<std::size_t>(stuck - waiting.begin())};
+  while (seen_at[n.index()] == 0) {
+    walk.push_back(n);
+    seen_at[n.index()] = static_cast<std::uint32_t>(walk.size());
+    for (const value_id v : graph_traits<G>::operands(g, n)) {
+      const node_id p = graph_traits<G>::producer(g, v);
+      if (waiting[p.index()] > 0) {
+        n = p;
+        break;
+      }
+    }
+  }
+  walk.erase(walk.begin(), walk.begin() + (seen_at[n.index()] - 1));
+  std::ranges::reverse(walk);
+  std::ranges::rotate(walk, std::ranges::min_element(walk));
+  return walk;
+}
+
+}  // namespace unity

@@ -1,0 +1,154 @@
+// Is this a dataflow graph at all? For graphs that come from outside: files, other libraries, users.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/topological_order.hpp>
+
+namespace unity {
+
+namespace detail {
+
+// Composes the errors of one graph, all of which say what is known about ids in the same words.
+template <dataflow_graph G>
+class graph_checker {
+ public:
+  graph_checker(const G& g, std::string_view where)
+      : graph_{g}, where_{where}, nodes_{graph_traits<G>::node_count(g)}, values_{graph_traits<G>::value_count(g)} {}
+
+  // Each check may rest on what those before it have established.
+  [[nodiscard]] std::optional<error> find() {
+    auto found = find_bad_result();
+    if (!found) {
+      found = find_bad_producer();
+    }
+    if (!found) {
+      found = find_bad_operand();
+    }
+    if (!found) {
+      found = find_bad_output();
+    }
+    return found ? found : find_bad_cycle();
+  }
+
+ private:
+  static std::string node_name(std::size_t n) { return "node " + std::to_string(n); }
+  static std::string value_name(value_id v) {
+    return v.valid() ? "value " + std::to_string(v.index()) : std::string{"the null value"};
+  }
+  [[nodiscard]] std::string place(const std::string& inside) const {
+    return where_.empty() ? inside : std::string{where_} + ": " + inside;
+  }
+  [[nodiscard]] std::string known_values() const { return "one of the " + std::to_string(values_) + " values"; }
+
+  // A result that is no value, or that an earlier node (or place of the same node) already defines.
+  [[nodiscard]] std::optional<error> find_bad_result() {
+    definer_.assign(values_, node_id{});
+    for (std::size_t n = 0; n < nodes_; ++n) {
+      std::size_t position = 0;
+      for (const value_id v : graph_traits<G>::results(graph_, node_id{n})) {
+        const auto here = [&] { return place(node_name(n) + ", result " + std::to_string(position)); };
+        if (v.index() >= values_) {
+          return error{here(), value_name(v), known_values()};
+        }
+        if (definer_[v.index()].valid()) {
+          return error{here(), value_name(v) + ", which " + node_name(definer_[v.index()].index()) + " defines",
+                       "a value that one node defines, once"};
+        }
+        definer_[v.index()] = node_id{n};
+        ++position;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // A value whose producer is no node, or a node that does not list it.
+  [[nodiscard]] std::optional<error> find_bad_producer() const {
+    for (std::size_t i = 0; i < values_; ++i) {
+      const value_id v{i};
+      const node_id p = graph_traits<G>::producer(graph_, v);
+      if (p.index() >= nodes_) {
+        return error{place(value_name(v)), p.valid() ? "producer " + node_name(p.index()) : std::string{"no producer"},
+                     "one of the " + std::to_string(nodes_) + " nodes"};
+      }
+      if (definer_[i] != p) {
+        return error{place(value_name(v)), "producer " + node_name(p.index()) + ", which does not list it",
+                     "a node among whose results it is"};
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<error> find_bad_operand() const {
+    for (std::size_t n = 0; n < nodes_; ++n) {
+      std::size_t position = 0;
+      for (const value_id v : graph_traits<G>::operands(graph_, node_id{n})) {
+        if (v.index() >= values_) {
+          return error{place(node_name(n) + ", operand " + std::to_string(position)), value_name(v), known_values()};
+        }
+        ++position;
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<error> find_bad_output() const {
+    std::size_t position = 0;
+    for (const value_id v : graph_traits<G>::outputs(graph_)) {
+      if (v.index() >= values_) {
+        return error{place("output " + std::to_string(position)), value_name(v), known_values()};
+      }
+      ++position;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<error> find_bad_cycle() const {
+    const auto cycle = find_cycle(graph_);
+    if (cycle.empty()) {
+      return std::nullopt;
+    }
+    // A long cycle would not be one readable line, and its first nodes are enough to find it.
+    constexpr std::size_t most = 8;
+    std::string text = "a cycle of " + std::to_string(cycle.size()) + ":";
+    for (std::size_t i = 0; i < cycle.size() && i < most; ++i) {
+      text += " " + std::to_string(cycle[i].index()) + " ->";
+    }
+    text += cycle.size() > most ? " ..." : " " + std::to_string(cycle.front().index());
+    return error{place(node_name(cycle.front().index())), text, "no node that depends on itself"};
+  }
+
+  const G& graph_;
+  std::string_view where_;
+  std::size_t nodes_;
+  std::size_t values_;
+  std::vector<node_id> definer_{};  // of each value, the node that lists it among its results
+};
+
+}  // namespace detail
+
+// The first way in which `g` breaks the laws of dataflow_graph or has a cycle, as the error that validate throws;
+// nothing if it is sound. `where` begins the message: a file, or what the graph is. Results are looked at first, then
+// producers, operands, outputs, cycles.
+// Complexity: O((N + E) log N); O(N + E) where ids are topological.
+template <dataflow_graph G>
+[[nodiscard]] std::optional<error> find_defect(const G& g, std::string_view where = "graph") {
+  return detail::graph_checker<G>{g, where}.find();
+}
+
+// Effects: none on a sound graph. Throws: unity::error, one line, as find_defect.
+template <dataflow_graph G>
+void validate(const G& g, std::string_view where = "graph") {
+  if (const auto defect = find_defect(g, where)) {
+    throw error{*defect};
+  }
+}
+
+}  // namespace unity

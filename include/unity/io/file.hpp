@@ -1,0 +1,189 @@
+// Files read whole and written whole: a reader of the output never sees half of it.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <unity/core/error.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+// A file descriptor that closes itself.
+class descriptor {
+ public:
+  explicit descriptor(int fd) noexcept : fd_{fd} {}
+  descriptor(const descriptor&) = delete;
+  descriptor(descriptor&& o) noexcept : fd_{std::exchange(o.fd_, -1)} {}
+  descriptor& operator=(const descriptor&) = delete;
+  descriptor& operator=(descriptor&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
+  ~descriptor() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  // Returns errno of the close, which is where some file systems report a full disk.
+  [[nodiscard]] int close() noexcept { return ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace detail
+
+// The bytes [offset, offset + length) of a file, or up to its end where length is `rest`.
+// Throws: unity::error naming the file where it cannot be read or is shorter than that.
+inline constexpr std::uint64_t rest = ~std::uint64_t{0};
+[[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
+                                           std::uint64_t length = rest) {
+  const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+    throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};
+  }
+  if (S_ISDIR(status.st_mode)) {
+    throw error{path.string(), "is a directory", "a readable file"};
+  }
+  const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : rest;
+  if (size != rest && (offset > size || (length != rest && length > size - offset))) {
+    throw error{path.string(), "ends at byte " + std::to_string(size),
+                std::to_string(length == rest ? 0 : length) + " bytes from byte " + std::to_string(offset)};
+  }
+  if (offset > 0 && ::lseek(file.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
+    throw error{path.string(), "cannot be positioned", "a file that can"};
+  }
+  std::string bytes;
+  auto wanted = length;
+  if (length == rest && size != rest) {
+    wanted = size - offset;
+  }
+  constexpr std::size_t chunk = std::size_t{1} << 20U;
+  while (bytes.size() < wanted) {
+    const auto have = bytes.size();
+    bytes.resize(have + static_cast<std::size_t>(std::min<std::uint64_t>(
+                            wanted - have, size == rest ? chunk : std::uint64_t{1} << 30U)));
+    const auto got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno != EINTR) {
+      throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};
+    }
+    bytes.resize(have + static_cast<std::size_t>(got < 0 ? 0 : got));
+    if (got == 0) {
+      break;
+    }
+  }
+  if (length != rest && bytes.size() < length) {
+    throw error{path.string(), "ends early", std::to_string(length) + " bytes from byte " + std::to_string(offset)};
+  }
+  return bytes;
+}
+
+// A file under construction beside its final name. commit() gives it that name in one step; without commit()
+// nothing remains of it. A target that is not a regular file (a pipe, a device) is written in place.
+class atomic_file {
+ public:
+  // Throws: unity::error where nothing can be created there.
+  explicit atomic_file(const std::filesystem::path& path) : target_{resolved(path)}, shown_{path.string()} {
+    struct stat status {};
+    in_place_ = ::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+    for (int attempt = 0; file_.get() < 0; ++attempt) {
+      temporary_ = target_;
+      if (!in_place_) {
+        temporary_ += ".partial" + std::to_string(attempt);
+      }
+      file_ = detail::descriptor{
+          ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (in_place_ ? 0 : O_CREAT | O_EXCL), 0666)};
+      if (file_.get() < 0 && (errno != EEXIST || attempt == 100)) {
+        fail("cannot be created", errno);
+      }
+    }
+  }
+  atomic_file(const atomic_file&) = delete;
+  atomic_file& operator=(const atomic_file&) = delete;
+  ~atomic_file() { discard(); }
+
+  // Throws: unity::error where the bytes do not fit (a full disk); the file under construction is then gone.
+  void write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const auto put = ::write(file_.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30U));
+      if (put < 0 && errno == EINTR) {
+        continue;
+      }
+      if (put < 0) {
+        fail("cannot be written", errno);
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(put));
+    }
+  }
+
+  // Throws: unity::error where the bytes written so far cannot be made to last under the final name.
+  void commit() {
+    if (!in_place_ && ::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) {
+      fail("cannot be written", errno);
+    }
+    if (const int problem = file_.close(); problem != 0) {
+      fail("cannot be written", problem);
+    }
+    if (!in_place_) {
+      if (std::error_code problem; std::filesystem::rename(temporary_, target_, problem), problem) {
+        fail("cannot be replaced", problem.value());
+      }
+    }
+    temporary_.clear();
+  }
+
+ private:
+  // Follows links, so that what a link points at is replaced and the link stays.
+  static std::filesystem::path resolved(const std::filesystem::path& path) {
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(path, ignored)) {
+      auto real = std::filesystem::weakly_canonical(path, ignored);
+      return ignored ? path : real;
+    }
+    return path;
+  }
+  void discard() noexcept {
+    if (!temporary_.empty() && !in_place_) {
+      ::unlink(temporary_.c_str());
+    }
+    temporary_.clear();
+  }
+  [[noreturn]] void fail(std::string_view what, int problem) {
+    if (file_.get() >= 0) {
+      discard();
+    }
+    throw error{shown_, std::string{what} + " (" + std::strerror(problem) + ")", "a writable place with enough room"};
+  }
+
+  std::filesystem::path target_;
+  std::string shown_;
+  std::filesystem::path temporary_;
+  bool in_place_ = false;
+  detail::descriptor file_{-1};
+};
+
+// Effects: the file holds exactly `bytes`, or what it held before.
+// Throws: unity::error.
+inline void atomic_write(const std::filesystem::path& path, std::string_view bytes) {
+  atomic_file file{path};
+  file.write(bytes);
+  file.commit();
+}
+
+}  // namespace unity::io

@@ -1,0 +1,185 @@
+// FlexFlow's rule files: a collection of rules in JSON.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/io/file.hpp>
+#include <unity/io/foreign_rule.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/io/rule_text.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+inline std::string lower(std::string text) {
+  for (auto& c : text) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return text;
+}
+inline std::string flexflow_operator(std::string name) {
+  static const std::map<std::string, std::string> known{{"OP_EW_ADD", "add"}, {"OP_EW_MUL", "mul"}};
+  const auto found = known.find(name);
+  return found != known.end() ? found->second : lower(name.starts_with("OP_") ? name.substr(3) : std::move(name));
+}
+inline std::string flexflow_parameter(std::string name) {
+  static const std::map<std::string, std::string> known{{"PM_ACTI", "activation"}, {"PM_NUMDIM", "num_dims"}};
+  const auto found = known.find(name);
+  return found != known.end() ? found->second : lower(name.starts_with("PM_") ? name.substr(3) : std::move(name));
+}
+
+inline foreign_rule::operation flexflow_operation(const json_place& in) {
+  foreign_rule::operation op;
+  op.type = flexflow_operator(in.at("type").word());
+  for (const auto& tensor : in.at("input").items()) {
+    op.inputs.push_back({tensor.at("opId").integer(), tensor.at("tsId").integer()});
+  }
+  for (const auto& parameter : in.at("para").items()) {
+    op.parameters[flexflow_parameter(parameter.at("key").word())] = parameter.at("value").integer();
+  }
+  return op;
+}
+
+inline foreign_rule flexflow_rule(const json_place& in) {
+  foreign_rule r;
+  r.name = in.at("name").word();
+  for (const auto& op : in.at("srcOp").items()) {
+    r.source.push_back(flexflow_operation(op));
+  }
+  for (const auto& op : in.at("dstOp").items()) {
+    r.target.push_back(flexflow_operation(op));
+  }
+  for (const auto& m : in.at("mappedOutput").items()) {
+    r.outputs.push_back({{m.at("srcOpId").integer(), m.at("srcTsId").integer()},
+                         {m.at("dstOpId").integer(), m.at("dstTsId").integer()}});
+  }
+  return r;
+}
+
+// FlexFlow counts dimensions with a replica dimension in front, and a weight's as output channel, input channel.
+// Here: no replica dimension, and weights are input channel, output channel. So each tensor must be known to be a
+// weight or an activation: weights are what linear reads second, and what shares an element-wise operator, a
+// concat or a split with one.
+class flexflow_axes {
+ public:
+  explicit flexflow_axes(foreign_rule& rule) : rule_{rule} {
+    for (auto* side : {&rule_.source, &rule_.target}) {
+      mark(*side, side == &rule_.source ? 0 : 1);
+    }
+    // Variables tell the two sides of each other; the marks grow, so this ends.
+    for (bool changed = true; changed;) {
+      changed = spread(rule_.source, 0);
+      changed = spread(rule_.target, 1) || changed;
+    }
+  }
+  void translate() {
+    for (int side = 0; side < 2; ++side) {
+      auto& ops = side == 0 ? rule_.source : rule_.target;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        translate(ops[i], {static_cast<std::int64_t>(i), 0}, side);
+      }
+    }
+  }
+
+ private:
+  using tensor_key = std::pair<int, std::int64_t>;
+  enum role : unsigned { unknown = 0, weight = 1, activation = 2 };
+
+  static tensor_key key(const source_of& t, int side) { return {t.node < 0 ? -1 : side, t.node}; }
+  void mark(const operations& ops, int side) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].type == "linear" && ops[i].inputs.size() == 2) {
+        roles_[key(ops[i].inputs[0], side)] |= activation;
+        roles_[key(ops[i].inputs[1], side)] |= weight;
+        roles_[{side, static_cast<std::int64_t>(i)}] |= activation;
+      }
+    }
+  }
+  bool spread(const operations& ops, int side) {
+    bool changed = false;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].type == "linear") {
+        continue;
+      }
+      unsigned all = roles_[{side, static_cast<std::int64_t>(i)}];
+      for (const auto& in : ops[i].inputs) {
+        all |= roles_[key(in, side)];
+      }
+      const auto give = [&](tensor_key k) { changed |= std::exchange(roles_[k], all) != all; };
+      give({side, static_cast<std::int64_t>(i)});
+      for (const auto& in : ops[i].inputs) {
+        give(key(in, side));
+      }
+    }
+    return changed;
+  }
+  void translate(foreign_rule::operation& op, const source_of& self, int side) {
+    if (op.type != "concat" && op.type != "split") {
+      return;
+    }
+    const auto axis = required(op, "axis");
+    const auto as = roles_[key(self, side)];
+    if (axis < 1 || axis > 2) {
+      throw outside{op.type + " along the replica dimension"};
+    }
+    if (as == (weight | activation)) {
+      throw outside{"a tensor that is both a weight and an activation"};
+    }
+    op.parameters["axis"] = as == weight ? 2 - axis : axis - 1;
+    op.parameters["num_dims"] = 2;
+  }
+
+  foreign_rule& rule_;
+  std::map<tensor_key, unsigned> roles_;
+};
+
+}  // namespace detail
+
+// The rules of a collection in JSON, in the file's own dimension numbers. `file` is for messages.
+// Throws: unity::error naming the byte or the member where the collection is malformed.
+[[nodiscard]] inline std::vector<foreign_rule> parse_flexflow_rules(std::string_view text, std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  std::vector<foreign_rule> rules;
+  for (const auto& item : detail::json_place{document, std::string{file} + ": top"}.at("rule").items()) {
+    rules.push_back(detail::flexflow_rule(item));
+    validate(rules.back(), file);
+  }
+  return rules;
+}
+
+// Throws: unity::error.
+[[nodiscard]] inline std::vector<foreign_rule> read_flexflow_rules(const std::filesystem::path& path) {
+  return parse_flexflow_rules(read_file(path), path.string());
+}
+
+// Rule text of a FlexFlow rule of plain operators. Rules with parallelization operators are outside: they are
+// about parallel tensors, not tensors.
+[[nodiscard]] inline converted_rule flexflow_rule_text(foreign_rule rule) {
+  static constexpr std::array parallel{"partition", "combine", "replicate", "reduce"};
+  for (const auto* side : {&rule.source, &rule.target}) {
+    for (const auto& op : *side) {
+      for (const std::string_view name : parallel) {
+        if (op.type == name) {
+          return {rule.name, {}, "parallelization operator " + op.type};
+        }
+      }
+    }
+  }
+  try {
+    detail::flexflow_axes{rule}.translate();
+  } catch (const detail::outside& reason) {
+    return {rule.name, {}, reason.because};
+  }
+  return to_rule_text(rule);
+}
+
+}  // namespace unity::io

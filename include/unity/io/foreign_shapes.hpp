@@ -1,0 +1,365 @@
+// Sizes of the tensors of a foreign rule, as expressions over its variables in this library's rule syntax.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/io/foreign_rule.hpp>
+
+namespace unity::io::detail {
+
+// What a rule cannot be translated for; caught by to_rule_text.
+struct outside {
+  std::string because;
+};
+
+using operations = std::vector<foreign_rule::operation>;
+using source_of = foreign_rule::source_of;
+
+inline std::string variable_name(const source_of& v) {
+  return "?x" + std::to_string(-v.node) + (v.result == 0 ? "" : "_" + std::to_string(v.result));
+}
+inline std::string size_of(const std::string& variable, std::int64_t axis) {
+  return "size(" + variable + ", " + std::to_string(axis) + ")";
+}
+inline std::int64_t required(const foreign_rule::operation& op, const std::string& key) {
+  const auto value = op.parameter(key);
+  if (!value) {
+    throw outside{op.type + " has no parameter " + key};
+  }
+  return *value;
+}
+inline void require_inputs(const foreign_rule::operation& op, std::size_t count) {
+  if (op.inputs.size() != count) {
+    throw outside{op.type + " with " + std::to_string(op.inputs.size()) + " inputs"};
+  }
+}
+
+// Decodes a permutation of n axes written as one number with digits to base n, first axis most significant.
+inline std::vector<std::int64_t> permutation_of(std::int64_t code, std::int64_t n) {
+  if (n < 1 || n > 8) {
+    throw outside{"a transpose of " + std::to_string(n) + " dimensions"};
+  }
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(n));
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    *axis = code % n;
+    code /= n;
+  }
+  auto sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (sorted[static_cast<std::size_t>(i)] != i) {
+      throw outside{"a transpose whose code is not a permutation"};
+    }
+  }
+  return axes;
+}
+
+inline bool is_elementwise(std::string_view type) { return type == "add" || type == "mul"; }
+inline bool is_activation(std::string_view type) { return type == "relu" || type == "sigmoid" || type == "tanh"; }
+inline bool is_matmul(std::string_view type) { return type == "matmul" || type == "linear"; }
+inline bool is_pool(std::string_view type) { return type == "max_pool" || type == "average_pool"; }
+
+// The rank of every tensor of a rule where its operators tell: an equality class per tensor, a number per class.
+class foreign_ranks {
+ public:
+  explicit foreign_ranks(const foreign_rule& rule) {
+    scan(rule.source, 0);
+    scan(rule.target, 1);
+    for (const auto& m : rule.outputs) {
+      join(key(m.source, 0), key(m.target, 1));
+    }
+  }
+  [[nodiscard]] std::optional<std::int64_t> rank(const source_of& t, int side) const {
+    const auto found = known_.find(find(key(t, side)));
+    return found == known_.end() ? std::nullopt : std::optional{found->second};
+  }
+  using tensor_key = std::pair<int, std::int64_t>;  // side (-1: variable) and node; all results have one rank
+
+  // Tensors of one group have equal ranks.
+  [[nodiscard]] tensor_key group(const source_of& t, int side) const { return find(key(t, side)); }
+
+ private:
+  static tensor_key key(const source_of& t, int side) { return t.node < 0 ? tensor_key{-1, t.node} : tensor_key{side, t.node}; }
+
+  void scan(const operations& ops, int side) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto& op = ops[i];
+      const auto self = key({static_cast<std::int64_t>(i), 0}, side);
+      if (op.inputs.empty()) {
+        continue;
+      }
+      if (op.type == "scalar_multiply" || op.type == "linear") {
+        join(self, key(op.inputs.front(), side));
+        if (op.type == "linear" && op.inputs.size() > 1) {
+          set(key(op.inputs[1], side), 2);
+        }
+        continue;
+      }
+      for (const auto& in : op.inputs) {
+        join(self, key(in, side));
+      }
+      if (op.type == "conv2d" || is_pool(op.type) || op.type == "enlarge") {
+        set(self, 4);
+      } else if (op.type == "concat" || op.type == "split" || op.type == "transpose") {
+        if (const auto n = op.parameter("num_dims")) {
+          set(self, *n);
+        }
+      }
+    }
+  }
+  [[nodiscard]] tensor_key find(tensor_key k) const {
+    for (auto up = parent_.find(k); up != parent_.end(); up = parent_.find(k)) {
+      k = up->second;
+    }
+    return k;
+  }
+  void join(tensor_key a, tensor_key b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) {
+      return;
+    }
+    parent_[a] = b;
+    if (const auto moved = known_.find(a); moved != known_.end()) {
+      const auto n = moved->second;
+      known_.erase(moved);
+      set(b, n);
+    }
+  }
+  void set(tensor_key k, std::int64_t n) {
+    const auto [place, fresh] = known_.try_emplace(find(k), n);
+    if (!fresh && place->second != n) {
+      throw outside{"a tensor of both " + std::to_string(place->second) + " and " + std::to_string(n) + " dimensions"};
+    }
+  }
+
+  std::map<tensor_key, tensor_key> parent_;
+  std::map<tensor_key, std::int64_t> known_;
+};
+
+// Size expressions and, on the way, the conditions under which the foreign operators are defined: equal shapes
+// where theirs do not broadcast, kernel sizes, ranks.
+class foreign_shapes {
+ public:
+  explicit foreign_shapes(const foreign_rule& rule) : rule_{rule}, ranks_{rule} {}
+
+  // The size of a tensor along an axis counted from the front, or from the back where negative.
+  [[nodiscard]] std::string size(const source_of& t, int side, std::int64_t axis) const {
+    const auto rank = ranks_.rank(t, side);
+    if (axis < 0 && rank) {
+      axis += *rank;
+    }
+    if (t.node < 0) {
+      return size_of(variable_name(t), axis);
+    }
+    const auto& op = at(t, side);
+    auto expression = size_of_result(op, t, side, axis);
+    if (expression.size() > longest) {
+      throw outside{"a size that takes more than " + std::to_string(longest) + " characters"};
+    }
+    return expression;
+  }
+  // The sizes of a split, found from the concat that it undoes: the operands of the first concat along the
+  // split's axis on the way up. Nothing where there is none.
+  [[nodiscard]] std::optional<std::vector<std::string>> split_sizes(const source_of& t, int side, std::int64_t axis) const {
+    if (t.node < 0) {
+      return std::nullopt;
+    }
+    const auto& op = at(t, side);
+    if (op.type == "concat") {
+      if (op.parameter("axis") != axis) {
+        return split_sizes(op.inputs.at(0), side, axis);
+      }
+      std::vector<std::string> sizes;
+      for (const auto& in : op.inputs) {
+        sizes.push_back(size(in, side, axis));
+      }
+      return sizes;
+    }
+    const auto up = origin(op, side, t, axis);
+    return up ? split_sizes(up->first, side, up->second) : std::nullopt;
+  }
+  [[nodiscard]] std::vector<std::string> conditions() const {
+    std::vector<std::string> all;
+    rank_conditions(all);
+    for (int side = 0; side < 2; ++side) {
+      for (const auto& op : side == 0 ? rule_.source : rule_.target) {
+        conditions_of(op, side, all);
+      }
+    }
+    std::vector<std::string> distinct;
+    for (auto& c : all) {
+      if (std::find(distinct.begin(), distinct.end(), c) == distinct.end()) {
+        distinct.push_back(std::move(c));
+      }
+    }
+    return distinct;
+  }
+
+ private:
+  static constexpr std::size_t longest = 4000;
+
+  [[nodiscard]] const foreign_rule::operation& at(const source_of& t, int side) const {
+    return (side == 0 ? rule_.source : rule_.target).at(static_cast<std::size_t>(t.node));
+  }
+  // The tensor and axis that an axis of an operator's result comes from unchanged.
+  [[nodiscard]] std::optional<std::pair<source_of, std::int64_t>> origin(const foreign_rule::operation& op, int side,
+                                                                        const source_of& result, std::int64_t axis) const {
+    if (op.inputs.empty()) {
+      return std::nullopt;
+    }
+    if (is_matmul(op.type)) {
+      require_inputs(op, 2);
+      const auto rank = ranks_.rank(result, side);
+      if (rank ? axis == *rank - 1 : axis == -1 || axis == 1) {  // tensors of no known rank are matrices
+        return std::pair{op.inputs[1], op.type == "linear" ? 1 : axis};
+      }
+      return std::pair{op.inputs[0], axis};
+    }
+    if (op.type == "conv2d") {
+      require_inputs(op, 2);
+      return axis == 0 ? std::optional{std::pair{op.inputs[0], axis}}
+             : axis == 1 ? std::optional{std::pair{op.inputs[1], std::int64_t{0}}} : std::nullopt;
+    }
+    if (is_pool(op.type) || op.type == "enlarge") {
+      return axis < 2 ? std::optional{std::pair{op.inputs[0], axis}} : std::nullopt;
+    }
+    if (op.type == "transpose") {
+      const auto axes = permutation_of(required(op, "permutation"), required(op, "num_dims"));
+      return axis >= 0 && axis < static_cast<std::int64_t>(axes.size())
+                 ? std::optional{std::pair{op.inputs[0], axes[static_cast<std::size_t>(axis)]}}
+                 : std::nullopt;
+    }
+    if (op.type == "split" || op.type == "concat") {
+      return op.parameter("axis") == axis ? std::nullopt : std::optional{std::pair{op.inputs[0], axis}};
+    }
+    return std::pair{op.inputs[0], axis};
+  }
+  [[nodiscard]] std::string size_of_result(const foreign_rule::operation& op, const source_of& t, int side,
+                                           std::int64_t axis) const {
+    if (const auto up = origin(op, side, t, axis)) {
+      return size(up->first, side, up->second);
+    }
+    if (op.type == "concat") {
+      std::string sum;
+      for (const auto& in : op.inputs) {
+        sum += (sum.empty() ? "" : " + ") + size(in, side, axis);
+      }
+      return sum;
+    }
+    if (op.type == "split") {
+      const auto sizes = split_sizes(op.inputs.at(0), side, axis);
+      if (!sizes || t.result >= static_cast<std::int64_t>(sizes->size())) {
+        throw outside{"a split that undoes no concat"};
+      }
+      return (*sizes)[static_cast<std::size_t>(t.result)];
+    }
+    const char* suffix = axis == 2 ? "_h" : "_w";
+    if (op.type == "enlarge") {
+      return std::to_string(required(op, std::string{"kernel"} + suffix));
+    }
+    if (op.type == "conv2d" || is_pool(op.type)) {
+      return window(size(op.inputs.at(0), side, axis), required(op, std::string{"kernel"} + suffix),
+                    required(op, std::string{"stride"} + suffix), required(op, "pad") == 0);
+    }
+    throw outside{"the size of " + op.type};
+  }
+  static std::string window(const std::string& size, std::int64_t kernel, std::int64_t stride, bool same) {
+    const auto shrink = same ? stride - 1 : stride - kernel;
+    if (shrink == 0 && stride == 1) {
+      return size;
+    }
+    const auto sum = shrink == 0 ? size
+                                 : "(" + size + (shrink < 0 ? " - " : " + ") + std::to_string(std::abs(shrink)) + ")";
+    return stride == 1 ? sum : sum + " / " + std::to_string(stride);
+  }
+
+  // The variable whose shape a tensor has, through operators that keep shapes.
+  [[nodiscard]] std::optional<source_of> same_shape(source_of t, int side) const {
+    while (t.node >= 0) {
+      const auto& op = at(t, side);
+      if (op.inputs.empty() || !(is_activation(op.type) || is_elementwise(op.type) || op.type == "scalar_multiply")) {
+        return std::nullopt;
+      }
+      t = op.inputs[0];
+    }
+    return t;
+  }
+  static void add_equality(const std::string& a, const std::string& b, std::vector<std::string>& all) {
+    if (a != b) {
+      const bool ordered = a < b || b.front() < 'a';  // numbers stand on the right
+      all.push_back((ordered ? a : b) + " == " + (ordered ? b : a));
+    }
+  }
+  void equal_shapes(const source_of& a, const source_of& b, int side, std::vector<std::string>& all) const {
+    const auto variable_a = same_shape(a, side);
+    const auto variable_b = same_shape(b, side);
+    if (variable_a && variable_b) {
+      add_equality("shape(" + variable_name(*variable_a) + ")", "shape(" + variable_name(*variable_b) + ")", all);
+      return;
+    }
+    const auto rank = ranks_.rank(a, side);
+    for (std::int64_t axis = rank ? 0 : -2; axis < rank.value_or(0); ++axis) {
+      add_equality(size(a, side, axis), size(b, side, axis), all);
+    }
+  }
+  void conditions_of(const foreign_rule::operation& op, int side, std::vector<std::string>& all) const {
+    if (is_elementwise(op.type)) {
+      require_inputs(op, 2);
+      const auto constant = [&](const source_of& t) { return t.node >= 0 && at(t, side).inputs.empty(); };
+      if (!constant(op.inputs[0]) && !constant(op.inputs[1])) {
+        equal_shapes(op.inputs[0], op.inputs[1], side, all);
+      }
+    } else if (op.type == "conv2d") {
+      require_inputs(op, 2);
+      const auto& kernel = op.inputs[1];
+      if (kernel.node < 0 || !at(kernel, side).inputs.empty()) {
+        add_number(size(kernel, side, 2), required(op, "kernel_h"), all);
+        add_number(size(kernel, side, 3), required(op, "kernel_w"), all);
+      }
+    }
+  }
+  static void add_number(const std::string& size, std::int64_t number, std::vector<std::string>& all) {
+    add_equality(size, std::to_string(number), all);
+  }
+  // Foreign operators see tensors of one rank; broadcasting would let others in. Where all operators keep
+  // shapes, equal shapes say enough.
+  void rank_conditions(std::vector<std::string>& all) const {
+    std::map<foreign_ranks::tensor_key, source_of> first;
+    bool mixes = false;
+    for (int side = 0; side < 2; ++side) {
+      for (const auto& op : side == 0 ? rule_.source : rule_.target) {
+        mixes = mixes || is_matmul(op.type);
+      }
+    }
+    for (int side = 0; side < 2; ++side) {
+      for (const auto& op : side == 0 ? rule_.source : rule_.target) {
+        for (const auto& in : op.inputs) {
+          if (in.node >= 0) {
+            continue;
+          }
+          const auto name = "rank(" + variable_name(in) + ")";
+          if (const auto rank = ranks_.rank(in, side)) {
+            all.push_back(name + " == " + std::to_string(*rank));
+          } else if (mixes) {
+            const auto& other = first.try_emplace(ranks_.group(in, side), in).first->second;
+            add_equality("rank(" + variable_name(other) + ")", name, all);
+          }
+        }
+      }
+    }
+  }
+
+  const foreign_rule& rule_;
+  foreign_ranks ranks_;
+};
+
+}  // namespace unity::io::detail

@@ -1,0 +1,70 @@
+// JSON read with an eye on the place: every complaint names the member it is about.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/error.hpp>
+
+namespace unity::io::detail {
+
+// A JSON value with the path that led to it, so that messages can say where.
+class json_place {
+ public:
+  json_place(const nlohmann::json& value, std::string where) : value_{value}, where_{std::move(where)} {}
+
+  [[nodiscard]] const nlohmann::json& value() const noexcept { return value_; }
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  [[nodiscard]] json_place at(const std::string& key) const {
+    if (!value_.is_object() || !value_.contains(key)) {
+      throw error{where_, "has no \"" + key + "\"", "an object with that member"};
+    }
+    return {value_.at(key), where_ + "." + key};
+  }
+  [[nodiscard]] bool has(const std::string& key) const { return value_.is_object() && value_.contains(key); }
+  [[nodiscard]] std::vector<json_place> items() const {
+    if (!value_.is_array()) {
+      throw error{where_, std::string{"is "} + value_.type_name(), "an array"};
+    }
+    std::vector<json_place> all;
+    all.reserve(value_.size());
+    for (std::size_t i = 0; i < value_.size(); ++i) {
+      all.emplace_back(value_[i], where_ + "[" + std::to_string(i) + "]");
+    }
+    return all;
+  }
+  [[nodiscard]] std::int64_t integer() const {
+    if (!value_.is_number_integer() ||
+        (value_.is_number_unsigned() && value_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))) {
+      throw error{where_, std::string{"is "} + value_.type_name(), "an integer of 64 bits"};
+    }
+    return value_.get<std::int64_t>();
+  }
+  [[nodiscard]] std::string word() const {
+    if (!value_.is_string()) {
+      throw error{where_, std::string{"is "} + value_.type_name(), "a string"};
+    }
+    return value_.get<std::string>();
+  }
+
+ private:
+  const nlohmann::json& value_;
+  std::string where_;
+};
+
+// Throws: unity::error with the byte where the text stops being JSON.
+[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view file) {
+  try {
+    return nlohmann::json::parse(text.begin(), text.end());
+  } catch (const nlohmann::json::parse_error& e) {
+    throw error{std::string{file} + ", byte " + std::to_string(e.byte), "is not JSON", "a value, ',' or a closing bracket"};
+  }
+}
+
+}  // namespace unity::io::detail

@@ -1,0 +1,128 @@
+// One node of a tensor graph as the export rows of operator families see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io::detail {
+
+class export_node {
+ public:
+  // `names`: of all values of the graph.
+  export_node(const tensor::algebra& algebra, const tensor::tensor_graph& graph, node_id node,
+              const std::vector<std::string>& names, graph_writer& writer)
+      : attributes{algebra.read(graph.operation(node))}, out{writer}, algebra_{&algebra}, graph_{&graph}, node_{node},
+        names_{&names} {}
+
+  const tensor::attribute_reader attributes;
+  graph_writer& out;
+
+  [[nodiscard]] const std::string& kind() const { return algebra_->signature(graph_->operation(node_).kind).name; }
+  [[nodiscard]] std::size_t input_count() const { return graph_->operands(node_).size(); }
+  [[nodiscard]] const std::string& input(std::size_t i) const { return (*names_)[graph_->operands(node_)[i].index()]; }
+  [[nodiscard]] const tensor::tensor_type& type(std::size_t i) const { return graph_->type(graph_->operands(node_)[i]); }
+  [[nodiscard]] const std::string& result(std::size_t i = 0) const { return (*names_)[graph_->results(node_)[i].index()]; }
+  [[nodiscard]] const tensor::tensor_type& result_type(std::size_t i = 0) const {
+    return graph_->type(graph_->results(node_)[i]);
+  }
+  [[nodiscard]] std::vector<std::string> inputs() const {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < input_count(); ++i) {
+      all.push_back(input(i));
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<std::string> results() const {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < graph_->results(node_).size(); ++i) {
+      all.push_back(result(i));
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const {
+    const auto values = attributes.integers(name);
+    return {values.begin(), values.end()};
+  }
+  // How a choice is spelled.
+  [[nodiscard]] std::string choice(std::string_view name) const {
+    for (const auto& a : algebra_->signature(graph_->operation(node_).kind).attributes) {
+      if (a.name == name) {
+        return a.choices.at(static_cast<std::size_t>(attributes.integer(name)));
+      }
+    }
+    return {};
+  }
+
+  void emit(std::string_view type, std::span<const std::string> from, const std::string& to,
+            std::initializer_list<onnx_attribute> with = {}) {
+    const std::string outputs[] = {to};
+    out.node(type, from, outputs, {with.begin(), with.size()});
+  }
+  void emit(std::string_view type, std::initializer_list<std::string> from, const std::string& to,
+            std::initializer_list<onnx_attribute> with = {}) {
+    emit(type, std::span{from.begin(), from.size()}, to, with);
+  }
+  // An intermediate value on the way to a result.
+  [[nodiscard]] std::string step() { return out.fresh(result() + "_step"); }
+  [[nodiscard]] std::string scalar(double value, tensor::dtype element) { return out.filled(value, element); }
+
+  // Operators that end in an activation write to before_activation() and then call activate with it.
+  [[nodiscard]] std::string before_activation() { return choice("activation") == "none" ? result() : step(); }
+  void activate(const std::string& from);
+
+  [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
+    throw error{"node " + std::to_string(node_.index()) + " (" + kind() + ")", found, expected};
+  }
+
+ private:
+  const tensor::algebra* algebra_;
+  const tensor::tensor_graph* graph_;
+  node_id node_;
+  const std::vector<std::string>* names_;
+};
+
+using export_row = void (*)(export_node&);
+
+// x * (1 + erf(x / sqrt 2)) / 2, which opset 17 has no operator for.
+inline void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element) {
+  const auto scaled = n.step();
+  const auto error_function = n.step();
+  const auto shifted = n.step();
+  const auto product = n.step();
+  n.emit("Div", {x, n.scalar(1.4142135623730951, element)}, scaled);
+  n.emit("Erf", {scaled}, error_function);
+  n.emit("Add", {error_function, n.scalar(1, element)}, shifted);
+  n.emit("Mul", {x, shifted}, product);
+  n.emit("Mul", {product, n.scalar(0.5, element)}, to);
+}
+
+inline void export_node::activate(const std::string& from) {
+  const auto activation = choice("activation");
+  if (activation == "relu") {
+    emit("Relu", {from}, result());
+  } else if (activation == "sigmoid") {
+    emit("Sigmoid", {from}, result());
+  } else if (activation == "tanh") {
+    emit("Tanh", {from}, result());
+  } else if (activation == "gelu") {
+    emit_gelu(*this, from, result(), result_type().element);
+  } else if (activation != "none") {
+    refuse("activation " + activation, "one that ONNX has operators for");
+  }
+}
+
+}  // namespace unity::io::detail

@@ -1,0 +1,116 @@
+// Where importing puts what it makes: the tensor graph, and the ONNX values that nodes of it carry.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/tensor_data.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io::detail {
+
+// A value of the ONNX graph. Constants get a node in the tensor graph when something reads them.
+struct onnx_value {
+  value_id value{};                           // null until a node carries it
+  std::shared_ptr<const known_tensor> known;  // its elements, where they are constant and few
+  std::shared_ptr<tensor_data> data;          // its elements, where they are constant
+  bool weight = false;                        // training changes it, so it is no shape arithmetic
+  std::string name;
+};
+
+// An operator does not take the operands that a node gives it.
+struct not_accepted {
+  std::string found;
+  std::string expected;
+};
+
+class graph_maker {
+ public:
+  explicit graph_maker(const tensor::algebra& algebra) : algebra_{&algebra} {}
+
+  [[nodiscard]] tensor::tensor_graph& graph() noexcept { return graph_; }
+  [[nodiscard]] data_table& data() noexcept { return data_; }
+  [[nodiscard]] const tensor::tensor_type& type(value_id v) const { return graph_.type(v); }
+
+  // Throws: not_accepted.
+  std::vector<value_id> emit(std::string_view name, std::span<const value_id> operands,
+                             std::span<const tensor::named_attribute> attributes) {
+    const auto op = algebra_->make_operation(name, attributes);
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : operands) {
+      types.push_back(graph_.type(v));
+    }
+    const auto results = algebra_->infer(op, types);
+    if (!results) {
+      std::string found = std::string{name} + " of";
+      for (const auto& t : types) {
+        found += " " + tensor::to_string(t);
+      }
+      auto reason = algebra_->why_not(op, types);
+      constexpr std::string_view prefix = "expected ";
+      throw not_accepted{types.empty() ? std::string{name} : found,
+                         reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
+    }
+    const auto node = graph_.add_node(op, operands, *results);
+    return {graph_.results(node).begin(), graph_.results(node).end()};
+  }
+  value_id source(std::string_view kind, std::string_view name, tensor::dtype element, const tensor::shape& dims) {
+    const tensor::named_attribute attributes[] = {
+        {"name", name}, {"element", tensor::name_of(element)}, {"dims", std::span<const std::int64_t>{dims}}};
+    return emit(kind, {}, attributes).front();
+  }
+  value_id fill(double value, tensor::dtype element, const tensor::shape& dims = {}) {
+    const tensor::named_attribute attributes[] = {
+        {"value", value}, {"element", tensor::name_of(element)}, {"dims", std::span<const std::int64_t>{dims}}};
+    return emit("fill", {}, attributes).front();
+  }
+
+  // The node that carries an ONNX value; constants get theirs now.
+  // Throws: not_accepted for a tensor without elements.
+  value_id materialize(onnx_value& v) {
+    if (!v.value.valid()) {
+      v.value = v.known != nullptr && !v.weight && is_uniform(*v.known)
+                    ? fill(v.known->reals.front(), v.known->element, dims_of(*v.known))
+                    : constant(v);
+    }
+    return v.value;
+  }
+
+ private:
+  static tensor::shape dims_of(const known_tensor& known) { return tensor::shape(std::span<const std::int64_t>{known.dims}); }
+  static bool is_uniform(const known_tensor& known) {
+    return known.is_real() && known.size() > 0 &&
+           std::all_of(known.reals.begin(), known.reals.end(), [&](double x) { return x == known.reals.front(); });
+  }
+  value_id constant(onnx_value& v) {
+    if (v.data == nullptr) {
+      v.data = std::make_shared<tensor_data>(data_from(*v.known));
+    }
+    const auto made = source(v.weight ? "weight" : "constant", v.name, v.data->element, v.data->dims);
+    data_[v.name] = std::move(*v.data);
+    v.data.reset();
+    return made;
+  }
+
+  const tensor::algebra* algebra_;
+  tensor::tensor_graph graph_;
+  data_table data_;
+};
+
+}  // namespace unity::io::detail

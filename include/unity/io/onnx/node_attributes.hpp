@@ -1,0 +1,82 @@
+// The attributes of an ONNX node, by name, with what they default to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
+
+namespace unity::io::detail {
+
+// A view of a node. Throws: unity::error where an attribute is there but of another type.
+class node_attributes {
+ public:
+  // `where`: for messages.
+  node_attributes(const onnx::NodeProto& node, std::string where) : node_{&node}, where_{std::move(where)} {}
+
+  [[nodiscard]] const onnx::AttributeProto* find(std::string_view name) const {
+    for (const auto& a : node_->attribute()) {
+      if (a.name() == name) {
+        return &a;
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t otherwise) const {
+    const auto* a = typed(name, onnx::AttributeProto::INT);
+    return a == nullptr ? otherwise : a->i();
+  }
+  [[nodiscard]] double real(std::string_view name, double otherwise) const {
+    const auto* a = typed(name, onnx::AttributeProto::FLOAT);
+    return a == nullptr ? otherwise : static_cast<double>(a->f());
+  }
+  [[nodiscard]] std::string word(std::string_view name, std::string_view otherwise) const {
+    const auto* a = typed(name, onnx::AttributeProto::STRING);
+    return a == nullptr ? std::string{otherwise} : a->s();
+  }
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view name) const {
+    const auto* a = typed(name, onnx::AttributeProto::INTS);
+    return a == nullptr ? std::nullopt : std::optional{std::vector<std::int64_t>(a->ints().begin(), a->ints().end())};
+  }
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise) const {
+    return integers(name).value_or(std::move(otherwise));
+  }
+  // A tensor attribute, read whole.
+  [[nodiscard]] std::optional<tensor_data> data(std::string_view name) const {
+    const auto* a = typed(name, onnx::AttributeProto::TENSOR);
+    if (a == nullptr) {
+      return std::nullopt;
+    }
+    auto copy = a->t();
+    return tensor_reader{where_, {}}.read(copy, name);
+  }
+  // A tensor attribute if it is small.
+  [[nodiscard]] std::optional<known_tensor> known(std::string_view name) const {
+    const auto all = data(name);
+    return all ? known_from(*all) : std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] const onnx::AttributeProto* typed(std::string_view name, onnx::AttributeProto::AttributeType type) const {
+    const auto* a = find(name);
+    // Files of the first IR versions leave the type out.
+    if (a != nullptr && a->type() != type && a->type() != onnx::AttributeProto::UNDEFINED) {
+      throw error{where_, "attribute " + std::string{name} + " is of another type",
+                  onnx::AttributeProto::AttributeType_Name(type)};
+    }
+    return a;
+  }
+
+  const onnx::NodeProto* node_;
+  std::string where_;
+};
+
+}  // namespace unity::io::detail

@@ -1,0 +1,88 @@
+// The packaged ONNX schema, and the small conversions that every reader and writer of it shares.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <onnx/onnx_pb.h>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::io::detail {
+
+inline constexpr std::int64_t oldest_opset = 7;
+inline constexpr std::int64_t newest_opset = 21;
+inline constexpr std::int64_t newest_checked_opset = 17;  // what the packaged checker knows
+inline constexpr std::int64_t export_opset = 17;
+inline constexpr std::int64_t export_ir_version = 8;
+
+[[nodiscard]] inline std::optional<tensor::dtype> from_onnx_type(std::int32_t type) {
+  switch (type) {
+    case onnx::TensorProto::FLOAT: return tensor::dtype::float32;
+    case onnx::TensorProto::DOUBLE: return tensor::dtype::float64;
+    case onnx::TensorProto::FLOAT16: return tensor::dtype::float16;
+    case onnx::TensorProto::BFLOAT16: return tensor::dtype::bfloat16;
+    case onnx::TensorProto::INT64: return tensor::dtype::int64;
+    case onnx::TensorProto::INT32: return tensor::dtype::int32;
+    case onnx::TensorProto::INT8: return tensor::dtype::int8;
+    case onnx::TensorProto::UINT8: return tensor::dtype::uint8;
+    case onnx::TensorProto::BOOL: return tensor::dtype::boolean;
+    default: return std::nullopt;
+  }
+}
+
+[[nodiscard]] inline onnx::TensorProto::DataType to_onnx_type(tensor::dtype element) {
+  switch (element) {
+    case tensor::dtype::float32: return onnx::TensorProto::FLOAT;
+    case tensor::dtype::float64: return onnx::TensorProto::DOUBLE;
+    case tensor::dtype::float16: return onnx::TensorProto::FLOAT16;
+    case tensor::dtype::bfloat16: return onnx::TensorProto::BFLOAT16;
+    case tensor::dtype::int64: return onnx::TensorProto::INT64;
+    case tensor::dtype::int32: return onnx::TensorProto::INT32;
+    case tensor::dtype::int8: return onnx::TensorProto::INT8;
+    case tensor::dtype::uint8: return onnx::TensorProto::UINT8;
+    case tensor::dtype::boolean: break;
+  }
+  return onnx::TensorProto::BOOL;
+}
+
+[[nodiscard]] inline std::string onnx_type_name(std::int32_t type) {
+  return onnx::TensorProto::DataType_IsValid(type)
+             ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
+             : "number " + std::to_string(type);
+}
+
+[[nodiscard]] inline bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+// "LSTM", "com.example.Fancy".
+[[nodiscard]] inline std::string operator_name(const onnx::NodeProto& node) {
+  return is_default_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
+}
+
+// For messages: a text of any length and content on one short line.
+[[nodiscard]] inline std::string one_line(std::string_view text, std::size_t longest = 300) {
+  std::string line;
+  for (const char c : text.substr(0, longest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool space = byte < 0x20 || byte == 0x7f;
+    if (!space || (!line.empty() && line.back() != ' ')) {
+      line += space ? ' ' : c;
+    }
+  }
+  while (!line.empty() && line.back() == ' ') {
+    line.pop_back();
+  }
+  return text.size() > longest ? line + "..." : line;
+}
+[[nodiscard]] inline std::string in_quotes(std::string_view name) { return "'" + one_line(name, 120) + "'"; }
+
+// node 'encoder/add' (Add), or node 17 (Add) where it has no name.
+[[nodiscard]] inline std::string node_place(const onnx::NodeProto& node, std::size_t index) {
+  const auto label = !node.name().empty() ? in_quotes(node.name()) : std::to_string(index);
+  return "node " + label + " (" + one_line(operator_name(node), 80) + ")";
+}
+
+}  // namespace unity::io::detail

@@ -1,0 +1,172 @@
+// What a weight or a constant holds: the side table of a graph whose nodes only name their data.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io {
+
+static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers, and so do side tables");
+
+// Regular. `bytes` are the elements, row-major, little-endian; a bool is one byte.
+// Law: bytes.size() == element_count(dims) * size_of(element).
+struct tensor_data {
+  tensor::dtype element = tensor::dtype::float32;
+  tensor::shape dims{};
+  std::string bytes{};
+
+  friend bool operator==(const tensor_data&, const tensor_data&) = default;
+};
+
+using data_table = std::map<std::string, tensor_data, std::less<>>;
+
+namespace detail {
+
+// Narrow floating-point formats: how many bits the exponent and the fraction have.
+template <unsigned ExponentBits, unsigned FractionBits>
+[[nodiscard]] inline double narrow_to_double(std::uint16_t bits) {
+  constexpr int bias = (1 << (ExponentBits - 1)) - 1;
+  constexpr unsigned exponent_mask = (1U << ExponentBits) - 1U;
+  const double sign = (bits >> 15U) != 0 ? -1.0 : 1.0;
+  const auto exponent = static_cast<int>((static_cast<unsigned>(bits) >> FractionBits) & exponent_mask);
+  const auto fraction = static_cast<double>(bits & ((1U << FractionBits) - 1U));
+  if (exponent == static_cast<int>(exponent_mask)) {
+    return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  }
+  const double scaled = std::ldexp(fraction, -static_cast<int>(FractionBits));
+  return exponent == 0 ? sign * std::ldexp(scaled, 1 - bias) : sign * std::ldexp(1.0 + scaled, exponent - bias);
+}
+
+// Rounds to nearest, ties to even; what is too large becomes infinite.
+template <unsigned ExponentBits, unsigned FractionBits>
+[[nodiscard]] inline std::uint16_t double_to_narrow(double value) {
+  constexpr int bias = (1 << (ExponentBits - 1)) - 1;
+  constexpr unsigned infinite = ((1U << ExponentBits) - 1U) << FractionBits;
+  const unsigned sign = std::signbit(value) ? 0x8000U : 0U;
+  if (std::isnan(value)) {
+    return static_cast<std::uint16_t>(sign | infinite | (1U << (FractionBits - 1)));
+  }
+  const double magnitude = std::fabs(value);
+  if (magnitude == 0) {
+    return static_cast<std::uint16_t>(sign);
+  }
+  const int exponent = std::isinf(magnitude) ? bias + 1 : std::max(std::ilogb(magnitude), 1 - bias);
+  if (exponent > bias) {
+    return static_cast<std::uint16_t>(sign | infinite);
+  }
+  // In units of the last place; a carry out of the fraction moves into the exponent by itself.
+  const auto units = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, static_cast<int>(FractionBits) - exponent)));
+  const auto encoded = units + (static_cast<unsigned>(exponent + bias - 1) << FractionBits);
+  return static_cast<std::uint16_t>(sign | encoded);
+}
+
+// Calls f with a value-initialized element of the C++ type that stores `element`; narrow floats as uint16_t.
+template <class F>
+decltype(auto) with_storage(tensor::dtype element, F&& f) {
+  switch (element) {
+    case tensor::dtype::float32: return f(float{});
+    case tensor::dtype::float64: return f(double{});
+    case tensor::dtype::float16:
+    case tensor::dtype::bfloat16: return f(std::uint16_t{});
+    case tensor::dtype::int64: return f(std::int64_t{});
+    case tensor::dtype::int32: return f(std::int32_t{});
+    case tensor::dtype::int8: return f(std::int8_t{});
+    case tensor::dtype::uint8:
+    case tensor::dtype::boolean: break;
+  }
+  return f(std::uint8_t{});
+}
+
+template <class Stored>
+[[nodiscard]] double widen(tensor::dtype element, Stored stored) {
+  if constexpr (std::is_same_v<Stored, std::uint16_t>) {
+    return element == tensor::dtype::float16 ? narrow_to_double<5, 10>(stored) : narrow_to_double<8, 7>(stored);
+  } else {
+    return static_cast<double>(stored);
+  }
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::size_t stored_count(const tensor_data& data) {
+  return data.bytes.size() / static_cast<std::size_t>(tensor::size_of(data.element));
+}
+
+// The elements as another number type. Integers beyond 2^53 lose their last digits as double.
+template <class Number = double>
+[[nodiscard]] std::vector<Number> elements_of(const tensor_data& data) {
+  return detail::with_storage(data.element, [&](auto zero) {
+    std::vector<Number> all(stored_count(data));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::memcpy(&zero, data.bytes.data() + i * sizeof zero, sizeof zero);
+      if constexpr (std::is_same_v<decltype(zero), std::uint16_t>) {
+        all[i] = static_cast<Number>(detail::widen(data.element, zero));
+      } else {
+        all[i] = static_cast<Number>(zero);
+      }
+    }
+    return all;
+  });
+}
+
+// The inverse: elements rounded to what `element` can hold.
+template <class Number>
+[[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims, std::span<const Number> elements) {
+  tensor_data data{element, dims, {}};
+  detail::with_storage(element, [&](auto stored) {
+    data.bytes.resize(elements.size() * sizeof stored);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if constexpr (std::is_same_v<decltype(stored), std::uint16_t>) {
+        const auto wide = static_cast<double>(elements[i]);
+        stored = element == tensor::dtype::float16 ? detail::double_to_narrow<5, 10>(wide)
+                                                   : detail::double_to_narrow<8, 7>(wide);
+      } else if (element == tensor::dtype::boolean) {
+        stored = static_cast<decltype(stored)>(elements[i] != Number{} ? 1 : 0);
+      } else {
+        stored = static_cast<decltype(stored)>(elements[i]);
+      }
+      std::memcpy(data.bytes.data() + i * sizeof stored, &stored, sizeof stored);
+    }
+  });
+  return data;
+}
+template <class Number>
+[[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims, const std::vector<Number>& elements) {
+  return make_data(element, dims, std::span<const Number>{elements});
+}
+
+// The position of the first element that is not a number, in elements.
+[[nodiscard]] inline std::optional<std::size_t> find_nan(const tensor_data& data) {
+  if (!tensor::is_floating(data.element)) {
+    return std::nullopt;
+  }
+  return detail::with_storage(data.element, [&](auto stored) -> std::optional<std::size_t> {
+    const auto count = stored_count(data);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&stored, data.bytes.data() + i * sizeof stored, sizeof stored);
+      if (std::isnan(detail::widen(data.element, stored))) {
+        return i;
+      }
+    }
+    return std::nullopt;
+  });
+}
+
+}  // namespace unity::io

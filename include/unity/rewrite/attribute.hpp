@@ -1,0 +1,27 @@
+// The one form in which rules see an operator's parameters.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
+
+namespace unity {
+
+// A list of integers; a scalar is a list of one, a word (a name) the list of its bytes, a real number the bits
+// of its double. Which it is, the operator's signature says (attribute_form).
+using attribute = small_vector<std::int64_t, 4>;
+using attribute_list = std::vector<attribute>;
+
+[[nodiscard]] inline std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept {
+  std::uint64_t h = a.size();
+  for (const auto i : a) {
+    h = hash_combine(h, static_cast<std::uint64_t>(i));
+  }
+  return h;
+}
+
+}  // namespace unity

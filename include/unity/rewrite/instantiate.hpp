@@ -1,0 +1,271 @@
+// From a match to its effect: conditions, attribute expressions, and the target built node by node.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/matcher.hpp>
+
+namespace unity::detail {
+
+// What expressions of a rule see of a match.
+template <class Store>
+class match_environment {
+ public:
+  match_environment(const Store& store, const bindings& b) : store_{store}, b_{b} {}
+  [[nodiscard]] const attribute& attribute_at(std::size_t slot) const { return store_.value(b_.attributes[slot]); }
+  [[nodiscard]] std::size_t repetitions() const { return b_.repetitions; }
+  [[nodiscard]] std::optional<attribute> measure(int m, std::size_t slot, std::size_t index, const attribute& arguments) const {
+    const auto own = b_.value(slot, index);
+    return store_.algebra().measure(m, store_.type(own.valid() ? own : b_.value(slot, 0)), arguments);
+  }
+
+ private:
+  const Store& store_;
+  const bindings& b_;
+};
+
+// Builds the target of one match in a store.
+template <class Store>
+class target_builder {
+ public:
+  target_builder(Store& store, const prepared_rule& rule, const bindings& b)
+      : store_{store}, s_{*rule.rule}, b_{b}, env_{store, b}, times_{std::max<std::size_t>(1, b.repetitions)} {}
+
+  bool build() {
+    collect_replaced();
+    if (!conditions_hold() || !sources_hold()) {
+      return false;
+    }
+    made_.assign(s_.target.nodes.size() * times_, node_id{});
+    map_outputs();
+    for (std::size_t slot = 0; slot < s_.target.nodes.size(); ++slot) {
+      for (std::size_t i = 0; i < (s_.target.nodes[slot].indexed ? times_ : 1); ++i) {
+        if (!make(slot, i)) {
+          return false;
+        }
+      }
+    }
+    return finish();
+  }
+
+  [[nodiscard]] std::span<const node_id> matched() const { return matched_; }
+  [[nodiscard]] std::span<const value_id> bound() const { return bound_; }
+  [[nodiscard]] std::span<const value_id> replaced() const { return replaced_; }
+  [[nodiscard]] std::span<const node_id> defining() const { return defining_; }
+  [[nodiscard]] std::span<const std::pair<value_id, value_id>> aliases() const { return aliases_; }
+  [[nodiscard]] bool several() const { return several_; }
+
+ private:
+  struct output {
+    pattern_operand root;  // of the target
+    std::size_t index;
+    value_id replaced;
+  };
+
+  // Source roots in order: the value each yields.
+  void collect_replaced() {
+    for (const auto n : b_.nodes) {
+      if (n.valid() && std::find(matched_.begin(), matched_.end(), n) == matched_.end()) {
+        matched_.push_back(n);
+      }
+    }
+    std::sort(matched_.begin(), matched_.end());
+    std::vector<node_id> roots;
+    for (const auto& [root, i, target] : root_pairs()) {
+      const auto n = b_.node(root.slot, s_.source.nodes[root.slot].indexed ? i : 0);
+      const auto result = root.result == pattern_operand::each ? i : static_cast<std::size_t>(root.result);
+      outputs_.push_back({target, i, store_.results(n)[result]});
+      replaced_.push_back(outputs_.back().replaced);
+      if (std::find(roots.begin(), roots.end(), n) == roots.end()) {
+        roots.push_back(n);
+      }
+    }
+    several_ = roots.size() > 1;
+    for (const auto v : b_.values) {
+      if (v.valid()) {
+        bound_.push_back(v);
+      }
+    }
+    for (const auto n : matched_) {
+      for (const auto v : store_.results(n)) {
+        bound_.push_back(v);
+      }
+    }
+  }
+  struct root_pair {
+    pattern_operand source;
+    std::size_t index;
+    pattern_operand target;
+  };
+  [[nodiscard]] std::vector<root_pair> root_pairs() const {
+    std::vector<root_pair> all;
+    for (std::size_t r = 0; r < s_.source.roots.size(); ++r) {
+      for (std::size_t i = 0; i < (s_.source.roots[r].repeated ? times_ : 1); ++i) {
+        all.push_back({s_.source.roots[r], i, s_.target.roots[r]});
+      }
+    }
+    return all;
+  }
+
+  [[nodiscard]] bool conditions_hold() const {
+    for (const auto& c : s_.conditions) {
+      for (std::size_t i = 0; i < (c.indexed ? times_ : 1); ++i) {
+        const auto value = evaluate(c, env_, i);
+        if (!value || !truth(*value)) {
+          return false;
+        }
+      }
+    }
+    // A variable that is bound to an output would make the target read itself.
+    return std::none_of(b_.values.begin(), b_.values.end(), [&](value_id v) {
+      return v.valid() && std::find(replaced_.begin(), replaced_.end(), v) != replaced_.end();
+    });
+  }
+
+  // Attributes of the source that are expressions: known only now that everything is bound.
+  [[nodiscard]] bool sources_hold() const {
+    for (std::size_t slot = 0; slot < s_.source.nodes.size(); ++slot) {
+      const auto& p = s_.source.nodes[slot];
+      for (std::size_t i = 0; i < (p.indexed ? times_ : 1); ++i) {
+        const auto actual = store_.attributes(store_.op(b_.node(slot, i)));
+        for (std::size_t a = 0; a < p.attributes.size(); ++a) {
+          const auto& wanted = p.attributes[a];
+          const bool late = wanted.kind == pattern_attribute::form::value && wanted.value.kind != expression::form::literal;
+          if (late && evaluate(wanted.value, env_, i) != std::optional{store_.value(actual[a])}) {
+            return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+  // Which results of which target nodes define which replaced values.
+  void map_outputs() {
+    for (const auto& o : outputs_) {
+      if (o.root.is_variable) {
+        const bool indexed = s_.indexed_variables[o.root.slot];
+        aliases_.emplace_back(o.replaced, b_.value(o.root.slot, indexed ? o.index : 0));
+      }
+    }
+  }
+  [[nodiscard]] std::size_t at(const pattern_operand& o, std::size_t i) const {
+    return o.slot * times_ + (s_.target.nodes[o.slot].indexed ? i : 0);
+  }
+  [[nodiscard]] static std::size_t result_of(const pattern_operand& o, std::size_t i) {
+    return o.result == pattern_operand::each ? i : static_cast<std::size_t>(o.result);
+  }
+
+  [[nodiscard]] std::optional<value_id> operand(const pattern_operand& o, std::size_t i) const {
+    if (o.is_variable) {
+      return b_.value(o.slot, s_.indexed_variables[o.slot] ? i : 0);
+    }
+    const auto results = store_.results(made_[at(o, i)]);
+    const auto result = result_of(o, i);
+    return result < results.size() ? std::optional{results[result]} : std::nullopt;
+  }
+
+  bool make(std::size_t slot, std::size_t i) {
+    const auto& p = s_.target.nodes[slot];
+    attribute_list attributes;
+    for (const auto& a : p.attributes) {
+      auto value = evaluate(a.value, env_, i);
+      if (!value) {
+        return false;
+      }
+      attributes.push_back(*std::move(value));
+    }
+    small_vector<value_id, 8> operands;
+    for (const auto& o : p.operands) {
+      for (std::size_t k = 0; k < (o.repeated ? times_ : 1); ++k) {
+        const auto v = operand(o, o.repeated ? k : i);
+        if (!v) {
+          return false;
+        }
+        operands.push_back(*v);
+      }
+    }
+    const auto op = store_.algebra().make(p.kind, attributes);
+    return op && place(slot, i, store_.intern(*op), operands);
+  }
+
+  // Interns the node: as the definition of the outputs that it yields, or as an inner node.
+  bool place(std::size_t slot, std::size_t i, operator_id op, std::span<const value_id> operands) {
+    auto& made = made_[slot * times_ + i];
+    const bool yields = std::any_of(outputs_.begin(), outputs_.end(), [&](const output& o) { return is_of(o, slot, i); });
+    if (!yields) {
+      const auto n = store_.cons(op, operands);
+      made = n.value_or(node_id{});
+      return n.has_value();
+    }
+    const auto types = store_.infer(op, operands);
+    if (!types) {
+      return false;
+    }
+    small_vector<value_id, 4> results(types->size(), value_id{});
+    for (const auto& o : outputs_) {
+      if (is_of(o, slot, i) && !yield(o, *types, results)) {
+        return false;
+      }
+    }
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      if (!results[r].valid()) {
+        results[r] = store_.new_value((*types)[r]);
+      }
+    }
+    made = store_.define(op, operands, results);
+    defining_.push_back(made);
+    return true;
+  }
+  [[nodiscard]] bool is_of(const output& o, std::size_t slot, std::size_t i) const {
+    return !o.root.is_variable && o.root.slot == slot && (!s_.target.nodes[slot].indexed || o.index == i);
+  }
+  bool yield(const output& o, const std::vector<typename Store::value_type>& types, small_vector<value_id, 4>& results) {
+    const auto r = result_of(o.root, o.index);
+    if (r >= results.size() || types[r] != store_.type(o.replaced)) {
+      return false;
+    }
+    if (results[r].valid()) {
+      aliases_.emplace_back(o.replaced, results[r]);
+    } else {
+      results[r] = o.replaced;
+    }
+    return true;
+  }
+
+  // Refuses what changes nothing and what changes a type.
+  bool finish() {
+    for (const auto& [from, to] : aliases_) {
+      if (from == to || store_.type(from) != store_.type(to)) {
+        return false;
+      }
+    }
+    const bool same = aliases_.empty() && std::all_of(defining_.begin(), defining_.end(), [&](node_id n) {
+      return std::find(matched_.begin(), matched_.end(), n) != matched_.end();
+    });
+    return !same;
+  }
+
+  Store& store_;
+  const substitution& s_;
+  const bindings& b_;
+  match_environment<Store> env_;
+  std::size_t times_;
+  std::vector<output> outputs_;
+  std::vector<node_id> matched_;
+  std::vector<value_id> bound_;
+  std::vector<value_id> replaced_;
+  std::vector<node_id> made_;
+  std::vector<node_id> defining_;
+  std::vector<std::pair<value_id, value_id>> aliases_;
+  bool several_ = false;
+};
+
+}  // namespace unity::detail

@@ -1,0 +1,199 @@
+// Matches and what applying them does, interned: each (rule, what it binds) is instantiated and checked once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/core/index_table.hpp>
+#include <unity/rewrite/instantiate.hpp>
+#include <unity/rewrite/matcher.hpp>
+#include <unity/rewrite/node_store.hpp>
+#include <unity/rewrite/rule_index.hpp>
+
+namespace unity {
+
+using match_id = id<struct match_tag>;
+
+// What a match does to any state in which its nodes live. State-dependent conditions are not part of it:
+// uses from outside, cycles, and what of it lives already (see rewrite_effect).
+struct match_record {
+  std::uint32_t rule = 0;
+  std::uint32_t first = 0;  // in the pool: nodes, bound values, replaced values, defining nodes, (alias, target) pairs
+  std::uint16_t nodes = 0;
+  std::uint16_t bound = 0;
+  std::uint16_t replaced = 0;
+  std::uint16_t defining = 0;
+  std::uint16_t aliases = 0;
+  bool several = false;   // replaces results of several nodes: may close a cycle
+  bool keeps_order = false;  // the new nodes read what the old ones did: cannot close a cycle
+};
+
+template <class Store>
+class match_store {
+ public:
+  // The match of `b`, or nothing if the rule's conditions fail there, the target cannot be built, its outputs
+  // have other types, or it changes nothing.
+  std::optional<match_id> intern(Store& store, const rule_index& rules, const bindings& b) {
+    flatten(b);
+    const auto hash = key_hash();
+    const auto known = key_table_.find(hash, [&](auto i) { return same_key(keys_[i]); });
+    if (known != index_table::none) {
+      return keys_[known].match.valid() ? std::optional{keys_[known].match} : std::nullopt;
+    }
+    key k{static_cast<std::uint32_t>(key_pool_.size()), static_cast<std::uint32_t>(flat_.size()), {}};
+    key_pool_.insert(key_pool_.end(), flat_.begin(), flat_.end());
+    const auto made = instantiate(store, rules.rule(b.rule), b);
+    k.match = made.value_or(match_id{});
+    keys_.push_back(k);
+    key_table_.insert(hash, static_cast<std::uint32_t>(keys_.size() - 1));
+    return made;
+  }
+
+  // Adds a move that no rule states: `replaced` values are defined anew by `defining` nodes; `nodes` must live.
+  match_id add(std::uint32_t rule, std::span<const node_id> nodes, std::span<const value_id> bound,
+               std::span<const value_id> replaced, std::span<const node_id> defining,
+               std::span<const std::pair<value_id, value_id>> aliases, bool several, bool keeps_order) {
+    const auto hash = effect_hash(nodes, defining, aliases);
+    const auto known = effect_table_.find(hash, [&](auto i) { return same_effect(match_id{i}, nodes, defining, aliases); });
+    if (known != index_table::none) {
+      return match_id{known};
+    }
+    match_record r{rule, static_cast<std::uint32_t>(pool_.size()), static_cast<std::uint16_t>(nodes.size()),
+                   static_cast<std::uint16_t>(bound.size()), static_cast<std::uint16_t>(replaced.size()),
+                   static_cast<std::uint16_t>(defining.size()), static_cast<std::uint16_t>(aliases.size()), several, keeps_order};
+    const auto put = [&](const auto& ids) {
+      for (const auto i : ids) {
+        pool_.push_back(i.index());
+      }
+    };
+    put(nodes);
+    put(bound);
+    put(replaced);
+    put(defining);
+    for (const auto& [from, to] : aliases) {
+      pool_.push_back(from.index());
+      pool_.push_back(to.index());
+    }
+    records_.push_back(r);
+    effect_table_.insert(hash, static_cast<std::uint32_t>(records_.size() - 1));
+    return match_id{records_.size() - 1};
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
+  [[nodiscard]] const match_record& record(match_id m) const { return records_[m.index()]; }
+  [[nodiscard]] node_id node(const match_record& r, std::size_t i) const { return node_id{pool_[r.first + i]}; }
+  [[nodiscard]] value_id bound(const match_record& r, std::size_t i) const { return value_id{pool_[r.first + r.nodes + i]}; }
+  [[nodiscard]] value_id replaced(const match_record& r, std::size_t i) const {
+    return value_id{pool_[r.first + r.nodes + r.bound + i]};
+  }
+  [[nodiscard]] node_id defining(const match_record& r, std::size_t i) const {
+    return node_id{pool_[r.first + r.nodes + r.bound + r.replaced + i]};
+  }
+  [[nodiscard]] std::pair<value_id, value_id> alias(const match_record& r, std::size_t i) const {
+    const auto at = r.first + r.nodes + r.bound + r.replaced + r.defining + 2 * i;
+    return {value_id{pool_[at]}, value_id{pool_[at + 1]}};
+  }
+
+  [[nodiscard]] std::size_t memory() const noexcept {
+    return pool_.capacity() * 4 + key_pool_.capacity() * 4 + records_.capacity() * sizeof(match_record) +
+           keys_.capacity() * sizeof(key) + key_table_.memory() + effect_table_.memory();
+  }
+
+ private:
+  struct key {
+    std::uint32_t first;
+    std::uint32_t length;
+    match_id match;
+  };
+
+  void flatten(const bindings& b) {
+    const auto copies = b.stride == 1 ? 1 : b.repetitions;
+    flat_.assign({b.rule, static_cast<std::uint32_t>(b.repetitions)});
+    for (std::size_t s = 0; s < b.nodes.size(); s += b.stride) {
+      for (std::size_t i = 0; i < copies; ++i) {
+        flat_.push_back(b.nodes[s + i].index());
+      }
+    }
+    for (std::size_t s = 0; s < b.values.size(); s += b.stride) {
+      for (std::size_t i = 0; i < copies; ++i) {
+        flat_.push_back(b.values[s + i].index());
+      }
+    }
+    for (const auto a : b.attributes) {
+      flat_.push_back(a.index());
+    }
+  }
+  [[nodiscard]] std::uint64_t key_hash() const {
+    std::uint64_t h = flat_.size();
+    for (const auto w : flat_) {
+      h = hash_combine(h, w);
+    }
+    return h;
+  }
+  [[nodiscard]] bool same_key(const key& k) const {
+    return k.length == flat_.size() && std::equal(flat_.begin(), flat_.end(), key_pool_.begin() + k.first);
+  }
+
+  template <class Nodes, class Aliases>
+  [[nodiscard]] static std::uint64_t effect_hash(const Nodes& nodes, const Nodes& defining, const Aliases& aliases) {
+    std::uint64_t h = nodes.size();
+    for (const auto n : nodes) {
+      h = hash_combine(h, n.index());
+    }
+    for (const auto n : defining) {
+      h = hash_combine(h, n.index());
+    }
+    for (const auto& [from, to] : aliases) {
+      h = hash_combine(hash_combine(h, from.index()), to.index());
+    }
+    return h;
+  }
+  template <class Nodes, class Aliases>
+  [[nodiscard]] bool same_effect(match_id m, const Nodes& nodes, const Nodes& made, const Aliases& aliases) const {
+    const auto& r = record(m);
+    if (r.nodes != nodes.size() || r.defining != made.size() || r.aliases != aliases.size()) {
+      return false;
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (node(r, i) != nodes[i]) {
+        return false;
+      }
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (defining(r, i) != made[i]) {
+        return false;
+      }
+    }
+    for (std::size_t i = 0; i < aliases.size(); ++i) {
+      if (alias(r, i) != aliases[i]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::optional<match_id> instantiate(Store& store, const prepared_rule& rule, const bindings& b) {
+    detail::target_builder<Store> builder{store, rule, b};
+    if (!builder.build()) {
+      return std::nullopt;
+    }
+    return add(b.rule, builder.matched(), builder.bound(), builder.replaced(), builder.defining(), builder.aliases(),
+               builder.several(), false);
+  }
+
+  std::vector<match_record> records_;
+  std::vector<std::uint32_t> pool_;
+  std::vector<key> keys_;
+  std::vector<std::uint32_t> key_pool_;
+  index_table key_table_;
+  index_table effect_table_;
+  std::vector<std::uint32_t> flat_;
+};
+
+}  // namespace unity

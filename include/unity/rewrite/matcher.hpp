@@ -1,0 +1,420 @@
+// Finds where substitutions match: every match that involves a given node.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <unity/rewrite/node_store.hpp>
+#include <unity/rewrite/rule_index.hpp>
+#include <unity/rewrite/state_view.hpp>
+
+namespace unity {
+
+// What a match binds. Slot s in repetition i lies at s * stride + i; what is shared by all lies at i = 0.
+struct bindings {
+  static constexpr std::size_t most_repetitions = 64;
+
+  std::uint32_t rule = 0;
+  std::size_t stride = 1;
+  std::size_t repetitions = 0;  // 0 while unknown and in rules without repetition
+  std::vector<node_id> nodes{};
+  std::vector<value_id> values{};
+  std::vector<attribute_id> attributes{};
+
+  void clear(std::uint32_t for_rule, const prepared_rule& r) {
+    rule = for_rule;
+    stride = r.repeats ? most_repetitions : 1;
+    repetitions = 0;
+    nodes.assign(r.rule->source.nodes.size() * stride, node_id{});
+    values.assign(r.rule->variables * stride, value_id{});
+    attributes.assign(r.rule->attribute_variables, attribute_id{});
+  }
+  node_id& node(std::size_t slot, std::size_t i) { return nodes[slot * stride + i]; }
+  value_id& value(std::size_t slot, std::size_t i) { return values[slot * stride + i]; }
+  [[nodiscard]] node_id node(std::size_t slot, std::size_t i) const { return nodes[slot * stride + i]; }
+  [[nodiscard]] value_id value(std::size_t slot, std::size_t i) const { return values[slot * stride + i]; }
+};
+
+// Backtracking matcher over one state. Complexity: a failed attempt usually ends at the first operator that
+// differs; the number of attempts for a node is the number of pattern places of its kind.
+template <class Store>
+class matcher {
+ public:
+  // Reports each match that involves live node `n` as sink(bindings), some more than once.
+  // Matches of repeated roots take the largest set of independent siblings that contains n's.
+  template <class Sink>
+  void match(const Store& store, const rule_index& rules, state_view& view, node_id n, Sink&& sink) {
+    store_ = &store;
+    view_ = &view;
+    for (const auto& a : rules.anchors(store.kind(n))) {
+      rule_ = &rules.rule(a.rule);
+      anchor_ = &a;
+      tried_.clear();
+      climb_up(n, a.path, 0, [&](node_id root) {
+        if (std::find(tried_.begin(), tried_.end(), root) == tried_.end()) {
+          tried_.push_back(root);
+          start(root, sink);
+        }
+      });
+    }
+  }
+
+ private:
+  struct goal {
+    const pattern_operand* term;
+    value_id value;
+    std::size_t index;
+    const goal* next;
+  };
+
+  [[nodiscard]] const pattern& source() const { return rule_->rule->source; }
+
+  template <class Visit>
+  void climb_up(node_id n, const climb& path, std::size_t step, const Visit& visit) {
+    if (step == path.size()) {
+      visit(n);
+      return;
+    }
+    const auto& s = path[step];
+    const auto results = store_->results(n);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      if (s.result != pattern_operand::each && static_cast<std::size_t>(s.result) != r) {
+        continue;
+      }
+      climb_from(results[r], s.kind, s.operand, [&](node_id user) { climb_up(user, path, step + 1, visit); });
+    }
+  }
+  template <class Visit>
+  void climb_from(value_id v, kind_id kind, std::int32_t operand, const Visit& visit) {
+    for (const auto& u : view_->users(v)) {
+      if (store_->kind(u.node) == kind && (operand < 0 || static_cast<std::uint32_t>(operand) == u.operand)) {
+        visit(u.node);
+      }
+    }
+  }
+
+  template <class Sink>
+  void start(node_id root, Sink& sink) {
+    found_.clear(anchor_->rule, *rule_);
+    const auto& r = source().roots[anchor_->root];
+    if (r.repeated && source().nodes[r.slot].indexed) {
+      start_siblings(root, r, sink);
+      return;
+    }
+    take_node(r.slot, 0, root, nullptr, [&] {
+      if (r.repeated) {
+        found_.repetitions = store_->results(root).size();
+      }
+      next_root(0, sink);
+    });
+  }
+
+  // Tries pattern node `slot` on graph node `n`, then the goals that follow from it and `rest`, then `done`.
+  template <class Done>
+  void take_node(std::size_t slot, std::size_t i, node_id n, const goal* rest, const Done& done) {
+    auto& bound = found_.node(slot, i);
+    if (bound.valid()) {
+      if (bound == n) {
+        solve(rest, done);
+      }
+      return;
+    }
+    const auto& p = source().nodes[slot];
+    if (!n.valid() || store_->kind(n) != p.kind) {
+      return;
+    }
+    const auto attributes_before = bound_attributes_.size();
+    const auto repetitions_before = found_.repetitions;
+    if (take_attributes(slot, n)) {
+      bound = n;
+      take_operands(p, i, store_->operands(n), rest, done);
+      found_.node(slot, i) = node_id{};
+    }
+    found_.repetitions = repetitions_before;
+    while (bound_attributes_.size() > attributes_before) {
+      found_.attributes[bound_attributes_.back()] = attribute_id{};
+      bound_attributes_.pop_back();
+    }
+  }
+
+  bool take_attributes(std::size_t slot, node_id n) {
+    const auto actual = store_->attributes(store_->op(n));
+    for (const auto& c : rule_->checks[slot]) {
+      const auto value = actual[c.position];
+      if (!c.binds) {
+        if (value != c.literal) {
+          return false;
+        }
+      } else if (!found_.attributes[c.slot].valid()) {
+        found_.attributes[c.slot] = value;
+        bound_attributes_.push_back(c.slot);
+      } else if (found_.attributes[c.slot] != value) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  template <class Done>
+  void take_operands(const pattern_node& p, std::size_t i, std::span<const value_id> actual, const goal* rest, const Done& done) {
+    const bool repeats = std::any_of(p.operands.begin(), p.operands.end(), [](const auto& o) { return o.repeated; });
+    if (repeats) {
+      take_repeated(p, actual, rest, done);
+      return;
+    }
+    if (actual.size() != p.operands.size()) {
+      return;
+    }
+    small_vector<goal, 4> goals(actual.size(), goal{});
+    const auto link = [&](bool exchanged) {
+      for (std::size_t k = 0; k < actual.size(); ++k) {
+        const auto value = actual[exchanged ? actual.size() - 1 - k : k];
+        goals[k] = {&p.operands[k], value, i, k + 1 < actual.size() ? goals.data() + k + 1 : rest};
+      }
+      solve(actual.empty() ? rest : goals.data(), done);
+    };
+    link(false);
+    if (p.commutative && actual.size() == 2 && actual[0] != actual[1]) {
+      link(true);
+    }
+  }
+
+  // Operands of which one stands for as many as there are repetitions.
+  template <class Done>
+  void take_repeated(const pattern_node& p, std::span<const value_id> actual, const goal* rest, const Done& done) {
+    const auto packs = static_cast<std::size_t>(
+        std::count_if(p.operands.begin(), p.operands.end(), [](const auto& o) { return o.repeated; }));
+    const auto fixed = p.operands.size() - packs;
+    if (actual.size() < fixed || (actual.size() - fixed) % packs != 0) {
+      return;
+    }
+    const auto times = (actual.size() - fixed) / packs;
+    if (times == 0 || times > bindings::most_repetitions || (found_.repetitions != 0 && found_.repetitions != times)) {
+      return;
+    }
+    found_.repetitions = times;
+    std::vector<goal> goals;
+    for (const auto& o : p.operands) {
+      for (std::size_t i = 0; i < (o.repeated ? times : 1); ++i) {
+        goals.push_back({&o, actual[goals.size()], o.repeated ? i : 0, nullptr});
+      }
+    }
+    for (std::size_t k = 0; k < goals.size(); ++k) {
+      goals[k].next = k + 1 < goals.size() ? &goals[k + 1] : rest;
+    }
+    solve(goals.data(), done);
+  }
+
+  template <class Done>
+  void solve(const goal* g, const Done& done) {
+    if (g == nullptr) {
+      done();
+      return;
+    }
+    const auto& t = *g->term;
+    if (t.is_variable) {
+      const bool indexed = rule_->rule->indexed_variables[t.slot];
+      const auto at = t.slot * found_.stride + (indexed ? g->index : 0);
+      if (!found_.values[at].valid()) {
+        found_.values[at] = g->value;
+        solve(g->next, done);
+        found_.values[at] = value_id{};
+      } else if (found_.values[at] == g->value) {
+        solve(g->next, done);
+      }
+      return;
+    }
+    const auto n = view_->definition(g->value);
+    const auto results = store_->results(n);
+    const auto result = t.result == pattern_operand::each ? g->index : static_cast<std::size_t>(t.result);
+    if (result < results.size() && results[result] == g->value) {
+      take_node(t.slot, source().nodes[t.slot].indexed ? g->index : 0, n, g->next, done);
+    }
+  }
+
+  template <class Sink>
+  void next_root(std::size_t step, Sink& sink) {
+    const auto& links = rule_->links[anchor_->root];
+    if (step == links.size()) {
+      emit(sink);
+      return;
+    }
+    const auto& link = links[step];
+    const auto& root = source().roots[link.root];
+    if (found_.node(root.slot, 0).valid()) {
+      next_root(step + 1, sink);
+      return;
+    }
+    const auto attempt = [&](node_id n) { take_node(root.slot, 0, n, nullptr, [&] { next_root(step + 1, sink); }); };
+    if (link.connected) {
+      follow(link, 0, attempt);
+    } else {
+      try_unconnected(source().nodes[root.slot].kind, attempt);
+    }
+  }
+
+  // The nodes at the upper end of a link whose lower end is bound.
+  template <class Visit>
+  void follow(const root_link& link, std::size_t i, const Visit& visit) {
+    if (!link.from.is_variable) {
+      climb_up(found_.node(link.from.slot, i), link.path, 0, visit);
+      return;
+    }
+    climb_from(found_.value(link.from.slot, i), link.first_kind, link.first_operand,
+               [&](node_id first) { climb_up(first, link.path, 0, visit); });
+  }
+
+  // Roots that share nothing: merging them is only possible where neither depends on another.
+  template <class Visit>
+  void try_unconnected(kind_id kind, const Visit& visit) {
+    view_->compute_reachability(*store_);
+    for (const auto n : view_->nodes()) {
+      if (store_->kind(n) == kind && independent_of_roots(n)) {
+        visit(n);
+      }
+    }
+  }
+  [[nodiscard]] bool independent_of_roots(node_id n) const {
+    return std::none_of(source().roots.begin(), source().roots.end(), [&](const auto& r) {
+      const auto other = found_.node(r.slot, 0);
+      return other.valid() && (view_->depends(n, other) || view_->depends(other, n));
+    });
+  }
+
+  template <class Sink>
+  void start_siblings(node_id root, const pattern_operand& r, Sink& sink) {
+    if (!rule_->sibling) {
+      return;
+    }
+    // The first repetition is tried alone, at its place; what it shares then leads to the others.
+    const auto& link = *rule_->sibling;
+    const bool by_result = !link.path.empty() && link.path[0].result == pattern_operand::each && !link.from.is_variable;
+    take_node(r.slot, 0, root, nullptr, [&] {
+      if (by_result) {
+        return;  // the anchor may be any repetition: see below
+      }
+      gather_siblings(root, r.slot, link, sink);
+    });
+    if (by_result) {
+      gather_by_result(root, r.slot, link, sink);
+    }
+  }
+
+  // A largest set of nodes that match like `first` under what is shared, none depending on another.
+  template <class Sink>
+  void gather_siblings(node_id first, std::size_t slot, const root_link& link, Sink& sink) {
+    std::vector<node_id> candidates;
+    follow(link, 0, [&](node_id n) { candidates.push_back(n); });
+    std::sort(candidates.begin(), candidates.end());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    view_->compute_reachability(*store_);
+    std::vector<node_id> chosen{first};
+    for (const auto c : candidates) {
+      const bool apart = std::none_of(chosen.begin(), chosen.end(),
+                                      [&](node_id o) { return view_->depends(c, o) || view_->depends(o, c); });
+      if (apart && chosen.size() < bindings::most_repetitions && matches_alone(slot, c)) {
+        chosen.push_back(c);
+      }
+    }
+    std::sort(chosen.begin(), chosen.end());
+    match_all(slot, chosen, sink);
+  }
+  // Whether `n` can be a repetition beside the one that is bound: tried in the last place.
+  bool matches_alone(std::size_t slot, node_id n) {
+    bool found = false;
+    take_node(slot, bindings::most_repetitions - 1, n, nullptr, [&] { found = true; });
+    return found;
+  }
+  // Binds `chosen` afresh, in their order, and reports the match.
+  template <class Sink>
+  void match_all(std::size_t slot, const std::vector<node_id>& chosen, Sink& sink) {
+    if (chosen.size() < 2) {
+      return;
+    }
+    const auto saved = found_;
+    const auto saved_attributes = bound_attributes_;
+    found_.clear(anchor_->rule, *rule_);
+    bound_attributes_.clear();
+    bind_from(slot, chosen, 0, sink);
+    found_ = saved;
+    bound_attributes_ = saved_attributes;
+  }
+  template <class Sink>
+  void bind_from(std::size_t slot, const std::vector<node_id>& chosen, std::size_t i, Sink& sink) {
+    if (i == chosen.size()) {
+      found_.repetitions = chosen.size();
+      emit(sink);
+      return;
+    }
+    bool done = false;  // one way to match a sibling is enough: others differ by commutation
+    take_node(slot, i, chosen[i], nullptr, [&] {
+      if (!done) {
+        done = true;
+        bind_from(slot, chosen, i + 1, sink);
+      }
+    });
+  }
+
+  // Repetition i reads result i of one shared node: one user of each result.
+  template <class Sink>
+  void gather_by_result(node_id root, std::size_t slot, const root_link& link, Sink& sink) {
+    for (const auto below : descend(root, link)) {
+      std::vector<node_id> chosen;
+      const auto results = store_->results(below).size();
+      for (std::size_t i = 0; i < results && chosen.size() == i && i < bindings::most_repetitions; ++i) {
+        auto path = link.path;
+        path[0].result = static_cast<std::int32_t>(i);
+        node_id found{};
+        climb_up(below, path, 0, [&](node_id n) { found = found.valid() ? std::min(found, n) : n; });
+        if (found.valid()) {
+          chosen.push_back(found);
+        }
+      }
+      if (chosen.size() == results) {
+        match_all(slot, chosen, sink);
+      }
+    }
+  }
+  // The nodes from which link.path leads up to `root`.
+  std::vector<node_id> descend(node_id root, const root_link& link) const {
+    std::vector<node_id> level{root};
+    for (std::size_t step = link.path.size(); step-- > 0;) {
+      std::vector<node_id> below;
+      for (const auto n : level) {
+        const auto operands = store_->operands(n);
+        for (std::size_t k = 0; k < operands.size(); ++k) {
+          const auto at = link.path[step].operand;
+          if (store_->kind(n) == link.path[step].kind && (at < 0 || static_cast<std::size_t>(at) == k)) {
+            below.push_back(view_->definition(operands[k]));
+          }
+        }
+      }
+      level = std::move(below);
+    }
+    return level;
+  }
+
+  template <class Sink>
+  void emit(Sink& sink) {
+    for (const auto& [a, b] : rule_->symmetric) {
+      if (!(found_.node(source().roots[a].slot, 0) < found_.node(source().roots[b].slot, 0))) {
+        return;
+      }
+    }
+    sink(static_cast<const bindings&>(found_));
+  }
+
+  const Store* store_ = nullptr;
+  state_view* view_ = nullptr;
+  const prepared_rule* rule_ = nullptr;
+  const anchor* anchor_ = nullptr;
+  bindings found_{};
+  std::vector<std::uint32_t> bound_attributes_{};
+  std::vector<node_id> tried_{};
+};
+
+}  // namespace unity

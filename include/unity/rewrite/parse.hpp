@@ -1,0 +1,285 @@
+// Rule text to syntax. The grammar is in docs/formats.md.
+#pragma once
+
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/lexer.hpp>
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity {
+namespace detail {
+
+class rule_parser {
+ public:
+  rule_parser(std::string_view text, std::string_view file) : in_{text, file} {}
+
+  std::vector<syntax::rule> rules() {
+    std::vector<syntax::rule> all;
+    while (in_.peek().kind != token::form::end) {
+      if (!in_.at_name("rule")) {
+        in_.fail("'rule'");
+      }
+      in_.next();
+      all.push_back(rule());
+    }
+    return all;
+  }
+
+ private:
+  // Nested input is bad input: it must end in a message, not in a full stack.
+  struct nesting {
+    explicit nesting(rule_parser& p) : depth{p.depth_} {
+      if (++depth > 200) {
+        p.in_.fail("at most 200 levels of nesting");
+      }
+    }
+    ~nesting() { --depth; }
+    nesting(const nesting&) = delete;
+    nesting& operator=(const nesting&) = delete;
+    int& depth;
+  };
+
+  syntax::rule rule() {
+    syntax::rule r;
+    r.name = name("a rule's name");
+    r.source = terms();
+    r.both_ways = in_.at("==");
+    if (!in_.accept("==") && !in_.accept("=>")) {
+      in_.fail("'==' or '=>'");
+    }
+    r.target = terms();
+    while (in_.peek().kind == token::form::name && !in_.at_name("rule")) {
+      clause(r);
+    }
+    return r;
+  }
+
+  void clause(syntax::rule& r) {
+    if (accept_name("if")) {
+      do {
+        r.conditions.push_back(expression());
+      } while (in_.accept(","));
+    } else if (accept_name("safe")) {
+      if (!in_.at_name("training") && !in_.at_name("inference")) {
+        in_.fail("'training' or 'inference'");
+      }
+      r.safe_for = in_.next().text == "training" ? syntax::safety::training : syntax::safety::inference;
+    } else if (accept_name("tested")) {
+      r.known = syntax::standing::tested;
+      r.tested_bits = static_cast<int>(integer());
+    } else if (accept_name("proved")) {
+      r.known = syntax::standing::proved;
+      r.prover = text("the prover's name and version in quotes");
+    } else if (accept_name("real")) {
+      r.real_only = true;
+    } else if (!accept_name("assumed")) {
+      in_.fail("'if', 'safe', 'tested', 'proved', 'assumed', 'real' or 'rule'");
+    }
+  }
+
+  std::vector<syntax::term> terms() {
+    std::vector<syntax::term> all;
+    if (in_.accept("(")) {
+      do {
+        all.push_back(term());
+      } while (in_.accept(","));
+      in_.expect(")");
+    } else {
+      all.push_back(term());
+    }
+    return all;
+  }
+
+  syntax::term term() {
+    const nesting guard{*this};
+    syntax::term t;
+    const auto head = in_.peek();
+    if (head.kind == token::form::variable || head.kind == token::form::indexed_variable) {
+      t.kind = head.kind == token::form::variable ? syntax::term::form::variable : syntax::term::form::indexed_variable;
+      t.name = in_.next().text;
+      if (t.name.empty()) {
+        in_.fail("a variable's name after '?'");
+      }
+    } else {
+      t.name = name("an operator or a variable");
+      if (in_.accept("{")) {
+        attributes(t);
+      }
+      operands(t);
+    }
+    if (in_.accept(".")) {
+      t.selector = in_.accept("*") ? syntax::term::each : static_cast<int>(integer());
+    }
+    t.repeated = in_.accept("...");
+    return t;
+  }
+
+  void attributes(syntax::term& t) {
+    do {
+      if (in_.accept("..")) {
+        t.open = true;
+        break;
+      }
+      auto attribute = name("an attribute's name or '..'");
+      in_.expect("=");
+      t.attributes.push_back({std::move(attribute), expression()});
+    } while (in_.accept(","));
+    in_.expect("}");
+  }
+
+  void operands(syntax::term& t) {
+    in_.expect("(");
+    if (in_.accept(")")) {
+      return;
+    }
+    do {
+      t.operands.push_back(term());
+    } while (in_.accept(","));
+    in_.expect(")");
+  }
+
+  syntax::expression expression() { return binary(0); }
+
+  // Precedence climbing over the levels below, weakest first; all operators group to the left.
+  syntax::expression binary(std::size_t level) {
+    static constexpr std::string_view levels[][6] = {
+        {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
+    const nesting guard{*this};
+    if (level == std::size(levels)) {
+      return unary();
+    }
+    auto left = binary(level + 1);
+    for (;;) {
+      std::string_view found;
+      for (const auto symbol : levels[level]) {
+        if (!symbol.empty() && in_.at(symbol)) {
+          found = symbol;
+        }
+      }
+      if (found.empty()) {
+        return left;
+      }
+      in_.next();
+      auto right = binary(level + 1);
+      left = call(std::string{found}, {std::move(left), std::move(right)});
+    }
+  }
+
+  syntax::expression unary() {
+    const nesting guard{*this};
+    if (in_.accept("-")) {
+      return call("-", {unary()});
+    }
+    if (in_.accept("!")) {
+      return call("!", {unary()});
+    }
+    return primary();
+  }
+
+  syntax::expression primary() {
+    const auto t = in_.peek();
+    switch (t.kind) {
+      case token::form::number: return number();
+      case token::form::text: return leaf(syntax::expression::form::word);
+      case token::form::variable: return leaf(syntax::expression::form::variable);
+      case token::form::indexed_variable: return leaf(syntax::expression::form::indexed_variable);
+      case token::form::name: {
+        auto word = leaf(syntax::expression::form::word);
+        return in_.accept("(") ? call(std::move(word.name), arguments(")")) : word;
+      }
+      default: break;
+    }
+    if (in_.accept("[")) {
+      auto list = call("", arguments("]"));
+      list.kind = syntax::expression::form::list;
+      return list;
+    }
+    if (in_.accept("(")) {
+      auto inner = expression();
+      in_.expect(")");
+      return inner;
+    }
+    in_.fail("a number, a word, a variable, a list or a call");
+  }
+
+  std::vector<syntax::expression> arguments(std::string_view closing) {
+    std::vector<syntax::expression> all;
+    if (in_.accept(closing)) {
+      return all;
+    }
+    do {
+      auto e = expression();
+      if (in_.accept("...")) {
+        e = {syntax::expression::form::pack, 0, {}, {std::move(e)}};
+      }
+      all.push_back(std::move(e));
+    } while (in_.accept(","));
+    in_.expect(closing);
+    return all;
+  }
+
+  static syntax::expression call(std::string callee, std::vector<syntax::expression> arguments) {
+    return {syntax::expression::form::call, 0, std::move(callee), std::move(arguments)};
+  }
+  syntax::expression leaf(syntax::expression::form kind) {
+    return {kind, 0, std::string{in_.next().text}, {}};
+  }
+  syntax::expression number() {
+    const auto text = std::string{in_.peek().text};
+    if (text.find_first_of(".e") == std::string::npos) {
+      return {syntax::expression::form::integer, integer(), {}, {}};
+    }
+    in_.next();
+    return {syntax::expression::form::real, std::bit_cast<std::int64_t>(std::strtod(text.c_str(), nullptr)), {}, {}};
+  }
+  std::int64_t integer() {
+    const auto t = in_.peek();
+    std::int64_t value = 0;
+    const auto* last = t.text.data() + t.text.size();
+    const auto parsed = std::from_chars(t.text.data(), last, value);
+    if (t.kind != token::form::number || parsed.ec != std::errc{} || parsed.ptr != last) {
+      in_.fail("an integer of 64 bits");
+    }
+    in_.next();
+    return value;
+  }
+  std::string name(std::string_view expected) {
+    if (in_.peek().kind != token::form::name) {
+      in_.fail(expected);
+    }
+    return std::string{in_.next().text};
+  }
+  std::string text(std::string_view expected) {
+    if (in_.peek().kind != token::form::text) {
+      in_.fail(expected);
+    }
+    return std::string{in_.next().text};
+  }
+  bool accept_name(std::string_view word) {
+    if (!in_.at_name(word)) {
+      return false;
+    }
+    in_.next();
+    return true;
+  }
+
+  lexer in_;
+  int depth_ = 0;
+};
+
+}  // namespace detail
+
+// Reads all rules of `text`; `file` is the name that messages carry.
+// Throws: unity::error with file, line and column at the first place that is not rule text.
+[[nodiscard]] inline std::vector<syntax::rule> parse_rules(std::string_view text, std::string_view file = "rules") {
+  return detail::rule_parser{text, file}.rules();
+}
+
+}  // namespace unity

@@ -1,0 +1,118 @@
+// Syntax to rule text: parse_rules(to_text(r)) gives r back.
+#pragma once
+
+#include <bit>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity {
+namespace detail {
+
+inline bool is_operator(const std::string& name) { return !name.empty() && std::string{"|&=!<>+-*/%"}.find(name[0]) != std::string::npos; }
+
+inline bool is_plain_word(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == std::string::npos &&
+         (word[0] < '0' || word[0] > '9');
+}
+
+inline std::string real_text(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.17g", value);
+  std::string text{buffer};
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::string to_text(const syntax::expression& e);
+
+namespace detail {
+
+inline std::string arguments_text(const std::vector<syntax::expression>& arguments) {
+  std::string text;
+  for (const auto& a : arguments) {
+    text += (text.empty() ? "" : ", ") + to_text(a);
+  }
+  return text;
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::string to_text(const syntax::expression& e) {
+  using form = syntax::expression::form;
+  switch (e.kind) {
+    case form::integer: return std::to_string(e.integer);
+    case form::real: return detail::real_text(std::bit_cast<double>(e.integer));
+    case form::word: return detail::is_plain_word(e.name) ? e.name : "\"" + e.name + "\"";
+    case form::variable: return "?" + e.name;
+    case form::indexed_variable: return "??" + e.name;
+    case form::list: return "[" + detail::arguments_text(e.arguments) + "]";
+    case form::pack: return to_text(e.arguments[0]) + "...";
+    case form::call: break;
+  }
+  if (!detail::is_operator(e.name)) {
+    return e.name + "(" + detail::arguments_text(e.arguments) + ")";
+  }
+  const auto operand = [](const syntax::expression& a) {
+    const bool compound = a.kind == form::call && detail::is_operator(a.name);
+    return compound ? "(" + to_text(a) + ")" : to_text(a);
+  };
+  return e.arguments.size() == 1 ? e.name + operand(e.arguments[0])
+                                 : operand(e.arguments[0]) + " " + e.name + " " + operand(e.arguments[1]);
+}
+
+[[nodiscard]] inline std::string to_text(const syntax::term& t) {
+  using form = syntax::term::form;
+  std::string text = (t.kind == form::variable ? "?" : t.kind == form::indexed_variable ? "??" : "") + t.name;
+  if (t.kind == form::application) {
+    std::string inner;
+    for (const auto& a : t.attributes) {
+      inner += (inner.empty() ? "" : ", ") + a.name + "=" + to_text(a.value);
+    }
+    if (t.open) {
+      inner += inner.empty() ? ".." : ", ..";
+    }
+    text += inner.empty() ? "" : "{" + inner + "}";
+    std::string operands;
+    for (const auto& o : t.operands) {
+      operands += (operands.empty() ? "" : ", ") + to_text(o);
+    }
+    text += "(" + operands + ")";
+  }
+  if (t.selector != syntax::term::whole) {
+    text += t.selector == syntax::term::each ? ".*" : "." + std::to_string(t.selector);
+  }
+  return t.repeated ? text + "..." : text;
+}
+
+[[nodiscard]] inline std::string to_text(const std::vector<syntax::term>& terms) {
+  if (terms.size() == 1) {
+    return to_text(terms[0]);
+  }
+  std::string text;
+  for (const auto& t : terms) {
+    text += (text.empty() ? "(" : ", ") + to_text(t);
+  }
+  return text + ")";
+}
+
+[[nodiscard]] inline std::string to_text(const syntax::rule& r) {
+  std::string text = "rule " + r.name + "\n  " + to_text(r.source) + (r.both_ways ? " == " : " => ") + to_text(r.target) + "\n";
+  for (std::size_t i = 0; i < r.conditions.size(); ++i) {
+    text += (i == 0 ? "  if " : ", ") + to_text(r.conditions[i]);
+  }
+  text += r.conditions.empty() ? "" : "\n";
+  text += r.safe_for == syntax::safety::inference ? "  safe inference\n" : "";
+  text += r.real_only ? "  real\n" : "";
+  switch (r.known) {
+    case syntax::standing::assumed: break;
+    case syntax::standing::tested: text += "  tested " + std::to_string(r.tested_bits) + "\n"; break;
+    case syntax::standing::proved: text += "  proved \"" + r.prover + "\"\n"; break;
+  }
+  return text;
+}
+
+}  // namespace unity

@@ -1,0 +1,46 @@
+// A substitution (rewrite rule): source pattern, target pattern, and when it holds.
+// Source: papers/001 (TASO), section 2.3.1.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/pattern.hpp>
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity {
+
+// One direction of a rule, compiled for an algebra and checked: build one with compile_rule
+// (rewrite/compile.hpp). Root i of the source and root i of the target are the same value. Regular.
+struct substitution {
+  std::string name{};  // the rule's; the second direction of `==` has ".reverse" appended
+  pattern source{};
+  pattern target{};
+  std::vector<expression> conditions{};  // on values and attributes alone: they never change once they hold
+  std::size_t variables = 0;             // value variables of the source, indexed ones included
+  std::vector<bool> indexed_variables{};
+  std::size_t attribute_variables = 0;
+  syntax::rule rule{};  // what was written
+
+  [[nodiscard]] bool repeats() const noexcept {
+    for (const auto& n : source.nodes) {
+      if (n.indexed) {
+        return true;
+      }
+      for (const auto& o : n.operands) {
+        if (o.repeated) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  friend bool operator==(const substitution&, const substitution&) = default;
+};
+
+using rule_set = std::vector<substitution>;
+
+}  // namespace unity

@@ -1,0 +1,67 @@
+// A substitution as it is written: the one form that rule text and C++ expressions both produce.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace unity::syntax {
+
+// An attribute or condition: 3, 0.5, same, "x", ?a, size(?x, 1), [1, ?k], a + b, size(??w, 1)...
+struct expression {
+  enum class form : std::uint8_t { integer, real, word, variable, indexed_variable, call, list, pack };
+
+  form kind = form::integer;
+  std::int64_t integer = 0;  // of form::real: the bits of the double
+  std::string name{};        // of a word, a variable, or what is called; operators are called by their symbol
+  std::vector<expression> arguments{};
+
+  friend bool operator==(const expression&, const expression&) = default;
+};
+
+struct attribute_binding {
+  std::string name;
+  expression value;
+  friend bool operator==(const attribute_binding&, const attribute_binding&) = default;
+};
+
+// ?x, ??x, matmul(?x, ?y), split{axis=1, sizes=?s}(?x).0, relu(??x)...
+struct term {
+  enum class form : std::uint8_t { variable, indexed_variable, application };
+  static constexpr int whole = -2;  // no selector: the only result, or at a root all of them
+  static constexpr int each = -1;   // .* : the i-th result in the i-th repetition
+
+  form kind = form::application;
+  std::string name{};
+  std::vector<attribute_binding> attributes{};
+  bool open = false;  // `..` : attributes that are not written match anything
+  std::vector<term> operands{};
+  int selector = whole;
+  bool repeated = false;  // `...`
+
+  friend bool operator==(const term&, const term&) = default;
+};
+
+// How a rule is known to be true, weakest first.
+enum class standing : std::uint8_t { assumed, tested, proved };
+
+// What a rule may be used for. Inference: it may need precomputed weights or statistics that training changes.
+enum class safety : std::uint8_t { training, inference };
+
+struct rule {
+  std::string name{};
+  std::vector<term> source{};
+  std::vector<term> target{};
+  bool both_ways = false;  // == rather than =>
+  std::vector<expression> conditions{};
+  safety safe_for = safety::training;
+  standing known = standing::assumed;
+  int tested_bits = 0;   // of standing::tested: log2 of one over the chance that a wrong rule passed
+  std::string prover{};  // of standing::proved: name and version
+  bool real_only = false;  // rests on order or on identities of exp: holds for reals, not modulo a prime
+
+  friend bool operator==(const rule&, const rule&) = default;
+};
+
+}  // namespace unity::syntax

@@ -1,0 +1,23 @@
+// Graph rewriting and search over any algebra: core, graph, rewrite, cost and search, nothing of tensors.
+#pragma once
+
+#include <unity/core/budget.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/cost/combinators.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/search/exact.hpp>
+#include <unity/search/mcmc.hpp>
+#include <unity/search/rewrite_space.hpp>
+#include <unity/search/search_space.hpp>

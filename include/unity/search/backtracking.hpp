@@ -1,0 +1,54 @@
+// Cost-based backtracking search. Source: papers/001 (TASO), section 2.7, Algorithm 2.
+#pragma once
+
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/search/best_first.hpp>
+#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
+
+namespace unity {
+
+struct backtracking_options : search_options {
+  // Candidates that cost alpha times the best or more are dropped, the best itself never. 1: greedy.
+  double alpha = 1.05;
+  bool sleep_sets = true;
+};
+
+namespace detail {
+
+struct within_alpha {
+  static constexpr bool keeps_all = false;
+  double alpha;
+  [[nodiscard]] bool operator()(cost_value cost, cost_value best) const {
+    return cost <= best || static_cast<double>(cost) < alpha * static_cast<double>(best);
+  }
+};
+
+}  // namespace detail
+
+// Expands the cheapest state until none within alpha of the best is left or a limit is reached.
+// Complexity: per expansion linear in the state and its moves.
+inline constexpr struct backtracking_fn {
+  template <search_space Space>
+  [[nodiscard]] auto operator()(Space& space, const backtracking_options& options = {}) const {
+    return engine(space, options).run();
+  }
+  // Goes on from a checkpoint that an earlier call wrote (options.checkpoint): the outcome is that of a search
+  // that was never interrupted.
+  // Throws: unity::error if the file is no checkpoint of this space.
+  template <search_space Space>
+  [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const backtracking_options& options = {}) const {
+    return engine(space, options).resume(checkpoint);
+  }
+
+ private:
+  template <class Space>
+  static detail::best_first<Space, detail::within_alpha> engine(Space& space, const backtracking_options& options) {
+    UNITY_EXPECTS(options.alpha >= 1, "alpha of at least 1");
+    return {space, options, detail::within_alpha{options.alpha}, options.sleep_sets};
+  }
+} backtracking{};
+
+}  // namespace unity

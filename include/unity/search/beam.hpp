@@ -1,0 +1,194 @@
+// Beam search: level by level, keeping the cheapest few.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/index_table.hpp>
+#include <unity/core/thread_pool.hpp>
+#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
+
+namespace unity {
+
+struct beam_options : search_options {
+  std::size_t width = 16;
+  std::size_t patience = 8;  // levels without a better state before it stops
+};
+
+namespace detail {
+
+template <search_space Space>
+class beam_search {
+ public:
+  using state = typename Space::state_type;
+  using move = typename Space::move_type;
+  using result = search_result<state, move>;
+
+  beam_search(Space& space, const beam_options& options)
+      : space_{space}, options_{options}, pool_{options.threads}, scratch_(pool_.size()) {}
+
+  result run() {
+    result r{space_.initial()};
+    r.cost = space_.cost(r.best);
+    r.history.push_back({0, 0, r.cost});
+    std::vector<member> level;
+    level.push_back({space_.initial(), add_step(none, {}, r.cost)});
+    seen_.insert(space_.fingerprint_of(level[0].at));
+    std::size_t idle = 0;
+    r.stopped = stop_reason::converged;
+    while (idle < options_.patience) {
+      if (const auto limit = reached_limit(r)) {
+        r.stopped = *limit;
+        break;
+      }
+      const auto before = r.cost;
+      level = next_level(level, r);
+      if (level.empty()) {
+        r.stopped = stop_reason::exhausted;
+        break;
+      }
+      idle = r.cost < before ? 0 : idle + 1;
+    }
+    r.seconds = watch_.seconds();
+    return r;
+  }
+
+ private:
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+  struct step {
+    std::uint32_t parent;
+    move by;
+    cost_value cost;
+  };
+  struct member {
+    state at;
+    std::uint32_t trace;
+  };
+  struct choice {
+    cost_value cost;
+    std::uint32_t parent;  // in the level
+    move by;
+  };
+
+  std::uint32_t add_step(std::uint32_t parent, move by, cost_value cost) {
+    steps_.push_back({parent, by, cost});
+    return static_cast<std::uint32_t>(steps_.size() - 1);
+  }
+
+  std::vector<member> next_level(const std::vector<member>& level, result& r) {
+    std::vector<choice> choices;
+    for (std::uint32_t i = 0; i < level.size(); ++i) {
+      if (r.counts.expanded < options_.limits.expansions) {
+        expand(level[i].at, i, choices, r);
+      }
+    }
+    std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
+    std::vector<member> next;
+    for (const auto& c : choices) {
+      if (next.size() == options_.width) {
+        break;
+      }
+      space_.prepare(level[c.parent].at, scratch_[0]);
+      member m{space_.apply(level[c.parent].at, c.by, scratch_[0]), add_step(level[c.parent].trace, c.by, c.cost)};
+      if (!admit(m.at)) {
+        ++r.counts.duplicates;
+        continue;
+      }
+      if (c.cost < r.cost) {
+        take_best(m, c.cost, r);
+      }
+      next.push_back(std::move(m));
+    }
+    return next;
+  }
+
+  void expand(const state& s, std::uint32_t index, std::vector<choice>& choices, result& r) {
+    const std::span<const move> moves = space_.moves(s);
+    std::vector<std::optional<candidate>> priced(moves.size());
+    pool_.parallel_for(moves.size(), 256, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+      space_.prepare(s, scratch_[worker]);
+      for (auto i = begin; i < end; ++i) {
+        priced[i] = space_.price(s, moves[i], scratch_[worker]);
+      }
+    });
+    ++r.counts.expanded;
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      if (!priced[i]) {
+        ++r.counts.rejected;
+        continue;
+      }
+      ++r.counts.candidates;
+      if (seen_.insert(priced[i]->fingerprint)) {
+        choices.push_back({priced[i]->cost, index, moves[i]});
+      } else {
+        ++r.counts.duplicates;
+      }
+    }
+  }
+
+  bool admit(const state& s) {
+    if constexpr (canonical_space<Space>) {
+      space_.prepare(s, scratch_[0]);
+      return expanded_.insert(space_.canonical_fingerprint(s, scratch_[0]));
+    }
+    return true;
+  }
+
+  void take_best(const member& m, cost_value cost, result& r) {
+    r.best = m.at;
+    r.cost = cost;
+    r.history.push_back({watch_.seconds(), r.counts.expanded, cost});
+    r.path.clear();
+    for (auto at = m.trace; steps_[at].parent != none; at = steps_[at].parent) {
+      r.path.emplace_back(steps_[at].by, steps_[at].cost);
+    }
+    std::reverse(r.path.begin(), r.path.end());
+  }
+
+  [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r) const {
+    if (r.counts.expanded >= options_.limits.expansions) {
+      return stop_reason::expansions;
+    }
+    if (watch_.seconds() >= options_.limits.seconds) {
+      return stop_reason::time;
+    }
+    if constexpr (measured_space<Space>) {
+      if (space_.memory() + seen_.memory() + expanded_.memory() > options_.limits.memory) {
+        return stop_reason::memory;
+      }
+    }
+    const bool go_on = !options_.watch || options_.watch({watch_.seconds(), r.cost, options_.width, r.counts});
+    return go_on ? std::nullopt : std::optional{stop_reason::observer};
+  }
+
+  Space& space_;
+  const beam_options& options_;
+  thread_pool pool_;
+  std::vector<typename Space::scratch_type> scratch_;
+  fingerprint_set seen_;
+  fingerprint_set expanded_;
+  std::vector<step> steps_;
+  stopwatch watch_;
+};
+
+}  // namespace detail
+
+// Complexity: per level, width expansions; states of the last two levels are held.
+inline constexpr struct beam_fn {
+  template <search_space Space>
+  [[nodiscard]] auto operator()(Space& space, const beam_options& options = {}) const {
+    UNITY_EXPECTS(options.width > 0, "a beam at least one wide");
+    return detail::beam_search<Space>{space, options}.run();
+  }
+} beam{};
+
+}  // namespace unity

@@ -1,0 +1,405 @@
+// The engine of backtracking and exact search: a priority queue of candidates, materialized when popped.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/archive.hpp>
+#include <unity/core/budget.hpp>
+#include <unity/core/index_table.hpp>
+#include <unity/core/thread_pool.hpp>
+#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
+
+namespace unity::detail {
+
+// Expands states in order of cost. `Admit` says which candidates are worth keeping: admit(cost, best).
+//
+// Sleep sets: of the interleavings of independent moves one is explored. A move sleeps in a child if it came
+// before the child's own move in the parent (by cost, then position) or slept there, and is independent of it.
+// Source: Godefroid, Partial-Order Methods for the Verification of Concurrent Systems, 1996, chapter 5.
+template <search_space Space, class Admit>
+class best_first {
+ public:
+  using state = typename Space::state_type;
+  using move = typename Space::move_type;
+  using result = search_result<state, move>;
+
+  best_first(Space& space, const search_options& options, Admit admit, bool sleep_sets)
+      : space_{space}, options_{options}, admit_{std::move(admit)}, sleep_sets_{sleep_sets}, pool_{options.threads}, scratch_(pool_.size()) {}
+
+  result run() {
+    begin();
+    return search();
+  }
+  // Continues what a checkpoint of the same space holds; what is counted and found continues as well.
+  result resume(const std::string& checkpoint) {
+    restore(checkpoint);
+    return search();
+  }
+
+ private:
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+  static constexpr cost_value unpriced = std::numeric_limits<cost_value>::max();
+
+  struct entry {
+    cost_value cost;
+    std::uint32_t order;
+    std::uint32_t parent;
+    move by;
+  };
+  // Cheapest first; among equals first come, first served.
+  struct later {
+    bool operator()(const entry& a, const entry& b) const { return a.cost != b.cost ? a.cost > b.cost : a.order > b.order; }
+  };
+  // A state that was popped. A duplicate keeps no state, but its place: replaying a checkpoint needs it.
+  struct record {
+    std::uint32_t parent = none;
+    move by{};
+    std::optional<state> at{};
+    std::vector<cost_value> prices{};    // by position of the move; unpriced where it slept or does not apply
+    std::vector<std::uint8_t> asleep{};  // by position of the move
+  };
+  struct heap : std::priority_queue<entry, std::vector<entry>, later> {
+    [[nodiscard]] const std::vector<entry>& entries() const { return this->c; }
+  };
+
+  void begin() {
+    records_.push_back({none, {}, space_.initial(), {}, {}});
+    best_ = space_.cost(*records_[0].at);
+    history_.push_back({0, 0, best_});
+    seen_.insert(space_.fingerprint_of(*records_[0].at));
+    admit_record(0);
+    expand(0);
+  }
+
+  result search() {
+    std::optional<stop_reason> stop = reached_limit();
+    while (!stop) {
+      if (queue_.empty() || !admit_(queue_.top().cost, best_)) {
+        stop = stop_reason::exhausted;
+        break;
+      }
+      step();
+      stop = reached_limit();
+    }
+    return finish(*stop);
+  }
+
+  void step() {
+    const auto e = queue_.top();
+    queue_.pop();
+    records_.push_back({e.parent, e.by, materialize(e.parent, e.by), {}, {}});
+    const auto r = static_cast<std::uint32_t>(records_.size() - 1);
+    if (!admit_record(r)) {
+      ++counts_.duplicates;
+      records_[r].at.reset();
+      return;
+    }
+    if (sleep_sets_) {
+      put_to_sleep(r);
+    }
+    if constexpr (bounded_space<Space> && Admit::keeps_all) {
+      if (space_.lower_bound(*records_[r].at) >= best_) {
+        return;  // nothing below it is better
+      }
+    }
+    expand(r);
+  }
+
+  [[nodiscard]] state materialize(std::uint32_t parent, move by) {
+    space_.prepare(*records_[parent].at, scratch_[0]);
+    return space_.apply(*records_[parent].at, by, scratch_[0]);
+  }
+
+  // The second test for duplicates. False if the state was expanded before under another fingerprint.
+  bool admit_record(std::uint32_t r) {
+    state_memory_ += memory_of(*records_[r].at);
+    if constexpr (canonical_space<Space>) {
+      space_.prepare(*records_[r].at, scratch_[0]);
+      return expanded_.insert(space_.canonical_fingerprint(*records_[r].at, scratch_[0]));
+    }
+    return true;
+  }
+
+  void put_to_sleep(std::uint32_t r) {
+    if constexpr (commuting_space<Space>) {
+      const auto& parent = records_[records_[r].parent];
+      const std::span<const move> theirs = space_.moves(*parent.at);
+      const std::span<const move> mine = space_.moves(*records_[r].at);
+      const auto own = static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), records_[r].by) - theirs.begin());
+      const auto own_price = parent.prices[own];
+      auto& asleep = records_[r].asleep;
+      asleep.assign(mine.size(), 0);
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        at = static_cast<std::size_t>(std::find(theirs.begin() + static_cast<std::ptrdiff_t>(at), theirs.end(), mine[i]) - theirs.begin());
+        if (at == theirs.size()) {
+          break;  // the rest is new
+        }
+        const bool slept = !parent.asleep.empty() && parent.asleep[at] != 0;
+        const bool earlier = parent.prices[at] != unpriced && std::pair{parent.prices[at], at} < std::pair{own_price, own};
+        if ((slept || earlier) && space_.independent(mine[i], records_[r].by)) {
+          asleep[i] = 1;
+          ++counts_.asleep;
+        }
+      }
+    }
+  }
+
+  void expand(std::uint32_t r) {
+    const auto& s = *records_[r].at;
+    const std::span<const move> moves = space_.moves(s);
+    const auto& asleep = records_[r].asleep;
+    priced_.assign(moves.size(), std::nullopt);
+    pool_.parallel_for(moves.size(), 256, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+      space_.prepare(s, scratch_[worker]);
+      for (auto i = begin; i < end; ++i) {
+        if (asleep.empty() || asleep[i] == 0) {
+          priced_[i] = space_.price(s, moves[i], scratch_[worker]);
+        }
+      }
+    });
+    ++counts_.expanded;
+    records_[r].prices.assign(moves.size(), unpriced);
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      if (priced_[i]) {
+        take(r, moves[i], *priced_[i]);
+        records_[r].prices[i] = priced_[i]->cost;
+      } else if (asleep.empty() || asleep[i] == 0) {
+        ++counts_.rejected;
+      }
+    }
+    state_memory_ += moves.size() * (sizeof(cost_value) + 1);
+  }
+
+  void take(std::uint32_t parent, move by, const candidate& c) {
+    ++counts_.candidates;
+    if (c.cost < best_) {
+      best_ = c.cost;
+      best_parent_ = parent;
+      best_move_ = by;
+      history_.push_back({elapsed(), counts_.expanded, best_});
+    }
+    if (!admit_(c.cost, best_)) {
+      return;
+    }
+    if (!seen_.insert(c.fingerprint)) {
+      ++counts_.duplicates;
+      return;
+    }
+    queue_.push({c.cost, orders_++, parent, by});
+  }
+
+  [[nodiscard]] std::optional<stop_reason> reached_limit() {
+    if (counts_.expanded >= options_.limits.expansions) {
+      return stop_reason::expansions;
+    }
+    if (elapsed() >= options_.limits.seconds) {
+      return stop_reason::time;
+    }
+    if (options_.limits.memory != std::numeric_limits<std::size_t>::max() && memory() > options_.limits.memory) {
+      return stop_reason::memory;
+    }
+    if (!options_.checkpoint.empty() && elapsed() - last_checkpoint_ >= options_.checkpoint_seconds) {
+      save();
+    }
+    if (options_.watch && elapsed() - last_watch_ >= 0.005) {
+      last_watch_ = elapsed();
+      if (!options_.watch({elapsed(), best_, queue_.size(), counts_})) {
+        return stop_reason::observer;
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] double elapsed() const { return watch_.seconds() + earlier_seconds_; }
+  [[nodiscard]] std::size_t memory_of(const state& s) const {
+    if constexpr (measured_space<Space>) {
+      return space_.memory(s);
+    }
+    return sizeof(state);
+  }
+  [[nodiscard]] std::size_t memory() const {
+    auto total = state_memory_ + seen_.memory() + expanded_.memory() + queue_.size() * sizeof(entry) + records_.capacity() * sizeof(record);
+    if constexpr (measured_space<Space>) {
+      total += space_.memory();
+    }
+    return total;
+  }
+
+  result finish(stop_reason why) {
+    if (!options_.checkpoint.empty()) {
+      save();
+    }
+    result r{best_parent_ == none ? space_.initial() : materialize(best_parent_, best_move_)};
+    r.cost = best_;
+    r.lower_bound = proven_bound(why);
+    r.history = history_;
+    r.counts = counts_;
+    r.seconds = elapsed();
+    r.stopped = why;
+    collect_path(r);
+    return r;
+  }
+  void collect_path(result& r) const {
+    auto by = best_move_;
+    auto cost = best_;
+    for (auto at = best_parent_; at != none; at = records_[at].parent) {
+      r.path.emplace_back(by, cost);
+      by = records_[at].by;
+      cost = space_.cost(*records_[at].at);
+    }
+    std::reverse(r.path.begin(), r.path.end());
+  }
+  // What is known of every state that the search may reach: all of them when nothing was left out, else the
+  // bounds of the states still queued.
+  [[nodiscard]] cost_value proven_bound(stop_reason why) const {
+    if (!admit_.keeps_all) {
+      return std::numeric_limits<cost_value>::min();
+    }
+    if (why == stop_reason::exhausted) {
+      return best_;
+    }
+    if constexpr (bounded_space<Space>) {
+      auto bound = best_;
+      for (const auto& e : queue_.entries()) {
+        bound = std::min(bound, space_.lower_bound(*records_[e.parent].at));
+      }
+      return bound;
+    }
+    return std::numeric_limits<cost_value>::min();
+  }
+
+  void save();
+  void restore(const std::string& path);
+
+  Space& space_;
+  const search_options& options_;
+  Admit admit_;
+  bool sleep_sets_;
+  thread_pool pool_;
+  std::vector<typename Space::scratch_type> scratch_;
+  std::vector<record> records_;
+  heap queue_;
+  fingerprint_set seen_;      // of candidates
+  fingerprint_set expanded_;  // canonical, of states
+  std::vector<std::optional<candidate>> priced_;
+  cost_value best_ = 0;
+  std::uint32_t best_parent_ = none;
+  move best_move_{};
+  std::uint32_t orders_ = 0;
+  std::vector<improvement> history_;
+  counters counts_;
+  std::size_t state_memory_ = 0;
+  stopwatch watch_;
+  double earlier_seconds_ = 0;
+  double last_watch_ = 0;
+  double last_checkpoint_ = 0;
+};
+
+// A checkpoint holds which moves were applied in which order, not states: applying them again gives the same
+// states and the same ids, since both depend on nothing else.
+template <search_space Space, class Admit>
+void best_first<Space, Admit>::save() {
+  archive_writer out;
+  const auto& start = *records_[0].at;
+  out.put(space_.fingerprint_of(start));
+  out.put(space_.cost(start));
+  out.put(static_cast<std::uint64_t>(space_.moves(start).size()));
+  out.put(static_cast<std::uint64_t>(records_.size()));
+  for (const auto& r : records_) {
+    out.put(r.parent);
+    out.put(r.by);
+    out.put(static_cast<std::uint8_t>(r.at.has_value()));
+    out.put(r.prices);
+    out.put(r.asleep);
+  }
+  out.put(queue_.entries());
+  for (const auto* set : {&seen_, &expanded_}) {
+    out.put(static_cast<std::uint64_t>(set->size()));
+    set->for_each([&](fingerprint f) { out.put(f); });
+  }
+  out.put(best_);
+  out.put(best_parent_);
+  out.put(best_move_);
+  out.put(orders_);
+  out.put(history_);
+  out.put(counts_);
+  out.put(elapsed());
+  out.save(options_.checkpoint, "unity search 1\n");
+  last_checkpoint_ = elapsed();
+}
+
+template <search_space Space, class Admit>
+void best_first<Space, Admit>::restore(const std::string& path) {
+  archive_reader in{path, "unity search 1\n"};
+  records_.push_back({none, {}, space_.initial(), {}, {}});
+  const auto& start = *records_[0].at;
+  fingerprint f;
+  cost_value cost = 0;
+  std::uint64_t moves = 0;
+  std::uint64_t count = 0;
+  in.get(f);
+  in.get(cost);
+  in.get(moves);
+  if (f != space_.fingerprint_of(start) || cost != space_.cost(start) || moves != space_.moves(start).size()) {
+    in.fail("a search of another graph, other rules or another cost");
+  }
+  in.get(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    record r;
+    std::uint8_t holds_state = 0;
+    in.get(r.parent);
+    in.get(r.by);
+    in.get(holds_state);
+    in.get(r.prices);
+    in.get(r.asleep);
+    if (i > 0) {
+      if (r.parent >= i || !records_[r.parent].at) {
+        in.fail("a state before its parent");
+      }
+      auto s = materialize(r.parent, r.by);
+      if (holds_state != 0) {
+        r.at = std::move(s);
+      }
+      records_.push_back(std::move(r));
+    } else {
+      records_[0].prices = std::move(r.prices);
+      records_[0].asleep = std::move(r.asleep);
+    }
+    if (records_.back().at) {
+      state_memory_ += memory_of(*records_.back().at) + records_.back().prices.size() * (sizeof(cost_value) + 1);
+    }
+  }
+  std::vector<entry> entries;
+  in.get(entries);
+  for (const auto& e : entries) {
+    queue_.push(e);
+  }
+  for (auto* set : {&seen_, &expanded_}) {
+    std::uint64_t size = 0;
+    in.get(size);
+    for (std::uint64_t i = 0; i < size; ++i) {
+      in.get(f);
+      set->insert(f);
+    }
+  }
+  in.get(best_);
+  in.get(best_parent_);
+  in.get(best_move_);
+  in.get(orders_);
+  in.get(history_);
+  in.get(counts_);
+  in.get(earlier_seconds_);
+  last_checkpoint_ = earlier_seconds_;
+}
+
+}  // namespace unity::detail

@@ -1,0 +1,36 @@
+// Exhaustive search with pruning by bounds: proves an optimum over everything that moves can reach.
+#pragma once
+
+#include <string>
+
+#include <unity/search/best_first.hpp>
+#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
+
+namespace unity {
+
+namespace detail {
+
+struct keep_all {
+  static constexpr bool keeps_all = true;
+  [[nodiscard]] constexpr bool operator()(cost_value, cost_value) const noexcept { return true; }
+};
+
+}  // namespace detail
+
+// Explores every reachable state (A* order with a zero heuristic). When it ends with stop_reason::exhausted,
+// cost == lower_bound: no state that the moves reach costs less. Stopped by a limit, lower_bound holds for
+// a bounded_space and is the minimum otherwise. Sleep sets are off: only equality removes states.
+// Complexity: linear in the reachable states and their moves.
+inline constexpr struct exact_fn {
+  template <search_space Space>
+  [[nodiscard]] auto operator()(Space& space, const search_options& options = {}) const {
+    return detail::best_first<Space, detail::keep_all>{space, options, {}, false}.run();
+  }
+  template <search_space Space>
+  [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const search_options& options = {}) const {
+    return detail::best_first<Space, detail::keep_all>{space, options, {}, false}.resume(checkpoint);
+  }
+} exact{};
+
+}  // namespace unity

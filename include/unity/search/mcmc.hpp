@@ -1,0 +1,141 @@
+// Markov chain Monte Carlo over moves (Metropolis-Hastings).
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/random.hpp>
+#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
+
+namespace unity {
+
+struct mcmc_options : search_options {
+  // Temperature: a move that makes the cost r times the initial cost dearer is taken with probability
+  // exp(-beta r).
+  double beta = 200;
+  std::uint64_t proposals = 100000;
+  std::uint64_t restart_after = 0;  // proposals without a better best before going back to it; 0: never
+};
+
+namespace detail {
+
+template <search_space Space>
+class mcmc_search {
+ public:
+  using state = typename Space::state_type;
+  using result = search_result<state, typename Space::move_type>;
+
+  mcmc_search(Space& space, const mcmc_options& options) : space_{space}, options_{options}, random_{options.seed} {}
+
+  result run() {
+    result r{space_.initial()};
+    r.cost = space_.cost(r.best);
+    r.history.push_back({0, 0, r.cost});
+    scale_ = options_.beta / static_cast<double>(r.cost > 0 ? r.cost : 1);
+    state current = space_.initial();
+    r.stopped = stop_reason::converged;
+    for (std::uint64_t i = 0; i < options_.proposals; ++i) {
+      if (const auto limit = reached_limit(r, i)) {
+        r.stopped = *limit;
+        break;
+      }
+      if (space_.moves(current).empty()) {
+        r.stopped = stop_reason::exhausted;
+        break;
+      }
+      propose(current, r);
+      if (options_.restart_after != 0 && ++since_best_ >= options_.restart_after) {
+        current = r.best;
+        trail_ = r.path;
+        since_best_ = 0;
+      }
+    }
+    r.seconds = watch_.seconds();
+    return r;
+  }
+
+ private:
+  // One proposal: a move drawn uniformly. The correction by the number of moves on both sides makes the chain's
+  // stationary distribution proportional to exp(-beta cost) where every move has one way back.
+  void propose(state& current, result& r) {
+    const auto moves = static_cast<std::span<const typename Space::move_type>>(space_.moves(current));
+    const auto by = moves[random_.below(moves.size())];
+    const auto ways = static_cast<double>(moves.size());
+    space_.prepare(current, scratch_);
+    const auto c = space_.price(current, by, scratch_);
+    if (!c) {
+      ++r.counts.rejected;
+      return;
+    }
+    ++r.counts.candidates;
+    const auto threshold = random_.unit();
+    const auto likelihood = std::exp(scale_ * static_cast<double>(space_.cost(current) - c->cost));
+    if (threshold >= likelihood * ways) {
+      return;  // not even one way back would make it acceptable
+    }
+    auto next = space_.apply(current, by, scratch_);
+    ++r.counts.expanded;
+    const auto back = static_cast<double>(std::span{space_.moves(next)}.size());
+    if (threshold >= likelihood * ways / (back > 0 ? back : 1)) {
+      return;
+    }
+    current = std::move(next);
+    trail_.emplace_back(by, c->cost);
+    if (c->cost < r.cost) {
+      r.best = current;
+      r.cost = c->cost;
+      r.path = trail_;
+      r.history.push_back({watch_.seconds(), r.counts.expanded, r.cost});
+      since_best_ = 0;
+    }
+  }
+
+  [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r, std::uint64_t i) const {
+    if (r.counts.expanded >= options_.limits.expansions) {
+      return stop_reason::expansions;
+    }
+    if (i % 64 != 0) {
+      return std::nullopt;
+    }
+    if (watch_.seconds() >= options_.limits.seconds) {
+      return stop_reason::time;
+    }
+    if constexpr (measured_space<Space>) {
+      if (space_.memory() > options_.limits.memory) {
+        return stop_reason::memory;
+      }
+    }
+    const bool go_on = !options_.watch || options_.watch({watch_.seconds(), r.cost, 0, r.counts});
+    return go_on ? std::nullopt : std::optional{stop_reason::observer};
+  }
+
+  Space& space_;
+  const mcmc_options& options_;
+  random_engine random_;
+  typename Space::scratch_type scratch_{};
+  double scale_ = 0;
+  std::uint64_t since_best_ = 0;
+  decltype(result::path) trail_{};
+  stopwatch watch_;
+};
+
+}  // namespace detail
+
+// Walks from state to state. One chain, so the answer depends on the seed and not on threads; `expanded` counts
+// states that were built. Complexity: per proposal, linear in the state.
+inline constexpr struct mcmc_fn {
+  template <search_space Space>
+  [[nodiscard]] auto operator()(Space& space, const mcmc_options& options = {}) const {
+    UNITY_EXPECTS(options.beta >= 0, "a temperature parameter of at least 0");
+    return detail::mcmc_search<Space>{space, options}.run();
+  }
+} mcmc{};
+
+}  // namespace unity

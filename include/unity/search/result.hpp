@@ -1,0 +1,45 @@
+// What a search is told and what it answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/cost/cost_model.hpp>
+
+namespace unity {
+
+struct search_options {
+  budget limits{};
+  std::uint64_t seed = 0;
+  std::size_t threads = 1;      // the answer does not depend on it
+  observer watch{};             // may be empty
+  std::string checkpoint{};     // file to write while searching; empty: none
+  double checkpoint_seconds = 60;
+};
+
+// A better state was found.
+struct improvement {
+  double seconds = 0;
+  std::uint64_t expanded = 0;
+  cost_value cost = 0;
+};
+
+template <class State, class Move>
+struct search_result {
+  State best{};
+  cost_value cost = 0;
+  // No state of the space that was searched (see the algorithm) costs less. Minimum: nothing is known.
+  cost_value lower_bound = std::numeric_limits<cost_value>::min();
+  std::vector<std::pair<Move, cost_value>> path{};  // moves from the start to best, and the cost after each
+  std::vector<improvement> history{};
+  counters counts{};
+  double seconds = 0;
+  stop_reason stopped = stop_reason::exhausted;
+};
+
+}  // namespace unity

@@ -1,0 +1,90 @@
+// A space of states and moves, as search algorithms see it.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include <unity/core/hash.hpp>
+#include <unity/cost/cost_model.hpp>
+
+namespace unity {
+
+// What a move leads to.
+struct candidate {
+  cost_value cost = 0;
+  unity::fingerprint fingerprint{};
+};
+
+template <class M>
+concept small_move = std::is_trivially_copyable_v<M> && sizeof(M) <= 8 && std::equality_comparable<M>;
+
+template <class S>
+concept has_states = std::movable<typename S::state_type> && requires(S& s, const typename S::state_type& state) {
+  { s.initial() } -> std::same_as<typename S::state_type>;
+  { s.cost(state) } -> std::same_as<cost_value>;
+  { s.fingerprint_of(state) } -> std::same_as<fingerprint>;
+};
+template <class S>
+concept has_moves = small_move<typename S::move_type> && requires(S& s, const typename S::state_type& state) {
+  { s.moves(state) } -> std::convertible_to<std::span<const typename S::move_type>>;
+};
+template <class S>
+concept has_pricing = std::default_initializable<typename S::scratch_type> &&
+                      requires(const S& s, const typename S::state_type& state, typename S::move_type move,
+                               typename S::scratch_type& scratch) {
+                        s.prepare(state, scratch);
+                        { s.price(state, move, scratch) } -> std::same_as<std::optional<candidate>>;
+                      };
+template <class S>
+concept has_application = requires(S& s, const typename S::state_type& state, typename S::move_type move,
+                                   typename S::scratch_type& scratch) {
+  { s.apply(state, move, scratch) } -> std::same_as<typename S::state_type>;
+};
+
+// Enumerable moves with local prices (rewriting, fusion).
+//   initial()                     the state to start from
+//   cost(state), fingerprint_of(state)
+//   moves(state)                  all moves that may apply, in a stable order; those that a state has from its
+//                                 parent come first, in the parent's order
+//   prepare(state, scratch)       lays scratch out for a state; one scratch per thread
+//   price(state, move, scratch)   the cost and fingerprint of the state after the move, or nothing if it does
+//                                 not apply here. Const: threads price moves of one state at the same time
+//   apply(state, move, scratch)   that state; called by one thread at a time. Leaves scratch unprepared
+// Laws: price(s, m) == {cost(apply(s, m)), fingerprint_of(apply(s, m))}; equal states have equal fingerprints;
+// the order of moves and all results depend on the calls made, never on time, addresses or threads.
+// Complexity: price in the size of the move, not of the state.
+template <class S>
+concept search_space = has_states<S> && has_moves<S> && has_pricing<S> && has_application<S>;
+
+// canonical_fingerprint(state, scratch): equal for states that mean the same though their fingerprints differ.
+// Looked at when a state is expanded; scratch is prepared for the state.
+template <class S>
+concept canonical_space = search_space<S> && requires(const S& s, const typename S::state_type& state,
+                                                      typename S::scratch_type& scratch) {
+  { s.canonical_fingerprint(state, scratch) } -> std::same_as<fingerprint>;
+};
+
+// independent(a, b): neither move touches what the other reads, so that they can be made in either order and
+// lead to the same state. Lets searches explore one interleaving (sleep sets).
+template <class S>
+concept commuting_space = search_space<S> && requires(const S& s, typename S::move_type a, typename S::move_type b) {
+  { s.independent(a, b) } -> std::same_as<bool>;
+};
+
+// lower_bound(state): at most the cost of every state that can be reached from it.
+template <class S>
+concept bounded_space = search_space<S> && requires(const S& s, const typename S::state_type& state) {
+  { s.lower_bound(state) } -> std::same_as<cost_value>;
+};
+
+// memory(), memory(state): bytes that the space itself and one state hold, for budgets.
+template <class S>
+concept measured_space = search_space<S> && requires(const S& s, const typename S::state_type& state) {
+  { s.memory() } -> std::same_as<std::size_t>;
+  { s.memory(state) } -> std::same_as<std::size_t>;
+};
+
+}  // namespace unity

@@ -1,0 +1,180 @@
+// The tensor algebra: what the operators of a set of definitions mean.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/standard_operators.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor {
+
+// A set of operator definitions. A value; models pattern_algebra, costed_algebra and layout_algebra.
+// The layout of an operation is no attribute: make() gives row_major results, variants() the others.
+class algebra {
+ public:
+  using op_type = operation;
+  using value_type = tensor_type;
+
+  // Throws: unity::error where the name is taken.
+  kind_id add(definition d) {
+    const kind_id kind{definitions_.size()};
+    if (!kinds_.emplace(d.signature.name, kind).second) {
+      throw error{"operator " + d.signature.name, "a second definition", "a new name"};
+    }
+    definitions_.push_back(std::move(d));
+    return kind;
+  }
+
+  [[nodiscard]] std::size_t kind_count() const noexcept { return definitions_.size(); }
+  [[nodiscard]] std::optional<kind_id> find_kind(std::string_view name) const {
+    const auto found = kinds_.find(name);
+    return found == kinds_.end() ? std::nullopt : std::optional{found->second};
+  }
+  // Throws: unity::error where there is none.
+  [[nodiscard]] kind_id kind(std::string_view name) const {
+    const auto found = find_kind(name);
+    if (!found) {
+      throw error{"operator " + std::string{name}, "no definition", "the name of an operator"};
+    }
+    return *found;
+  }
+  [[nodiscard]] const definition& definition_of(kind_id kind) const {
+    UNITY_EXPECTS(kind.index() < definitions_.size(), "a kind of this algebra");
+    return definitions_[kind.index()];
+  }
+  [[nodiscard]] const op_signature& signature(kind_id kind) const { return definition_of(kind).signature; }
+
+  // The operation, with defaults for the attributes that are not named. Choices may be spelled or numbered.
+  // Throws: unity::error that names an unknown operator or an unknown, missing or malformed attribute.
+  [[nodiscard]] operation make_operation(std::string_view name, std::span<const named_attribute> attributes) const;
+  [[nodiscard]] operation make_operation(std::string_view name,
+                                         std::initializer_list<named_attribute> attributes = {}) const {
+    return make_operation(name, std::span{attributes.begin(), attributes.size()});
+  }
+  // One attribute per attribute of the signature, in order; nothing where one is malformed.
+  [[nodiscard]] std::optional<operation> make(kind_id kind, std::span<const attribute> values) const {
+    operation op{kind, {values.begin(), values.end()}, layout::row_major};
+    return valid(op) ? std::optional{std::move(op)} : std::nullopt;
+  }
+  [[nodiscard]] kind_id kind_of(const operation& op) const noexcept { return op.kind; }
+  [[nodiscard]] attribute_list attributes_of(const operation& op) const { return op.attributes; }
+  // Reads the attributes of a valid operation; no longer than both live.
+  [[nodiscard]] attribute_reader read(const operation& op) const {
+    return {definition_of(op.kind).fields, op.attributes};
+  }
+
+  // Never throws, whatever the operation and the inputs.
+  // Complexity: linear in ranks and operands for all but composites without a shape function.
+  [[nodiscard]] std::optional<std::vector<tensor_type>> infer(const operation& op,
+                                                              std::span<const tensor_type> inputs) const {
+    return judge(op, inputs, nullptr);
+  }
+  // Why infer gives nothing, in one line that begins with "expected"; empty where it gives something.
+  [[nodiscard]] std::string why_not(const operation& op, std::span<const tensor_type> inputs) const {
+    std::string reason;
+    static_cast<void>(judge(op, inputs, &reason));
+    return reason;
+  }
+
+  // What the definition says about an operation that takes the inputs: the iteration space of a primitive, the
+  // index map of a view, the body of a composite. Nothing where it is of another kind or does not take them.
+  [[nodiscard]] std::optional<space> iteration(const operation& op, std::span<const tensor_type> inputs) const {
+    return derive<space, primitive>(op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });
+  }
+  [[nodiscard]] std::optional<view_map> index_map(const operation& op, std::span<const tensor_type> inputs) const {
+    return derive<view_map, view>(op, inputs, [](const view& v) -> const auto& { return v.map; });
+  }
+  // The first nodes, of no kind, stand for the operands.
+  [[nodiscard]] std::optional<tensor_graph> body(const operation& op, std::span<const tensor_type> inputs) const;
+
+  // Floating-point operations, and bytes that must be read and written. Saturates at the largest count.
+  [[nodiscard]] unity::work work(const operation& op, std::span<const tensor_type> inputs,
+                                 std::span<const tensor_type> outputs) const;
+
+  // The same operator with results in the other layout, where that is allowed.
+  [[nodiscard]] std::vector<operation> variants(const operation& op, std::span<const tensor_type> inputs) const {
+    auto other = op;
+    other.order = op.order == layout::row_major ? layout::column_major : layout::row_major;
+    if (!valid(op) || !definition_of(op.kind).layouts || !infer(other, inputs)) {
+      return {};
+    }
+    return {std::move(other)};
+  }
+
+  // size(?x, axis), an axis below 0 counts from the back; rank(?x); shape(?x); constant(?x); dtype(?x).
+  [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
+  [[nodiscard]] std::optional<attribute> measure(int measure, const tensor_type& type,
+                                                 std::span<const std::int64_t> arguments) const;
+
+ private:
+  enum measures : int { size_measure, rank_measure, shape_measure, constant_measure, dtype_measure };
+  using inferred = std::optional<std::vector<tensor_type>>;
+
+  // Does the kind exist, and does every attribute have its form.
+  [[nodiscard]] bool valid(const operation& op) const noexcept {
+    if (op.kind.index() >= definitions_.size()) {
+      return false;
+    }
+    const auto& fields = definitions_[op.kind.index()].fields;
+    bool fit = op.attributes.size() == fields.size();
+    for (std::size_t i = 0; fit && i < fields.size(); ++i) {
+      fit = fits(fields[i], op.attributes[i]);
+    }
+    return fit;
+  }
+  [[nodiscard]] const char* malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept;
+  [[nodiscard]] inferred judge(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const;
+  [[nodiscard]] inferred judge_body(const operation& op, std::span<const tensor_type> inputs,
+                                    std::string* reason) const;
+  template <class Judgement, class Rule>
+  [[nodiscard]] inferred conclude(const operation& op, Judgement& j, const Rule& rule, std::string* reason) const;
+  [[nodiscard]] tensor_graph build_body(const operation& op, std::span<const tensor_type> inputs) const;
+
+  [[nodiscard]] flops body_operations(const tensor_graph& g) const;
+
+  template <class Map, class Kind, class Rule>
+  [[nodiscard]] std::optional<Map> derive(const operation& op, std::span<const tensor_type> inputs, Rule rule) const {
+    if (malformed(op, inputs) != nullptr || !std::holds_alternative<Kind>(definition_of(op.kind).body)) {
+      return std::nullopt;
+    }
+    Map map{inputs};
+    rule(std::get<Kind>(definition_of(op.kind).body))(map, read(op));
+    return map.failed() ? std::nullopt : std::optional{std::move(map)};
+  }
+
+  std::vector<definition> definitions_;
+  std::map<std::string, kind_id, std::less<>> kinds_;
+};
+
+// All operators that the library ships.
+[[nodiscard]] inline algebra standard_algebra() {
+  algebra a;
+  for (auto& d : standard_operators()) {
+    a.add(std::move(d));
+  }
+  return a;
+}
+
+}  // namespace unity::tensor
+
+#include <unity/tensor/detail/algebra.hpp>

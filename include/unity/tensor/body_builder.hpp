@@ -1,0 +1,41 @@
+// What the definition of a composite writes its body with.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// Appends operators, by name, to a graph. An interface, because definitions come before the algebra that holds
+// them (tensor/builder.hpp is the builder for graphs of one's own).
+// Throws: unity::error where an operator does not exist or does not take its operands.
+class body_builder {
+ public:
+  body_builder() = default;
+  body_builder(const body_builder&) = delete;
+  body_builder& operator=(const body_builder&) = delete;
+  virtual ~body_builder() = default;
+
+  // The first result.
+  value_id add(std::string_view name, std::initializer_list<value_id> operands,
+               std::initializer_list<named_attribute> attributes = {}) {
+    return add_all(name, operands, attributes)[0];
+  }
+  std::vector<value_id> add_all(std::string_view name, std::initializer_list<value_id> operands,
+                                std::initializer_list<named_attribute> attributes = {}) {
+    return append(name, {operands.begin(), operands.size()}, {attributes.begin(), attributes.size()});
+  }
+  [[nodiscard]] virtual const tensor_type& type(value_id v) const = 0;
+
+ private:
+  virtual std::vector<value_id> append(std::string_view name, std::span<const value_id> operands,
+                                       std::span<const named_attribute> attributes) = 0;
+};
+
+}  // namespace unity::tensor

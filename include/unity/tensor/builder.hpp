@@ -1,0 +1,261 @@
+// Builds tensor graphs operator by operator, inferring every type on the way.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+using extent2 = std::array<std::int64_t, 2>;  // height, width
+using pads4 = std::array<std::int64_t, 4>;    // top, left, bottom, right
+
+// Choices are spelled as in rule text.
+struct conv2d_options {
+  extent2 stride{1, 1};
+  std::string_view padding = "explicit";
+  pads4 pads{0, 0, 0, 0};
+  extent2 dilation{1, 1};
+  std::int64_t groups = 1;
+  std::string_view activation = "none";
+};
+
+struct pool_options {
+  extent2 kernel{1, 1};
+  extent2 stride{1, 1};
+  std::string_view padding = "explicit";
+  pads4 pads{0, 0, 0, 0};
+  bool ceil_mode = false;
+};
+
+// A graph under construction: one method per operator, each appends a node and returns its value.
+//
+//   builder b{standard};
+//   const auto x = b.input("x", {64, 784});
+//   const auto w = b.weight("w", {784, 512});
+//   const tensor_graph g = std::move(b).finish({b.relu(b.matmul(x, w))});
+//
+// The algebra must outlive the builder. Nothing is simplified or shared: two equal calls are two nodes. Nodes are
+// numbered in the order of the calls; C++ leaves open the order of two calls that are arguments of one other.
+// Throws: every operator throws unity::error when its operands do not fit, naming the node, the types of the
+// operands and what the operator expects; sources do so for sizes that are not positive and for names taken before.
+// The builder is unchanged then.
+class builder {
+ public:
+  explicit builder(const algebra& operators) noexcept : algebra_{&operators} {}
+
+  // Sources.
+  value_id input(std::string_view name, const shape& dims, dtype element = dtype::float32) {
+    return named_source("input", name, dims, element);
+  }
+  value_id weight(std::string_view name, const shape& dims, dtype element = dtype::float32) {
+    return named_source("weight", name, dims, element);
+  }
+  value_id constant(std::string_view name, const shape& dims, dtype element = dtype::float32) {
+    return named_source("constant", name, dims, element);
+  }
+  value_id fill(double value, const shape& dims = {}, dtype element = dtype::float32) {
+    return one("fill", {}, {{"value", value}, {"element", name_of(element)}, {"dims", dims}});
+  }
+  value_id pool_kernel(std::int64_t channels, extent2 kernel) {
+    return one("pool_kernel", {}, {{"channels", channels}, {"kernel", kernel}});
+  }
+  value_id identity_kernel(std::int64_t channels, extent2 kernel, std::int64_t groups = 1) {
+    return one("identity_kernel", {}, {{"channels", channels}, {"groups", groups}, {"kernel", kernel}});
+  }
+  value_id identity_matrix(std::int64_t size) { return one("identity_matrix", {}, {{"size", size}}); }
+
+  // Linear algebra. `activation` is one of none, relu, sigmoid, tanh, gelu.
+  value_id matmul(value_id a, value_id b, std::string_view activation = "none") {
+    return one("matmul", {a, b}, {{"activation", activation}});
+  }
+  value_id linear(value_id x, value_id w, std::string_view activation = "none") {
+    return one("linear", {x, w}, {{"activation", activation}});
+  }
+  value_id linear(value_id x, value_id w, value_id bias, std::string_view activation = "none") {
+    return one("linear", {x, w, bias}, {{"activation", activation}});
+  }
+  value_id conv2d(value_id x, value_id w, const conv2d_options& how = {}) { return convolve({x, w}, how); }
+  value_id conv2d(value_id x, value_id w, value_id bias, const conv2d_options& how = {}) {
+    return convolve({x, w, bias}, how);
+  }
+  value_id attention(value_id q, value_id k, value_id v, std::span<const value_id, 4> weights, std::int64_t heads) {
+    return one("attention", {q, k, v, weights[0], weights[1], weights[2], weights[3]}, {{"heads", heads}});
+  }
+
+  // Pooling.
+  value_id max_pool(value_id x, const pool_options& how, extent2 dilation = {1, 1}) {
+    return one("max_pool", {x},
+               {{"kernel", how.kernel},
+                {"stride", how.stride},
+                {"padding", how.padding},
+                {"pads", how.pads},
+                {"dilation", dilation},
+                {"ceil_mode", how.ceil_mode ? 1 : 0}});
+  }
+  value_id average_pool(value_id x, const pool_options& how, bool count_include_pad = false) {
+    return one("average_pool", {x},
+               {{"kernel", how.kernel},
+                {"stride", how.stride},
+                {"padding", how.padding},
+                {"pads", how.pads},
+                {"ceil_mode", how.ceil_mode ? 1 : 0},
+                {"count_include_pad", count_include_pad ? 1 : 0}});
+  }
+  value_id global_average_pool(value_id x) { return one("global_average_pool", {x}); }
+  value_id global_max_pool(value_id x) { return one("global_max_pool", {x}); }
+
+  // Element-wise.
+  value_id relu(value_id x) { return one("relu", {x}); }
+  value_id gelu(value_id x) { return one("gelu", {x}); }
+  value_id tanh(value_id x) { return one("tanh", {x}); }
+  value_id sigmoid(value_id x) { return one("sigmoid", {x}); }
+  value_id add(value_id a, value_id b) { return one("add", {a, b}); }
+  value_id sub(value_id a, value_id b) { return one("sub", {a, b}); }
+  value_id mul(value_id a, value_id b) { return one("mul", {a, b}); }
+  value_id div(value_id a, value_id b) { return one("div", {a, b}); }
+  value_id scalar_multiply(value_id x, value_id scalar) { return one("scalar_multiply", {x, scalar}); }
+
+  // Normalization. An axis below 0 counts from the back.
+  value_id softmax(value_id x, std::int64_t axis) { return one("softmax", {x}, {{"axis", from_front(x, axis)}}); }
+  value_id layer_norm(value_id x, value_id gamma, value_id beta, std::int64_t axis, double epsilon = 1e-5) {
+    return one("layer_norm", {x, gamma, beta}, {{"axis", from_front(x, axis)}, {"epsilon", epsilon}});
+  }
+  value_id batch_norm(value_id x, value_id scale, value_id bias, value_id mean, value_id variance,
+                      double epsilon = 1e-5) {
+    return one("batch_norm", {x, scale, bias, mean, variance}, {{"epsilon", epsilon}});
+  }
+
+  // Moving and joining.
+  value_id concat(std::int64_t axis, std::span<const value_id> parts) {
+    UNITY_EXPECTS(!parts.empty(), "at least one part");
+    return one("concat", parts, {{"axis", from_front(parts[0], axis)}});
+  }
+  // Units: `sizes` add up to the size of the axis. Results: one value per size.
+  std::vector<value_id> split(value_id x, std::int64_t axis, const shape& sizes) {
+    return apply("split", {x}, {{"axis", from_front(x, axis)}, {"sizes", sizes}});
+  }
+  value_id slice(value_id x, const shape& axes, const shape& starts, const shape& ends) {
+    return one("slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", shape(axes.size(), 1)}});
+  }
+  value_id pad(value_id x, const shape& pads, double value = 0) {
+    return one("pad", {x}, {{"pads", pads}, {"value", value}});
+  }
+  value_id transpose(value_id x, const shape& permutation) {
+    return one("transpose", {x}, {{"permutation", permutation}});
+  }
+  value_id reshape(value_id x, const shape& dims) { return one("reshape", {x}, {{"dims", dims}}); }
+  value_id embedding(value_id table, value_id ids) { return one("embedding", {table, ids}); }
+
+  // Any operator of the algebra, by name. Results: one value per result of the operator.
+  std::vector<value_id> apply(std::string_view name, std::initializer_list<value_id> operands,
+                              std::initializer_list<named_attribute> attributes = {}) {
+    return apply(name, std::span{operands.begin(), operands.size()}, attributes);
+  }
+  std::vector<value_id> apply(std::string_view name, std::span<const value_id> operands,
+                              std::initializer_list<named_attribute> attributes = {}) {
+    return apply(algebra_->make_operation(name, attributes), operands);
+  }
+  std::vector<value_id> apply(const operation& op, std::span<const value_id> operands) {
+    std::vector<tensor_type> types;
+    for (const auto v : operands) {
+      types.push_back(graph_.type(v));
+    }
+    const auto results = algebra_->infer(op, types);
+    if (!results) {
+      refuse(op, types);
+    }
+    const auto made = graph_.results(graph_.add_node(op, operands, *results));
+    return {made.begin(), made.end()};
+  }
+
+  [[nodiscard]] const tensor_type& type(value_id v) const { return graph_.type(v); }
+  [[nodiscard]] const shape& dims(value_id v) const { return graph_.type(v).dims; }
+  // What has been built so far; it has no outputs yet.
+  [[nodiscard]] const tensor_graph& graph() const noexcept { return graph_; }
+
+  // Ends the construction. The builder is empty afterwards.
+  [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
+    graph_.set_outputs(outputs);
+    names_.clear();
+    return std::exchange(graph_, {});
+  }
+  [[nodiscard]] tensor_graph finish(std::initializer_list<value_id> outputs) && {
+    return std::move(*this).finish(std::span{outputs.begin(), outputs.size()});
+  }
+
+ private:
+  value_id one(std::string_view name, std::span<const value_id> operands,
+               std::initializer_list<named_attribute> attributes = {}) {
+    return apply(name, operands, attributes).front();
+  }
+  value_id one(std::string_view name, std::initializer_list<value_id> operands,
+               std::initializer_list<named_attribute> attributes = {}) {
+    return one(name, std::span{operands.begin(), operands.size()}, attributes);
+  }
+
+  value_id named_source(std::string_view kind, std::string_view name, const shape& dims, dtype element) {
+    const auto quoted = "\"" + std::string{name} + "\"";
+    if (name.empty() || names_.contains(std::string{name})) {
+      throw error{where(kind), "name " + quoted, "a name that no other source has"};
+    }
+    if (!checked_element_count(dims)) {
+      throw error{where(kind), quoted + " of " + to_string(tensor_type{element, layout::row_major, false, dims}),
+                  "positive sizes and a countable number of elements"};
+    }
+    const auto v = one(kind, {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
+    names_.emplace(name);
+    return v;
+  }
+
+  value_id convolve(std::initializer_list<value_id> operands, const conv2d_options& how) {
+    return one("conv2d", operands,
+               {{"stride", how.stride},
+                {"padding", how.padding},
+                {"pads", how.pads},
+                {"dilation", how.dilation},
+                {"groups", how.groups},
+                {"activation", how.activation}});
+  }
+
+  [[nodiscard]] std::int64_t from_front(value_id x, std::int64_t axis) const {
+    return axis < 0 ? axis + static_cast<std::int64_t>(dims(x).size()) : axis;
+  }
+
+  [[nodiscard]] std::string where(std::string_view kind) const {
+    return "node " + std::to_string(graph_.node_count()) + " (" + std::string{kind} + ")";
+  }
+
+  [[noreturn]] void refuse(const operation& op, std::span<const tensor_type> types) const {
+    std::string found = types.empty() ? "no operands" : "operands ";
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      found += (i == 0 ? "" : ", ") + to_string(types[i]);
+    }
+    constexpr std::string_view prefix = "expected ";
+    const auto reason = algebra_->why_not(op, types);
+    throw error{where(algebra_->signature(op.kind).name), found,
+                reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
+  }
+
+  const algebra* algebra_;
+  tensor_graph graph_;
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace unity::tensor

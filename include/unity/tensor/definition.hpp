@@ -1,0 +1,93 @@
+// The one definition of an operator, of one of four kinds, from which everything else about it is derived:
+// inference, work, evaluation, and which index runs where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+#include <unity/tensor/view_map.hpp>
+
+namespace unity::tensor {
+
+
+
+// A loop nest: an iteration space and the scalar kernel that runs at its points.
+struct primitive {
+  std::function<void(space&, const attribute_reader&)> iteration;
+  std::function<scalar_kernel(const attribute_reader&, std::span<const tensor_type>)> kernel;
+};
+
+// A map of indices: elements move and do not change.
+struct view {
+  std::function<void(view_map&, const attribute_reader&)> map;
+};
+
+// A graph of other operators: builds it on the given operands and returns its results.
+struct composite {
+  std::function<std::vector<value_id>(body_builder&, const attribute_reader&, std::span<const value_id>)> body;
+  // What the body accepts more than the operator does (broadcasting, say); also saves building it to infer.
+  std::function<void(judgement&, const attribute_reader&)> types{};
+};
+
+// Nothing but the types of its results: never rewritten, never split, never evaluated.
+struct opaque {
+  std::function<void(judgement&, const attribute_reader&)> types;
+};
+
+// Where the values of an operator without operands come from.
+enum class source_kind : std::uint8_t {
+  none,      // not a source: its definition says its values
+  input,     // supplied at every run
+  constant,  // supplied once: weights and constants
+};
+
+struct definition {
+  op_signature signature{};
+  std::vector<attribute_field> fields{};  // one per attribute of the signature
+  std::variant<primitive, view, composite, opaque> body{};
+  source_kind source = source_kind::none;
+  bool layouts = false;  // results of rank >= 2 may be column_major
+
+  // Overrides the derived work where that is wrong.
+  std::function<work(const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs)>
+      own_work{};
+
+  [[nodiscard]] definition&& commutative() && {
+    signature.commutative = true;
+    return std::move(*this);
+  }
+  [[nodiscard]] definition&& with_layouts() && {
+    layouts = true;
+    return std::move(*this);
+  }
+};
+
+// Assembles a definition; operands and results: exact counts, or op_signature::any.
+[[nodiscard]] inline definition define(std::string name, int operands, int results,
+                                       std::vector<attribute_field> fields,
+                                       std::variant<primitive, view, composite, opaque> body) {
+  definition d;
+  d.signature = {std::move(name), operands, results, false, {}};
+  for (const auto& f : fields) {
+    d.signature.attributes.push_back(f.signature);
+  }
+  d.fields = std::move(fields);
+  d.body = std::move(body);
+  return d;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,108 @@
+// What a shape function writes to: the types of the results, or why there are none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// Why an operator does not take some inputs. Cheap to make; text only for a person who asks.
+struct refusal {
+  const char* expected = nullptr;  // noun phrase
+  const char* index = "";          // the index it is about, if any
+  int operand = -1;                // the operand it is about, if any
+
+  [[nodiscard]] std::string text() const {
+    std::string t = std::string{"expected "} + expected + index;
+    return operand < 0 ? t : t + " in operand " + std::to_string(operand);
+  }
+};
+
+// Collects the types of results. The first failed requirement stays; later calls change nothing.
+class judgement {
+ public:
+  explicit judgement(std::span<const tensor_type> inputs) noexcept : inputs_{inputs} {}
+
+  [[nodiscard]] std::span<const tensor_type> inputs() const noexcept { return inputs_; }
+  [[nodiscard]] const shape& dims(std::size_t operand) const { return inputs_[operand].dims; }
+  [[nodiscard]] std::size_t rank(std::size_t operand) const { return inputs_[operand].dims.size(); }
+
+  // Returns `condition`; the first that is false is why there is no result. `expected`: a literal noun phrase.
+  bool require(bool condition, const char* expected, int operand = -1) noexcept {
+    if (!condition) {
+      refuse({expected, "", operand});
+    }
+    return condition;
+  }
+  // The first operand's element type is floating point.
+  bool require_floating() noexcept {
+    return require(!inputs_.empty() && is_floating(inputs_[0].element), "floating-point elements");
+  }
+  bool require_numeric() noexcept {
+    return require(inputs_.empty() || inputs_[0].element != dtype::boolean, "numeric elements");
+  }
+  // Operand counts of operators that take more than one.
+  bool require_operands(std::size_t least, std::size_t most) noexcept {
+    return require(inputs_.size() >= least && inputs_.size() <= most, "another number of operands");
+  }
+  // Operands may differ in element type: otherwise they must not.
+  void allow_mixed_elements() noexcept { mixed_ = true; }
+
+  // Adds a result with the first operand's element type.
+  void result(shape dims) { result(std::move(dims), inputs_.empty() ? dtype::float32 : inputs_[0].element); }
+  void result(shape dims, dtype element) {
+    if (failed()) {
+      return;
+    }
+    if (!checked_element_count(dims)) {
+      refuse({"a result of positive sizes and a countable number of elements", "", -1});
+      return;
+    }
+    results_.push_back({element, layout::row_major, false, std::move(dims)});
+  }
+
+  [[nodiscard]] bool failed() const noexcept { return refusal_.expected != nullptr; }
+  [[nodiscard]] const refusal& why_not() const noexcept { return refusal_; }
+  [[nodiscard]] std::span<const tensor_type> results() const noexcept { return results_; }
+
+  // Ends the collection: checks what holds for all operators, and marks results constant where every operand is.
+  [[nodiscard]] std::optional<std::vector<tensor_type>> take(bool constant_source) {
+    bool constant = constant_source || !inputs_.empty();
+    for (const auto& t : inputs_) {
+      constant = constant && t.constant;
+      require(mixed_ || t.element == inputs_[0].element, "operands of one element type");
+    }
+    if (failed()) {
+      return std::nullopt;
+    }
+    for (auto& t : results_) {
+      t.constant = constant;
+    }
+    return std::move(results_);
+  }
+
+ protected:
+  void refuse(refusal r) noexcept {
+    if (!failed()) {
+      refusal_ = r;
+    }
+  }
+
+ private:
+  std::span<const tensor_type> inputs_;
+  std::vector<tensor_type> results_;
+  refusal refusal_{};
+  bool mixed_ = false;
+};
+
+}  // namespace unity::tensor

@@ -1,0 +1,37 @@
+// Indices of operands that broadcast as in NumPy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor::operators {
+
+using accesses = small_vector<access, 8>;
+
+// One parallel index per dimension of the joint shape.
+[[nodiscard]] inline accesses declare_all(space& s, std::span<const std::int64_t> joint) {
+  accesses indices;
+  for (const auto size : joint) {
+    indices.push_back(s.parallel("i", size));
+  }
+  return indices;
+}
+
+// What an operand of `dims` sees of them: nothing along the dimensions in which it is stretched.
+[[nodiscard]] inline accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
+                                   std::span<const std::int64_t> dims) {
+  accesses own;
+  const auto skipped = joint.size() - dims.size();
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    own.push_back(dims[d] == sizes[d + skipped] ? joint[d + skipped] : access{});
+  }
+  return own;
+}
+
+}  // namespace unity::tensor::operators

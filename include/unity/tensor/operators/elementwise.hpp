@@ -1,0 +1,135 @@
+// Element-wise operators.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/broadcasting.hpp>
+
+namespace unity::tensor::operators {
+
+// Which element types a function is defined on.
+enum class domain : std::uint8_t { all, numbers, reals };
+
+[[nodiscard]] inline bool require(space& s, domain d) {
+  return d == domain::all || (d == domain::numbers ? s.require_numeric() : s.require_floating());
+}
+
+// Operand 0 and the result have the same indices.
+inline void iterate_each(space& s, dtype element) {
+  const auto indices = declare_all(s, s.dims(0));
+  s.read(indices);
+  s.write(indices, element);
+}
+
+[[nodiscard]] inline definition unary(std::string name, scalar_op function, domain d) {
+  const auto iteration = [d](space& s, const attribute_reader&) {
+    if (require(s, d)) {
+      iterate_each(s, s.inputs()[0].element);
+    }
+  };
+  const auto kernel = [function](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::apply(function, kernels::x(0));
+  };
+  return define(std::move(name), 1, 1, {}, primitive{iteration, kernel}).with_layouts();
+}
+
+[[nodiscard]] inline scalar_kernel copy_kernel(const attribute_reader&, std::span<const tensor_type>) {
+  return kernels::x(0);
+}
+
+[[nodiscard]] inline definition identity() {
+  const auto iteration = [](space& s, const attribute_reader&) { iterate_each(s, s.inputs()[0].element); };
+  return define("identity", 1, 1, {}, primitive{iteration, copy_kernel}).with_layouts();
+}
+
+// The identity: values are those of inference.
+[[nodiscard]] inline definition dropout() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    const auto rate = a.real("rate");
+    if (s.require_floating() && s.require(rate >= 0 && rate < 1, "a rate in [0, 1)")) {
+      iterate_each(s, s.inputs()[0].element);
+    }
+  };
+  return define("dropout", 1, 1, {real_field("rate"), integer_field("seed", 0)}, primitive{iteration, copy_kernel})
+      .with_layouts();
+}
+
+// To integers: towards zero. To bool: is it not zero.
+[[nodiscard]] inline definition cast() {
+  const auto iteration = [](space& s, const attribute_reader& a) { iterate_each(s, a.choice<dtype>("element")); };
+  const auto kernel = [](const attribute_reader& a, std::span<const tensor_type> inputs) {
+    const auto to = a.choice<dtype>("element");
+    if (to == dtype::boolean && inputs[0].element != dtype::boolean) {
+      return kernels::apply(scalar_op::nonzero, kernels::x(0));
+    }
+    const bool truncates = is_integral(to) && is_floating(inputs[0].element);
+    return truncates ? kernels::apply(scalar_op::truncate, kernels::x(0)) : kernels::x(0);
+  };
+  return define("cast", 1, 1, {dtype_field("element")}, primitive{iteration, kernel}).with_layouts();
+}
+
+// Broadcasts as in NumPy.
+[[nodiscard]] inline definition binary(std::string name, scalar_op function, domain d) {
+  const auto iteration = [d](space& s, const attribute_reader&) {
+    const auto joint = broadcast(s.dims(0), s.dims(1));
+    if (require(s, d) && s.require(joint.has_value(), "operands that broadcast")) {
+      const auto indices = declare_all(s, *joint);
+      s.read(seen(indices, *joint, s.dims(0)));
+      s.read(seen(indices, *joint, s.dims(1)));
+      s.write(indices);
+    }
+  };
+  const auto kernel = [function](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::apply(function, kernels::x(0), kernels::x(1));
+  };
+  return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_layouts();
+}
+
+// Shapes: x[...], s[] -> [...].
+[[nodiscard]] inline definition scalar_multiply() {
+  const auto iteration = [](space& s, const attribute_reader&) {
+    if (s.require_numeric()) {
+      const auto indices = declare_all(s, s.dims(0));
+      s.read(indices);
+      s.read({});
+      s.write(indices);
+    }
+  };
+  const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::x(0) * kernels::x(1);
+  };
+  return define("scalar_multiply", 2, 1, {}, primitive{iteration, kernel}).with_layouts();
+}
+
+[[nodiscard]] inline std::vector<definition> elementwise() {
+  return {unary("relu", scalar_op::relu, domain::numbers),
+          unary("gelu", scalar_op::gelu, domain::reals),
+          unary("tanh", scalar_op::tanh, domain::reals),
+          unary("sigmoid", scalar_op::sigmoid, domain::reals),
+          unary("exp", scalar_op::exp, domain::reals),
+          unary("log", scalar_op::log, domain::reals),
+          unary("erf", scalar_op::erf, domain::reals),
+          unary("sqrt", scalar_op::sqrt, domain::reals),
+          unary("reciprocal", scalar_op::reciprocal, domain::reals),
+          unary("negate", scalar_op::negate, domain::numbers),
+          unary("abs", scalar_op::abs, domain::numbers),
+          identity(),
+          binary("add", scalar_op::add, domain::numbers).commutative(),
+          binary("sub", scalar_op::sub, domain::numbers),
+          binary("mul", scalar_op::mul, domain::numbers).commutative(),
+          binary("div", scalar_op::div, domain::reals),
+          binary("pow", scalar_op::pow, domain::reals),
+          binary("maximum", scalar_op::maximum, domain::numbers).commutative(),
+          binary("minimum", scalar_op::minimum, domain::numbers).commutative(),
+          scalar_multiply(),
+          cast(),
+          dropout()};
+}
+
+}  // namespace unity::tensor::operators

@@ -1,0 +1,265 @@
+// Operators that move elements and do not change them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/reduction.hpp>
+
+namespace unity::tensor::operators {
+
+[[nodiscard]] inline bool require_axis(judgement& j, std::int64_t axis) {
+  return j.require(axis >= 0 && axis < static_cast<std::int64_t>(j.rank(0)), "an axis within the rank");
+}
+
+// Joins along an existing axis.
+[[nodiscard]] inline definition concat() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto axis = static_cast<std::size_t>(a.integer("axis"));
+    if (!v.require(!v.inputs().empty(), "at least one operand") || !require_axis(v, a.integer("axis"))) {
+      return;
+    }
+    auto joint = v.dims(0);
+    for (std::size_t i = 1; i < v.inputs().size(); ++i) {
+      bool agrees = v.rank(i) == joint.size();
+      for (std::size_t d = 0; agrees && d < joint.size(); ++d) {
+        agrees = d == axis || v.dims(i)[d] == joint[d];
+      }
+      if (!v.require(agrees, "sizes that agree outside of the axis", static_cast<int>(i))) {
+        return;
+      }
+      joint[axis] += v.dims(i)[axis];
+    }
+    v.result(std::move(joint));
+    std::int64_t at = 0;
+    for (std::size_t i = 0; !v.failed() && i < v.inputs().size(); ++i) {
+      auto p = v.box(i, 0);
+      p.sizes[axis] = v.dims(i)[axis];
+      p.origin[axis] = at;
+      at += p.sizes[axis];
+      v.add(std::move(p));
+    }
+  };
+  return define("concat", op_signature::any, 1, {integer_field("axis")}, view{map});
+}
+
+// One result per size.
+[[nodiscard]] inline definition split() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto sizes = a.integers("sizes");
+    if (!require_axis(v, a.integer("axis")) || !v.require(!sizes.empty(), "at least one size")) {
+      return;
+    }
+    const auto axis = static_cast<std::size_t>(a.integer("axis"));
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (!v.require(sizes[i] > 0 && sizes[i] <= v.dims(0)[axis] - at, "sizes that sum to the size of the axis")) {
+        return;
+      }
+      auto dims = v.dims(0);
+      dims[axis] = sizes[i];
+      v.result(std::move(dims));
+      auto p = v.box(0, i);
+      p.source[axis].start = at;
+      v.add(std::move(p));
+      at += sizes[i];
+    }
+    v.require(at == v.dims(0)[axis], "sizes that sum to the size of the axis");
+  };
+  return define("split", 1, op_signature::any, {integer_field("axis"), integers_field("sizes")}, view{map});
+}
+
+// 0 <= start < end <= size and step >= 1 along every named axis.
+[[nodiscard]] inline definition slice() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto axes = a.integers("axes");
+    const auto starts = a.integers("starts");
+    const auto ends = a.integers("ends");
+    const auto steps = a.integers("steps");
+    if (!require_axes(v, axes, v.rank(0)) ||
+        !v.require(starts.size() == axes.size() && ends.size() == axes.size() && steps.size() == axes.size(),
+                   "one start, end and step per axis")) {
+      return;
+    }
+    auto dims = v.dims(0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      auto& size = dims[static_cast<std::size_t>(axes[i])];
+      if (!v.require(starts[i] >= 0 && starts[i] < ends[i] && ends[i] <= size && steps[i] >= 1,
+                     "0 <= start < end <= size and step >= 1")) {
+        return;
+      }
+      size = (ends[i] - starts[i] - 1) / steps[i] + 1;
+    }
+    v.result(std::move(dims));
+    auto p = v.box(0, 0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      auto& s = p.source[static_cast<std::size_t>(axes[i])];
+      s.start = starts[i];
+      s.step = steps[i];
+    }
+    v.add(std::move(p));
+  };
+  return define("slice", 1, 1,
+                {integers_field("axes"), integers_field("starts"), integers_field("ends"), integers_field("steps")},
+                view{map});
+}
+
+// The operand at `origin` of a result of shape `dims`.
+inline void place(view_map& v, shape dims, shape origin) {
+  v.result(std::move(dims));
+  if (!v.failed()) {
+    auto p = v.box(0, 0);
+    p.origin = std::move(origin);
+    p.sizes = v.dims(0);
+    v.add(std::move(p));
+  }
+}
+
+// pads: all befores, then all afters.
+[[nodiscard]] inline definition pad() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto pads = a.integers("pads");
+    const auto rank = v.rank(0);
+    if (!v.require(pads.size() == 2 * rank, "two pads per dimension")) {
+      return;
+    }
+    auto dims = v.dims(0);
+    shape origin(pads.first(rank));
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (!v.require(std::min(pads[d], pads[rank + d]) >= 0 && std::max(pads[d], pads[rank + d]) <= max_elements,
+                     "non-negative pads of sensible size")) {
+        return;
+      }
+      dims[d] += pads[d] + pads[rank + d];
+    }
+    v.fill_with(a.real("value"));
+    place(v, std::move(dims), std::move(origin));
+  };
+  return define("pad", 1, 1, {integers_field("pads"), real_field("value", 0.0)}, view{map});
+}
+
+// Zeros around a convolution's kernel, which stays in the centre. Source: TASO's enlarge.
+[[nodiscard]] inline definition enlarge() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    if (!v.require(v.rank(0) == 4, "an operand of rank 4", 0)) {
+      return;
+    }
+    auto dims = v.dims(0);
+    shape origin(4, 0);
+    for (std::size_t d = 0; d < 2; ++d) {
+      const auto size = a.integers("kernel")[d];
+      if (!v.require(size >= dims[2 + d] && (size - dims[2 + d]) % 2 == 0, "a kernel larger by an even number")) {
+        return;
+      }
+      origin[2 + d] = (size - dims[2 + d]) / 2;
+      dims[2 + d] = size;
+    }
+    place(v, std::move(dims), std::move(origin));
+  };
+  return define("enlarge", 1, 1, {integers_field("kernel", 2)}, view{map});
+}
+
+// Dimension d of the result is dimension permutation[d] of the operand.
+[[nodiscard]] inline definition transpose() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto permutation = a.integers("permutation");
+    if (!v.require(permutation.size() == v.rank(0), "one axis per dimension")) {
+      return;
+    }
+    shape dims;
+    small_vector<int, 6> along(permutation.size(), -1);
+    for (std::size_t d = 0; d < permutation.size(); ++d) {
+      const auto axis = static_cast<std::size_t>(permutation[d]);
+      if (!v.require(axis < along.size() && along[axis] < 0, "a permutation of the axes")) {
+        return;
+      }
+      along[axis] = static_cast<int>(d);
+      dims.push_back(v.dims(0)[axis]);
+    }
+    v.result(std::move(dims));
+    v.whole(0, 0, along);
+  };
+  return define("transpose", 1, 1, {integers_field("permutation")}, view{map}).with_layouts();
+}
+
+// As NumPy broadcasts the operand with a tensor of shape dims.
+[[nodiscard]] inline definition expand() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto joint = broadcast(v.dims(0), a.integers("dims"));
+    if (!v.require(joint.has_value(), "dimensions that broadcast")) {
+      return;
+    }
+    v.result(*joint);
+    small_vector<int, 6> along;
+    const auto skipped = joint->size() - v.rank(0);
+    for (std::size_t d = 0; d < v.rank(0); ++d) {
+      along.push_back(v.dims(0)[d] == (*joint)[d + skipped] ? static_cast<int>(d + skipped) : -1);
+    }
+    v.whole(0, 0, along);
+  };
+  return define("expand", 1, 1, {integers_field("dims")}, view{map});
+}
+
+[[nodiscard]] inline definition reshape() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto dims = a.integers("dims");
+    const auto count = checked_element_count(dims);
+    if (v.require(count.has_value() && *count == element_count(v.dims(0)), "the same number of elements")) {
+      v.result(shape(dims));
+      v.relabel();
+    }
+  };
+  return define("reshape", 1, 1, {integers_field("dims")}, view{map});
+}
+
+// Drops axes of size 1.
+[[nodiscard]] inline definition squeeze() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto axes = a.integers("axes");
+    if (!require_axes(v, axes, v.rank(0))) {
+      return;
+    }
+    shape dims;
+    for (std::size_t d = 0; d < v.rank(0); ++d) {
+      if (!contains(axes, d)) {
+        dims.push_back(v.dims(0)[d]);
+      } else if (!v.require(v.dims(0)[d] == 1, "axes of size 1")) {
+        return;
+      }
+    }
+    v.result(std::move(dims));
+    v.relabel();
+  };
+  return define("squeeze", 1, 1, {integers_field("axes")}, view{map});
+}
+
+// Adds axes of size 1; axes are those of the result.
+[[nodiscard]] inline definition unsqueeze() {
+  const auto map = [](view_map& v, const attribute_reader& a) {
+    const auto axes = a.integers("axes");
+    const auto rank = v.rank(0) + axes.size();
+    if (!v.require(rank <= max_rank, "a rank of sensible size") || !require_axes(v, axes, rank)) {
+      return;
+    }
+    shape dims;
+    for (std::size_t d = 0, next = 0; d < rank; ++d) {
+      dims.push_back(contains(axes, d) ? 1 : v.dims(0)[next++]);
+    }
+    v.result(std::move(dims));
+    v.relabel();
+  };
+  return define("unsqueeze", 1, 1, {integers_field("axes")}, view{map});
+}
+
+[[nodiscard]] inline std::vector<definition> movements() {
+  return {concat(),    split(),  slice(),   pad(),     enlarge(),
+          transpose(), expand(), reshape(), squeeze(), unsqueeze()};
+}
+
+}  // namespace unity::tensor::operators

@@ -1,0 +1,76 @@
+// Windows that slide over an image: paddings and output sizes of convolution and pooling.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor::operators {
+
+// explicit: the attribute pads. same: ONNX's SAME_UPPER, TASO's SAME. same_lower: the odd element before.
+enum class padding : std::uint8_t { from_pads, same, same_lower, valid };
+
+[[nodiscard]] inline attribute_field padding_field() {
+  return choice_field("padding", {"explicit", "same", "same_lower", "valid"});
+}
+
+// How a kernel slides along one dimension.
+struct slide {
+  std::int64_t in = 0;
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t dilation = 1;
+  std::int64_t before = 0;  // padding
+  std::int64_t after = 0;
+  std::int64_t out = 0;  // 0: the kernel does not fit
+
+  [[nodiscard]] std::int64_t reach() const noexcept { return (kernel - 1) * dilation + 1; }
+};
+
+inline constexpr std::int64_t max_slide = std::int64_t{1} << 20;
+
+// Fills in padding and output size. ceil: a last window may begin inside the input and end beyond its padding.
+inline void resolve(slide& s, padding p, bool ceil) noexcept {
+  if (p == padding::same || p == padding::same_lower) {
+    s.out = (s.in + s.stride - 1) / s.stride;
+    const auto total = std::max((s.out - 1) * s.stride + s.reach() - s.in, std::int64_t{0});
+    s.before = p == padding::same ? total / 2 : total - total / 2;
+    s.after = total - s.before;
+    return;
+  }
+  const auto free = s.in + s.before + s.after - s.reach();
+  if (free < 0) {
+    return;
+  }
+  s.out = (ceil ? free + s.stride - 1 : free) / s.stride + 1;
+  if ((s.out - 1) * s.stride >= s.in + s.before) {
+    --s.out;
+  }
+}
+
+// Dimension `d` (0: height, 1: width) of an image in operand 0, from the attributes stride, padding, pads and,
+// where given, dilation. Records the refusal and returns out 0 where they make no sense.
+[[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
+                                    std::int64_t dilation, bool ceil) {
+  const auto p = a.choice<padding>("padding");
+  const auto pads = a.integers("pads");
+  slide w{s.dims(0)[2 + d], kernel, a.integers("stride")[d], dilation, pads[d], pads[2 + d], 0};
+  const auto bounded = [](std::int64_t value, std::int64_t least) { return value >= least && value <= max_slide; };
+  if (!s.require(bounded(w.kernel, 1) && bounded(w.stride, 1) && bounded(w.dilation, 1),
+                 "positive kernel, stride and dilation of sensible size") ||
+      !s.require(bounded(w.before, 0) && bounded(w.after, 0), "non-negative pads of sensible size") ||
+      !s.require(p == padding::from_pads || (w.before == 0 && w.after == 0), "zero pads unless padding is explicit") ||
+      !s.require(w.in > 0, "a positive image size", 0)) {
+    return w;
+  }
+  resolve(w, p, ceil);
+  s.require(w.out > 0, "a padded image at least as large as the kernel");
+  return w;
+}
+
+}  // namespace unity::tensor::operators

@@ -1,0 +1,123 @@
+// Operators without operands: graph inputs, weights, constants, and TASO's four constant tensors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/definition.hpp>
+
+namespace unity::tensor::operators {
+
+// A tensor that comes from outside under a name.
+[[nodiscard]] inline definition named_source(std::string name, source_kind kind) {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    small_vector<access, 8> dims;
+    for (const auto size : a.integers("dims")) {
+      if (!s.require(size > 0, "positive sizes")) {
+        return;
+      }
+      dims.push_back(s.parallel("i", size));
+    }
+    s.write(dims, a.choice<dtype>("element"));
+  };
+  auto d = define(std::move(name), 0, 1, {word_field("name"), dtype_field("element"), integers_field("dims")},
+                  primitive{iteration, {}});
+  d.source = kind;
+  return d;
+}
+
+// Every element is `value`; ones are TASO's I_ewmul.
+[[nodiscard]] inline definition fill() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    small_vector<access, 8> dims;
+    for (const auto size : a.integers("dims")) {
+      if (!s.require(size > 0, "positive sizes")) {
+        return;
+      }
+      dims.push_back(s.parallel("i", size));
+    }
+    s.write(dims, a.choice<dtype>("element"));
+  };
+  const auto kernel = [](const attribute_reader& a, std::span<const tensor_type>) {
+    return kernels::literal(a.real("value"));
+  };
+  return define("fill", 0, 1, {real_field("value"), dtype_field("element"), integers_field("dims")},
+                primitive{iteration, kernel});
+}
+
+[[nodiscard]] inline bool require_kernel(space& s, std::span<const std::int64_t> kernel) {
+  return s.require(kernel[0] > 0 && kernel[1] > 0, "a positive kernel");
+}
+
+// The depthwise convolution that averages: [channels, 1, kh, kw]. Source: TASO's C_pool.
+[[nodiscard]] inline definition pool_kernel() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    const auto kernel = a.integers("kernel");
+    if (require_kernel(s, kernel) && s.require(a.integer("channels") > 0, "positive channels")) {
+      const auto c = s.parallel("c", a.integer("channels"));
+      s.write({c, access{}, s.parallel("kh", kernel[0]), s.parallel("kw", kernel[1])});
+    }
+  };
+  const auto kernel = [](const attribute_reader& a, std::span<const tensor_type>) {
+    const auto size = a.integers("kernel");
+    return kernels::literal(1) / kernels::literal(static_cast<double>(size[0]) * static_cast<double>(size[1]));
+  };
+  return define("pool_kernel", 0, 1, {integer_field("channels"), integers_field("kernel", 2)},
+                primitive{iteration, kernel});
+}
+
+// The convolution that changes nothing: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
+[[nodiscard]] inline definition identity_kernel() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    const auto kernel = a.integers("kernel");
+    const auto channels = a.integer("channels");
+    const auto groups = a.integer("groups");
+    if (require_kernel(s, kernel) && s.require(kernel[0] % 2 == 1 && kernel[1] % 2 == 1, "an odd kernel") &&
+        s.require(channels > 0 && groups > 0 && channels % groups == 0, "channels that are a multiple of groups")) {
+      const auto out = s.parallel("o", channels / groups);
+      const auto in = s.parallel("i", channels / groups);
+      const auto kh = s.parallel("kh", kernel[0]);
+      const auto kw = s.parallel("kw", kernel[1]);
+      const auto group = s.parallel("g", groups);
+      s.write({{group, out}, in, kh, kw});
+    }
+  };
+  const auto kernel = [](const attribute_reader& a, std::span<const tensor_type>) {
+    using namespace kernels;
+    const auto size = a.integers("kernel");
+    const auto centre = [&](std::size_t d) { return literal(static_cast<double>(size[d] / 2)); };
+    return equal(coordinate(0), coordinate(1)) * equal(coordinate(2), centre(0)) * equal(coordinate(3), centre(1));
+  };
+  return define("identity_kernel", 0, 1, {integer_field("channels"), integer_field("groups", 1), integers_field("kernel", 2)},
+                primitive{iteration, kernel});
+}
+
+// Source: TASO's I_matmul.
+[[nodiscard]] inline definition identity_matrix() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    if (s.require(a.integer("size") > 0, "a positive size")) {
+      const auto i = s.parallel("i", a.integer("size"));
+      const auto j = s.parallel("j", a.integer("size"));
+      s.write({i, j});
+    }
+  };
+  const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::equal(kernels::coordinate(0), kernels::coordinate(1));
+  };
+  return define("identity_matrix", 0, 1, {integer_field("size")}, primitive{iteration, kernel});
+}
+
+[[nodiscard]] inline std::vector<definition> sources() {
+  return {named_source("input", source_kind::input),
+          named_source("weight", source_kind::constant),
+          named_source("constant", source_kind::constant),
+          fill(),
+          pool_kernel(),
+          identity_kernel(),
+          identity_matrix()};
+}
+
+}  // namespace unity::tensor::operators

@@ -1,0 +1,114 @@
+// What an edge of a tensor graph carries: element type, dimensions, layout in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::tensor {
+
+// Sizes, outermost dimension first. Rank 0 is a scalar.
+using shape = small_vector<std::int64_t, 6>;
+
+// Bounds within which no count or offset of the room overflows 64 bits.
+inline constexpr std::int64_t max_elements = std::int64_t{1} << 48;
+inline constexpr std::size_t max_rank = 16;
+
+// How elements lie in memory. Never changes a value.
+// Source: papers/001 section 2.7; column_major swaps the last two dimensions.
+enum class layout : std::uint8_t { row_major, column_major };
+
+struct tensor_type {
+  dtype element = dtype::float32;
+  layout order = layout::row_major;
+  bool constant = false;  // depends on weights and constants alone: can be computed before inference
+  shape dims{};
+
+  [[nodiscard]] std::size_t rank() const noexcept { return dims.size(); }
+
+  friend bool operator==(const tensor_type&, const tensor_type&) = default;
+};
+
+// The number of elements, or nothing where a dimension is not positive, or rank or count exceed the bounds above.
+[[nodiscard]] inline std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> dims) noexcept {
+  if (dims.size() > max_rank) {
+    return std::nullopt;
+  }
+  std::int64_t count = 1;
+  for (const auto d : dims) {
+    if (d < 1 || __builtin_mul_overflow(count, d, &count) || count > max_elements) {
+      return std::nullopt;
+    }
+  }
+  return count;
+}
+
+// The number of elements of a valid shape.
+[[nodiscard]] inline std::int64_t element_count(std::span<const std::int64_t> dims) noexcept {
+  std::int64_t count = 1;
+  for (const auto d : dims) {
+    count *= d;
+  }
+  return count;
+}
+
+// The distance in elements between neighbours along each dimension.
+[[nodiscard]] inline shape strides_of(std::span<const std::int64_t> dims, layout order = layout::row_major) {
+  shape strides(dims.size(), 1);
+  for (std::size_t d = dims.size(); d-- > 1;) {
+    strides[d - 1] = strides[d] * dims[d];
+  }
+  if (dims.size() >= 2 && order == layout::column_major) {
+    strides[dims.size() - 1] = dims[dims.size() - 2];
+    strides[dims.size() - 2] = 1;
+  }
+  return strides;
+}
+
+// Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing where they do not fit.
+[[nodiscard]] inline std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
+  if (a.size() < b.size()) {
+    std::swap(a, b);
+  }
+  shape joint(a);
+  const auto skipped = a.size() - b.size();
+  for (std::size_t d = 0; d < b.size(); ++d) {
+    auto& size = joint[d + skipped];
+    if (size != b[d] && size != 1 && b[d] != 1) {
+      return std::nullopt;
+    }
+    size = size == 1 ? b[d] : size;
+  }
+  return joint;
+}
+
+// For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
+[[nodiscard]] inline std::string to_string(const tensor_type& t) {
+  std::string text{name_of(t.element)};
+  text += '[';
+  for (std::size_t d = 0; d < t.dims.size(); ++d) {
+    text += (d == 0 ? "" : ",") + std::to_string(t.dims[d]);
+  }
+  text += t.order == layout::column_major ? "] column_major" : "]";
+  return text;
+}
+
+}  // namespace unity::tensor
+
+template <>
+struct std::hash<unity::tensor::tensor_type> {
+  std::size_t operator()(const unity::tensor::tensor_type& t) const noexcept {
+    const auto head = static_cast<std::uint64_t>(t.element) | static_cast<std::uint64_t>(t.order) << 8U |
+                      static_cast<std::uint64_t>(t.constant ? 1 : 0) << 16U;
+    return unity::hash_combine(head, unity::hash_value(t.dims));
+  }
+};

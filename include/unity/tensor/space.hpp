@@ -1,0 +1,193 @@
+// Iteration spaces: which named index runs along which dimension of which operand and result.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// What may be done with an index when its operator is split. Source: papers/001 table 3.1.
+enum class index_kind : std::uint8_t {
+  parallel,   // results have it: each part computes its own elements
+  reduction,  // results do not have it: parts add up
+  whole,      // never split
+  statistic,  // results have it, and every element needs all of it (softmax, norms)
+};
+
+struct index {
+  const char* name = "";  // a literal
+  index_kind kind = index_kind::parallel;
+  std::int64_t size = 0;  // 0: not known yet
+};
+
+// The index runs over an operand dimension of size `extent` as outer * stride + inner * dilation - before.
+// Positions outside of [0, extent) are padding; those inside [count_from, count_to) count as reduced points.
+struct window {
+  int outer = 0;
+  int inner = -1;  // -1: no kernel index
+  std::int64_t stride = 1;
+  std::int64_t dilation = 1;
+  std::int64_t before = 0;
+  std::int64_t extent = 0;
+  std::int64_t count_from = 0;
+  std::int64_t count_to = 0;
+};
+
+// What runs along one dimension: nothing (size 1, or broadcast), indices from outer to inner, or a window.
+class access {
+ public:
+  static constexpr std::size_t max_indices = 4;
+
+  constexpr access() noexcept = default;
+  constexpr access(int index) noexcept : size_{1}, indices_{static_cast<std::int8_t>(index)} {}  // NOLINT: a dimension is its index
+  constexpr access(std::initializer_list<int> outer_to_inner) noexcept {
+    for (const auto i : outer_to_inner) {
+      indices_[size_++] = static_cast<std::int8_t>(i);
+    }
+  }
+  [[nodiscard]] static constexpr access of_window(std::size_t number) noexcept {
+    access a;
+    a.window_ = static_cast<std::int8_t>(number);
+    return a;
+  }
+
+  [[nodiscard]] constexpr bool is_window() const noexcept { return window_ >= 0; }
+  [[nodiscard]] constexpr std::size_t window_number() const noexcept { return static_cast<std::size_t>(window_); }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] constexpr std::size_t operator[](std::size_t i) const noexcept {
+    return static_cast<std::size_t>(indices_[i]);
+  }
+
+ private:
+  std::uint8_t size_ = 0;
+  std::int8_t window_ = -1;
+  std::array<std::int8_t, max_indices> indices_{};
+};
+
+// The iteration space of a primitive operator on given inputs, as its definition writes it: declare the indices,
+// read every operand in order, write every result. Reading binds the sizes of indices and checks them.
+class space : public judgement {
+ public:
+  static constexpr std::size_t max_indices = 64;
+
+  using judgement::judgement;
+
+  // Declare an index; returns its number. Size 0: bound by the first read.
+  int parallel(const char* name, std::int64_t size = 0) { return declare(name, index_kind::parallel, size); }
+  int reduced(const char* name, std::int64_t size = 0) { return declare(name, index_kind::reduction, size); }
+  int whole(const char* name, std::int64_t size = 0) { return declare(name, index_kind::whole, size); }
+  int statistic(const char* name, std::int64_t size = 0) { return declare(name, index_kind::statistic, size); }
+
+  // The dimension that `w` slides over. The sizes of both its indices must be known.
+  [[nodiscard]] access sliding(window w) {
+    windows_.push_back(w);
+    return access::of_window(windows_.size() - 1);
+  }
+
+  // The accesses of the next operand, one per dimension.
+  void read(std::span<const access> accesses) {
+    const auto operand = reads_.size();
+    if (failed() || !require(operand < inputs().size(), "another operand") ||
+        !require(rank(operand) == accesses.size(), "another rank", static_cast<int>(operand))) {
+      return;
+    }
+    for (std::size_t d = 0; d < accesses.size(); ++d) {
+      bind(accesses[d], dims(operand)[d], static_cast<int>(operand));
+      accesses_.push_back(accesses[d]);
+    }
+    reads_.push_back(accesses_.size());
+  }
+  void read(std::initializer_list<access> accesses) { read({accesses.begin(), accesses.size()}); }
+
+  // A result; its sizes are those of its indices. Element type: the first operand's.
+  void write(std::span<const access> accesses) {
+    write(accesses, inputs().empty() ? dtype::float32 : inputs()[0].element);
+  }
+  void write(std::initializer_list<access> accesses) { write({accesses.begin(), accesses.size()}); }
+  void write(std::span<const access> accesses, dtype element) {
+    if (failed() || !require(reads_.size() == inputs().size(), "another number of operands")) {
+      return;
+    }
+    shape dims;
+    for (const auto& a : accesses) {
+      dims.push_back(extent_of(a));
+      accesses_.push_back(a);
+    }
+    writes_.push_back(accesses_.size());
+    result(std::move(dims), element);
+  }
+
+  [[nodiscard]] std::span<const index> indices() const noexcept { return indices_; }
+  [[nodiscard]] std::span<const window> windows() const noexcept { return windows_; }
+  [[nodiscard]] std::int64_t size_of(int index) const { return indices_[static_cast<std::size_t>(index)].size; }
+  [[nodiscard]] std::span<const access> operand(std::size_t i) const { return part(reads_, i, 0); }
+  [[nodiscard]] std::span<const access> result_accesses(std::size_t i) const {
+    return part(writes_, i, reads_.empty() ? 0 : reads_.back());
+  }
+  [[nodiscard]] std::size_t operand_count() const noexcept { return reads_.size(); }
+  [[nodiscard]] std::size_t result_count() const noexcept { return writes_.size(); }
+
+ private:
+  using ends = small_vector<std::size_t, 6>;
+
+  int declare(const char* name, index_kind kind, std::int64_t size) {
+    require(indices_.size() < max_indices, "fewer indices");
+    indices_.push_back({name, kind, size});
+    return static_cast<int>(indices_.size()) - 1;
+  }
+
+  // Product of the known sizes; at most one index may be unknown.
+  void bind(const access& a, std::int64_t size, int operand) {
+    if (a.is_window()) {
+      return;
+    }
+    std::int64_t known = 1;
+    index* unknown = nullptr;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      auto& index = indices_[a[i]];
+      if (index.size == 0) {
+        UNITY_EXPECTS(unknown == nullptr, "a dimension with at most one index of unknown size");
+        unknown = &index;
+      } else {
+        known *= index.size;
+      }
+    }
+    const auto* name = a.size() == 0 ? "1" : indices_[a[a.size() - 1]].name;
+    if (unknown != nullptr && size % known == 0 && size > 0) {
+      unknown->size = size / known;
+    } else if (unknown != nullptr || known != size) {
+      refuse({"agreement with the size of ", name, operand});
+    }
+  }
+
+  [[nodiscard]] std::int64_t extent_of(const access& a) const {
+    std::int64_t extent = 1;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto size = indices_[a[i]].size;
+      extent = size > 0 && extent <= max_elements / size ? extent * size : 0;
+    }
+    return extent;
+  }
+
+  [[nodiscard]] std::span<const access> part(const ends& limits, std::size_t i, std::size_t base) const {
+    const auto from = i == 0 ? base : limits[i - 1];
+    return {accesses_.data() + from, limits[i] - from};
+  }
+
+  small_vector<index, 8> indices_;
+  small_vector<access, 16> accesses_;
+  small_vector<window, 2> windows_;
+  ends reads_;
+  ends writes_;
+};
+
+}  // namespace unity::tensor

@@ -1,0 +1,37 @@
+// The list of families: a new standard operator is added to its family, a new family here.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/attention.hpp>
+#include <unity/tensor/operators/convolution.hpp>
+#include <unity/tensor/operators/elementwise.hpp>
+#include <unity/tensor/operators/embedding.hpp>
+#include <unity/tensor/operators/matmul.hpp>
+#include <unity/tensor/operators/movement.hpp>
+#include <unity/tensor/operators/normalization.hpp>
+#include <unity/tensor/operators/pooling.hpp>
+#include <unity/tensor/operators/recurrent.hpp>
+#include <unity/tensor/operators/reduction.hpp>
+#include <unity/tensor/operators/sources.hpp>
+#include <unity/tensor/operators/unknown.hpp>
+
+namespace unity::tensor {
+
+// In an order that never changes, since it numbers the kinds: append only.
+[[nodiscard]] inline std::vector<definition> standard_operators() {
+  std::vector<definition> all;
+  for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
+                      operators::elementwise, operators::reductions, operators::movements, operators::lookups,
+                      operators::normalizations, operators::attentions, operators::recurrent_cells,
+                      operators::unknowns}) {
+    for (auto& d : family()) {
+      all.push_back(std::move(d));
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,71 @@
+// What a tensor graph consists of, in numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+struct graph_counts {
+  std::size_t operators = 0;    // nodes that read something
+  std::size_t sources = 0;      // inputs, weights and constants
+  std::size_t edges = 0;        // uses of values: the operands of all operators
+  std::int64_t parameters = 0;  // elements of weights that training changes
+  std::int64_t statistics = 0;  // elements of weights that are only ever a batch norm's mean or variance
+
+  friend bool operator==(const graph_counts&, const graph_counts&) = default;
+};
+
+namespace detail {
+
+// Per value: is it used, and is every use the mean or variance of a batch norm.
+struct statistic_uses {
+  std::vector<bool> used;
+  std::vector<bool> otherwise;
+
+  statistic_uses(const algebra& a, const tensor_graph& g) : used(g.value_count()), otherwise(g.value_count()) {
+    const auto batch_norm = a.kind("batch_norm");
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      const auto operands = g.operands(node_id{n});
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        used[operands[i].index()] = true;
+        if (g.operation(node_id{n}).kind != batch_norm || i < 3) {
+          otherwise[operands[i].index()] = true;
+        }
+      }
+    }
+  }
+  [[nodiscard]] bool is_statistic(value_id v) const { return used[v.index()] && !otherwise[v.index()]; }
+};
+
+}  // namespace detail
+
+// Complexity: linear in the graph.
+[[nodiscard]] inline graph_counts count(const algebra& operators, const tensor_graph& g) {
+  const auto weight = operators.kind("weight");
+  const detail::statistic_uses uses{operators, g};
+  graph_counts counts;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    counts.edges += g.operands(n).size();
+    ++(g.operands(n).empty() ? counts.sources : counts.operators);
+    if (g.operation(n).kind == weight) {
+      const auto v = g.results(n)[0];
+      (uses.is_statistic(v) ? counts.statistics : counts.parameters) += element_count(g.type(v).dims);
+    }
+  }
+  return counts;
+}
+
+// The trained parameters of a model; running statistics of batch norms are none.
+[[nodiscard]] inline std::int64_t parameter_count(const algebra& operators, const tensor_graph& g) {
+  return count(operators, g).parameters;
+}
+
+}  // namespace unity::tensor

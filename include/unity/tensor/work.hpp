@@ -1,0 +1,112 @@
+// Work of an operator, read off its definition: floating-point operations, and bytes read and written at least once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include <unity/core/units.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+#include <unity/tensor/view_map.hpp>
+
+namespace unity::tensor {
+
+// Addition and multiplication of counts that stop at the largest one.
+[[nodiscard]] constexpr std::int64_t saturating_add(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t r = 0;
+  return __builtin_add_overflow(a, b, &r) ? std::numeric_limits<std::int64_t>::max() : r;
+}
+[[nodiscard]] constexpr std::int64_t saturating_multiply(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t r = 0;
+  return __builtin_mul_overflow(a, b, &r) ? std::numeric_limits<std::int64_t>::max() : r;
+}
+
+[[nodiscard]] inline bytes size_in_bytes(const tensor_type& t) noexcept {
+  return bytes{element_count(t.dims) * size_of(t.element)};
+}
+
+[[nodiscard]] inline bytes total_bytes(std::span<const tensor_type> types) noexcept {
+  bytes sum{};
+  for (const auto& t : types) {
+    sum += size_in_bytes(t);
+  }
+  return sum;
+}
+
+// The index that a factor equal(operand, coordinate(index)) of a sum fixes: one of its points contributes.
+[[nodiscard]] inline std::optional<std::size_t> selected_index(const scalar_kernel& k) noexcept {
+  const auto& p = k.inner;
+  const bool selects = k.reduce == reduction::sum && p.size() == 5 && p[0].op == scalar_op::operand &&
+                       p[1].op == scalar_op::coordinate && p[2].op == scalar_op::equal &&
+                       p[3].op == scalar_op::operand && p[4].op == scalar_op::mul;
+  return selects ? std::optional{static_cast<std::size_t>(p[1].number)} : std::nullopt;
+}
+
+[[nodiscard]] inline std::int64_t arithmetic_count(const scalar_program& p) noexcept {
+  std::int64_t count = 0;
+  for (const auto& i : p) {
+    count += is_leaf(i.op) ? 0 : 1;
+  }
+  return count;
+}
+
+// One operation per arithmetic instruction and point of the space, and one per reduced point.
+[[nodiscard]] inline flops arithmetic_of(const space& s, const scalar_kernel& k) {
+  std::int64_t points = 1;
+  for (const auto& i : s.indices()) {
+    points = saturating_multiply(points, i.size);
+  }
+  const auto results = element_count(s.results()[0].dims);
+  const bool looks_up = selected_index(k).has_value();
+  const auto per_point = k.reduce == reduction::none || looks_up ? 0 : arithmetic_count(k.inner) + 1;
+  return flops{saturating_add(saturating_multiply(points, per_point),
+                              saturating_multiply(results, arithmetic_count(k.outer)))};
+}
+
+namespace detail {
+
+// Does the only piece of a view leave every element at its address.
+[[nodiscard]] inline bool stays_in_memory(const piece& p, const tensor_type& from, const tensor_type& to) {
+  const auto source = strides_of(from.dims, from.order);
+  const auto target = strides_of(to.dims, to.order);
+  shape reached(to.dims.size(), 0);
+  for (std::size_t d = 0; d < p.source.size(); ++d) {
+    if (p.source[d].along >= 0) {
+      reached[static_cast<std::size_t>(p.source[d].along)] = p.source[d].step * source[d];
+    }
+  }
+  bool stays = p.sizes == to.dims && element_count(from.dims) == element_count(to.dims);
+  for (std::size_t d = 0; d < reached.size(); ++d) {
+    stays = stays && (to.dims[d] == 1 || reached[d] == target[d]);
+  }
+  return stays;
+}
+
+}  // namespace detail
+
+// What a view reads and writes; nothing where no element changes its address (then memory can be shared).
+[[nodiscard]] inline bytes moved_by(const view_map& map, std::span<const tensor_type> inputs,
+                                    std::span<const tensor_type> outputs) {
+  if (map.relabels()) {
+    const bool plain = inputs[0].order == layout::row_major || inputs[0].rank() < 2;
+    return plain ? bytes{} : total_bytes(inputs) + total_bytes(outputs);
+  }
+  const auto pieces = map.pieces();
+  if (pieces.size() == 1 && detail::stays_in_memory(pieces[0], inputs[pieces[0].operand], outputs[0])) {
+    return bytes{};
+  }
+  bytes moved = total_bytes(outputs);
+  for (const auto& p : pieces) {
+    const auto& from = inputs[p.operand];
+    moved += bytes{std::min(element_count(p.sizes), element_count(from.dims)) * size_of(from.element)};
+  }
+  return moved;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,180 @@
+// The model zoo: graphs by name. docs/models.md tells what each model is and derives its size.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/zoo/bert.hpp>
+#include <unity/tensor/zoo/inception.hpp>
+#include <unity/tensor/zoo/mlp.hpp>
+#include <unity/tensor/zoo/model.hpp>
+#include <unity/tensor/zoo/nasnet.hpp>
+#include <unity/tensor/zoo/nasrnn.hpp>
+#include <unity/tensor/zoo/resnet.hpp>
+#include <unity/tensor/zoo/vgg.hpp>
+
+namespace unity::tensor {
+
+namespace zoo {
+
+inline constexpr std::array<model, 10> models{{
+    {"bert", bert_forms},
+    {"bert_large", bert_large_forms},
+    {"inception_v3", inception_v3_forms},
+    {"mlp", mlp_forms},
+    {"nasnet_a", nasnet_a_forms},
+    {"nasrnn", nasrnn_forms},
+    {"resnet50", resnet50_forms},
+    {"resnext50", resnext50_forms},
+    {"vgg16", vgg16_forms},
+    {"vgg19", vgg19_forms},
+}};
+
+inline constexpr std::string_view prefix = "zoo:";
+
+// A model as a person names it, with every size resolved.
+struct request {
+  std::string_view model;
+  const form* chosen = nullptr;
+  sizes values{};
+};
+
+namespace detail {
+
+// What a person typed, fit for a line of an error message.
+[[nodiscard]] inline std::string quoted(std::string_view text) {
+  constexpr std::size_t most = 60;
+  std::string shown = "\"";
+  for (const char c : text.substr(0, most)) {
+    shown += c >= ' ' && c <= '~' ? c : '?';
+  }
+  return shown + (text.size() > most ? "...\"" : "\"");
+}
+
+template <class Range>
+[[nodiscard]] std::string names_of(const Range& named) {
+  std::string list;
+  for (const auto& item : named) {
+    list += (list.empty() ? "" : ", ") + std::string{item.name};
+  }
+  return list;
+}
+
+// The keys that a form takes, for messages: "form, batch, layers".
+[[nodiscard]] inline std::string keys_of(const form& f) {
+  std::string list = "form";
+  for (const auto& k : keys) {
+    if (f.defaults.*k.member != sizes::absent) {
+      list += ", " + std::string{k.name};
+    }
+  }
+  return list;
+}
+
+struct setting {
+  std::string_view key;
+  std::string_view value;
+};
+
+// Takes the first key=value off `rest`.
+[[nodiscard]] inline setting take_setting(std::string_view& rest, const std::string& where) {
+  const auto part = rest.substr(0, rest.find('&'));
+  rest = part.size() == rest.size() ? std::string_view{} : rest.substr(part.size() + 1);
+  const auto equals = part.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    throw error{where, quoted(part), "key=value"};
+  }
+  return {part.substr(0, equals), part.substr(equals + 1)};
+}
+
+[[nodiscard]] inline const form& find_form(const model& m, std::string_view query, const std::string& where) {
+  const form* found = nullptr;
+  while (!query.empty()) {
+    const auto [name, value] = take_setting(query, where);
+    if (name != "form") {
+      continue;
+    }
+    if (found != nullptr) {
+      throw error{where, "form is given twice", "each key once"};
+    }
+    const auto at = std::ranges::find(m.forms, value, &form::name);
+    if (at == m.forms.end()) {
+      throw error{where, "form=" + quoted(value), "one of " + names_of(m.forms)};
+    }
+    found = &*at;
+  }
+  return found != nullptr ? *found : m.forms[0];
+}
+
+[[nodiscard]] inline std::int64_t parse_value(const key& k, std::string_view text, const std::string& where) {
+  std::int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || end != text.data() + text.size() || value < k.least || value > k.most) {
+    throw error{where, std::string{k.name} + "=" + quoted(text),
+                "an integer from " + std::to_string(k.least) + " to " + std::to_string(k.most)};
+  }
+  return value;
+}
+
+[[nodiscard]] inline sizes parse_sizes(const form& f, std::string_view query, const std::string& where) {
+  sizes values = f.defaults;
+  sizes given;
+  while (!query.empty()) {
+    const auto [name, value] = take_setting(query, where);
+    if (name == "form") {
+      continue;
+    }
+    const auto k = std::ranges::find(keys, name, &key::name);
+    if (k == keys.end() || f.defaults.*(k->member) == sizes::absent) {
+      throw error{where, "key " + quoted(name), "a key of form=" + std::string{f.name} + ": " + keys_of(f)};
+    }
+    if (given.*(k->member) != sizes::absent) {
+      throw error{where, std::string{name} + " is given twice", "each key once"};
+    }
+    values.*(k->member) = given.*(k->member) = parse_value(*k, value, where);
+  }
+  return values;
+}
+
+}  // namespace detail
+
+// Does the text name a model of the zoo (and not a file).
+[[nodiscard]] inline bool is_name(std::string_view text) noexcept { return text.starts_with(prefix); }
+
+// Reads "zoo:NAME[?key=value&key=value...]".
+// Throws: unity::error, one line, for text of another form, an unknown model, key or form, or a value out of range.
+[[nodiscard]] inline request parse(std::string_view text) {
+  if (!is_name(text)) {
+    throw error{"model", detail::quoted(text), "zoo:NAME[?key=value&...]"};
+  }
+  const auto body = text.substr(prefix.size());
+  const auto name = body.substr(0, body.find('?'));
+  const auto query = name.size() == body.size() ? std::string_view{} : body.substr(name.size() + 1);
+  const auto m = std::ranges::find(models, name, &model::name);
+  if (m == models.end()) {
+    throw error{"zoo", "model " + detail::quoted(name), "one of " + detail::names_of(models)};
+  }
+  const auto where = std::string{prefix} + std::string{name};
+  const auto& f = detail::find_form(*m, query, where);
+  return {m->name, &f, detail::parse_sizes(f, query, where)};
+}
+
+// The graph that the text names. Complexity: linear in the graph.
+// Throws: as parse; and where sizes do not fit together.
+[[nodiscard]] inline tensor_graph build(const algebra& operators, std::string_view text) {
+  const auto r = parse(text);
+  return r.chosen->build(operators, r.values);
+}
+
+}  // namespace zoo
+
+}  // namespace unity::tensor

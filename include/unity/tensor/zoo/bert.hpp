@@ -1,0 +1,154 @@
+// BERT encoders. Source: Devlin et al., NAACL'19; the taso and ae forms as in TASO's and Unity's experiments
+// (papers/001 section 2.9.1, papers/003 section 6.1).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
+
+namespace unity::tensor::zoo {
+
+namespace detail {
+
+// Features per head. Throws: unity::error where the heads do not divide the width.
+[[nodiscard]] inline std::int64_t head_width(const sizes& s) {
+  if (s.hidden % s.heads != 0) {
+    throw error{"zoo", "hidden=" + std::to_string(s.hidden) + " and heads=" + std::to_string(s.heads),
+                "a hidden size that the number of heads divides"};
+  }
+  return s.hidden / s.heads;
+}
+
+// The parts of an encoder as exporters write them. Shapes: x is [batch, seq, hidden].
+class bert_encoder {
+ public:
+  bert_encoder(builder& b, const sizes& s) : b_{b}, s_{s}, head_{head_width(s)} {}
+
+  value_id embeddings() {
+    const std::string name = "embeddings";
+    const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
+    const auto segments = b_.input("token_type_ids", {s_.batch, s_.seq}, dtype::int64);
+    const auto words = b_.embedding(b_.weight(name + ".word", {s_.vocab, s_.hidden}), ids);
+    const auto types = b_.embedding(b_.weight(name + ".token_type", {2, s_.hidden}), segments);
+    const auto table = b_.weight(name + ".position", {std::max<std::int64_t>(512, s_.seq), s_.hidden});
+    const auto positions = b_.slice(table, {0}, {0}, {s_.seq});
+    return normalized(name, b_.add(b_.add(words, types), positions));
+  }
+
+  value_id layer(const std::string& name, value_id x) {
+    const auto attended = affine(name + ".attention.output", attention(name + ".attention", x), s_.hidden);
+    x = normalized(name + ".attention", b_.add(attended, x));
+    const auto wide = b_.gelu(affine(name + ".intermediate", x, 4 * s_.hidden));
+    return normalized(name + ".output", b_.add(affine(name + ".output", wide, s_.hidden), x));
+  }
+
+  // What classifiers read: a dense layer on the first position.
+  value_id pooler(value_id x) {
+    const auto first = b_.reshape(b_.slice(x, {1}, {0}, {1}), {s_.batch, s_.hidden});
+    return b_.tanh(dense(b_, "pooler", first, s_.hidden));
+  }
+
+ private:
+  value_id affine(const std::string& name, value_id x, std::int64_t features) {
+    const auto product = b_.matmul(x, b_.weight(name + ".weight", {b_.dims(x)[2], features}));
+    return b_.add(product, b_.weight(name + ".bias", {features}));
+  }
+  value_id normalized(const std::string& name, value_id x) {
+    const auto gamma = b_.weight(name + ".norm.weight", {s_.hidden});
+    return b_.layer_norm(x, gamma, b_.weight(name + ".norm.bias", {s_.hidden}), 2, 1e-12);
+  }
+  // A dense layer, with its features dealt out to heads.
+  value_id heads(const std::string& name, value_id x, const shape& permutation) {
+    const auto y = b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, head_});
+    return b_.transpose(y, permutation);
+  }
+  value_id attention(const std::string& name, value_id x) {
+    const auto q = heads(name + ".query", x, {0, 2, 1, 3});
+    const auto k = heads(name + ".key", x, {0, 2, 3, 1});
+    const auto v = heads(name + ".value", x, {0, 2, 1, 3});
+    const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
+    const auto weights = b_.softmax(b_.scalar_multiply(b_.matmul(q, k), scale), 3);
+    const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
+    return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
+  }
+
+  builder& b_;
+  sizes s_;
+  std::int64_t head_;
+};
+
+// Attention as TASO's example writes it: no scale, no softmax, no bias. Shapes: x is [seq, hidden].
+inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
+  const auto head = head_width(s);
+  constexpr std::array<const char*, 3> names{".query", ".key", ".value"};
+  std::array<value_id, 3> qkv;
+  for (std::size_t i = 0; i < qkv.size(); ++i) {
+    const auto y = b.matmul(x, b.weight(name + names[i], {s.hidden, s.hidden}));
+    const auto dealt = b.reshape(y, {s.seq, s.heads, head});
+    qkv[i] = b.transpose(dealt, i == 1 ? shape{1, 2, 0} : shape{1, 0, 2});
+  }
+  const auto y = b.transpose(b.matmul(b.matmul(qkv[0], qkv[1]), qkv[2]), {1, 0, 2});
+  return b.matmul(b.reshape(y, {s.seq, s.hidden}), b.weight(name + ".output", {s.hidden, s.hidden}));
+}
+
+}  // namespace detail
+
+// Two outputs: the last layer's result and the pooler's.
+[[nodiscard]] inline tensor_graph bert_faithful(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  detail::bert_encoder encoder{b, s};
+  auto x = encoder.embeddings();
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    x = encoder.layer("layer" + std::to_string(i), x);
+  }
+  return std::move(b).finish({x, encoder.pooler(x)});
+}
+
+[[nodiscard]] inline tensor_graph bert_taso(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  auto x = b.relu(b.input("x", {s.seq, s.hidden}));
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    x = detail::bert_taso_layer(b, s, "layer" + std::to_string(i), x);
+  }
+  return std::move(b).finish({x});
+}
+
+// Attention is one operator; neither residual adds nor layer norms.
+[[nodiscard]] inline tensor_graph bert_ae(const algebra& operators, const sizes& s) {
+  static_cast<void>(detail::head_width(s));
+  builder b{operators};
+  auto x = b.input("x", {s.batch, s.seq, s.hidden});
+  const shape square{s.hidden, s.hidden};
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    const auto name = "layer" + std::to_string(i);
+    const std::array weights{b.weight(name + ".query", square), b.weight(name + ".key", square),
+                             b.weight(name + ".value", square), b.weight(name + ".output", square)};
+    x = b.attention(x, x, x, weights, s.heads);
+    x = b.matmul(x, b.weight(name + ".fc1", square), "relu");
+    x = b.matmul(x, b.weight(name + ".fc2", square));
+  }
+  return std::move(b).finish({b.matmul(x, b.weight("fc", {s.hidden, 1}))});
+}
+
+inline constexpr form bert_ae_form{"ae", {.batch = 8, .layers = 12, .hidden = 1024, .heads = 16, .seq = 512}, bert_ae};
+inline constexpr std::array<form, 3> bert_forms{{
+    {"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 128, .vocab = 30522}, bert_faithful},
+    {"taso", {.layers = 8, .hidden = 1024, .heads = 16, .seq = 64}, bert_taso},
+    bert_ae_form,
+}};
+inline constexpr std::array<form, 2> bert_large_forms{{
+    {"faithful", {.batch = 4, .layers = 24, .hidden = 1024, .heads = 16, .seq = 512, .vocab = 30522}, bert_faithful},
+    bert_ae_form,
+}};
+
+}  // namespace unity::tensor::zoo

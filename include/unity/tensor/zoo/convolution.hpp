@@ -1,0 +1,44 @@
+// Layers that the convolutional models share. Each names its weights after itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+
+namespace unity::tensor::zoo {
+
+// Shapes: weight [channels, input channels / groups, kernel]; no bias.
+inline value_id convolution(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
+                            const conv2d_options& how = {}) {
+  const auto w = b.weight(name + ".weight", {channels, b.dims(x)[1] / how.groups, kernel[0], kernel[1]});
+  return b.conv2d(x, w, how);
+}
+
+inline value_id convolution_with_bias(builder& b, const std::string& name, value_id x, std::int64_t channels,
+                                      extent2 kernel, const conv2d_options& how = {}) {
+  const auto w = b.weight(name + ".weight", {channels, b.dims(x)[1] / how.groups, kernel[0], kernel[1]});
+  return b.conv2d(x, w, b.weight(name + ".bias", {channels}), how);
+}
+
+inline value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon) {
+  const shape channels{b.dims(x)[1]};
+  const auto scale = b.weight(name + ".weight", channels);
+  const auto bias = b.weight(name + ".bias", channels);
+  const auto mean = b.weight(name + ".running_mean", channels);
+  return b.batch_norm(x, scale, bias, mean, b.weight(name + ".running_var", channels), epsilon);
+}
+
+// Shapes: [n, c, 1, 1] or [n, c, h, w] to [n, c h w].
+inline value_id flatten(builder& b, value_id x) {
+  const auto d = b.dims(x);
+  return b.reshape(x, {d[0], d[1] * d[2] * d[3]});
+}
+
+inline value_id dense(builder& b, const std::string& name, value_id x, std::int64_t features) {
+  const auto w = b.weight(name + ".weight", {b.dims(x)[b.dims(x).size() - 1], features});
+  return b.linear(x, w, b.weight(name + ".bias", {features}));
+}
+
+}  // namespace unity::tensor::zoo

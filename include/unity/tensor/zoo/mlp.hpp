@@ -1,0 +1,57 @@
+// Multi-layer perceptrons. Source: papers/003 figures 1 and 2, table 1, section 6.1.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
+
+namespace unity::tensor::zoo {
+
+// `layers` dense layers of width `hidden` with a relu between two.
+[[nodiscard]] inline tensor_graph mlp_faithful(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  auto x = b.input("x", {s.batch, s.hidden});
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    x = dense(b, "dense" + std::to_string(i), i == 0 ? x : b.relu(x), s.hidden);
+  }
+  return std::move(b).finish({x});
+}
+
+// Two towers of `layers` dense layers without bias on two inputs; add; softmax.
+[[nodiscard]] inline tensor_graph mlp_ae(const algebra& operators, const sizes& s) {
+  constexpr std::int64_t features = 1024;
+  builder b{operators};
+  std::array x{b.input("x1", {s.batch, features}), b.input("x2", {s.batch, features})};
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    for (std::size_t tower = 0; tower < x.size(); ++tower) {
+      const auto name = "tower" + std::to_string(tower + 1) + ".dense" + std::to_string(i) + ".weight";
+      const auto w = b.weight(name, {i == 0 ? features : s.hidden, s.hidden});
+      x[tower] = b.matmul(x[tower], w, i + 1 < s.layers ? "relu" : "none");
+    }
+  }
+  return std::move(b).finish({b.softmax(b.add(x[0], x[1]), 1)});
+}
+
+// The classifier of 28 x 28 digits that Unity's introduction computes with.
+[[nodiscard]] inline tensor_graph mlp_fig1(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto x = b.input("x", {s.batch, 784});
+  const auto w1 = b.weight("w1", {784, s.hidden});
+  const auto w2 = b.weight("w2", {s.hidden, 10});
+  return std::move(b).finish({b.matmul(b.relu(b.matmul(x, w1)), w2)});
+}
+
+inline constexpr std::array<form, 3> mlp_forms{{
+    {"faithful", {.batch = 256, .layers = 16, .hidden = 8192}, mlp_faithful},
+    {"ae", {.batch = 64, .layers = 8, .hidden = 8192}, mlp_ae},
+    {"fig1", {.batch = 64, .hidden = 512}, mlp_fig1},
+}};
+
+}  // namespace unity::tensor::zoo

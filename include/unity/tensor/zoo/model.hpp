@@ -1,0 +1,57 @@
+// What a model of the zoo is: its name, its forms, and the sizes that each form takes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor::zoo {
+
+// The sizes of a model. What each means is told with the model (docs/models.md); a form leaves `absent` what it
+// does not have.
+struct sizes {
+  static constexpr std::int64_t absent = -1;
+
+  std::int64_t batch = absent;
+  std::int64_t layers = absent;
+  std::int64_t hidden = absent;
+  std::int64_t heads = absent;
+  std::int64_t seq = absent;
+  std::int64_t vocab = absent;
+  std::int64_t branches = absent;
+
+  friend bool operator==(const sizes&, const sizes&) = default;
+};
+
+// A key of the text form, and the range within which its values make sense.
+struct key {
+  std::string_view name;
+  std::int64_t sizes::*member;
+  std::int64_t least;
+  std::int64_t most;
+};
+
+inline constexpr std::array<key, 7> keys{{{"batch", &sizes::batch, 1, 1 << 20},
+                                          {"layers", &sizes::layers, 1, 4096},
+                                          {"hidden", &sizes::hidden, 1, 1 << 20},
+                                          {"heads", &sizes::heads, 1, 1 << 16},
+                                          {"seq", &sizes::seq, 1, 1 << 16},
+                                          {"vocab", &sizes::vocab, 1, 1 << 30},
+                                          {"branches", &sizes::branches, 0, 1}}};
+
+struct form {
+  std::string_view name;
+  sizes defaults;
+  tensor_graph (*build)(const algebra&, const sizes&);
+};
+
+struct model {
+  std::string_view name;
+  std::span<const form> forms;  // the first is the default
+};
+
+}  // namespace unity::tensor::zoo

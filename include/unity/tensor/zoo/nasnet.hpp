@@ -1,0 +1,200 @@
+// NasNet-A. Source: Zoph et al., CVPR'18, figure 4 and the network (4 @ 1056) of its table 3; the taso form as in
+// TASO's experiments (papers/001 section 2.9.1).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
+
+namespace unity::tensor::zoo {
+
+namespace detail {
+
+// The wiring of reduction cells, which the forms share. `left` and `right` are the cell's inputs, squeezed (the older
+// and the newer); separable(number, x, kernel, stride) adds a separable convolution. Results: the five sums.
+template <class Separable>
+std::array<value_id, 5> nasnet_reduction(builder& b, value_id left, value_id right, bool include_pad,
+                                         Separable separable) {
+  const pool_options halving{.kernel = {3, 3}, .stride = {2, 2}, .padding = "same"};
+  const pool_options keeping{.kernel = {3, 3}, .padding = "same"};
+  const std::array first{separable(0, left, 7, 2), separable(1, right, 5, 2)};
+  const auto o0 = b.add(first[0], first[1]);
+  const std::array second{b.max_pool(right, halving), separable(2, left, 7, 2)};
+  const auto o1 = b.add(second[0], second[1]);
+  const std::array third{b.average_pool(right, halving, include_pad), separable(3, left, 5, 2)};
+  const auto o2 = b.add(third[0], third[1]);
+  const std::array fourth{b.max_pool(right, halving), separable(4, o0, 3, 1)};
+  const auto o3 = b.add(fourth[0], fourth[1]);
+  return {o0, o1, o2, o3, b.add(b.average_pool(o0, keeping, include_pad), o1)};
+}
+
+// Cells as TASO's example builds them: relu inside the squeezing convolutions, separable convolutions once, no batch
+// norm.
+class nasnet_taso_cells {
+ public:
+  explicit nasnet_taso_cells(builder& b) noexcept : b_{b} {}
+
+  value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width) {
+    const auto c = squeeze(name + ".right", newer, width);
+    const auto p = squeeze(name + ".left", older, width);
+    const auto separable = [&](int number, value_id x) { return this->separable(name, number, x, 3, 1); };
+    const auto average = [&](value_id x) { return b_.average_pool(x, {.kernel = {3, 3}, .padding = "same"}, true); };
+    const std::array t{separable(0, c), separable(1, p), separable(2, c), average(c),
+                       average(p),      average(p),      separable(3, p), separable(4, p)};
+    return b_.concat(
+        1, std::array{b_.add(t[0], c), b_.add(t[1], t[2]), b_.add(t[3], p), b_.add(t[4], t[5]), b_.add(t[6], t[7])});
+  }
+  value_id reduction(const std::string& name, value_id older, value_id newer, std::int64_t width) {
+    const auto c = squeeze(name + ".right", newer, width);
+    const auto p = squeeze(name + ".left", older, width);
+    return b_.concat(1,
+                     nasnet_reduction(b_, p, c, true, [&](int number, value_id x, std::int64_t k, std::int64_t stride) {
+                       return separable(name, number, x, k, stride);
+                     }));
+  }
+
+ private:
+  value_id squeeze(const std::string& name, value_id x, std::int64_t width) {
+    return convolution(b_, name, x, width, {1, 1}, {.padding = "same", .activation = "relu"});
+  }
+  value_id separable(const std::string& cell, int number, value_id x, std::int64_t k, std::int64_t stride) {
+    const auto name = cell + ".separable" + std::to_string(number);
+    const auto width = b_.dims(x)[1];
+    x = convolution(b_, name + ".depthwise", x, width, {k, k},
+                    {.stride = {stride, stride}, .padding = "same", .groups = width});
+    return convolution(b_, name + ".pointwise", x, width, {1, 1}, {.padding = "same"});
+  }
+
+  builder& b_;
+};
+
+// The published cells.
+class nasnet_cells {
+ public:
+  explicit nasnet_cells(builder& b) noexcept : b_{b} {}
+
+  value_id normed(const std::string& name, value_id x) { return batch_norm(b_, name, x, 1e-3); }
+
+  value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width) {
+    const auto left = adjusted(name + ".left", older, newer, width);
+    const auto right = squeezed(name + ".right", newer, width);
+    const auto separable = [&](int number, value_id x, std::int64_t k) {
+      return this->separable(name, number, x, width, k, 1);
+    };
+    const auto average = [&](value_id x) { return b_.average_pool(x, {.kernel = {3, 3}, .padding = "same"}); };
+    const std::array t{separable(0, right, 5), separable(1, left, 3), separable(2, left, 5), separable(3, left, 3),
+                       average(right),         average(left),         average(left),         separable(4, right, 3)};
+    return b_.concat(1, std::array{left, b_.add(t[0], t[1]), b_.add(t[2], t[3]), b_.add(t[4], left), b_.add(t[5], t[6]),
+                                   b_.add(t[7], right)});
+  }
+  value_id reduction(const std::string& name, value_id older, value_id newer, std::int64_t width) {
+    const auto left = adjusted(name + ".left", older, newer, width);
+    return reduction_of(name, left, squeezed(name + ".right", newer, width), width);
+  }
+  // The first cell of all reads one value twice, and reads it unsqueezed as its older input.
+  value_id first_reduction(const std::string& name, value_id x, std::int64_t width) {
+    return reduction_of(name, x, squeezed(name + ".right", x, width), width);
+  }
+
+ private:
+  // The first sum is left out of the result: the others read it.
+  value_id reduction_of(const std::string& name, value_id left, value_id right, std::int64_t width) {
+    const auto sums =
+        nasnet_reduction(b_, left, right, false, [&](int number, value_id x, std::int64_t k, std::int64_t stride) {
+          return separable(name, number, x, width, k, stride);
+        });
+    return b_.concat(1, std::array{sums[1], sums[2], sums[4], sums[3]});
+  }
+  value_id squeezed(const std::string& name, value_id x, std::int64_t width) {
+    return normed(name + ".norm", convolution(b_, name + ".conv", b_.relu(x), width, {1, 1}));
+  }
+  // The older input at the width, and at the size of the newer one.
+  value_id adjusted(const std::string& name, value_id older, value_id newer, std::int64_t width) {
+    return b_.dims(older)[2] == b_.dims(newer)[2] ? squeezed(name, older, width) : halved(name, older, width);
+  }
+  // Factorized reduction: one half of the channels from the even positions, the other from the odd ones.
+  value_id halved(const std::string& name, value_id x, std::int64_t width) {
+    const pool_options every_other{.stride = {2, 2}};
+    x = b_.relu(x);
+    const auto even = convolution(b_, name + ".even", b_.average_pool(x, every_other), width / 2, {1, 1});
+    const auto h = b_.dims(x)[2];
+    const auto w = b_.dims(x)[3];
+    const auto shifted = b_.slice(b_.pad(x, {0, 0, 0, 0, 0, 0, 1, 1}), {2, 3}, {1, 1}, {h + 1, w + 1});
+    const auto odd = convolution(b_, name + ".odd", b_.average_pool(shifted, every_other), width / 2, {1, 1});
+    return normed(name + ".norm", b_.concat(1, std::array{even, odd}));
+  }
+  // Applied twice; the first does the stride and the change of width.
+  value_id separable(const std::string& cell, int number, value_id x, std::int64_t width, std::int64_t k,
+                     std::int64_t stride) {
+    for (const std::string half : {".first", ".second"}) {
+      const auto name = cell + ".separable" + std::to_string(number) + half;
+      const auto channels = b_.dims(x)[1];
+      x = convolution(b_, name + ".depthwise", b_.relu(x), channels, {k, k},
+                      {.stride = {stride, stride}, .padding = "same", .groups = channels});
+      x = normed(name + ".norm", convolution(b_, name + ".pointwise", x, width, {1, 1}));
+      stride = 1;
+    }
+    return x;
+  }
+
+  builder& b_;
+};
+
+}  // namespace detail
+
+// Three groups of `layers` normal cells and a reduction cell.
+[[nodiscard]] inline tensor_graph nasnet_a_taso(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  auto x = b.input("x", {s.batch, 3, 224, 224});
+  x = convolution(b, "stem", x, 64, {7, 7}, {.stride = {2, 2}, .padding = "same", .activation = "relu"});
+  x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .padding = "same"});
+  detail::nasnet_taso_cells cells{b};
+  std::int64_t width = 128;
+  for (int group = 0; group < 3; ++group) {
+    const auto name = "group" + std::to_string(group);
+    auto older = x;
+    for (std::int64_t i = 0; i < s.layers; ++i) {
+      const auto made = cells.normal(name + ".normal" + std::to_string(i), older, x, width);
+      older = std::exchange(x, made);
+    }
+    width *= 2;
+    x = cells.reduction(name + ".reduction", older, x, width);
+  }
+  return std::move(b).finish({x});
+}
+
+// Two reducing stem cells, then three stages of `layers` normal cells with reduction cells between.
+[[nodiscard]] inline tensor_graph nasnet_a_faithful(const algebra& operators, const sizes& s) {
+  constexpr std::int64_t filters = 44;
+  builder b{operators};
+  detail::nasnet_cells cells{b};
+  auto older = b.input("x", {s.batch, 3, 224, 224});
+  older = cells.normed("stem.norm", convolution(b, "stem.conv", older, 32, {3, 3}, {.stride = {2, 2}}));
+  auto x = cells.first_reduction("stem0", older, filters / 4);
+  older = std::exchange(x, cells.reduction("stem1", older, x, filters / 2));
+  for (int stage = 0; stage < 3; ++stage) {
+    const auto name = "stage" + std::to_string(stage);
+    const auto width = filters << stage;
+    if (stage > 0) {
+      older = std::exchange(x, cells.reduction(name + ".reduction", older, x, width));
+    }
+    for (std::int64_t i = 0; i < s.layers; ++i) {
+      older = std::exchange(x, cells.normal(name + ".normal" + std::to_string(i), older, x, width));
+    }
+  }
+  x = flatten(b, b.global_average_pool(b.relu(x)));
+  return std::move(b).finish({dense(b, "fc", x, 1000)});
+}
+
+inline constexpr std::array<form, 2> nasnet_a_forms{{
+    {"faithful", {.batch = 1, .layers = 4}, nasnet_a_faithful},
+    {"taso", {.batch = 1, .layers = 5}, nasnet_a_taso},
+}};
+
+}  // namespace unity::tensor::zoo

@@ -1,0 +1,19 @@
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+
+static_assert(std::is_base_of_v<std::runtime_error, unity::error>);
+
+TEST_CASE("an error names the place, what was found there and what was expected") {
+  const unity::error e{"m.onnx: node 3", "Conv with 1 input", "2 or 3 inputs"};
+  CHECK(std::string{e.what()} == "m.onnx: node 3: Conv with 1 input; expected 2 or 3 inputs");
+}
+
+TEST_CASE("an error is caught as a standard exception") {
+  CHECK_THROWS_AS(throw unity::error{"one line"}, std::runtime_error);
+  CHECK_THROWS_WITH(throw unity::error{"one line"}, "one line");
+}

@@ -1,0 +1,86 @@
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+
+using unity::random_engine;
+
+static_assert(std::uniform_random_bit_generator<random_engine>);
+
+TEST_CASE("the stream is splitmix64's, the same on every platform") {
+  random_engine random{1234567};
+  CHECK(random() == 6457827717110365317U);
+  CHECK(random() == 3203168211198807973U);
+  CHECK(random() == 9817491932198370423U);
+}
+
+TEST_CASE("a generator made from a saved state goes on where the other one stood") {
+  random_engine random{5};
+  for (int i = 0; i < 10; ++i) {
+    random();
+  }
+  random_engine resumed{random.state()};
+  for (int i = 0; i < 10; ++i) {
+    CHECK(resumed() == random());
+  }
+}
+
+TEST_CASE("below(n) is uniform over [0, n)") {
+  const auto seed = GENERATE(std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3});
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::array<int, 7> counts{};
+  constexpr int draws = 70000;
+  for (int i = 0; i < draws; ++i) {
+    const auto drawn = random.below(counts.size());
+    REQUIRE(drawn < counts.size());
+    ++counts[drawn];
+  }
+  double chi_squared = 0;
+  for (const auto count : counts) {
+    chi_squared += std::pow(count - draws / 7.0, 2) / (draws / 7.0);
+  }
+  CHECK(chi_squared < 22.5);  // 6 degrees of freedom: passed by chance 999 times in 1000
+}
+
+TEST_CASE("below(n) reaches far bounds") {
+  random_engine random{1};
+  CHECK(random.below(1) == 0);
+  constexpr auto huge = std::numeric_limits<std::uint64_t>::max();
+  bool upper_half = false;
+  for (int i = 0; i < 64; ++i) {
+    upper_half = upper_half || random.below(huge) > huge / 2;
+  }
+  CHECK(upper_half);
+}
+
+TEST_CASE("between(lo, hi) takes both ends and all between") {
+  random_engine random{1};
+  std::array<bool, 6> seen{};
+  for (int i = 0; i < 1000; ++i) {
+    const auto drawn = random.between(-3, 2);
+    REQUIRE(drawn >= -3);
+    REQUIRE(drawn <= 2);
+    seen[static_cast<std::size_t>(drawn + 3)] = true;
+  }
+  CHECK(seen == std::array{true, true, true, true, true, true});
+  CHECK(random.between(9, 9) == 9);
+}
+
+TEST_CASE("unit() is uniform over [0, 1)") {
+  random_engine random{1};
+  double sum = 0;
+  constexpr int draws = 100000;
+  for (int i = 0; i < draws; ++i) {
+    const auto drawn = random.unit();
+    REQUIRE(drawn >= 0);
+    REQUIRE(drawn < 1);
+    sum += drawn;
+  }
+  CHECK(sum / draws == Approx(0.5).margin(0.004));  // over four standard deviations
+}

@@ -1,0 +1,48 @@
+#include <concepts>
+#include <cstdint>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/units.hpp>
+
+using unity::bytes;
+using unity::flops;
+using unity::picoseconds;
+
+template <class A, class B>
+concept addable = requires(A a, B b) { a + b; };
+
+static_assert(std::regular<bytes> && std::totally_ordered<bytes>);
+static_assert(addable<bytes, bytes>);
+static_assert(!addable<bytes, flops>, "quantities of two units do not add");
+static_assert(!std::equality_comparable_with<bytes, flops>);
+static_assert(!std::convertible_to<std::int64_t, bytes>, "a number has no unit until it is given one");
+
+TEST_CASE("quantities add, subtract and compare as their counts do") {
+  constexpr bytes a{5};
+  constexpr bytes b{-3};
+  CHECK((a + b).count() == 2);
+  CHECK((a - b).count() == 8);
+  CHECK(b < bytes{});
+  CHECK((a - a) == bytes{});
+  auto sum = a;
+  sum += b;
+  sum -= bytes{1};
+  CHECK(sum == bytes{1});
+}
+
+TEST_CASE("seconds become the nearest picosecond, on either side of zero") {
+  CHECK(unity::from_seconds(1.0).count() == 1'000'000'000'000);
+  CHECK(unity::from_seconds(1.6e-12).count() == 2);
+  CHECK(unity::from_seconds(1.4e-12).count() == 1);
+  CHECK(unity::from_seconds(-1.6e-12).count() == -2);
+  CHECK(unity::from_seconds(0).count() == 0);
+  CHECK(unity::from_seconds(9e6).count() == 9'000'000'000'000'000'000);
+}
+
+TEST_CASE("seconds survive the way through picoseconds") {
+  for (const double s : {1e-9, 3.25e-3, 0.5, 12.0, 86400.0}) {
+    CAPTURE(s);
+    CHECK(unity::to_seconds(unity::from_seconds(s)) == Approx(s).epsilon(1e-12));
+  }
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The whole test suite: installs what is missing (Debian 12), builds everything with g++, runs every test.
+# The last line is "N passed, N failed"; the exit code is 0 when none failed.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+bash cmake/setup_debian.sh test
+cmake --preset test
+
+# What does not build is a test that fails, and no reason not to run the others.
+built=0
+cmake --build --preset test -- -k 0 || built=$?
+
+report=$root/build/test/report.xml
+rm -f "$report"
+ctest --preset test -j 2 --output-junit "$report" || true
+
+all=$(grep -c '<testcase ' "$report")
+passed=$(grep -c '<testcase .*status="run"' "$report" || true)
+failed=$((all - passed))
+if ((built != 0)); then
+  echo "the build failed; its first error is above" >&2
+  ((failed += 1))
+fi
+echo "$passed passed, $failed failed"
+((failed == 0))

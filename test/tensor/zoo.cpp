@@ -1,0 +1,298 @@
+#include <unity/tensor/zoo.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/statistics.hpp>
+
+namespace {
+
+using unity::node_id;
+using unity::tensor::count;
+using unity::tensor::graph_counts;
+using unity::tensor::shape;
+using unity::tensor::tensor_graph;
+namespace zoo = unity::tensor::zoo;
+
+const unity::tensor::algebra& operators() {
+  static const auto a = unity::tensor::standard_algebra();
+  return a;
+}
+
+tensor_graph build(const std::string& text) { return zoo::build(operators(), text); }
+
+std::vector<std::string> every_form() {
+  std::vector<std::string> names;
+  for (const auto& m : zoo::models) {
+    for (const auto& f : m.forms) {
+      names.push_back("zoo:" + std::string{m.name} + "?form=" + std::string{f.name});
+    }
+  }
+  return names;
+}
+
+std::int64_t nodes_of_kind(const tensor_graph& g, const char* name) {
+  const auto kind = operators().kind(name);
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    n += g.operation(node_id{i}).kind == kind ? 1 : 0;
+  }
+  return n;
+}
+
+std::string message_of(const std::string& text) {
+  try {
+    static_cast<void>(build(text));
+  } catch (const unity::error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace
+
+// Derived, by formula, in docs/models.md.
+TEST_CASE("every model has the operators, edges and parameters that the documentation derives", "[zoo]") {
+  struct row {
+    const char* text;
+    std::size_t operators;
+    std::size_t edges;
+    std::int64_t parameters;
+    std::int64_t statistics;
+  };
+  const auto r = GENERATE(values<row>({
+      {"zoo:resnet50", 175, 458, 25'557'032, 53'120},
+      {"zoo:resnet50?form=taso", 84, 152, 23'445'504, 0},
+      {"zoo:resnext50", 175, 458, 25'028'904, 68'224},
+      {"zoo:resnext50?branches=1", 703, 1978, 25'028'904, 68'224},
+      {"zoo:resnext50?form=ae", 55, 155, 22'222'056, 0},
+      {"zoo:resnext50?form=ae&branches=1", 583, 2171, 22'222'056, 0},
+      {"zoo:resnext50?form=taso", 86, 155, 22'911'680, 0},
+      {"zoo:resnext50?form=taso&branches=1", 614, 1675, 22'911'680, 0},
+      {"zoo:nasnet_a", 911, 2193, 5'289'978, 36'738},
+      {"zoo:nasnet_a?form=taso", 383, 762, 39'838'528, 0},
+      {"zoo:nasrnn", 230, 385, 20'972'032, 0},
+      {"zoo:bert", 358, 618, 109'482'240, 0},
+      {"zoo:bert?form=taso", 113, 161, 33'554'432, 0},
+      {"zoo:bert?form=ae", 37, 134, 75'498'496, 0},
+      {"zoo:bert_large", 706, 1218, 335'141'888, 0},
+      {"zoo:bert_large?form=ae", 37, 134, 75'498'496, 0},
+      {"zoo:inception_v3", 309, 816, 23'834'568, 34'432},
+      {"zoo:inception_v3?form=ae", 122, 347, 21'788'842, 0},
+      {"zoo:vgg16", 37, 69, 138'357'544, 0},
+      {"zoo:vgg19", 43, 81, 143'667'240, 0},
+      {"zoo:mlp", 31, 63, 1'073'872'896, 0},
+      {"zoo:mlp?form=ae", 18, 35, 956'301'312, 0},
+      {"zoo:mlp?form=fig1", 3, 5, 406'528, 0},
+  }));
+  CAPTURE(r.text);
+  const auto c = count(operators(), build(r.text));
+  CHECK(c.operators == r.operators);
+  CHECK(c.edges == r.edges);
+  CHECK(c.parameters == r.parameters);
+  CHECK(c.statistics == r.statistics);
+}
+
+TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo]") {
+  const auto n = GENERATE(1, 2, 7);
+  const auto layers = static_cast<std::size_t>(n);
+  const auto with = [&](const char* text) { return count(operators(), build(text + std::to_string(n))); };
+
+  auto c = with("zoo:bert?hidden=24&heads=4&seq=6&vocab=50&layers=");
+  CHECK(c.operators == 10 + 29 * layers);
+  CHECK(c.edges == 18 + 50 * layers);
+  CHECK(c.parameters == (50 + 516) * 24 + n * (12 * 24 * 24 + 13 * 24) + 24 * 24 + 24);
+
+  c = with("zoo:bert?form=taso&hidden=24&heads=4&seq=6&layers=");
+  CHECK(c.operators == 1 + 14 * layers);
+  CHECK(c.edges == 1 + 20 * layers);
+  CHECK(c.parameters == 4 * 24 * 24 * n);
+
+  c = with("zoo:bert_large?form=ae&hidden=24&heads=4&seq=6&layers=");
+  CHECK(c.operators == 1 + 3 * layers);
+  CHECK(c.edges == 2 + 11 * layers);
+  CHECK(c.parameters == 6 * 24 * 24 * n + 24);
+
+  c = with("zoo:nasnet_a?layers=");
+  CHECK(c.operators == 251 + 165 * layers);
+  CHECK(c.edges == 573 + 405 * layers);
+
+  c = with("zoo:nasnet_a?form=taso&layers=");
+  CHECK(c.operators == 68 + 63 * layers);
+  CHECK(c.edges == 132 + 126 * layers);
+
+  c = with("zoo:nasrnn?hidden=8&batch=3&seq=");
+  CHECK(c.operators == 46 * layers);
+  CHECK(c.edges == 77 * layers);
+  CHECK(c.parameters == 16 * 64 * n + 3 * 8);
+
+  c = with("zoo:mlp?hidden=8&layers=");
+  CHECK(c.operators == 2 * layers - 1);
+  CHECK(c.edges == 4 * layers - 1);
+  CHECK(c.parameters == n * (64 + 8));
+
+  c = with("zoo:mlp?form=ae&hidden=8&layers=");
+  CHECK(c.operators == 2 * layers + 2);
+  CHECK(c.edges == 4 * layers + 3);
+  CHECK(c.parameters == 2 * (1024 * 8 + (n - 1) * 64));
+}
+
+TEST_CASE("models have the parts they are known by", "[zoo]") {
+  const auto resnext = build("zoo:resnext50?form=ae");
+  CHECK(nodes_of_kind(resnext, "conv2d") == 49);
+  CHECK(nodes_of_kind(resnext, "add") == 0);
+  CHECK(nodes_of_kind(build("zoo:resnext50?branches=1"), "conv2d") == 37 + 16 * 32);
+
+  const auto inception = build("zoo:inception_v3?form=ae");
+  CHECK(nodes_of_kind(inception, "conv2d") == 94);
+  CHECK(nodes_of_kind(inception, "max_pool") + nodes_of_kind(inception, "average_pool") == 14);
+  CHECK(nodes_of_kind(inception, "concat") == 11);
+
+  const auto resnet = build("zoo:resnet50");
+  CHECK(nodes_of_kind(resnet, "conv2d") == 53);
+  CHECK(nodes_of_kind(resnet, "batch_norm") == 53);
+  CHECK(nodes_of_kind(resnet, "relu") == 49);
+
+  const auto bert = build("zoo:bert");
+  CHECK(nodes_of_kind(bert, "layer_norm") == 25);
+  CHECK(nodes_of_kind(bert, "softmax") == 12);
+  CHECK(nodes_of_kind(bert, "matmul") == 12 * 8);
+}
+
+TEST_CASE("models end in the shapes they are known by", "[zoo]") {
+  struct row {
+    const char* text;
+    shape output;
+  };
+  const auto r = GENERATE(values<row>({
+      {"zoo:resnet50?batch=2", {2, 1000}},
+      {"zoo:resnet50?form=taso", {1, 2048, 7, 7}},
+      {"zoo:resnext50?form=ae", {16, 1000}},
+      {"zoo:resnext50?form=taso&branches=1", {1, 2048, 7, 7}},
+      {"zoo:nasnet_a?batch=3", {3, 1000}},
+      {"zoo:nasnet_a?form=taso", {1, 5120, 7, 7}},
+      {"zoo:nasrnn?batch=4", {4, 512}},
+      {"zoo:bert?seq=32", {1, 32, 768}},
+      {"zoo:bert?seq=600&layers=1", {1, 600, 768}},
+      {"zoo:bert?form=taso&seq=48", {48, 1024}},
+      {"zoo:bert_large?form=ae", {8, 512, 1}},
+      {"zoo:inception_v3", {64, 1000}},
+      {"zoo:inception_v3?form=ae", {64, 10}},
+      {"zoo:vgg16", {1, 1000}},
+      {"zoo:mlp?form=fig1", {64, 10}},
+  }));
+  CAPTURE(r.text);
+  const auto g = build(r.text);
+  CHECK(g.type(g.outputs()[0]).dims == r.output);
+}
+
+TEST_CASE("the grids of Inception-v3 are the published ones in the faithful form alone", "[zoo]") {
+  const auto grid_of_first_concat = [](const char* text) {
+    const auto g = build(text);
+    const auto concat = operators().kind("concat");
+    for (std::size_t i = 0; i < g.node_count(); ++i) {
+      if (g.operation(node_id{i}).kind == concat) {
+        return g.type(g.results(node_id{i})[0]).dims;
+      }
+    }
+    return shape{};
+  };
+  CHECK(grid_of_first_concat("zoo:inception_v3?batch=1") == shape{1, 256, 35, 35});
+  CHECK(grid_of_first_concat("zoo:inception_v3?form=ae&batch=1") == shape{1, 256, 36, 36});
+}
+
+TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
+  for (const auto& text : every_form()) {
+    CAPTURE(text);
+    const auto g = build(text);
+    std::vector<bool> live(g.value_count());
+    for (const auto v : g.outputs()) {
+      live[v.index()] = true;
+    }
+    for (std::size_t i = g.node_count(); i-- > 0;) {
+      const node_id n{i};
+      bool used = false;
+      for (const auto v : g.results(n)) {
+        used = used || live[v.index()];
+      }
+      CHECK(used);
+      for (const auto v : g.operands(n)) {
+        live[v.index()] = true;
+      }
+    }
+  }
+}
+
+TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
+  for (const char* text : {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=",
+                           "zoo:bert?layers=1&batch=", "zoo:vgg16?batch="}) {
+    CAPTURE(text);
+    CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
+  }
+}
+
+TEST_CASE("a model is the same graph each time it is built", "[zoo]") {
+  for (const auto& text : every_form()) {
+    CAPTURE(text);
+    CHECK(build(text) == build(text));
+  }
+}
+
+TEST_CASE("a name resolves to a form and its sizes", "[zoo]") {
+  const auto r = zoo::parse("zoo:bert_large?seq=128&form=faithful&layers=2");
+  CHECK(r.model == "bert_large");
+  CHECK(r.chosen->name == "faithful");
+  CHECK(r.values.seq == 128);
+  CHECK(r.values.layers == 2);
+  CHECK(r.values.batch == 4);
+  CHECK(r.values.branches == zoo::sizes::absent);
+  CHECK(zoo::is_name("zoo:anything"));
+  CHECK_FALSE(zoo::is_name("model.onnx"));
+}
+
+TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
+  struct row {
+    const char* text;
+    const char* message;
+  };
+  const auto r = GENERATE(values<row>({
+      {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
+      {"zoo:alexnett",
+       "zoo: model \"alexnett\"; expected one of bert, bert_large, inception_v3, mlp, nasnet_a, nasrnn, resnet50, "
+       "resnext50, vgg16, vgg19"},
+      {"zoo:",
+       "zoo: model \"\"; expected one of bert, bert_large, inception_v3, mlp, nasnet_a, nasrnn, resnet50, "
+       "resnext50, vgg16, vgg19"},
+      {"zoo:bert\nx",
+       "zoo: model \"bert?x\"; expected one of bert, bert_large, inception_v3, mlp, nasnet_a, nasrnn, "
+       "resnet50, resnext50, vgg16, vgg19"},
+      {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
+      {"zoo:bert?form=taso&batch=4",
+       "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},
+      {"zoo:bert?form=fast", "zoo:bert: form=\"fast\"; expected one of faithful, taso, ae"},
+      {"zoo:bert?form=taso&form=taso", "zoo:bert: form is given twice; expected each key once"},
+      {"zoo:bert?layers=twelve", "zoo:bert: layers=\"twelve\"; expected an integer from 1 to 4096"},
+      {"zoo:bert?layers=12x", "zoo:bert: layers=\"12x\"; expected an integer from 1 to 4096"},
+      {"zoo:bert?layers=", "zoo:bert: layers=\"\"; expected an integer from 1 to 4096"},
+      {"zoo:bert?layers=0", "zoo:bert: layers=\"0\"; expected an integer from 1 to 4096"},
+      {"zoo:bert?layers=99999999999999999999",
+       "zoo:bert: layers=\"99999999999999999999\"; expected an integer from 1 to 4096"},
+      {"zoo:bert?layers=2&layers=2", "zoo:bert: layers is given twice; expected each key once"},
+      {"zoo:bert?layers", "zoo:bert: \"layers\"; expected key=value"},
+      {"zoo:bert?=3", "zoo:bert: \"=3\"; expected key=value"},
+      {"zoo:bert?layers=2&&seq=8", "zoo:bert: \"\"; expected key=value"},
+      {"zoo:resnext50?branches=2", "zoo:resnext50: branches=\"2\"; expected an integer from 0 to 1"},
+      {"zoo:nasrnn?seq=5000", "zoo: seq=5000; expected at most 4096 steps of NasRNN"},
+      {"zoo:bert?hidden=1048576&heads=1&vocab=1073741824",
+       "node 2 (weight): \"embeddings.word\" of float32[1073741824,1048576]; expected positive sizes and a countable "
+       "number of elements"},
+      {"zoo:bert?hidden=770", "zoo: hidden=770 and heads=12; expected a hidden size that the number of heads divides"},
+  }));
+  CHECK(message_of(r.text) == r.message);
+}
