@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,6 @@ namespace {
 
 using unity::node_id;
 using unity::tensor::count;
-using unity::tensor::graph_counts;
 using unity::tensor::shape;
 using unity::tensor::tensor_graph;
 namespace zoo = unity::tensor::zoo;

@@ -14,6 +14,7 @@
 #include <unity/graph/canonical_mix.hpp>
 #include <unity/graph/canonical_refinement.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/graph/flat_graph.hpp>
 #include <unity/graph/topological_order.hpp>
 
 namespace unity {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -12,67 +11,9 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/graph/canonical_mix.hpp>
+#include <unity/graph/flat_graph.hpp>
 
 namespace unity::detail {
-
-// A graph in flat arrays; nodes are places 0 .. n-1 of a topological order.
-struct flat_graph {
-  using place = std::uint32_t;
-
-  struct operand {
-    place producer;
-    std::uint32_t result;
-  };
-  struct reader {
-    place user;
-    std::uint64_t tag;  // which result it reads and, unless it is commutative, as which operand
-  };
-
-  std::vector<fingerprint> colour;  // at first the forward hash; refinement makes it tell more
-  std::vector<char> ambiguous;      // whether another node has the same forward hash
-  std::vector<char> commutative;
-  std::vector<std::uint32_t> first_operand;
-  std::vector<operand> operands;
-  std::vector<std::uint32_t> first_reader;
-  std::vector<reader> readers;
-
-  void start(std::size_t nodes) {
-    commutative.clear();
-    commutative.reserve(nodes);
-    operands.clear();
-    first_operand.assign(1, 0);
-  }
-  void add_operand(place producer, std::uint32_t result) { operands.push_back({producer, result}); }
-  void close_node(bool is_commutative) {
-    commutative.push_back(static_cast<char>(is_commutative));
-    first_operand.push_back(static_cast<std::uint32_t>(operands.size()));
-  }
-  void collect_uses();
-  // An output tells its producer apart from every other node.
-  void mark_output(place producer, std::uint32_t result, std::uint64_t position) {
-    if (ambiguous[producer] != 0) {
-      colour[producer] += absorb(output_seed, {position, result});
-    }
-  }
-};
-
-inline void flat_graph::collect_uses() {
-  const std::size_t nodes = commutative.size();
-  first_reader.assign(nodes + 2, 0);
-  for (const auto& o : operands) {
-    ++first_reader[o.producer + std::size_t{2}];
-  }
-  std::partial_sum(first_reader.begin(), first_reader.end(), first_reader.begin());
-  readers.resize(operands.size());
-  for (place n = 0; n < nodes; ++n) {
-    for (auto i = first_operand[n]; i < first_operand[n + std::size_t{1}]; ++i) {
-      const std::uint64_t position = commutative[n] != 0 ? 0xffffffffU : i - first_operand[n];
-      const auto& o = operands[i];
-      readers[first_reader[o.producer + std::size_t{1}]++] = {n, (std::uint64_t{o.result} << 32U) | position};
-    }
-  }
-  first_reader.pop_back();
-}
 
 // Refines the colours of ambiguous nodes until they are told apart as far as isomorphism tells them apart.
 class canonical_refinement {
@@ -299,8 +240,9 @@ inline std::vector<canonical_refinement::places> canonical_refinement::component
     for (auto i = graph_->first_operand[n]; i < graph_->first_operand[n + std::size_t{1}]; ++i) {
       const place p = graph_->operands[i].producer;
       if (epoch_[p] == now_) {
-        const auto [low, high] = std::minmax(find(p), find(n));
-        leader_[high] = low;
+        const place a = find(p);
+        const place b = find(n);
+        leader_[std::max(a, b)] = std::min(a, b);
       }
     }
   }

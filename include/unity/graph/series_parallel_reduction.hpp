@@ -5,25 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/digraph.hpp>
+#include <unity/graph/path_section.hpp>
 #include <unity/graph/series_parallel_drafts.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
 #include <unity/graph/split_components.hpp>
 
 namespace unity::detail {
-
-// One edge between two points, standing for all that lies between them.
-struct branch {
-  path_point from;
-  path_point to;
-  part_drafts::index part;
-};
 
 class series_parallel_builder {
  public:
@@ -34,12 +27,6 @@ class series_parallel_builder {
  private:
   using branch_index = std::uint32_t;
 
-  // Branches between local points, numbered in topological order: the first and the last are the terminals.
-  struct section {
-    std::vector<path_point> points;
-    std::vector<branch> branches;
-  };
-
   static std::uint64_t key(path_point from, path_point to) { return (std::uint64_t{from} << 32U) | to; }
   [[nodiscard]] path_point start() const { return static_cast<path_point>(degree_in_.size() - 2); }
   [[nodiscard]] path_point finish() const { return static_cast<path_point>(degree_in_.size() - 1); }
@@ -49,13 +36,10 @@ class series_parallel_builder {
   void consider(path_point p);
   void reduce();
 
-  [[nodiscard]] section make_section(std::vector<branch> branches) const;
-  [[nodiscard]] part_drafts::index split(const section& whole);
-  [[nodiscard]] static std::vector<std::uint32_t> sequence_points(const section& whole);
-  [[nodiscard]] static std::vector<std::uint32_t> parallel_groups(const section& whole);
-  [[nodiscard]] part_drafts::index split_series(const section& whole, const std::vector<std::uint32_t>& cuts);
-  [[nodiscard]] part_drafts::index split_parallel(const section& whole, const std::vector<std::uint32_t>& group);
-  [[nodiscard]] part_drafts::index split_core(const section& whole);
+  [[nodiscard]] part_drafts::index split(const path_section& whole);
+  [[nodiscard]] part_drafts::index split_series(const path_section& whole, const std::vector<std::uint32_t>& cuts);
+  [[nodiscard]] part_drafts::index split_parallel(const path_section& whole, const std::vector<std::uint32_t>& group);
+  [[nodiscard]] part_drafts::index split_core(const path_section& whole);
 
   part_drafts drafts_;
   std::vector<branch> branches_;
@@ -142,7 +126,7 @@ inline series_parallel_tree series_parallel_builder::build() {
       rest.push_back(branches_[b]);
     }
   }
-  return drafts_.finish(split(make_section(std::move(rest))));
+  return drafts_.finish(split(make_section(std::move(rest), rank_)));
 }
 
 // Adds a branch, or puts it in parallel with the one that already joins these points.
@@ -199,29 +183,7 @@ inline void series_parallel_builder::reduce() {
   }
 }
 
-// Expects branches that form a two-terminal graph.
-inline series_parallel_builder::section series_parallel_builder::make_section(std::vector<branch> branches) const {
-  section made;
-  for (const auto& b : branches) {
-    made.points.push_back(b.from);
-    made.points.push_back(b.to);
-  }
-  const auto by_rank = [this](path_point p) { return rank_[p]; };
-  std::ranges::sort(made.points, {}, by_rank);
-  made.points.erase(std::ranges::unique(made.points).begin(), made.points.end());
-  const auto local = [&](path_point p) {
-    const auto place = std::ranges::lower_bound(made.points, rank_[p], {}, by_rank);
-    return static_cast<path_point>(place - made.points.begin());
-  };
-  for (auto& b : branches) {
-    b.from = local(b.from);
-    b.to = local(b.to);
-  }
-  made.branches = std::move(branches);
-  return made;
-}
-
-inline part_drafts::index series_parallel_builder::split(const section& whole) {
+inline part_drafts::index series_parallel_builder::split(const path_section& whole) {
   if (whole.branches.size() == 1) {
     return whole.branches.front().part;
   }
@@ -233,48 +195,7 @@ inline part_drafts::index series_parallel_builder::split(const section& whole) {
   return together ? split_core(whole) : split_parallel(whole, group);
 }
 
-// The inner points that no branch passes by, ascending: every path meets them.
-inline std::vector<std::uint32_t> series_parallel_builder::sequence_points(const section& whole) {
-  std::vector<std::uint32_t> furthest(whole.points.size(), 0);
-  for (const auto& b : whole.branches) {
-    furthest[b.from] = std::max(furthest[b.from], b.to);
-  }
-  std::vector<std::uint32_t> cuts;
-  std::uint32_t reach = furthest.front();
-  for (std::uint32_t p = 1; p + 1 < whole.points.size(); ++p) {
-    if (reach <= p) {
-      cuts.push_back(p);
-    }
-    reach = std::max(reach, furthest[p]);
-  }
-  return cuts;
-}
-
-// For each branch a number that it shares with those it meets at an inner point; one between the terminals
-// has its own.
-inline std::vector<std::uint32_t> series_parallel_builder::parallel_groups(const section& whole) {
-  std::vector<std::uint32_t> leader(whole.points.size());
-  std::iota(leader.begin(), leader.end(), 0U);
-  const auto find = [&](std::uint32_t p) {
-    while (leader[p] != p) {
-      p = leader[p] = leader[leader[p]];
-    }
-    return p;
-  };
-  const auto last = static_cast<std::uint32_t>(whole.points.size() - 1);
-  for (const auto& b : whole.branches) {
-    if (b.from != 0 && b.to != last) {
-      leader[find(b.to)] = find(b.from);
-    }
-  }
-  std::vector<std::uint32_t> group;
-  for (const auto& b : whole.branches) {
-    group.push_back(find(b.from != 0 ? b.from : b.to));
-  }
-  return group;
-}
-
-inline part_drafts::index series_parallel_builder::split_series(const section& whole,
+inline part_drafts::index series_parallel_builder::split_series(const path_section& whole,
                                                                 const std::vector<std::uint32_t>& cuts) {
   std::vector<std::vector<branch>> pieces(cuts.size() + 1);
   for (const auto& b : whole.branches) {
@@ -283,12 +204,12 @@ inline part_drafts::index series_parallel_builder::split_series(const section& w
   }
   auto result = drafts_.wire();
   for (auto& piece : pieces) {
-    result = drafts_.series(result, split(make_section(std::move(piece))));
+    result = drafts_.series(result, split(make_section(std::move(piece), rank_)));
   }
   return result;
 }
 
-inline part_drafts::index series_parallel_builder::split_parallel(const section& whole,
+inline part_drafts::index series_parallel_builder::split_parallel(const path_section& whole,
                                                                   const std::vector<std::uint32_t>& group) {
   std::map<std::uint32_t, std::vector<branch>> pieces;
   for (std::size_t i = 0; i < group.size(); ++i) {
@@ -296,15 +217,15 @@ inline part_drafts::index series_parallel_builder::split_parallel(const section&
     pieces[group[i]].push_back({whole.points[b.from], whole.points[b.to], b.part});
   }
   auto piece = pieces.begin();
-  auto result = split(make_section(std::move(piece->second)));
+  auto result = split(make_section(std::move(piece->second), rank_));
   for (++piece; piece != pieces.end(); ++piece) {
-    result = drafts_.parallel(result, split(make_section(std::move(piece->second))));
+    result = drafts_.parallel(result, split(make_section(std::move(piece->second), rank_)));
   }
   return result;
 }
 
 // What two points cut off becomes one branch between them; the rest is irreducible.
-inline part_drafts::index series_parallel_builder::split_core(const section& whole) {
+inline part_drafts::index series_parallel_builder::split_core(const path_section& whole) {
   std::vector<split_search::link> links;
   for (const auto& b : whole.branches) {
     links.emplace_back(b.from, b.to);
@@ -329,7 +250,7 @@ inline part_drafts::index series_parallel_builder::split_core(const section& who
     }
   }
   for (auto& [ends, piece] : pieces) {
-    const auto part = split(make_section(std::move(piece)));
+    const auto part = split(make_section(std::move(piece), rank_));
     drafts_.add_to_core(core, part, whole.points[ends.first], whole.points[ends.second]);
   }
   return core;

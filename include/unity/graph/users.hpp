@@ -19,6 +19,7 @@ struct use {
   std::uint32_t position = 0;
 
   friend auto operator<=>(const use&, const use&) noexcept = default;
+  friend bool operator==(const use&, const use&) noexcept = default;  // nvcc does not make it from <=>
 };
 
 // The uses of every value of a graph, ascending by (user, position), in two flat arrays. Being an output is

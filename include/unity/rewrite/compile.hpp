@@ -32,9 +32,9 @@ class rule_compiler {
     s.name = name_;
     s.rule = rule_;
     in_source_ = true;
-    s.source = side(source);
+    s.source = side(source, target);
     in_source_ = false;
-    s.target = side(target);
+    s.target = side(target, source);
     for (const auto& condition : rule_.conditions) {
       s.conditions.push_back(expression_of(condition, nullptr));
     }
@@ -57,28 +57,31 @@ class rule_compiler {
     throw error{"rule " + name_, found, expected};
   }
 
-  pattern side(const std::vector<syntax::term>& terms) {
+  pattern side(const std::vector<syntax::term>& terms, const std::vector<syntax::term>& other) {
     pattern p;
     made_.clear();
     for (const auto& t : terms) {
       p.roots.push_back(operand(p, t));
     }
     if (terms.size() == 1) {
-      spread_root(p, terms[0]);
+      spread_root(p, terms[0], other);
     }
     return p;
   }
 
   // A single root without a selector stands for all results of its operator: split(..) is (split(..).0, split(..).1).
-  void spread_root(pattern& p, const syntax::term& t) {
+  // Of an operator with any number of results there are as many as the other side has, or one per repetition.
+  void spread_root(pattern& p, const syntax::term& t, const std::vector<syntax::term>& other) {
     auto& root = p.roots[0];
     if (root.is_variable || t.selector != syntax::term::whole || root.repeated) {
       return;
     }
-    const auto results = algebra_.signature(p.nodes[root.slot].kind).results;
-    if (results == op_signature::any) {
+    auto results = algebra_.signature(p.nodes[root.slot].kind).results;
+    if (results == op_signature::any && other.size() == 1) {
       root.result = pattern_operand::each;
       root.repeated = true;
+    } else if (results == op_signature::any) {
+      results = static_cast<int>(other.size());
     }
     for (int i = 1; i < results; ++i) {
       p.roots.push_back({false, root.slot, i, false});

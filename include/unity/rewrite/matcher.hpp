@@ -271,7 +271,6 @@ class matcher {
   // Roots that share nothing: merging them is only possible where neither depends on another.
   template <class Visit>
   void try_unconnected(kind_id kind, const Visit& visit) {
-    view_->compute_reachability(*store_);
     for (const auto n : view_->nodes()) {
       if (store_->kind(n) == kind && independent_of_roots(n)) {
         visit(n);
@@ -281,7 +280,7 @@ class matcher {
   [[nodiscard]] bool independent_of_roots(node_id n) const {
     return std::none_of(source().roots.begin(), source().roots.end(), [&](const auto& r) {
       const auto other = found_.node(r.slot, 0);
-      return other.valid() && (view_->depends(n, other) || view_->depends(other, n));
+      return other.valid() && (view_->depends(*store_, n, other) || view_->depends(*store_, other, n));
     });
   }
 
@@ -311,11 +310,10 @@ class matcher {
     follow(link, 0, [&](node_id n) { candidates.push_back(n); });
     std::sort(candidates.begin(), candidates.end());
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-    view_->compute_reachability(*store_);
     std::vector<node_id> chosen{first};
     for (const auto c : candidates) {
       const bool apart = std::none_of(chosen.begin(), chosen.end(),
-                                      [&](node_id o) { return view_->depends(c, o) || view_->depends(o, c); });
+                                      [&](node_id o) { return view_->depends(*store_, c, o) || view_->depends(*store_, o, c); });
       if (apart && chosen.size() < bindings::most_repetitions && matches_alone(slot, c)) {
         chosen.push_back(c);
       }

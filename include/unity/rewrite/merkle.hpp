@@ -16,11 +16,10 @@ namespace unity {
 class merkle_hasher {
  public:
   template <class Store>
-  fingerprint operator()(const Store& store, state_view& view) {
-    view.sort_topologically(store);
+  fingerprint operator()(const Store& store, const state_view& view) {
     hashes_.resize(view.nodes().size());
     fingerprint sum;
-    for (const auto i : view.order()) {
+    for (std::size_t i = 0; i < hashes_.size(); ++i) {
       hashes_[i] = node_hash(store, view, view.nodes()[i]);
       sum += hashes_[i];
     }
@@ -43,11 +42,18 @@ class merkle_hasher {
     if (op.valid() && store.commutative(op)) {
       std::sort(operands_.begin(), operands_.end());
     }
-    hasher h{op.valid() ? store.hash(op) : 0};
+    fingerprint h{op.valid() ? store.hash(op) : 0, operands_.size()};
     for (const auto& o : operands_) {
-      h.add(o.low ^ mix64(o.high));
+      absorb(h, o);
     }
-    return h.add(operands_.size()).result();
+    return {mix64(h.low), mix64(h.high ^ h.low)};
+  }
+  // Two independent multiplicative lanes: operands are hashes already, so little mixing is needed between them.
+  static void absorb(fingerprint& h, fingerprint o) {
+    h.low = (h.low ^ o.low) * 0x9fb21c651e98df25U;
+    h.low ^= h.low >> 32U;
+    h.high = (h.high + o.high) * 0xd6e8feb86659fd93U;
+    h.high ^= h.high >> 29U;
   }
 
   std::vector<fingerprint> hashes_;

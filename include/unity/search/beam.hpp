@@ -97,8 +97,8 @@ class beam_search {
       if (next.size() == options_.width) {
         break;
       }
-      space_.prepare(level[c.parent].at, scratch_[0]);
-      member m{space_.apply(level[c.parent].at, c.by, scratch_[0]), add_step(level[c.parent].trace, c.by, c.cost)};
+      space_.prepare(level[c.parent].at, parent_scratch_);
+      member m{space_.apply(level[c.parent].at, c.by, parent_scratch_, scratch_[0]), add_step(level[c.parent].trace, c.by, c.cost)};
       if (!admit(m.at)) {
         ++r.counts.duplicates;
         continue;
@@ -173,6 +173,7 @@ class beam_search {
   Space& space_;
   const beam_options& options_;
   thread_pool pool_;
+  typename Space::scratch_type parent_scratch_{};
   std::vector<typename Space::scratch_type> scratch_;
   fingerprint_set seen_;
   fingerprint_set expanded_;

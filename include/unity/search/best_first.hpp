@@ -115,8 +115,8 @@ class best_first {
   }
 
   [[nodiscard]] state materialize(std::uint32_t parent, move by) {
-    space_.prepare(*records_[parent].at, scratch_[0]);
-    return space_.apply(*records_[parent].at, by, scratch_[0]);
+    space_.prepare(*records_[parent].at, parent_scratch_);
+    return space_.apply(*records_[parent].at, by, parent_scratch_, scratch_[0]);
   }
 
   // The second test for duplicates. False if the state was expanded before under another fingerprint.
@@ -286,6 +286,7 @@ class best_first {
   Admit admit_;
   bool sleep_sets_;
   thread_pool pool_;
+  typename Space::scratch_type parent_scratch_{};
   std::vector<typename Space::scratch_type> scratch_;
   std::vector<record> records_;
   heap queue_;

@@ -80,13 +80,14 @@ class mcmc_search {
     if (threshold >= likelihood * ways) {
       return;  // not even one way back would make it acceptable
     }
-    auto next = space_.apply(current, by, scratch_);
+    auto next = space_.apply(current, by, scratch_, next_scratch_);
     ++r.counts.expanded;
     const auto back = static_cast<double>(std::span{space_.moves(next)}.size());
     if (threshold >= likelihood * ways / (back > 0 ? back : 1)) {
       return;
     }
     current = std::move(next);
+    std::swap(scratch_, next_scratch_);
     trail_.emplace_back(by, c->cost);
     if (c->cost < r.cost) {
       r.best = current;
@@ -120,6 +121,7 @@ class mcmc_search {
   const mcmc_options& options_;
   random_engine random_;
   typename Space::scratch_type scratch_{};
+  typename Space::scratch_type next_scratch_{};
   double scale_ = 0;
   std::uint64_t since_best_ = 0;
   decltype(result::path) trail_{};

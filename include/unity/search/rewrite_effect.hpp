@@ -43,7 +43,10 @@ class rewrite_effect {
   }
 
   [[nodiscard]] std::span<const node_id> killed() const noexcept { return killed_; }
+  // Operands before users.
   [[nodiscard]] std::span<const node_id> added() const noexcept { return added_; }
+  // Live values that the added nodes and aliases read.
+  [[nodiscard]] std::span<const value_id> leaves() const noexcept { return leaves_; }
   // Live nodes that read an alias; each is to be replaced by the same operator on redirected(operand).
   [[nodiscard]] std::span<const node_id> redirected_nodes() const noexcept { return redirected_; }
   [[nodiscard]] value_id redirected(value_id v) const {
@@ -93,27 +96,24 @@ class rewrite_effect {
   // Adds a node of the target, and below it what does not live.
   template <class Store>
   void add(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, node_id n) {
-    added_.push_back(n);
     for (const auto v : store.operands(n)) {
       ++delta(v);
       if (view.definition(v).valid()) {
         note_leaf(matches, r, v);
-        continue;
-      }
-      const auto maker = store.canonical(v);
-      const bool known = !maker.valid() || std::find(added_.begin(), added_.end(), maker) != added_.end();
-      if (!known) {
+      } else if (const auto maker = store.canonical(v); maker.valid() && !is_added(maker)) {
         add(store, view, matches, r, maker);
       }
     }
+    added_.push_back(n);
   }
+  [[nodiscard]] bool is_added(node_id n) const { return std::find(added_.begin(), added_.end(), n) != added_.end(); }
   // Keeps an alias' target alive until it is known how many uses it takes over.
   template <class Store>
   void hold(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, value_id v) {
     ++delta(v);
     if (view.definition(v).valid()) {
       note_leaf(matches, r, v);
-    } else if (const auto maker = store.canonical(v); maker.valid() && std::find(added_.begin(), added_.end(), maker) == added_.end()) {
+    } else if (const auto maker = store.canonical(v); maker.valid() && !is_added(maker)) {
       add(store, view, matches, r, maker);
     }
   }
@@ -230,13 +230,12 @@ class rewrite_effect {
     if (r.keeps_order || !(r.several || foreign_)) {
       return true;
     }
-    view.compute_reachability(store);
     return std::none_of(leaves_.begin(), leaves_.end(), [&](value_id leaf) {
       if (is_replaced(matches, r, leaf)) {
         return false;
       }
       for (std::size_t i = 0; i < r.replaced; ++i) {
-        if (view.depends(view.definition(leaf), view.definition(matches.replaced(r, i)))) {
+        if (view.depends(store, view.definition(leaf), view.definition(matches.replaced(r, i)))) {
           return true;
         }
       }

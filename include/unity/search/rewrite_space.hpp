@@ -43,7 +43,7 @@ class rewrite_space {
   using move_type = match_id;
 
   struct state_type {
-    std::vector<node_id> nodes{};  // of the store; nodes[0] is the sink, which reads the outputs
+    std::vector<node_id> nodes{};  // of the store, operands before users; the last is the sink: it reads the outputs
     std::vector<match_id> matches{};
     cost_type total{};
     unity::fingerprint fingerprint{};
@@ -75,10 +75,11 @@ class rewrite_space {
       s.total += cost_of(n);
       s.fingerprint += store_.mix(n);
     }
-    view_.load(store_, s.nodes);
+    state_view view;
+    view.load(store_, s.nodes);
     mark_listed({});
     for (const auto n : first_nodes_) {
-      find_matches(n, s.matches);
+      find_matches(n, view, s.matches);
     }
     return s;
   }
@@ -119,26 +120,20 @@ class rewrite_space {
     return candidate{model_.objective(total), f};
   }
 
-  // Precondition: price(s, m, scratch) has a value.
-  // Complexity: linear in the state and its matches.
-  [[nodiscard]] state_type apply(const state_type& s, match_id m, scratch_type& scratch) {
-    prepare(s, scratch);
-    auto& e = scratch.effect_;
-    const bool applies = e.trace(store_, matches_, m, scratch.view_);
+  // Precondition: price(s, m, from) has a value. Complexity: linear in the state and its matches.
+  [[nodiscard]] state_type apply(const state_type& s, match_id m, scratch_type& from, scratch_type& to) {
+    prepare(s, from);
+    auto& e = from.effect_;
+    const bool applies = e.trace(store_, matches_, m, from.view_);
     UNITY_EXPECTS(applies, "a move that applies in the state");
     state_type child;
-    child.total = s.total;
-    child.fingerprint = s.fingerprint;
     child.serial = ++serials_;
-    added_.assign(e.added().begin(), e.added().end());
-    for (const auto n : e.redirected_nodes()) {
-      if (!e.is_killed(n)) {
-        added_.push_back(redirect(e, n));
-      }
-    }
-    take_nodes(s, e, child);
-    inherit_matches(s, child);
-    scratch.serial_ = 0;
+    take_nodes(s, from, child);
+    price_new_nodes();
+    take_costs(s, e, child);
+    to.view_.load(store_, child.nodes);
+    to.serial_ = child.serial;
+    inherit_matches(s, child, to.view_);
     return child;
   }
 
@@ -222,32 +217,114 @@ class rewrite_space {
     return store_.define(store_.op(n), operands, results);
   }
 
-  void take_nodes(const state_type& s, const rewrite_effect& e, state_type& child) {
-    price_new_nodes();
-    child.nodes.reserve(s.nodes.size() + added_.size());
-    const auto& redirected = e.redirected_nodes();
-    std::size_t next_redirected = e.added().size();
-    std::vector<std::pair<node_id, node_id>> in_place;
-    for (const auto n : redirected) {
+  // The child's nodes, operands before users. Leaves what is new in added_, redirected nodes last.
+  void take_nodes(const state_type& s, scratch_type& from, state_type& child) {
+    const auto& e = from.effect_;
+    added_.assign(e.added().begin(), e.added().end());
+    redirections_.clear();
+    for (const auto n : e.redirected_nodes()) {
       if (!e.is_killed(n)) {
-        in_place.emplace_back(n, added_[next_redirected++]);
+        redirections_.emplace_back(n, redirect(e, n));
+        added_.push_back(redirections_.back().second);
       }
     }
-    for (const auto n : s.nodes) {
-      if (e.is_killed(n)) {
-        continue;
+    const auto place = place_of_added(s, from);
+    child.nodes.reserve(s.nodes.size() + e.added().size());
+    for (std::size_t i = 0; i < s.nodes.size(); ++i) {
+      if (i == place) {
+        child.nodes.insert(child.nodes.end(), e.added().begin(), e.added().end());
       }
-      const auto moved = std::find_if(in_place.begin(), in_place.end(), [&](const auto& p) { return p.first == n; });
-      child.nodes.push_back(moved == in_place.end() ? n : moved->second);
-      if (moved != in_place.end()) {
-        child.total -= cost_of(n);
-        child.total += cost_of(moved->second);
-        child.fingerprint -= store_.mix(n);
-        child.fingerprint += store_.mix(moved->second);
+      if (!e.is_killed(s.nodes[i])) {
+        child.nodes.push_back(redirected_node(s.nodes[i]));
       }
     }
+    if (!in_order_) {
+      sort(child.nodes);
+    }
+  }
+  [[nodiscard]] node_id redirected_node(node_id n) const {
+    for (const auto& [old, redirected] : redirections_) {
+      if (old == n) {
+        return redirected;
+      }
+    }
+    return n;
+  }
+
+  // Where the added nodes can stand together: after all they read, before all that read them. Where there is no
+  // such place, in_order_ is false and the list must be sorted.
+  std::size_t place_of_added(const state_type& s, scratch_type& from) {
+    const auto& view = from.view_;
+    const auto& e = from.effect_;
+    std::size_t earliest = 0;
+    for (const auto v : e.leaves()) {
+      if (!is_killed_definition(e, view, v)) {
+        earliest = std::max<std::size_t>(earliest, view.position(view.definition(v)) + 1);
+      }
+    }
+    std::size_t latest = s.nodes.size() - 1;
     for (const auto n : e.added()) {
-      child.nodes.push_back(n);
+      for (const auto v : store_.results(n)) {
+        latest = first_surviving_user(e, view, v, latest);
+      }
+    }
+    for (const auto& [old, redirected] : redirections_) {
+      latest = std::min<std::size_t>(latest, view.position(old));
+    }
+    in_order_ = earliest <= latest;
+    return latest;
+  }
+  [[nodiscard]] static bool is_killed_definition(const rewrite_effect& e, const state_view& view, value_id v) {
+    return e.is_killed(view.definition(v));
+  }
+  [[nodiscard]] static std::size_t first_surviving_user(const rewrite_effect& e, const state_view& view, value_id v, std::size_t latest) {
+    for (const auto& u : view.users(v)) {
+      if (!e.is_killed(u.node)) {
+        latest = std::min<std::size_t>(latest, view.position(u.node));
+      }
+    }
+    return latest;
+  }
+
+  // Kahn's algorithm, first come first served.
+  void sort(std::vector<node_id>& nodes) {
+    std::vector<std::uint32_t> maker(store_.value_count());
+    std::vector<std::vector<std::uint32_t>> users(nodes.size());
+    std::vector<std::size_t> waits(nodes.size());
+    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+      for (const auto v : store_.results(nodes[i])) {
+        maker[v.index()] = i;
+      }
+    }
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+      waits[i] = store_.operands(nodes[i]).size();
+      for (const auto v : store_.operands(nodes[i])) {
+        users[maker[v.index()]].push_back(i);
+      }
+      if (waits[i] == 0) {
+        order.push_back(i);
+      }
+    }
+    for (std::size_t done = 0; done < order.size(); ++done) {
+      for (const auto u : users[order[done]]) {
+        if (--waits[u] == 0) {
+          order.push_back(u);
+        }
+      }
+    }
+    UNITY_EXPECTS(order.size() == nodes.size(), "an acyclic state");
+    std::vector<node_id> sorted;
+    for (const auto i : order) {
+      sorted.push_back(nodes[i]);
+    }
+    nodes = std::move(sorted);
+  }
+
+  void take_costs(const state_type& s, const rewrite_effect& e, state_type& child) const {
+    child.total = s.total;
+    child.fingerprint = s.fingerprint;
+    for (const auto n : added_) {
       child.total += cost_of(n);
       child.fingerprint += store_.mix(n);
     }
@@ -255,17 +332,20 @@ class rewrite_space {
       child.total -= cost_of(n);
       child.fingerprint -= store_.mix(n);
     }
+    for (const auto& [old, redirected] : redirections_) {
+      child.total -= cost_of(old);
+      child.fingerprint -= store_.mix(old);
+    }
   }
 
-  void inherit_matches(const state_type& s, state_type& child) {
-    view_.load(store_, child.nodes);
+  void inherit_matches(const state_type& s, state_type& child, state_view& view) {
     child.matches.reserve(s.matches.size() + 32);
     thinned_.clear();
     for (const auto m : s.matches) {
       const auto& r = matches_.record(m);
       bool lives = true;
       for (std::size_t i = 0; i < r.nodes && lives; ++i) {
-        lives = view_.live(matches_.node(r, i));
+        lives = view.live(matches_.node(r, i));
       }
       if (lives) {
         child.matches.push_back(m);
@@ -275,14 +355,14 @@ class rewrite_space {
     }
     mark_listed(child.matches);
     for (const auto n : added_) {
-      find_matches(n, child.matches);
+      find_matches(n, view, child.matches);
     }
     // A set of siblings that lost some is not inherited: what is left of it is matched again.
     for (const auto m : thinned_) {
       const auto& r = matches_.record(m);
       for (std::size_t i = 0; i < r.nodes; ++i) {
-        if (view_.live(matches_.node(r, i))) {
-          find_matches(matches_.node(r, i), child.matches);
+        if (view.live(matches_.node(r, i))) {
+          find_matches(matches_.node(r, i), view, child.matches);
         }
       }
     }
@@ -301,8 +381,8 @@ class rewrite_space {
     return std::exchange(listed_[m.index()], list_stamp_) != list_stamp_;
   }
   // Appends the matches that involve n and are not listed yet.
-  void find_matches(node_id n, std::vector<match_id>& list) {
-    matcher_.match(store_, index_, view_, n, [&](const bindings& b) {
+  void find_matches(node_id n, state_view& view, std::vector<match_id>& list) {
+    matcher_.match(store_, index_, view, n, [&](const bindings& b) {
       const auto m = matches_.intern(store_, index_, b);
       if (m && stamp(*m)) {
         list.push_back(*m);
@@ -332,11 +412,12 @@ class rewrite_space {
   matcher<store_type> matcher_;
   std::vector<cost_type> costs_;
   std::vector<node_id> first_nodes_;
-  state_view view_;
   std::vector<std::uint32_t> listed_;
   std::uint32_t list_stamp_ = 0;
   std::vector<node_id> added_;
+  std::vector<std::pair<node_id, node_id>> redirections_;
   std::vector<match_id> thinned_;
+  bool in_order_ = true;
   std::uint64_t serials_ = 0;
 };
 
@@ -352,7 +433,6 @@ void rewrite_space<Algebra, Model>::import(const Graph& graph) {
   std::vector<value_id> mine(traits::value_count(graph));
   small_vector<value_id, 8> operands;
   small_vector<value_id, 8> results;
-  first_nodes_.push_back(node_id{});
   for (const auto n : *order) {
     operands.clear();
     results.clear();
@@ -376,7 +456,7 @@ void rewrite_space<Algebra, Model>::import(const Graph& graph) {
   for (const auto v : traits::outputs(graph)) {
     operands.push_back(mine[v.index()]);
   }
-  first_nodes_[0] = store_.define(operator_id{}, operands, {});
+  first_nodes_.push_back(store_.define(operator_id{}, operands, {}));
   drop_unused_nodes();
   price_new_nodes();
 }
@@ -384,29 +464,21 @@ void rewrite_space<Algebra, Model>::import(const Graph& graph) {
 // Keeps what the outputs depend on.
 template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
 void rewrite_space<Algebra, Model>::drop_unused_nodes() {
-  view_.load(store_, first_nodes_);
+  state_view view;
+  view.load(store_, first_nodes_);
   std::vector<bool> needed(first_nodes_.size());
-  std::vector<node_id> pending{first_nodes_[0]};
-  needed[0] = true;
-  while (!pending.empty()) {
-    const auto n = pending.back();
-    pending.pop_back();
-    for (const auto v : store_.operands(n)) {
-      const auto d = view_.definition(v);
-      if (!needed[view_.position(d)]) {
-        needed[view_.position(d)] = true;
-        pending.push_back(d);
-      }
+  needed.back() = true;
+  for (std::size_t i = first_nodes_.size(); i-- > 0;) {
+    for (const auto v : store_.operands(first_nodes_[i])) {
+      const auto d = view.position(view.definition(v));
+      needed[d] = needed[d] || needed[i];
     }
   }
-  std::erase_if(first_nodes_, [&](node_id n) { return !needed[view_.position(n)]; });
+  std::erase_if(first_nodes_, [&](node_id n) { return !needed[view.position(n)]; });
 }
 
 template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
 auto rewrite_space<Algebra, Model>::graph(const state_type& s) const -> graph_type {
-  state_view view;
-  view.load(store_, s.nodes);
-  view.sort_topologically(store_);
   graph_type g;
   std::vector<value_id> there(store_.value_count());
   const auto translated = [&](std::span<const value_id> values) {
@@ -416,8 +488,7 @@ auto rewrite_space<Algebra, Model>::graph(const state_type& s) const -> graph_ty
     }
     return all;
   };
-  for (const auto i : view.order()) {
-    const auto n = s.nodes[i];
+  for (const auto n : s.nodes) {
     if (!store_.op(n).valid()) {
       continue;
     }
@@ -426,7 +497,7 @@ auto rewrite_space<Algebra, Model>::graph(const state_type& s) const -> graph_ty
       there[store_.results(n)[r].index()] = g.results(made)[r];
     }
   }
-  g.set_outputs(translated(store_.operands(s.nodes[0])));
+  g.set_outputs(translated(store_.operands(s.nodes.back())));
   return g;
 }
 

@@ -41,7 +41,7 @@ concept has_pricing = std::default_initializable<typename S::scratch_type> &&
 template <class S>
 concept has_application = requires(S& s, const typename S::state_type& state, typename S::move_type move,
                                    typename S::scratch_type& scratch) {
-  { s.apply(state, move, scratch) } -> std::same_as<typename S::state_type>;
+  { s.apply(state, move, scratch, scratch) } -> std::same_as<typename S::state_type>;
 };
 
 // Enumerable moves with local prices (rewriting, fusion).
@@ -52,7 +52,8 @@ concept has_application = requires(S& s, const typename S::state_type& state, ty
 //   prepare(state, scratch)       lays scratch out for a state; one scratch per thread
 //   price(state, move, scratch)   the cost and fingerprint of the state after the move, or nothing if it does
 //                                 not apply here. Const: threads price moves of one state at the same time
-//   apply(state, move, scratch)   that state; called by one thread at a time. Leaves scratch unprepared
+//   apply(state, move, from, to)  that state; called by one thread at a time. Leaves `from` prepared for the old
+//                                 state and `to`, another scratch, for the new one
 // Laws: price(s, m) == {cost(apply(s, m)), fingerprint_of(apply(s, m))}; equal states have equal fingerprints;
 // the order of moves and all results depend on the calls made, never on time, addresses or threads.
 // Complexity: price in the size of the move, not of the state.

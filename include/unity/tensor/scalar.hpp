@@ -41,7 +41,7 @@ struct scalar_traits<Real> {
       case scalar_op::negate: return -a;
       case scalar_op::reciprocal: return Real{1} / a;
       case scalar_op::abs: return std::abs(a);
-      case scalar_op::relu: return a > Real{0} || std::isnan(a) ? a : Real{0};
+      case scalar_op::relu: return a < Real{0} ? Real{0} : a;
       case scalar_op::sigmoid: return Real{1} / (Real{1} + std::exp(-a));
       case scalar_op::tanh: return std::tanh(a);
       case scalar_op::gelu: return a / 2 * (Real{1} + std::erf(a / std::numbers::sqrt2_v<Real>));

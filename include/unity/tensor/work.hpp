@@ -69,6 +69,16 @@ namespace unity::tensor {
                               saturating_multiply(results, arithmetic_count(k.outer)))};
 }
 
+// The part of a table in which rows are looked up that no result can be.
+[[nodiscard]] inline bytes untouched_bytes(const space& s, const scalar_kernel& k) {
+  if (!selected_index(k)) {
+    return bytes{};
+  }
+  const auto& table = s.inputs()[static_cast<std::size_t>(k.inner[3].number)];
+  const auto rest = element_count(table.dims) - element_count(s.results()[0].dims);
+  return bytes{std::max(rest, std::int64_t{0}) * size_of(table.element)};
+}
+
 namespace detail {
 
 // Does the only piece of a view leave every element at its address.

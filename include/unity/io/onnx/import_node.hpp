@@ -39,8 +39,9 @@ class import_node {
     }
     return maker_->materialize(*inputs_[i]);
   }
-  [[nodiscard]] const tensor::tensor_type& type(std::size_t i) const { return maker_->type(input(i)); }
-  [[nodiscard]] const tensor::tensor_type& type_of(value_id v) const { return maker_->type(v); }
+  // By value: emitting moves the types of a graph.
+  [[nodiscard]] tensor::tensor_type type(std::size_t i) const { return maker_->type(input(i)); }
+  [[nodiscard]] tensor::tensor_type type_of(value_id v) const { return maker_->type(v); }
   [[nodiscard]] std::size_t rank(std::size_t i) const { return type(i).rank(); }
   // The elements of a constant input if they are few, else null.
   [[nodiscard]] const known_tensor* known(std::size_t i) const { return has(i) ? inputs_[i]->known.get() : nullptr; }

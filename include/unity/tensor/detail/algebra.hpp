@@ -227,7 +227,9 @@ inline unity::work algebra::work(const operation& op, std::span<const tensor_typ
   unity::work w{{}, inputs.empty() ? bytes{} : total_bytes(inputs) + total_bytes(outputs)};
   if (const auto* p = std::get_if<primitive>(&d.body); p != nullptr && !inputs.empty()) {
     if (const auto s = iteration(op, inputs)) {
-      w.operations = arithmetic_of(*s, p->kernel(read(op), inputs));
+      const auto kernel = p->kernel(read(op), inputs);
+      w.operations = arithmetic_of(*s, kernel);
+      w.moved -= untouched_bytes(*s, kernel);
     }
   } else if (const auto map = index_map(op, inputs)) {
     w.moved = moved_by(*map, inputs, outputs);

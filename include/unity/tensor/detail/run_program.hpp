@@ -1,7 +1,7 @@
 // Runs scalar programs over many points at once.
 #pragma once
 
-#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +13,23 @@
 namespace unity::tensor::detail {
 
 inline constexpr std::int64_t block_size = 256;
+
+// Finding a reciprocal may cost far more than a product, and neighbours often have one divisor.
+template <class Scalar>
+void divide_block(Scalar* a, const Scalar* b, std::int64_t n) {
+  using traits = scalar_traits<Scalar>;
+  if constexpr (std::floating_point<Scalar>) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      a[i] = a[i] / b[i];
+    }
+  } else {
+    Scalar reciprocal = traits::apply(scalar_op::reciprocal, b[0]);
+    for (std::int64_t i = 0; i < n; ++i) {
+      reciprocal = i == 0 || b[i] == b[i - 1] ? reciprocal : traits::apply(scalar_op::reciprocal, b[i]);
+      a[i] = a[i] * reciprocal;
+    }
+  }
+}
 
 // Applies one instruction to a block, with the choice of instruction outside of the loop.
 template <class Scalar>
@@ -27,6 +44,8 @@ void apply_to_block(scalar_op op, Scalar* a, const Scalar* b, std::int64_t n) {
     case scalar_op::add: return each([](Scalar x, Scalar y) { return x + y; });
     case scalar_op::sub: return each([](Scalar x, Scalar y) { return x - y; });
     case scalar_op::mul: return each([](Scalar x, Scalar y) { return x * y; });
+    case scalar_op::relu: return each([](Scalar x, Scalar) { return traits::apply(scalar_op::relu, x); });
+    case scalar_op::div: return divide_block(a, b, n);
     default: break;
   }
   if (is_binary(op)) {

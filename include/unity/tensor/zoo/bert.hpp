@@ -98,7 +98,8 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
     qkv[i] = b.transpose(dealt, i == 1 ? shape{1, 2, 0} : shape{1, 0, 2});
   }
   const auto y = b.transpose(b.matmul(b.matmul(qkv[0], qkv[1]), qkv[2]), {1, 0, 2});
-  return b.matmul(b.reshape(y, {s.seq, s.hidden}), b.weight(name + ".output", {s.hidden, s.hidden}));
+  const auto joined = b.reshape(y, {s.seq, s.hidden});
+  return b.matmul(joined, b.weight(name + ".output", {s.hidden, s.hidden}));
 }
 
 }  // namespace detail

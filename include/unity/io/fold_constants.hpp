@@ -1,0 +1,136 @@
+// Computes once what depends on weights and constants alone: what inference mode saves becomes real in the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/io/data_provider.hpp>
+#include <unity/io/onnx/prune.hpp>
+#include <unity/io/onnx_model.hpp>
+#include <unity/io/tensor_data.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+class constant_folder {
+ public:
+  constant_folder(const tensor::algebra& algebra, onnx_model model, std::int64_t most_elements)
+      : algebra_{&algebra}, model_{std::move(model)}, most_elements_{most_elements} {}
+
+  onnx_model run() && {
+    const auto& g = model_.graph;
+    computable_.assign(g.node_count(), 0);
+    std::vector<char> wanted(g.value_count(), 0);
+    for (std::size_t i = 0; i < g.node_count(); ++i) {
+      const node_id n{i};
+      computable_[i] = is_computable(n) ? 1 : 0;
+      for (const auto v : g.operands(n)) {
+        wanted[v.index()] = wanted[v.index()] != 0 || computable_[i] == 0 ? 1 : 0;
+      }
+    }
+    for (const auto v : g.outputs()) {
+      wanted[v.index()] = 1;
+    }
+    tensor::tensor_graph folded;
+    std::vector<value_id> moved(g.value_count());
+    for (std::size_t i = 0; i < g.node_count(); ++i) {
+      copy(node_id{i}, wanted, folded, moved);
+    }
+    std::vector<value_id> outputs;
+    for (const auto v : g.outputs()) {
+      outputs.push_back(moved[v.index()]);
+    }
+    folded.set_outputs(outputs);
+    model_.graph = std::move(folded);
+    prune(*algebra_, model_);
+    return std::move(model_);
+  }
+
+ private:
+  // Sources with data or of fixed values, and what is computed from those alone.
+  [[nodiscard]] bool is_computable(node_id n) const {
+    const auto& g = model_.graph;
+    const auto& definition = algebra_->definition_of(g.operation(n).kind);
+    if (definition.source != tensor::source_kind::none) {
+      return model_.data.contains(algebra_->read(g.operation(n)).word("name"));
+    }
+    bool all = !std::holds_alternative<tensor::opaque>(definition.body);
+    for (const auto v : g.operands(n)) {
+      all = all && computable_[g.producer(v).index()] != 0;
+    }
+    for (const auto v : g.results(n)) {
+      all = all && g.type(v).constant && tensor::element_count(g.type(v).dims) <= most_elements_;
+    }
+    return all;
+  }
+  void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved) {
+    const auto& g = model_.graph;
+    const bool is_source = g.operands(n).empty();
+    if (computable_[n.index()] != 0 && !is_source) {
+      for (const auto v : g.results(n)) {
+        if (wanted[v.index()] != 0) {
+          moved[v.index()] = store(v, to);
+        }
+      }
+      return;
+    }
+    std::vector<value_id> operands;
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : g.operands(n)) {
+      operands.push_back(moved[v.index()]);
+    }
+    for (const auto v : g.results(n)) {
+      types.push_back(g.type(v));
+    }
+    const auto made = to.add_node(g.operation(n), operands, types);
+    for (std::size_t r = 0; r < types.size(); ++r) {
+      moved[g.results(n)[r].index()] = to.results(made)[r];
+    }
+  }
+  // Computes one value in double and keeps it under a new name.
+  value_id store(value_id v, tensor::tensor_graph& to) {
+    auto one = model_.graph;
+    const value_id outputs[] = {v};
+    one.set_outputs(outputs);
+    const auto type = one.type(v);
+    const auto value = tensor::evaluate<double>(*algebra_, one, data_provider<double>{*algebra_, model_.data});
+    std::string name;
+    do {
+      name = "folded_" + std::to_string(next_++);
+    } while (model_.data.contains(name));
+    model_.data.emplace(name, make_data(type.element, type.dims, value.front().data));
+    const tensor::named_attribute attributes[] = {
+        {"name", name}, {"element", tensor::name_of(type.element)}, {"dims", type.dims}};
+    const auto kind = tensor::is_floating(type.element) ? "weight" : "constant";
+    auto plain = type;
+    plain.order = tensor::layout::row_major;
+    return to.results(to.add_node(algebra_->make_operation(kind, attributes), {}, {&plain, 1}))[0];
+  }
+
+  const tensor::algebra* algebra_;
+  onnx_model model_;
+  std::int64_t most_elements_;
+  std::vector<char> computable_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace detail
+
+// The model with every constant subgraph replaced by its value. Weights without data stay as they are, and so does
+// what depends on them.
+// Complexity: one reference evaluation of each constant subgraph.
+[[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
+                                               std::int64_t most_elements = std::int64_t{1} << 28) {
+  return detail::constant_folder{algebra, std::move(model), most_elements}.run();
+}
+
+}  // namespace unity::io

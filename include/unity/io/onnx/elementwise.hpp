@@ -1,0 +1,146 @@
+// Element-wise operators of ONNX.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/proto.hpp>
+
+namespace unity::io::detail {
+
+// An ONNX operator and the operator of the tensor algebra that is the same but for the name.
+struct namesake {
+  std::string_view onnx;
+  std::string_view tensor;
+};
+inline constexpr namesake elementwise_namesakes[] = {
+    {"Relu", "relu"},       {"Tanh", "tanh"},   {"Sigmoid", "sigmoid"}, {"Exp", "exp"},
+    {"Log", "log"},         {"Erf", "erf"},     {"Sqrt", "sqrt"},       {"Reciprocal", "reciprocal"},
+    {"Neg", "negate"},      {"Abs", "abs"},     {"Identity", "identity"}, {"Add", "add"},
+    {"Sub", "sub"},         {"Mul", "mul"},     {"Div", "div"},         {"Max", "maximum"},
+    {"Min", "minimum"}};
+
+[[nodiscard]] inline std::string_view tensor_name(std::string_view onnx) {
+  for (const auto& n : elementwise_namesakes) {
+    if (n.onnx == onnx) {
+      return n.tensor;
+    }
+  }
+  return onnx == "Sum" ? "add" : "";
+}
+[[nodiscard]] inline std::string_view onnx_name(std::string_view tensor) {
+  for (const auto& n : elementwise_namesakes) {
+    if (n.tensor == tensor) {
+      return n.onnx;
+    }
+  }
+  return tensor == "scalar_multiply" ? "Mul" : tensor == "pow" ? "Pow" : "";
+}
+
+inline import_result import_unary(import_node& n) { return one(n.emit(tensor_name(n.type()), {n.input(0)})); }
+inline import_result import_binary(import_node& n) {
+  return one(n.emit(tensor_name(n.type()), {n.input(0), n.input(1)}));
+}
+// Of any number of operands, from the left.
+inline import_result import_fold(import_node& n) {
+  auto joint = n.input(0);
+  for (std::size_t i = 1; i < n.input_count(); ++i) {
+    joint = n.emit(tensor_name(n.type()), {joint, n.input(i)});
+  }
+  return one(joint);
+}
+// The exponent may be of another element type than the base.
+inline import_result import_pow(import_node& n) {
+  const auto base = n.type(0).element;
+  if (n.type(1).element == base) {
+    return one(n.emit("pow", {n.input(0), n.input(1)}));
+  }
+  const auto constant = n.known_real(1);
+  const auto exponent = constant ? n.fill(*constant, base, n.type(1).dims)
+                                 : n.emit("cast", {n.input(1)}, {{"element", tensor::name_of(base)}});
+  return one(n.emit("pow", {n.input(0), exponent}));
+}
+inline import_result import_clip(import_node& n) {
+  const auto bound = [&](std::string_view name, std::size_t place, double otherwise) -> std::optional<double> {
+    if (n.opset() < 11) {
+      return n.attributes.real(name, otherwise);
+    }
+    return n.has(place) ? n.known_real(place) : otherwise;
+  };
+  const auto infinity = std::numeric_limits<double>::infinity();
+  const auto low = bound("min", 1, -infinity);
+  const auto high = bound("max", 2, infinity);
+  auto v = n.input(0);
+  if (!low || *low == 0) {
+    v = low ? n.emit("relu", {v}) : n.emit("maximum", {v, n.input(1)});
+  } else if (*low > static_cast<double>(std::numeric_limits<float>::lowest())) {
+    v = n.emit("maximum", {v, n.scalar(*low, v)});
+  }
+  if (!high) {
+    v = n.emit("minimum", {v, n.input(2)});
+  } else if (*high < static_cast<double>(std::numeric_limits<float>::max())) {
+    v = n.emit("minimum", {v, n.scalar(*high, v)});
+  }
+  return one(v);
+}
+inline import_result import_gelu(import_node& n) {
+  if (n.attributes.word("approximate", "none") != "none") {
+    return std::nullopt;
+  }
+  return one(n.emit("gelu", {n.input(0)}));
+}
+inline import_result import_cast(import_node& n) {
+  const auto element = from_onnx_type(static_cast<std::int32_t>(n.attributes.integer("to", 0)));
+  if (!element) {
+    return std::nullopt;
+  }
+  return one(n.type(0).element == *element ? n.input(0)
+                                           : n.emit("cast", {n.input(0)}, {{"element", tensor::name_of(*element)}}));
+}
+inline import_result import_dropout(import_node& n) {
+  if (n.wants(1)) {
+    return std::nullopt;
+  }
+  const auto rate = n.opset() < 12 ? n.attributes.real("ratio", 0.5) : n.has(1) ? n.known_real(1) : 0.5;
+  if (!rate) {
+    return std::nullopt;
+  }
+  return one(n.emit("dropout", {n.input(0)}, {{"rate", *rate}, {"seed", n.attributes.integer("seed", 0)}}));
+}
+
+inline void export_namesake(export_node& n) { n.emit(onnx_name(n.kind()), n.inputs(), n.result()); }
+inline void export_gelu(export_node& n) { emit_gelu(n, n.input(0), n.result(), n.type(0).element); }
+inline void export_cast(export_node& n) {
+  n.emit("Cast", n.inputs(), n.result(), {{"to", static_cast<std::int64_t>(to_onnx_type(n.result_type().element))}});
+}
+// In inference mode, which is what files are for; the rate survives for who trains further.
+inline void export_dropout(export_node& n) {
+  const auto rate = n.scalar(n.attributes.real("rate"), n.type(0).element);
+  n.emit("Dropout", {n.input(0), rate}, n.result(), {{"seed", n.attributes.integer("seed")}});
+}
+
+[[nodiscard]] inline onnx_family elementwise_family() {
+  return {{{"Relu", import_unary},       {"Tanh", import_unary},   {"Sigmoid", import_unary},
+           {"Exp", import_unary},        {"Log", import_unary},    {"Erf", import_unary},
+           {"Sqrt", import_unary},       {"Reciprocal", import_unary}, {"Neg", import_unary},
+           {"Abs", import_unary},        {"Add", import_binary},   {"Sub", import_binary},
+           {"Mul", import_binary},       {"Div", import_binary},   {"Max", import_fold},
+           {"Min", import_fold},         {"Sum", import_fold},     {"Pow", import_pow},
+           {"Clip", import_clip},        {"Gelu", import_gelu},    {"Cast", import_cast},
+           {"Dropout", import_dropout}},
+          {{"relu", export_namesake},    {"tanh", export_namesake}, {"sigmoid", export_namesake},
+           {"exp", export_namesake},     {"log", export_namesake},  {"erf", export_namesake},
+           {"sqrt", export_namesake},    {"reciprocal", export_namesake}, {"negate", export_namesake},
+           {"abs", export_namesake},     {"identity", export_namesake}, {"add", export_namesake},
+           {"sub", export_namesake},     {"mul", export_namesake},  {"div", export_namesake},
+           {"maximum", export_namesake}, {"minimum", export_namesake}, {"pow", export_namesake},
+           {"scalar_multiply", export_namesake}, {"gelu", export_gelu}, {"cast", export_cast},
+           {"dropout", export_dropout}}};
+}
+
+}  // namespace unity::io::detail

@@ -1,0 +1,293 @@
+// Operators of ONNX that move elements and do not change them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/known.hpp>
+
+namespace unity::io::detail {
+
+inline import_result import_concat(import_node& n) {
+  std::vector<value_id> parts;
+  for (std::size_t i = 0; i < n.input_count(); ++i) {
+    parts.push_back(n.input(i));
+  }
+  return n.emit_all("concat", parts, {{"axis", n.axis(n.attributes.integer("axis", 1), n.rank(0))}});
+}
+
+// Sizes: an attribute, an input from opset 13, or equal parts, of which from opset 18 the last may be smaller.
+inline import_result import_split(import_node& n) {
+  const auto list = n.list("split", 1, 13);
+  if (!list.found) {
+    return std::nullopt;
+  }
+  const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));
+  const auto size = n.type(0).dims[static_cast<std::size_t>(axis)];
+  std::vector<std::int64_t> sizes = list.values.value_or(std::vector<std::int64_t>{});
+  if (sizes.empty()) {
+    const auto count = n.attributes.integer("num_outputs", n.output_count());
+    if (count < 1 || count > size || (n.opset() < 18 && size % count != 0)) {
+      n.refuse("a split of " + std::to_string(size) + " into " + std::to_string(count) + " parts", "parts that fit");
+    }
+    const auto part = (size + count - 1) / count;
+    for (std::int64_t at = 0; at < size; at += part) {
+      sizes.push_back(std::min(part, size - at));
+    }
+  }
+  if (static_cast<int>(sizes.size()) != n.output_count()) {
+    n.refuse(std::to_string(sizes.size()) + " sizes for " + std::to_string(n.output_count()) + " results", "one each");
+  }
+  const value_id operands[] = {n.input(0)};
+  return n.emit_all("split", operands, {{"axis", axis}, {"sizes", sizes}});
+}
+
+// Attributes before opset 10, inputs since. A negative step reverses, which no operator here does.
+inline import_result import_slice(import_node& n) {
+  const auto starts = n.list("starts", 1, 10);
+  const auto ends = n.list("ends", 2, 10);
+  const auto axes = n.list("axes", 3, 10);
+  const auto steps = n.opset() < 10 ? import_node::list_or_input{} : n.list("", 4, 10);
+  if (!starts.found || !ends.found || !axes.found || !steps.found) {
+    return std::nullopt;
+  }
+  const auto count = starts.values ? starts.values->size() : 0;
+  const auto fits = [&](const import_node::list_or_input& l, bool required) {
+    return l.values ? l.values->size() == count : !required;
+  };
+  if (!fits(starts, true) || !fits(ends, true) || !fits(axes, false) || !fits(steps, false)) {
+    n.refuse("starts, ends, axes and steps of different lengths", "as many of each");
+  }
+  struct cut {
+    std::int64_t axis, start, end, step;
+  };
+  std::vector<cut> cuts;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto axis = n.axis(axes.values ? (*axes.values)[i] : static_cast<std::int64_t>(i), n.rank(0));
+    const auto size = n.type(0).dims[static_cast<std::size_t>(axis)];
+    const auto range = clamp_slice((*starts.values)[i], (*ends.values)[i], steps.values ? (*steps.values)[i] : 1, size);
+    if (!range || range->step < 1) {
+      return std::nullopt;
+    }
+    if (range->count == 0) {
+      n.refuse("a slice without elements along axis " + std::to_string(axis), "at least one element");
+    }
+    const auto end = range->from + (range->count - 1) * range->step + 1;
+    if (range->count < size) {
+      cuts.push_back({axis, range->from, end, range->step});
+    }
+  }
+  std::sort(cuts.begin(), cuts.end(), [](const cut& a, const cut& b) { return a.axis < b.axis; });
+  const auto column = [&](std::int64_t cut::*member) {
+    tensor::shape all;
+    for (const auto& c : cuts) {
+      all.push_back(c.*member);
+    }
+    return all;
+  };
+  return cuts.empty() ? one(n.input(0))
+                      : one(n.emit("slice", {n.input(0)},
+                                   {{"axes", column(&cut::axis)}, {"starts", column(&cut::start)},
+                                    {"ends", column(&cut::end)}, {"steps", column(&cut::step)}}));
+}
+
+// Pads and value: attributes before opset 11, inputs since; axes from opset 18.
+inline import_result import_pad(import_node& n) {
+  const auto list = n.list("pads", 1, 11);
+  const auto value = n.opset() < 11 ? n.attributes.real("value", 0) : n.has(2) ? n.known_real(2) : 0.0;
+  const auto rank = n.rank(0);
+  if (!list.found || !value || n.attributes.word("mode", "constant") != "constant" ||
+      (n.has(3) && !n.known_integers(3))) {
+    return std::nullopt;
+  }
+  auto pads = list.values.value_or(std::vector<std::int64_t>{});
+  if (n.has(3)) {
+    const auto axes = *n.known_integers(3);
+    if (pads.size() != 2 * axes.size()) {
+      n.refuse(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes", "two each");
+    }
+    std::vector<std::int64_t> all(2 * rank, 0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const auto axis = static_cast<std::size_t>(n.axis(axes[i], rank));
+      all[axis] = pads[i];
+      all[axis + rank] = pads[i + axes.size()];
+    }
+    pads = all;
+  }
+  if (std::any_of(pads.begin(), pads.end(), [](std::int64_t p) { return p < 0; })) {
+    return std::nullopt;
+  }
+  return one(n.emit("pad", {n.input(0)}, {{"pads", pads}, {"value", *value}}));
+}
+
+inline import_result import_transpose(import_node& n) {
+  std::vector<std::int64_t> reversed(n.rank(0));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return one(n.emit("transpose", {n.input(0)}, {{"permutation", n.attributes.integers("perm", reversed)}}));
+}
+
+inline import_result import_reshape(import_node& n) {
+  const auto wanted = n.known_integers(1);
+  if (!wanted) {
+    return std::nullopt;
+  }
+  const auto dims = reshaped(n.type(0).dims, *wanted, n.attributes.integer("allowzero", 0) != 0);
+  if (!dims) {
+    std::string text;
+    for (const auto d : *wanted) {
+      text += (text.empty() ? "" : ",") + std::to_string(d);
+    }
+    n.refuse("a reshape of " + tensor::to_string(n.type(0)) + " to [" + text + "]", "the same number of elements");
+  }
+  return one(n.emit("reshape", {n.input(0)}, {{"dims", *dims}}));
+}
+
+inline import_result import_flatten(import_node& n) {
+  const auto rank = static_cast<std::int64_t>(n.rank(0));
+  const auto given = n.attributes.integer("axis", 1);
+  const auto axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis > rank) {
+    n.refuse("has axis " + std::to_string(given), "one within rank " + std::to_string(rank));
+  }
+  tensor::shape dims{1, 1};
+  for (std::int64_t d = 0; d < rank; ++d) {
+    dims[d < axis ? 0 : 1] *= n.type(0).dims[static_cast<std::size_t>(d)];
+  }
+  return one(n.emit("reshape", {n.input(0)}, {{"dims", dims}}));
+}
+
+inline import_result import_squeeze(import_node& n) {
+  const auto list = n.list("axes", 1, 13);
+  if (!list.found) {
+    return std::nullopt;
+  }
+  tensor::shape axes;
+  if (list.values) {
+    axes = n.axes(*list.values, n.rank(0));
+  } else {
+    for (std::size_t d = 0; d < n.rank(0); ++d) {
+      if (n.type(0).dims[d] == 1) {
+        axes.push_back(static_cast<std::int64_t>(d));
+      }
+    }
+  }
+  return one(n.emit("squeeze", {n.input(0)}, {{"axes", axes}}));
+}
+
+inline import_result import_unsqueeze(import_node& n) {
+  const auto list = n.list("axes", 1, 13);
+  if (!list.values) {
+    return std::nullopt;
+  }
+  return one(n.emit("unsqueeze", {n.input(0)}, {{"axes", n.axes(*list.values, n.rank(0) + list.values->size())}}));
+}
+
+inline import_result import_expand(import_node& n) {
+  const auto dims = n.known_integers(1);
+  if (!dims) {
+    return std::nullopt;
+  }
+  return one(n.emit("expand", {n.input(0)}, {{"dims", *dims}}));
+}
+
+// Rows of a table; one known index along any axis is a slice.
+inline import_result import_gather(import_node& n) {
+  const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));
+  const auto index = n.known_integers(1);
+  if (index && index->size() == 1 && n.rank(1) <= 1) {
+    const auto size = n.type(0).dims[static_cast<std::size_t>(axis)];
+    const auto at = index->front() < 0 ? index->front() + size : index->front();
+    if (at < 0 || at >= size) {
+      n.refuse("index " + std::to_string(index->front()), "one within size " + std::to_string(size));
+    }
+    const auto v = n.emit("slice", {n.input(0)}, {{"axes", {axis}}, {"starts", {at}}, {"ends", {at + 1}}, {"steps", {1}}});
+    return one(n.rank(1) == 1 ? v : n.emit("squeeze", {v}, {{"axes", {axis}}}));
+  }
+  const bool counts_back = index && std::any_of(index->begin(), index->end(), [](std::int64_t i) { return i < 0; });
+  if (axis != 0 || !tensor::is_floating(n.type(0).element) || counts_back) {
+    return std::nullopt;
+  }
+  return one(n.emit("embedding", {n.input(0), n.input(1)}));
+}
+
+// Too large to be known as a list.
+inline import_result import_constant_of_shape(import_node& n) {
+  const auto dims = n.known_integers(0);
+  const auto value = n.attributes.known("value");
+  if (!dims || (value && value->size() != 1)) {
+    return std::nullopt;
+  }
+  return one(n.fill(value ? value->real(0) : 0, value ? value->element : tensor::dtype::float32,
+                    tensor::shape(std::span<const std::int64_t>{*dims})));
+}
+
+inline void export_concat(export_node& n) {
+  n.emit("Concat", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
+}
+inline void export_split(export_node& n) {
+  const std::string inputs[] = {n.input(0), n.out.integers(n.integers("sizes"))};
+  const onnx_attribute attributes[] = {{"axis", n.attributes.integer("axis")}};
+  n.out.node("Split", inputs, n.results(), attributes);
+}
+inline void export_slice(export_node& n) {
+  const auto list = [&](std::string_view name) { return n.out.integers(n.integers(name)); };
+  n.emit("Slice", {n.input(0), list("starts"), list("ends"), list("axes"), list("steps")}, n.result());
+}
+inline void emit_pad(export_node& n, std::span<const std::int64_t> pads, double value) {
+  n.emit("Pad", {n.input(0), n.out.integers(pads), n.scalar(value, n.type(0).element)}, n.result());
+}
+inline void export_pad(export_node& n) { emit_pad(n, n.attributes.integers("pads"), n.attributes.real("value")); }
+inline void export_enlarge(export_node& n) {
+  const auto& from = n.type(0).dims;
+  const auto& to = n.result_type().dims;
+  const std::int64_t rows = (to[2] - from[2]) / 2;
+  const std::int64_t columns = (to[3] - from[3]) / 2;
+  const std::int64_t pads[] = {0, 0, rows, columns, 0, 0, to[2] - from[2] - rows, to[3] - from[3] - columns};
+  emit_pad(n, pads, 0);
+}
+inline void export_transpose(export_node& n) {
+  n.emit("Transpose", n.inputs(), n.result(), {{"perm", n.integers("permutation")}});
+}
+inline void export_with_dims(export_node& n) {
+  n.emit(n.kind() == "reshape" ? "Reshape" : "Expand", {n.input(0), n.out.integers(n.integers("dims"))}, n.result());
+}
+inline void export_with_axes(export_node& n) {
+  n.emit(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", {n.input(0), n.out.integers(n.integers("axes"))}, n.result());
+}
+inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
+
+[[nodiscard]] inline onnx_family movement_family() {
+  return {{{"Concat", import_concat},
+           {"Split", import_split},
+           {"Slice", import_slice},
+           {"Pad", import_pad},
+           {"Transpose", import_transpose},
+           {"Reshape", import_reshape},
+           {"Flatten", import_flatten},
+           {"Squeeze", import_squeeze},
+           {"Unsqueeze", import_unsqueeze},
+           {"Expand", import_expand},
+           {"Gather", import_gather},
+           {"ConstantOfShape", import_constant_of_shape}},
+          {{"concat", export_concat},
+           {"split", export_split},
+           {"slice", export_slice},
+           {"pad", export_pad},
+           {"enlarge", export_enlarge},
+           {"transpose", export_transpose},
+           {"expand", export_with_dims},
+           {"reshape", export_with_dims},
+           {"squeeze", export_with_axes},
+           {"unsqueeze", export_with_axes},
+           {"embedding", export_embedding}}};
+}
+
+}  // namespace unity::io::detail

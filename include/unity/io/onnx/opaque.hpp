@@ -1,0 +1,186 @@
+// Operators that this library does not know: the types of their results, and their nodes in another opset.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/shape_inference/implementation.h>
+#include <onnx/version_converter/convert.h>
+
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io::detail {
+
+// The type of a value if it is a tensor of known sizes. `dims`: sizes of named dimensions.
+[[nodiscard]] inline std::optional<tensor::tensor_type> concrete_type(
+    const onnx::TypeProto& type, const std::map<std::string, std::int64_t, std::less<>>& dims) {
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) {
+    return std::nullopt;
+  }
+  const auto element = from_onnx_type(type.tensor_type().elem_type());
+  if (!element) {
+    return std::nullopt;
+  }
+  tensor::tensor_type t;
+  t.element = *element;
+  for (const auto& d : type.tensor_type().shape().dim()) {
+    const auto bound = dims.find(d.dim_param());
+    if (d.has_dim_value()) {
+      t.dims.push_back(d.dim_value());
+    } else if (d.has_dim_param() && bound != dims.end()) {
+      t.dims.push_back(bound->second);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return tensor::checked_element_count(t.dims) ? std::optional{t} : std::nullopt;
+}
+
+inline void fill_type(onnx::ValueInfoProto& info, std::string_view name, const tensor::tensor_type& type) {
+  info.set_name(std::string{name});
+  auto& t = *info.mutable_type()->mutable_tensor_type();
+  t.set_elem_type(to_onnx_type(type.element));
+  t.mutable_shape();
+  for (const auto d : type.dims) {
+    t.mutable_shape()->add_dim()->set_dim_value(d);
+  }
+}
+
+// What a node reads, with what is known about it.
+struct typed_input {
+  std::string name;
+  tensor::tensor_type type;
+  const known_tensor* known = nullptr;
+};
+
+// A model of one node, in which the package's inference and conversion see it with the sizes that it has here.
+[[nodiscard]] inline onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
+                                               const onnx::ModelProto& envelope, std::int64_t opset) {
+  onnx::ModelProto m;
+  m.set_ir_version(export_ir_version);
+  for (const auto& import : envelope.opset_import()) {
+    auto& copy = *m.add_opset_import();
+    copy = import;
+    if (is_default_domain(import.domain())) {
+      copy.set_version(opset);
+    }
+  }
+  *m.mutable_functions() = envelope.functions();
+  auto& g = *m.mutable_graph();
+  g.set_name("one");
+  *g.add_node() = node;
+  for (const auto& in : inputs) {
+    if (in.known != nullptr) {
+      fill_tensor(*g.add_initializer(), data_from(*in.known), in.name);
+    } else {
+      fill_type(*g.add_input(), in.name, in.type);
+    }
+  }
+  return m;
+}
+
+// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
+// complained about, if it did.
+[[nodiscard]] inline std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
+                                                                             std::span<const typed_input> inputs,
+                                                                             const onnx::ModelProto& envelope,
+                                                                             std::int64_t opset, std::string& problem) {
+  auto m = model_of(node, inputs, envelope, std::min(opset, newest_checked_opset));
+  std::map<std::string, tensor::tensor_type> types;
+  try {
+    onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
+  } catch (const std::exception& e) {
+    problem = one_line(e.what());
+    return types;
+  }
+  for (const auto& info : m.graph().value_info()) {
+    if (const auto t = concrete_type(info.type(), {})) {
+      types.emplace(info.name(), *t);
+    }
+  }
+  return types;
+}
+
+// Does the packaged checker accept a node of the default domain at an opset.
+[[nodiscard]] inline bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
+  onnx::checker::CheckerContext context;
+  context.set_ir_version(static_cast<int>(export_ir_version));
+  context.set_opset_imports({{"", static_cast<int>(opset)}});
+  onnx::checker::LexicalScopeContext names;
+  for (const auto& in : node.input()) {
+    names.add(in);
+  }
+  try {
+    onnx::checker::check_node(node, context, names);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Operators that the checker of opset 17 accepts although a later opset gave them another meaning.
+[[nodiscard]] inline bool changed_silently(const onnx::NodeProto& node) {
+  const auto reduces_to_extreme = [&] {
+    for (const auto& a : node.attribute()) {
+      if (a.name() == "reduction" && (a.s() == "max" || a.s() == "min")) {
+        return true;
+      }
+    }
+    return false;
+  };
+  return node.op_type() == "GridSample" ||
+         ((node.op_type() == "ScatterND" || node.op_type() == "ScatterElements") && reduces_to_extreme());
+}
+
+// A node of the default domain as the export opset states it: unchanged where the operator has not changed since,
+// converted by the packaged converter where it has. Nothing where that opset cannot express it.
+[[nodiscard]] inline std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
+                                                                         std::span<const typed_input> inputs,
+                                                                         const onnx::ModelProto& envelope,
+                                                                         std::int64_t opset) {
+  if (opset == export_opset || !is_default_domain(node.domain())) {
+    return node;
+  }
+  if (opset > export_opset) {
+    return is_valid_at(node, export_opset) && !changed_silently(node) ? std::optional{node} : std::nullopt;
+  }
+  const auto version = [&](std::int64_t at) {
+    const auto* schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(at), "");
+    return schema == nullptr || schema->deprecated() ? -1 : schema->since_version();
+  };
+  if (version(opset) == version(export_opset)) {
+    return node;
+  }
+  try {
+    auto m = model_of(node, inputs, envelope, opset);
+    for (const auto& out : node.output()) {
+      if (!out.empty()) {
+        m.mutable_graph()->add_output()->set_name(out);
+      }
+    }
+    onnx::shape_inference::InferShapes(m);
+    const auto converted = onnx::version_conversion::ConvertVersion(m, static_cast<int>(export_opset));
+    if (converted.graph().node_size() == 1) {
+      return converted.graph().node(0);
+    }
+  } catch (const std::exception&) {
+    // The converter has no way for this operator.
+  }
+  return std::nullopt;
+}
+
+}  // namespace unity::io::detail

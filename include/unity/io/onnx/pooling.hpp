@@ -1,0 +1,170 @@
+// Pools, reductions and normalizations of ONNX.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/products.hpp>
+
+namespace unity::io::detail {
+
+inline import_result import_pool(import_node& n) {
+  const bool largest = n.type() == "MaxPool";
+  if (n.rank(0) != 4 || n.wants(1)) {
+    return std::nullopt;
+  }
+  const auto w = read_window(n);
+  const auto kernel = n.attributes.integers("kernel_shape", {});
+  const auto ceil_mode = n.attributes.integer("ceil_mode", 0);
+  if (kernel.size() != 2) {
+    n.refuse("a kernel_shape of " + std::to_string(kernel.size()) + " sizes", "2");
+  }
+  if (largest) {
+    return one(n.emit("max_pool", {n.input(0)},
+                      {{"kernel", kernel}, {"stride", w.stride}, {"padding", w.padding}, {"pads", w.pads},
+                       {"dilation", w.dilation}, {"ceil_mode", ceil_mode}}));
+  }
+  if (w.dilation != std::vector<std::int64_t>{1, 1}) {
+    return std::nullopt;
+  }
+  return one(n.emit("average_pool", {n.input(0)},
+                    {{"kernel", kernel}, {"stride", w.stride}, {"padding", w.padding}, {"pads", w.pads},
+                     {"ceil_mode", ceil_mode}, {"count_include_pad", n.attributes.integer("count_include_pad", 0)}}));
+}
+
+// Over images one operator; over other ranks a reduction.
+inline import_result import_global_pool(import_node& n) {
+  const bool largest = n.type() == "GlobalMaxPool";
+  if (n.rank(0) == 4) {
+    return one(n.emit(largest ? "global_max_pool" : "global_average_pool", {n.input(0)}));
+  }
+  tensor::shape axes(n.rank(0) > 2 ? n.rank(0) - 2 : 0, 0);
+  std::iota(axes.begin(), axes.end(), 2);
+  return one(n.emit(largest ? "reduce_max" : "reduce_mean", {n.input(0)}, {{"axes", axes}, {"keep_dims", 1}}));
+}
+
+// Axes became an input: of ReduceSum at opset 13, of the others at 18.
+inline import_result import_reduction(import_node& n) {
+  const auto list = n.list("axes", 1, n.type() == "ReduceSum" ? 13 : 18);
+  if (!list.found) {
+    return std::nullopt;
+  }
+  tensor::shape axes(n.rank(0), 0);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (list.values && !list.values->empty()) {
+    axes = n.axes(*list.values, n.rank(0));
+  } else if (n.attributes.integer("noop_with_empty_axes", 0) != 0) {
+    return one(n.input(0));
+  }
+  const auto name = n.type() == "ReduceSum" ? "reduce_sum" : n.type() == "ReduceMean" ? "reduce_mean" : "reduce_max";
+  return axes.empty() ? one(n.input(0))
+                      : one(n.emit(name, {n.input(0)}, {{"axes", axes}, {"keep_dims", n.attributes.integer("keepdims", 1)}}));
+}
+
+// Before opset 13 all dimensions from the axis on are one.
+inline import_result import_softmax(import_node& n) {
+  const auto rank = n.rank(0);
+  const auto axis = n.axis(n.attributes.integer("axis", n.opset() < 13 ? 1 : -1), rank == 0 ? 1 : rank);
+  if (n.opset() >= 13 || axis + 1 == static_cast<std::int64_t>(rank)) {
+    return one(n.emit("softmax", {n.input(0)}, {{"axis", axis}}));
+  }
+  const auto dims = n.type(0).dims;
+  tensor::shape flat{1, 1};
+  for (std::size_t d = 0; d < rank; ++d) {
+    flat[static_cast<std::int64_t>(d) < axis ? 0 : 1] *= dims[d];
+  }
+  return one(n.reshape(n.emit("softmax", {n.reshape(n.input(0), flat)}, {{"axis", 1}}), dims));
+}
+
+inline import_result import_layer_norm(import_node& n) {
+  if (n.wants(1) || n.wants(2)) {
+    return std::nullopt;
+  }
+  const auto axis = n.axis(n.attributes.integer("axis", -1), n.rank(0));
+  const auto& dims = n.type(0).dims;
+  const tensor::shape normalized(std::span<const std::int64_t>{dims}.subspan(static_cast<std::size_t>(axis)));
+  // Scale and shift broadcast in ONNX; here they have the normalized dimensions.
+  const auto whole = [&](value_id v) {
+    return n.type_of(v).dims == normalized ? v : n.emit("expand", {v}, {{"dims", normalized}});
+  };
+  const auto shift = n.has(2) ? n.input(2) : n.fill(0, n.type(0).element, normalized);
+  return one(n.emit("layer_norm", {n.input(0), whole(n.input(1)), whole(shift)},
+                    {{"axis", axis}, {"epsilon", n.attributes.real("epsilon", 1e-5)}}));
+}
+
+// The inference form; in training form it computes statistics, which is another operator.
+inline import_result import_batch_norm(import_node& n) {
+  const bool trains = n.attributes.integer("training_mode", 0) != 0 || n.attributes.integer("spatial", 1) == 0;
+  if (trains || n.wants(1)) {
+    return std::nullopt;
+  }
+  return one(n.emit("batch_norm", {n.input(0), n.input(1), n.input(2), n.input(3), n.input(4)},
+                    {{"epsilon", n.attributes.real("epsilon", 1e-5)}}));
+}
+
+inline void export_pool(export_node& n) {
+  const bool largest = n.kind() == "max_pool";
+  auto attributes = window_attributes(n);
+  attributes.push_back({"kernel_shape", n.integers("kernel")});
+  attributes.push_back({"ceil_mode", n.attributes.integer("ceil_mode")});
+  if (largest) {
+    attributes.push_back({"dilations", n.integers("dilation")});
+  } else {
+    attributes.push_back({"count_include_pad", n.attributes.integer("count_include_pad")});
+  }
+  const std::string outputs[] = {n.result()};
+  n.out.node(largest ? "MaxPool" : "AveragePool", n.inputs(), outputs, attributes);
+}
+inline void export_global_pool(export_node& n) {
+  n.emit(n.kind() == "global_max_pool" ? "GlobalMaxPool" : "GlobalAveragePool", n.inputs(), n.result());
+}
+inline void export_reduction(export_node& n) {
+  const onnx_attribute keep{"keepdims", n.attributes.integer("keep_dims")};
+  if (n.kind() == "reduce_sum") {
+    n.emit("ReduceSum", {n.input(0), n.out.integers(n.integers("axes"))}, n.result(), {keep});
+  } else {
+    n.emit(n.kind() == "reduce_mean" ? "ReduceMean" : "ReduceMax", n.inputs(), n.result(),
+           {{"axes", n.integers("axes")}, keep});
+  }
+}
+inline void export_softmax(export_node& n) {
+  n.emit("Softmax", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
+}
+inline void export_layer_norm(export_node& n) {
+  n.emit("LayerNormalization", n.inputs(), n.result(),
+         {{"axis", n.attributes.integer("axis")}, {"epsilon", n.attributes.real("epsilon")}});
+}
+inline void export_batch_norm(export_node& n) {
+  n.emit("BatchNormalization", n.inputs(), n.result(), {{"epsilon", n.attributes.real("epsilon")}});
+}
+
+[[nodiscard]] inline onnx_family pooling_family() {
+  return {{{"MaxPool", import_pool},
+           {"AveragePool", import_pool},
+           {"GlobalAveragePool", import_global_pool},
+           {"GlobalMaxPool", import_global_pool},
+           {"ReduceSum", import_reduction},
+           {"ReduceMean", import_reduction},
+           {"ReduceMax", import_reduction},
+           {"Softmax", import_softmax},
+           {"LayerNormalization", import_layer_norm},
+           {"BatchNormalization", import_batch_norm}},
+          {{"max_pool", export_pool},
+           {"average_pool", export_pool},
+           {"global_average_pool", export_global_pool},
+           {"global_max_pool", export_global_pool},
+           {"reduce_sum", export_reduction},
+           {"reduce_mean", export_reduction},
+           {"reduce_max", export_reduction},
+           {"softmax", export_softmax},
+           {"layer_norm", export_layer_norm},
+           {"batch_norm", export_batch_norm}}};
+}
+
+}  // namespace unity::io::detail

@@ -1,0 +1,82 @@
+// Leaves out of a model what its outputs do not depend on.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/io/onnx_model.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io::detail {
+
+// A copy of the graph without the nodes that no output depends on; nodes for which `keep` holds stay.
+template <class Keep>
+[[nodiscard]] tensor::tensor_graph live_graph(const tensor::tensor_graph& g, Keep keep) {
+  std::vector<char> live(g.node_count(), 0);
+  for (const auto v : g.outputs()) {
+    live[g.producer(v).index()] = 1;
+  }
+  for (std::size_t i = g.node_count(); i-- > 0;) {
+    const node_id n{i};
+    live[i] = live[i] != 0 || keep(n) ? 1 : 0;
+    for (const auto v : g.operands(n)) {
+      auto& producer = live[g.producer(v).index()];
+      producer = producer != 0 || live[i] != 0 ? 1 : 0;
+    }
+  }
+  tensor::tensor_graph out;
+  std::vector<value_id> moved(g.value_count());
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    if (live[i] == 0) {
+      continue;
+    }
+    std::vector<value_id> operands;
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : g.operands(n)) {
+      operands.push_back(moved[v.index()]);
+    }
+    for (const auto v : g.results(n)) {
+      types.push_back(g.type(v));
+    }
+    const auto made = out.add_node(g.operation(n), operands, types);
+    for (std::size_t r = 0; r < types.size(); ++r) {
+      moved[g.results(n)[r].index()] = out.results(made)[r];
+    }
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(moved[v.index()]);
+  }
+  out.set_outputs(outputs);
+  return out;
+}
+
+// Effects: inputs stay, since callers supply them; everything else that no output needs goes, data and all.
+inline void prune(const tensor::algebra& algebra, onnx_model& model) {
+  const auto input = algebra.kind("input");
+  const auto opaque = algebra.kind("opaque");
+  model.graph = live_graph(model.graph, [&](node_id n) { return model.graph.operation(n).kind == input; });
+  std::set<std::string> names;
+  std::set<std::string> signatures;
+  std::set<std::string> operators;
+  for (std::size_t i = 0; i < model.graph.node_count(); ++i) {
+    const auto& op = model.graph.operation(node_id{i});
+    if (algebra.definition_of(op.kind).source != tensor::source_kind::none) {
+      names.insert(algebra.read(op).word("name"));
+    } else if (op.kind == opaque) {
+      signatures.insert(algebra.read(op).word("signature"));
+      operators.insert(algebra.read(op).word("name"));
+    }
+  }
+  std::erase_if(model.data, [&](const auto& entry) { return !names.contains(entry.first); });
+  std::erase_if(model.opaque_nodes, [&](const auto& entry) { return !signatures.contains(entry.first); });
+  model.opaque_operators.assign(operators.begin(), operators.end());
+}
+
+}  // namespace unity::io::detail

@@ -1,0 +1,126 @@
+// Cost models of tensor graphs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include <unity/core/units.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/cost/roofline.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor {
+
+// Inference: weights are fixed, so what depends on them alone is computed once and costs nothing
+// (papers/001, section 2.9.3). Training: weights change, so it costs every iteration.
+enum class mode : std::uint8_t { inference, training };
+
+namespace detail {
+
+// Which operators run at all.
+class running_operators {
+ public:
+  running_operators(const algebra& operators, mode m) : mode_{m} {
+    for (const auto* name : {"identity", "reshape", "squeeze", "unsqueeze"}) {
+      relabels_.insert(operators.kind(name));
+    }
+    if (m == mode::inference) {
+      relabels_.insert(operators.kind("dropout"));
+    }
+  }
+  [[nodiscard]] bool runs(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+    const bool precomputed = mode_ == mode::inference &&
+                             std::all_of(outputs.begin(), outputs.end(), [](const auto& t) { return t.constant; });
+    return !inputs.empty() && !precomputed && !relabels_.contains(op.kind);
+  }
+
+ private:
+  mode mode_;
+  std::set<kind_id> relabels_;
+};
+
+}  // namespace detail
+
+// Time by a roofline of one device. Unit: picoseconds. The algebra must outlive the model.
+class analytic_cost {
+ public:
+  using cost_type = picoseconds;
+
+  analytic_cost(const algebra& operators, device_rates device, mode m = mode::inference)
+      : operators_{&operators}, device_{device}, running_{operators, m} {
+    for (const auto* name : {"split", "transpose", "enlarge"}) {
+      moves_.insert(operators.kind(name));
+    }
+    products_ = {operators.kind("matmul"), operators.kind("linear")};
+  }
+
+  [[nodiscard]] picoseconds node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+    if (!running_.runs(op, inputs, outputs) || (device_.free_movement && moves_.contains(op.kind))) {
+      return {};
+    }
+    return roofline_time(device_, operators_->work(op, inputs, outputs), efficiency(op, inputs));
+  }
+  [[nodiscard]] cost_value objective(picoseconds total) const noexcept { return total.count(); }
+
+ private:
+  [[nodiscard]] double efficiency(const operation& op, std::span<const tensor_type> inputs) const {
+    if (!products_.contains(op.kind) || inputs.size() < 2) {
+      return 1;
+    }
+    return device_.product_efficiency[inputs[0].order == layout::column_major][inputs[1].order == layout::column_major];
+  }
+
+  const algebra* operators_;
+  device_rates device_;
+  detail::running_operators running_;
+  std::set<kind_id> moves_;
+  std::set<kind_id> products_;
+};
+
+// Arithmetic. Unit: floating-point operations.
+class flop_cost {
+ public:
+  using cost_type = flops;
+
+  explicit flop_cost(const algebra& operators, mode m = mode::inference) : operators_{&operators}, running_{operators, m} {}
+
+  [[nodiscard]] flops node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+    return running_.runs(op, inputs, outputs) ? operators_->work(op, inputs, outputs).operations : flops{};
+  }
+  [[nodiscard]] cost_value objective(flops total) const noexcept { return total.count(); }
+
+ private:
+  const algebra* operators_;
+  detail::running_operators running_;
+};
+
+// Memory that results and parameters take when nothing is reused. Unit: bytes. What is precomputed from weights
+// is counted where activations read it, the weights behind it are not.
+class memory_cost {
+ public:
+  using cost_type = bytes;
+
+  explicit memory_cost(const algebra& operators, mode m = mode::inference) : running_{operators, m} {}
+
+  [[nodiscard]] bytes node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+    if (!running_.runs(op, inputs, outputs)) {
+      return {};
+    }
+    auto held = total_bytes(outputs);
+    for (const auto& t : inputs) {
+      held += t.constant ? size_in_bytes(t) : bytes{};
+    }
+    return held;
+  }
+  [[nodiscard]] cost_value objective(bytes total) const noexcept { return total.count(); }
+
+ private:
+  detail::running_operators running_;
+};
+
+}  // namespace unity::tensor

@@ -1,0 +1,197 @@
+// The indices of views, composites and opaque operators: see tensor/index_structure.hpp.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/detail/index_unifier.hpp>
+#include <unity/tensor/detail/linearity.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/view_map.hpp>
+
+namespace unity::tensor::detail {
+
+using dimension_lists = std::vector<index_unifier::list>;  // one per dimension of a tensor
+
+[[nodiscard]] inline std::optional<index_structure> indices_of(const algebra& a, const operation& op,
+                                                               std::span<const tensor_type> inputs);
+
+// A fresh index along every dimension of every tensor.
+[[nodiscard]] inline std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types,
+                                                        index_uses uses = {}) {
+  std::vector<dimension_lists> all;
+  for (const auto& t : types) {
+    auto& dims = all.emplace_back();
+    for (const auto size : t.dims) {
+      dims.push_back({u.make("i", size, uses)});
+    }
+  }
+  return all;
+}
+
+[[nodiscard]] inline index_unifier::list flat(const dimension_lists& dims) {
+  index_unifier::list all;
+  for (const auto& d : dims) {
+    all.insert(all.end(), d.begin(), d.end());
+  }
+  return all;
+}
+
+// Joins the dimensions that the piece maps onto each other as a whole; what it maps in part is whole.
+inline void join(index_unifier& u, const piece& p, const shape& from, const shape& to, const dimension_lists& operand,
+                 const dimension_lists& result) {
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    const auto& s = p.source[d];
+    if (s.along < 0) {
+      u.mark(operand[d], {.whole = from[d] > 1});
+      continue;
+    }
+    const auto r = static_cast<std::size_t>(s.along);
+    if (s.start == 0 && s.step == 1 && p.origin[r] == 0 && p.sizes[r] == to[r] && from[d] == to[r]) {
+      u.unify(operand[d], result[r]);
+    } else {
+      u.mark(operand[d], {.whole = true});
+      u.mark(result[r], {.whole = true});
+    }
+  }
+}
+
+[[nodiscard]] inline index_structure structure_of(const view_map& map) {
+  index_unifier u;
+  const auto operands = fresh(u, map.inputs());
+  const auto results = fresh(u, map.results());
+  if (map.relabels()) {
+    u.unify(flat(operands[0]), flat(results[0]));
+  }
+  for (const auto& p : map.pieces()) {
+    join(u, p, map.dims(p.operand), map.results()[p.result].dims, operands[p.operand], results[p.result]);
+  }
+  return u.finish(operands, results);
+}
+
+// Joins the indices of a body's nodes along its edges.
+class body_indices {
+ public:
+  body_indices(const algebra& a, const tensor_graph& body) : algebra_{a}, body_{body}, linearity_{a, body} {
+    dims_.resize(body.value_count());
+    for (std::size_t i = 0; i < body.node_count(); ++i) {
+      add(node_id{i});
+    }
+  }
+
+  [[nodiscard]] index_structure finish(std::size_t operand_count) const {
+    std::vector<dimension_lists> results;
+    for (const auto v : body_.outputs()) {
+      results.push_back(dims_[v.index()]);
+    }
+    return unifier_.finish({dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)}, results);
+  }
+
+ private:
+  void add(node_id n) {
+    std::vector<tensor_type> types;
+    for (const auto v : body_.operands(n)) {
+      types.push_back(body_.type(v));
+    }
+    if (!body_.operation(n).kind.valid()) {
+      dims_[body_.results(n)[0].index()] = fresh(unifier_, {&body_.type(body_.results(n)[0]), 1})[0];
+      return;
+    }
+    const auto own = indices_of(algebra_, body_.operation(n), types);
+    UNITY_EXPECTS(own.has_value(), "a body of operators that take their operands");
+    const auto atoms = atoms_of(n, *own);
+    const auto list_of = [&](const dimension_index& d) {
+      index_unifier::list list;
+      for (const auto i : d.indices) {
+        list.push_back(atoms[i]);
+      }
+      return list;
+    };
+    for (std::size_t o = 0; o < own->operands.size(); ++o) {
+      for (std::size_t d = 0; d < own->operands[o].size(); ++d) {
+        const auto& dim = own->operands[o][d];
+        const auto& value = dims_[body_.operands(n)[o].index()][d];
+        unifier_.unify(value, list_of(dim));
+        if (dim.window) {
+          unifier_.mark(value, {.whole = true});
+        }
+      }
+    }
+    for (std::size_t r = 0; r < own->results.size(); ++r) {
+      auto& dims = dims_[body_.results(n)[r].index()];
+      for (const auto& d : own->results[r]) {
+        dims.push_back(list_of(d));
+      }
+    }
+  }
+
+  // An atom per index of a node, with what the node does to it.
+  [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own) {
+    std::vector<bool> stays(own.indices.size());
+    for (const auto& result : own.results) {
+      for (const auto& d : result) {
+        for (const auto i : d.indices) {
+          stays[i] = true;
+        }
+      }
+    }
+    std::vector<dependence> seeds(body_.value_count(), dependence::none);
+    for (const auto v : body_.results(n)) {
+      seeds[v.index()] = dependence::additive;
+    }
+    const bool adds_up = linearity_.of_outputs(seeds) != dependence::other;
+    index_unifier::list atoms;
+    for (std::size_t i = 0; i < own.indices.size(); ++i) {
+      const auto kind = own.indices[i].kind;
+      index_uses uses{.whole = kind == index_kind::whole && stays[i], .statistic = kind == index_kind::statistic};
+      uses.summed = kind == index_kind::reduction && adds_up;
+      uses.collapsed = (kind == index_kind::reduction && !adds_up) || (kind == index_kind::whole && !stays[i]);
+      atoms.push_back(unifier_.make(own.indices[i].name, own.indices[i].size, uses));
+    }
+    for (const auto& w : own.windows) {
+      atoms_are_whole(atoms, w);
+    }
+    return atoms;
+  }
+
+  // Halos do not reach through a body.
+  void atoms_are_whole(const index_unifier::list& atoms, const window& w) {
+    unifier_.mark({{atoms[static_cast<std::size_t>(w.outer)]}}, {.whole = true});
+  }
+
+  const algebra& algebra_;
+  const tensor_graph& body_;
+  body_linearity linearity_;
+  index_unifier unifier_;
+  std::vector<dimension_lists> dims_;  // per value
+};
+
+[[nodiscard]] inline std::optional<index_structure> indices_of(const algebra& a, const operation& op,
+                                                               std::span<const tensor_type> inputs) {
+  if (const auto s = a.iteration(op, inputs)) {
+    return structure_of(*s);
+  }
+  if (const auto map = a.index_map(op, inputs)) {
+    return structure_of(*map);
+  }
+  if (const auto body = a.body(op, inputs)) {
+    return body_indices{a, *body}.finish(inputs.size());
+  }
+  const auto results = a.infer(op, inputs);
+  if (!results) {
+    return std::nullopt;
+  }
+  index_unifier u;
+  const auto operands = fresh(u, inputs, {.whole = true});
+  return u.finish(operands, fresh(u, *results, {.whole = true}));
+}
+
+}  // namespace unity::tensor::detail

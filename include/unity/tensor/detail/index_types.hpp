@@ -1,0 +1,61 @@
+// What tensor/index_structure.hpp answers with.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor {
+
+// What runs along one dimension: the indices from outer to inner (none: size 1, or broadcast), or a window.
+struct dimension_index {
+  std::vector<std::size_t> indices{};
+  std::optional<std::size_t> window{};
+
+  friend bool operator==(const dimension_index&, const dimension_index&) = default;
+};
+
+using tensor_indices = std::vector<dimension_index>;
+
+struct index_structure {
+  std::vector<index> indices{};
+  std::vector<window> windows{};
+  std::vector<tensor_indices> operands{};
+  std::vector<tensor_indices> results{};
+};
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
+
+[[nodiscard]] inline tensor_indices to_indices(std::span<const access> accesses) {
+  tensor_indices dims;
+  for (const auto& a : accesses) {
+    auto& d = dims.emplace_back();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      d.indices.push_back(a[i]);
+    }
+    if (a.is_window()) {
+      d.window = a.window_number();
+    }
+  }
+  return dims;
+}
+
+[[nodiscard]] inline index_structure structure_of(const space& s) {
+  index_structure out;
+  out.indices.assign(s.indices().begin(), s.indices().end());
+  out.windows.assign(s.windows().begin(), s.windows().end());
+  for (std::size_t i = 0; i < s.operand_count(); ++i) {
+    out.operands.push_back(to_indices(s.operand(i)));
+  }
+  for (std::size_t i = 0; i < s.result_count(); ++i) {
+    out.results.push_back(to_indices(s.result_accesses(i)));
+  }
+  return out;
+}
+
+}  // namespace unity::tensor::detail

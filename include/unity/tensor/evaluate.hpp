@@ -1,0 +1,188 @@
+// Reference evaluation: what operators and graphs compute, on any scalar type that has scalar_traits.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/evaluate_primitive.hpp>
+#include <unity/tensor/detail/evaluate_view.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/sources.hpp>
+
+namespace unity::tensor {
+
+namespace detail {
+
+template <class Scalar>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate_body(const algebra& a, const tensor_graph& body,
+                                                       std::span<const Scalar* const> operands);
+
+[[nodiscard]] inline error cannot_evaluate(const algebra& a, const operation& op,
+                                           std::span<const tensor_type> inputs) {
+  const bool known = op.kind.index() < a.kind_count();
+  std::string found = "operands";
+  for (const auto& t : inputs) {
+    found += " " + to_string(t);
+  }
+  const auto reason = a.why_not(op, inputs);
+  return {"evaluation of " + (known ? a.signature(op.kind).name : "an operator of no kind"),
+          inputs.empty() ? "no operands" : found,
+          reason.empty() ? "an operator with a known meaning" : reason.substr(std::string{"expected "}.size())};
+}
+
+// Operands by address; every one holds what its type says.
+template <class Scalar>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate_at(const algebra& a, const operation& op,
+                                                     std::span<const Scalar* const> operands,
+                                                     std::span<const tensor_type> types, std::uint64_t seed) {
+  if (const auto s = a.iteration(op, types)) {
+    const auto& d = a.definition_of(op.kind);
+    if (d.source != source_kind::none) {
+      return {arbitrary_source<Scalar>(a.read(op).word("name"), s->results()[0], d.source, seed)};
+    }
+    return {evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands)};
+  }
+  if (const auto map = a.index_map(op, types)) {
+    return evaluate_view<Scalar>(*map, operands);
+  }
+  if (const auto body = a.body(op, types)) {
+    return evaluate_body<Scalar>(a, *body, operands);
+  }
+  throw cannot_evaluate(a, op, types);
+}
+
+// Visits the nodes that the outputs need, in order, and drops values after their last use.
+template <class Scalar, class Source>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate_nodes(const algebra& a, const tensor_graph& g, Source&& source,
+                                                        std::uint64_t seed) {
+  std::vector<std::size_t> uses(g.value_count());
+  for (const auto v : g.outputs()) {
+    ++uses[v.index()];
+  }
+  std::vector<bool> needed(g.node_count());
+  for (auto n = g.node_count(); n-- > 0;) {
+    for (const auto v : g.results(node_id{n})) {
+      needed[n] = needed[n] || uses[v.index()] > 0;
+    }
+    for (const auto v : needed[n] ? g.operands(node_id{n}) : std::span<const value_id>{}) {
+      ++uses[v.index()];
+    }
+  }
+  std::vector<dense<Scalar>> values(g.value_count());
+  std::vector<const Scalar*> operands;
+  std::vector<tensor_type> types;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    if (!needed[i]) {
+      continue;
+    }
+    operands.clear();
+    types.clear();
+    for (const auto v : g.operands(n)) {
+      operands.push_back(values[v.index()].data.data());
+      types.push_back(g.type(v));
+    }
+    auto results = source(n);
+    if (results.empty()) {
+      results = evaluate_at<Scalar>(a, g.operation(n), operands, types, seed);
+    }
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      values[g.results(n)[r].index()] = std::move(results[r]);
+    }
+    for (const auto v : g.operands(n)) {
+      if (--uses[v.index()] == 0) {
+        values[v.index()] = {};
+      }
+    }
+  }
+  std::vector<dense<Scalar>> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(values[v.index()]);
+  }
+  return outputs;
+}
+
+template <class Scalar>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate_body(const algebra& a, const tensor_graph& body,
+                                                       std::span<const Scalar* const> operands) {
+  const auto operand = [&](node_id n) {
+    std::vector<dense<Scalar>> values;
+    if (n.index() < operands.size()) {
+      const auto& dims = body.type(body.results(n)[0]).dims;
+      const auto* from = operands[n.index()];
+      values.emplace_back(dims, std::vector<Scalar>(from, from + element_count(dims)));
+    }
+    return values;
+  };
+  return evaluate_nodes<Scalar>(a, body, operand, 0);
+}
+
+}  // namespace detail
+
+// What one operator computes. Sources get arbitrary values that depend on name and seed (tensor/sources.hpp).
+// Throws: unity::error where the operator does not take the inputs, or has no known meaning.
+template <class Scalar>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const operation& op,
+                                                  std::span<const dense<Scalar>> inputs,
+                                                  std::span<const tensor_type> input_types, std::uint64_t seed = 0) {
+  bool fit = inputs.size() == input_types.size();
+  std::vector<const Scalar*> operands;
+  for (std::size_t i = 0; fit && i < inputs.size(); ++i) {
+    fit = inputs[i].dims == input_types[i].dims &&
+          std::optional{static_cast<std::int64_t>(inputs[i].data.size())} == checked_element_count(inputs[i].dims);
+    operands.push_back(inputs[i].data.data());
+  }
+  UNITY_EXPECTS(fit, "values of the sizes that their types say");
+  return detail::evaluate_at<Scalar>(a, op, operands, input_types, seed);
+}
+
+// Supplies the values of operators without operands, or nothing.
+template <class P, class Scalar>
+concept source_provider = requires(const P& provider, const operation& op, const tensor_type& type) {
+  { provider(op, type) } -> std::convertible_to<std::optional<dense<Scalar>>>;
+};
+
+// What the outputs of a graph are, in order.
+// provider(op, type) is asked for every operator without operands; nothing: an arbitrary
+// value for inputs, weights and constants, and the exact one for fills and constant kernels.
+// Throws: unity::error where an operator that the outputs need has no known meaning.
+template <class Scalar, source_provider<Scalar> Provider>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const tensor_graph& g, const Provider& provider,
+                                                  std::uint64_t seed = 0) {
+  const auto source = [&](node_id n) {
+    std::vector<dense<Scalar>> values;
+    if (g.operands(n).empty() && g.results(n).size() == 1) {
+      const auto& type = g.type(g.results(n)[0]);
+      if (std::optional<dense<Scalar>> given = provider(g.operation(n), type)) {
+        if (given->dims != type.dims || static_cast<std::int64_t>(given->data.size()) != element_count(type.dims)) {
+          throw error{"node " + std::to_string(n.index()), "a supplied value of another size", to_string(type)};
+        }
+        values.push_back(std::move(*given));
+      }
+    }
+    return values;
+  };
+  return detail::evaluate_nodes<Scalar>(a, g, source, seed);
+}
+
+// All sources arbitrary.
+template <class Scalar>
+[[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const tensor_graph& g, std::uint64_t seed = 0) {
+  return evaluate<Scalar>(
+      a, g, [](const operation&, const tensor_type&) { return std::optional<dense<Scalar>>{}; }, seed);
+}
+
+}  // namespace unity::tensor

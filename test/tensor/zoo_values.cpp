@@ -1,0 +1,134 @@
+// What models compute, where a second way to compute it is at hand.
+#include <unity/tensor/zoo.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+namespace {
+
+using unity::value_id;
+using unity::tensor::builder;
+using unity::tensor::dense;
+using unity::tensor::evaluate;
+using unity::tensor::operation;
+using unity::tensor::shape;
+using unity::tensor::tensor_graph;
+using unity::tensor::tensor_type;
+namespace zoo = unity::tensor::zoo;
+
+const unity::tensor::algebra& operators() {
+  static const auto a = unity::tensor::standard_algebra();
+  return a;
+}
+
+void check_equal(const dense<double>& a, const dense<double>& b) {
+  REQUIRE(a.dims == b.dims);
+  for (std::size_t i = 0; i < a.data.size(); ++i) {
+    REQUIRE(a.data[i] == Approx(b.data[i]).epsilon(1e-9).margin(1e-9));
+  }
+}
+
+bool all_finite(const dense<double>& x) {
+  return std::all_of(x.data.begin(), x.data.end(), [](double v) { return std::isfinite(v); });
+}
+
+// The rows of "conv.weight" that branch i of the convolution has.
+dense<double> rows_of_branch(std::size_t i, const tensor_type& type) {
+  dense<double> rows{type.dims};
+  for (std::size_t j = 0; j < rows.data.size(); ++j) {
+    rows.data[j] = std::sin(static_cast<double>(i * rows.data.size() + j));
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("separate branches compute what the grouped convolution computes", "[zoo]") {
+  constexpr std::int64_t groups = 4;
+  const auto graph = [&](bool branches) {
+    builder b{operators()};
+    const auto x = b.input("x", {2, 8, 5, 5});
+    const unity::tensor::conv2d_options how{.stride = {2, 2}, .pads = {1, 1, 1, 1}, .groups = groups};
+    const auto y = branches ? zoo::detail::branched(b, "conv", x, 12, {3, 3}, how, false)
+                            : zoo::convolution(b, "conv", x, 12, {3, 3}, how);
+    return std::move(b).finish({y});
+  };
+  const auto weights = [&](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
+    const auto name = operators().read(op).word("name");
+    if (!name.starts_with("conv")) {
+      return std::nullopt;
+    }
+    return rows_of_branch(name == "conv.weight" ? 0 : static_cast<std::size_t>(name[5] - '0'), type);
+  };
+  check_equal(evaluate<double>(operators(), graph(true), weights)[0],
+              evaluate<double>(operators(), graph(false), weights)[0]);
+}
+
+// A layer of BERT, with its attention as one operator.
+static value_id layer_with_attention(builder& b, const zoo::sizes& s, value_id x) {
+  const std::string name = "layer0";
+  const auto weight = [&](const std::string& part, const shape& dims) { return b.weight(name + part, dims); };
+  const auto norm = [&](const std::string& part, value_id v) {
+    const std::array p{weight(part + ".norm.weight", {s.hidden}), weight(part + ".norm.bias", {s.hidden})};
+    return b.layer_norm(v, p[0], p[1], 2, 1e-12);
+  };
+  const shape square{s.hidden, s.hidden};
+  const std::array w{weight(".attention.query.weight", square), weight(".attention.key.weight", square),
+                     weight(".attention.value.weight", square), weight(".attention.output.weight", square)};
+  const auto attended = b.add(b.attention(x, x, x, w, s.heads), weight(".attention.output.bias", {s.hidden}));
+  x = norm(".attention", b.add(attended, x));
+  const std::array fc{weight(".intermediate.weight", {s.hidden, 4 * s.hidden}),
+                      weight(".intermediate.bias", {4 * s.hidden}), weight(".output.weight", {4 * s.hidden, s.hidden}),
+                      weight(".output.bias", {s.hidden})};
+  const auto wide = b.linear(x, fc[0], fc[1], "gelu");
+  return norm(".output", b.add(b.linear(wide, fc[2], fc[3]), x));
+}
+
+TEST_CASE("attention written out computes what the attention operator computes", "[zoo]") {
+  const zoo::sizes s{.batch = 2, .layers = 1, .hidden = 12, .heads = 3, .seq = 5, .vocab = 7};
+  builder b{operators()};
+  const auto x = zoo::detail::bert_encoder{b, s}.embeddings();
+  const auto expected = std::move(b).finish({layer_with_attention(b, s, x)});
+
+  // The operator has no biases.
+  const auto no_bias = [](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
+    if (op.attributes.empty() || type.dims.size() != 1) {
+      return std::nullopt;
+    }
+    const auto name = operators().read(op).word("name");
+    const bool zero = name.ends_with("query.bias") || name.ends_with("key.bias") || name.ends_with("value.bias");
+    return zero ? std::optional{dense<double>{type.dims}} : std::nullopt;
+  };
+  const auto found = evaluate<double>(operators(), zoo::bert_faithful(operators(), s), no_bias);
+  check_equal(found[0], evaluate<double>(operators(), expected, no_bias)[0]);
+  CHECK(all_finite(found[1]));
+}
+
+TEST_CASE("small models compute finite numbers that depend on their input", "[zoo]") {
+  for (const char* text :
+       {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
+        "zoo:bert?form=ae&layers=2&hidden=8&heads=2&seq=4&batch=2", "zoo:nasrnn?hidden=4&seq=3",
+        "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:mlp?form=ae&layers=2&hidden=6&batch=2",
+        "zoo:mlp?form=fig1&hidden=6&batch=2"}) {
+    CAPTURE(text);
+    const auto g = zoo::build(operators(), text);
+    const auto one = evaluate<double>(operators(), g, std::uint64_t{1})[0];
+    CHECK(all_finite(one));
+    CHECK(one == evaluate<double>(operators(), g, std::uint64_t{1})[0]);
+    CHECK_FALSE(one == evaluate<double>(operators(), g, std::uint64_t{2})[0]);
+  }
+}
