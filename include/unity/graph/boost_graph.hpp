@@ -366,7 +366,8 @@ boost_view<G>::boost_view(const G& g) : graph_{&g}, first_out_{0} {
       }
     }
     first_out_.push_back(out_.size());
-    first_in_.push_back(first_in_.back() + std::ranges::size(graph_traits<G>::operands(g, node_id{n})));
+    auto&& operands = graph_traits<G>::operands(g, node_id{n});
+    first_in_.push_back(first_in_.back() + static_cast<std::size_t>(std::ranges::distance(operands)));
   }
   in_.resize(out_.size());
   for (const auto& e : out_) {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -95,7 +96,8 @@ template <dataflow_graph G, node_labelling Label, std::predicate<node_id> Commut
 template <dataflow_graph G, class Label, class Commutative>
 fingerprint canonical_hasher::hash_node(const G& g, node_id n, Label& label, Commutative& commutative) const {
   auto&& results = graph_traits<G>::results(g, n);
-  fingerprint h = detail::seed_hash(static_cast<std::uint64_t>(label(n)), std::ranges::size(results));
+  const auto result_count = static_cast<std::uint64_t>(std::ranges::distance(results));
+  fingerprint h = detail::seed_hash(static_cast<std::uint64_t>(label(n)), result_count);
   std::uint64_t count = 0;
   if (commutative(n)) {
     fingerprint sum;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/matcher.hpp>
 
@@ -35,8 +36,10 @@ class match_environment {
 template <class Store>
 class target_builder {
  public:
-  target_builder(Store& store, const prepared_rule& rule, const bindings& b)
-      : store_{store}, s_{*rule.rule}, b_{b}, env_{store, b}, times_{std::max<std::size_t>(1, b.repetitions)} {}
+  // `choice` numbers the combinations of variants of the target's inner operators: 0 is as written, in mixed
+  // radix, first node first.
+  target_builder(Store& store, const prepared_rule& rule, const bindings& b, std::size_t choice)
+      : store_{store}, s_{*rule.rule}, b_{b}, env_{store, b}, times_{std::max<std::size_t>(1, b.repetitions)}, choice_{choice} {}
 
   bool build() {
     collect_replaced();
@@ -193,25 +196,54 @@ class target_builder {
       }
     }
     const auto op = store_.algebra().make(p.kind, attributes);
-    return op && place(slot, i, store_.intern(*op), operands);
+    return op && place(slot, i, *op, operands);
   }
 
   // Interns the node: as the definition of the outputs that it yields, or as an inner node.
-  bool place(std::size_t slot, std::size_t i, operator_id op, std::span<const value_id> operands) {
+  bool place(std::size_t slot, std::size_t i, const typename Store::op_type& op, std::span<const value_id> operands) {
     auto& made = made_[slot * times_ + i];
     const bool yields = std::any_of(outputs_.begin(), outputs_.end(), [&](const output& o) { return is_of(o, slot, i); });
-    if (!yields) {
-      const auto n = store_.cons(op, operands);
-      made = n.value_or(node_id{});
-      return n.has_value();
+    if (yields) {
+      return define(slot, i, store_.intern(op), operands) || define_as_variant(slot, i, op, operands);
     }
+    const auto n = store_.cons(store_.intern(choose(op, operands)), operands);
+    made = n.value_or(node_id{});
+    return n.has_value();
+  }
+  // Takes this node's digit off the choice.
+  typename Store::op_type choose(const typename Store::op_type& op, std::span<const value_id> operands) {
+    if constexpr (layout_algebra<typename Store::algebra_type>) {
+      if (choice_ != 0) {
+        const auto others = store_.algebra().variants(op, store_.types(operands));
+        const auto digit = choice_ % (others.size() + 1);
+        choice_ /= others.size() + 1;
+        return digit == 0 ? op : others[digit - 1];
+      }
+    }
+    return op;
+  }
+  // An output keeps its type, so its operator must be the variant that yields that type.
+  bool define_as_variant(std::size_t slot, std::size_t i, const typename Store::op_type& op, std::span<const value_id> operands) {
+    if constexpr (layout_algebra<typename Store::algebra_type>) {
+      for (const auto& other : store_.algebra().variants(op, store_.types(operands))) {
+        if (define(slot, i, store_.intern(other), operands)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+  bool define(std::size_t slot, std::size_t i, operator_id op, std::span<const value_id> operands) {
+    auto& made = made_[slot * times_ + i];
     const auto types = store_.infer(op, operands);
     if (!types) {
       return false;
     }
+    const auto aliases_before = aliases_.size();
     small_vector<value_id, 4> results(types->size(), value_id{});
     for (const auto& o : outputs_) {
       if (is_of(o, slot, i) && !yield(o, *types, results)) {
+        aliases_.resize(aliases_before);
         return false;
       }
     }
@@ -250,7 +282,7 @@ class target_builder {
     const bool same = aliases_.empty() && std::all_of(defining_.begin(), defining_.end(), [&](node_id n) {
       return std::find(matched_.begin(), matched_.end(), n) != matched_.end();
     });
-    return !same;
+    return !same && choice_ == 0;  // what is left of it numbers no combination
   }
 
   Store& store_;
@@ -258,6 +290,7 @@ class target_builder {
   const bindings& b_;
   match_environment<Store> env_;
   std::size_t times_;
+  std::size_t choice_;
   std::vector<output> outputs_;
   std::vector<node_id> matched_;
   std::vector<value_id> bound_;

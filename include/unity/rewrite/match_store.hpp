@@ -37,10 +37,11 @@ struct match_record {
 template <class Store>
 class match_store {
  public:
-  // The match of `b`, or nothing if the rule's conditions fail there, the target cannot be built, its outputs
+  // The match of `b`, with the `choice`-th combination of layouts inside the target, or nothing if there is no such
+  // combination, the rule's conditions fail there, the target cannot be built, its outputs
   // have other types, or it changes nothing.
-  std::optional<match_id> intern(Store& store, const rule_index& rules, const bindings& b) {
-    flatten(b);
+  std::optional<match_id> intern(Store& store, const rule_index& rules, const bindings& b, std::size_t choice = 0) {
+    flatten(b, choice);
     const auto hash = key_hash();
     const auto known = key_table_.find(hash, [&](auto i) { return same_key(keys_[i]); });
     if (known != index_table::none) {
@@ -48,7 +49,7 @@ class match_store {
     }
     key k{static_cast<std::uint32_t>(key_pool_.size()), static_cast<std::uint32_t>(flat_.size()), {}};
     key_pool_.insert(key_pool_.end(), flat_.begin(), flat_.end());
-    const auto made = instantiate(store, rules.rule(b.rule), b);
+    const auto made = instantiate(store, rules.rule(b.rule), b, choice);
     k.match = made.value_or(match_id{});
     keys_.push_back(k);
     key_table_.insert(hash, static_cast<std::uint32_t>(keys_.size() - 1));
@@ -112,9 +113,9 @@ class match_store {
     match_id match;
   };
 
-  void flatten(const bindings& b) {
+  void flatten(const bindings& b, std::size_t choice) {
     const auto copies = b.stride == 1 ? 1 : b.repetitions;
-    flat_.assign({b.rule, static_cast<std::uint32_t>(b.repetitions)});
+    flat_.assign({b.rule, static_cast<std::uint32_t>(choice), static_cast<std::uint32_t>(b.repetitions)});
     for (std::size_t s = 0; s < b.nodes.size(); s += b.stride) {
       for (std::size_t i = 0; i < copies; ++i) {
         flat_.push_back(b.nodes[s + i].index());
@@ -178,8 +179,8 @@ class match_store {
     return true;
   }
 
-  std::optional<match_id> instantiate(Store& store, const prepared_rule& rule, const bindings& b) {
-    detail::target_builder<Store> builder{store, rule, b};
+  std::optional<match_id> instantiate(Store& store, const prepared_rule& rule, const bindings& b, std::size_t choice) {
+    detail::target_builder<Store> builder{store, rule, b, choice};
     if (!builder.build()) {
       return std::nullopt;
     }

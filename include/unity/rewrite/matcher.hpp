@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
@@ -80,7 +82,7 @@ class matcher {
       return;
     }
     const auto& s = path[step];
-    const auto results = store_->results(n);
+    const small_vector<value_id, 4> results{store_->results(n)};  // a copy: visit may add to the store
     for (std::size_t r = 0; r < results.size(); ++r) {
       if (s.result != pattern_operand::each && static_cast<std::size_t>(s.result) != r) {
         continue;
@@ -169,17 +171,15 @@ class matcher {
     if (actual.size() != p.operands.size()) {
       return;
     }
+    // Copies: done may add to the store, which moves what `actual` refers to.
     small_vector<goal, 4> goals(actual.size(), goal{});
-    const auto link = [&](bool exchanged) {
-      for (std::size_t k = 0; k < actual.size(); ++k) {
-        const auto value = actual[exchanged ? actual.size() - 1 - k : k];
-        goals[k] = {&p.operands[k], value, i, k + 1 < actual.size() ? goals.data() + k + 1 : rest};
-      }
-      solve(actual.empty() ? rest : goals.data(), done);
-    };
-    link(false);
-    if (p.commutative && actual.size() == 2 && actual[0] != actual[1]) {
-      link(true);
+    for (std::size_t k = 0; k < actual.size(); ++k) {
+      goals[k] = {&p.operands[k], actual[k], i, k + 1 < actual.size() ? goals.data() + k + 1 : rest};
+    }
+    solve(goals.empty() ? rest : goals.data(), done);
+    if (p.commutative && goals.size() == 2 && goals[0].value != goals[1].value) {
+      std::swap(goals[0].value, goals[1].value);
+      solve(goals.data(), done);
     }
   }
 

@@ -30,6 +30,7 @@ using type_id = id<struct type_tag>;
 template <pattern_algebra Algebra>
 class node_store {
  public:
+  using algebra_type = Algebra;
   using op_type = typename Algebra::op_type;
   using value_type = typename Algebra::value_type;
 
@@ -113,12 +114,15 @@ class node_store {
   }
 
   [[nodiscard]] std::optional<std::vector<value_type>> infer(operator_id op, std::span<const value_id> operands) const {
-    std::vector<value_type> inputs;
-    inputs.reserve(operands.size());
-    for (const auto v : operands) {
-      inputs.push_back(type(v));
+    return algebra_.infer(operation(op), types(operands));
+  }
+  [[nodiscard]] std::vector<value_type> types(std::span<const value_id> values) const {
+    std::vector<value_type> all;
+    all.reserve(values.size());
+    for (const auto v : values) {
+      all.push_back(type(v));
     }
-    return algebra_.infer(operation(op), inputs);
+    return all;
   }
 
   [[nodiscard]] std::size_t node_count() const noexcept { return nodes_.size(); }

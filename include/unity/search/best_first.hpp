@@ -199,21 +199,23 @@ class best_first {
   }
 
   [[nodiscard]] std::optional<stop_reason> reached_limit() {
-    if (counts_.expanded >= options_.limits.expansions) {
+    const auto& limits = options_.limits;
+    if (counts_.expanded >= limits.expansions) {
       return stop_reason::expansions;
     }
-    if (elapsed() >= options_.limits.seconds) {
+    const auto now = elapsed();
+    if (now >= limits.seconds) {
       return stop_reason::time;
     }
-    if (options_.limits.memory != std::numeric_limits<std::size_t>::max() && memory() > options_.limits.memory) {
+    if (limits.memory != budget{}.memory && memory() > limits.memory) {
       return stop_reason::memory;
     }
-    if (!options_.checkpoint.empty() && elapsed() - last_checkpoint_ >= options_.checkpoint_seconds) {
+    if (!options_.checkpoint.empty() && now - last_checkpoint_ >= options_.checkpoint_seconds) {
       save();
     }
-    if (options_.watch && elapsed() - last_watch_ >= 0.005) {
-      last_watch_ = elapsed();
-      if (!options_.watch({elapsed(), best_, queue_.size(), counts_})) {
+    if (options_.watch && now - last_watch_ >= 0.005) {
+      last_watch_ = now;
+      if (!options_.watch({now, best_, queue_.size(), counts_})) {
         return stop_reason::observer;
       }
     }

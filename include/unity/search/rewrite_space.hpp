@@ -19,17 +19,22 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/topological_order.hpp>
 #include <unity/rewrite/match_store.hpp>
 #include <unity/rewrite/matcher.hpp>
 #include <unity/rewrite/merkle.hpp>
 #include <unity/rewrite/node_store.hpp>
+#include <unity/rewrite/relayout.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
+#include <unity/search/node_order.hpp>
 #include <unity/search/rewrite_effect.hpp>
+#include <unity/search/rewrite_graph.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity {
+
+// Whether a search keeps the layouts that operators have by themselves, or chooses among those they can have.
+enum class layouts : std::uint8_t { kept, searched };
 
 // Models search_space, canonical_space, commuting_space and measured_space.
 template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
@@ -57,12 +62,16 @@ class rewrite_space {
     merkle_hasher merkle_;
   };
 
-  // Starts from `graph`. Keeps a copy of the rules.
+  // Starts from `graph`. Keeps a copy of the rules. With layouts::searched a move is a match and a choice of layouts
+  // inside its target, and there are moves that only change a layout; the algebra must then be a layout_algebra.
   // Throws: unity::error if the graph is cyclic or a node's operands do not fit its operator.
   template <dataflow_graph Graph>
-  rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph)
-      : store_{std::move(algebra)}, model_{std::move(model)}, rules_{std::move(rules)}, index_{rules_, store_} {
-    import(graph);
+  rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, layouts how = layouts::kept)
+      : store_{std::move(algebra)}, model_{std::move(model)}, rules_{std::move(rules)}, index_{rules_, store_}, layouts_{how} {
+    UNITY_EXPECTS(how == layouts::kept || layout_algebra<Algebra>, "an algebra with variants");
+    relayout_.name = "relayout";
+    first_nodes_ = intern_graph(store_, graph);
+    price_new_nodes();
   }
   rewrite_space(const rewrite_space&) = delete;
   rewrite_space& operator=(const rewrite_space&) = delete;
@@ -80,7 +89,9 @@ class rewrite_space {
     mark_listed({});
     for (const auto n : first_nodes_) {
       find_matches(n, view, s.matches);
+      find_layouts(n, view, s.matches);
     }
+    price_new_nodes();
     return s;
   }
 
@@ -134,6 +145,10 @@ class rewrite_space {
     to.view_.load(store_, child.nodes);
     to.serial_ = child.serial;
     inherit_matches(s, child, to.view_);
+    if (layouts_ == layouts::searched) {
+      find_changed_layouts(e, to.view_, child.matches);
+    }
+    price_new_nodes();
     return child;
   }
 
@@ -163,18 +178,19 @@ class rewrite_space {
   [[nodiscard]] std::size_t memory() const { return store_.memory() + matches_.memory() + costs_.capacity() * sizeof(cost_type); }
 
   // The state as a graph of its own.
-  [[nodiscard]] graph_type graph(const state_type& s) const;
+  [[nodiscard]] graph_type graph(const state_type& s) const { return extract_graph(store_, s.nodes); }
 
   [[nodiscard]] const store_type& store() const noexcept { return store_; }
   [[nodiscard]] const match_store<store_type>& matches() const noexcept { return matches_; }
   [[nodiscard]] const rule_set& rules() const noexcept { return rules_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
-  [[nodiscard]] const substitution& rule_of(match_id m) const { return rules_[matches_.record(m).rule]; }
+  // The rule that a move applies; a nameless one called "relayout" for moves that only change a layout.
+  [[nodiscard]] const substitution& rule_of(match_id m) const {
+    const auto rule = matches_.record(m).rule;
+    return rule < rules_.size() ? rules_[rule] : relayout_;
+  }
 
  private:
-  template <class Graph>
-  void import(const Graph& graph);
-  void drop_unused_nodes();
 
   [[nodiscard]] const cost_type& cost_of(node_id n) const { return costs_[n.index()]; }
 
@@ -186,21 +202,12 @@ class rewrite_space {
         costs_.emplace_back();
         continue;
       }
-      const auto inputs = types(store_.operands(n));
-      const auto outputs = types(store_.results(n));
+      const auto inputs = store_.types(store_.operands(n));
+      const auto outputs = store_.types(store_.results(n));
       costs_.push_back(model_.node_cost(store_.operation(store_.op(n)), std::span<const value_type>{inputs},
                                         std::span<const value_type>{outputs}));
     }
   }
-  [[nodiscard]] std::vector<value_type> types(std::span<const value_id> values) const {
-    std::vector<value_type> all;
-    all.reserve(values.size());
-    for (const auto v : values) {
-      all.push_back(store_.type(v));
-    }
-    return all;
-  }
-
   [[nodiscard]] unity::fingerprint redirected_mix(const rewrite_effect& e, node_id n) const {
     return store_.mix_of(store_.op(n), redirected_operands(e, n), store_.results(n));
   }
@@ -228,7 +235,7 @@ class rewrite_space {
         added_.push_back(redirections_.back().second);
       }
     }
-    const auto place = place_of_added(s, from);
+    const auto [place, in_order] = place_of_added(store_, from.view_, e);
     child.nodes.reserve(s.nodes.size() + e.added().size());
     for (std::size_t i = 0; i < s.nodes.size(); ++i) {
       if (i == place) {
@@ -238,8 +245,8 @@ class rewrite_space {
         child.nodes.push_back(redirected_node(s.nodes[i]));
       }
     }
-    if (!in_order_) {
-      sort(child.nodes);
+    if (!in_order) {
+      sort_nodes(store_, child.nodes);
     }
   }
   [[nodiscard]] node_id redirected_node(node_id n) const {
@@ -249,76 +256,6 @@ class rewrite_space {
       }
     }
     return n;
-  }
-
-  // Where the added nodes can stand together: after all they read, before all that read them. Where there is no
-  // such place, in_order_ is false and the list must be sorted.
-  std::size_t place_of_added(const state_type& s, scratch_type& from) {
-    const auto& view = from.view_;
-    const auto& e = from.effect_;
-    std::size_t earliest = 0;
-    for (const auto v : e.leaves()) {
-      if (!is_killed_definition(e, view, v)) {
-        earliest = std::max<std::size_t>(earliest, view.position(view.definition(v)) + 1);
-      }
-    }
-    std::size_t latest = s.nodes.size() - 1;
-    for (const auto n : e.added()) {
-      for (const auto v : store_.results(n)) {
-        latest = first_surviving_user(e, view, v, latest);
-      }
-    }
-    for (const auto& [old, redirected] : redirections_) {
-      latest = std::min<std::size_t>(latest, view.position(old));
-    }
-    in_order_ = earliest <= latest;
-    return latest;
-  }
-  [[nodiscard]] static bool is_killed_definition(const rewrite_effect& e, const state_view& view, value_id v) {
-    return e.is_killed(view.definition(v));
-  }
-  [[nodiscard]] static std::size_t first_surviving_user(const rewrite_effect& e, const state_view& view, value_id v, std::size_t latest) {
-    for (const auto& u : view.users(v)) {
-      if (!e.is_killed(u.node)) {
-        latest = std::min<std::size_t>(latest, view.position(u.node));
-      }
-    }
-    return latest;
-  }
-
-  // Kahn's algorithm, first come first served.
-  void sort(std::vector<node_id>& nodes) {
-    std::vector<std::uint32_t> maker(store_.value_count());
-    std::vector<std::vector<std::uint32_t>> users(nodes.size());
-    std::vector<std::size_t> waits(nodes.size());
-    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-      for (const auto v : store_.results(nodes[i])) {
-        maker[v.index()] = i;
-      }
-    }
-    std::vector<std::uint32_t> order;
-    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-      waits[i] = store_.operands(nodes[i]).size();
-      for (const auto v : store_.operands(nodes[i])) {
-        users[maker[v.index()]].push_back(i);
-      }
-      if (waits[i] == 0) {
-        order.push_back(i);
-      }
-    }
-    for (std::size_t done = 0; done < order.size(); ++done) {
-      for (const auto u : users[order[done]]) {
-        if (--waits[u] == 0) {
-          order.push_back(u);
-        }
-      }
-    }
-    UNITY_EXPECTS(order.size() == nodes.size(), "an acyclic state");
-    std::vector<node_id> sorted;
-    for (const auto i : order) {
-      sorted.push_back(nodes[i]);
-    }
-    nodes = std::move(sorted);
   }
 
   void take_costs(const state_type& s, const rewrite_effect& e, state_type& child) const {
@@ -349,7 +286,7 @@ class rewrite_space {
       }
       if (lives) {
         child.matches.push_back(m);
-      } else if (index_.rule(r.rule).sibling) {
+      } else if (r.rule < rules_.size() && index_.rule(r.rule).sibling) {
         thinned_.push_back(m);
       }
     }
@@ -359,7 +296,7 @@ class rewrite_space {
     }
     // A set of siblings that lost some is not inherited: what is left of it is matched again.
     for (const auto m : thinned_) {
-      const auto& r = matches_.record(m);
+      const auto r = matches_.record(m);  // a copy: finding matches adds records
       for (std::size_t i = 0; i < r.nodes; ++i) {
         if (view.live(matches_.node(r, i))) {
           find_matches(matches_.node(r, i), view, child.matches);
@@ -383,12 +320,43 @@ class rewrite_space {
   // Appends the matches that involve n and are not listed yet.
   void find_matches(node_id n, state_view& view, std::vector<match_id>& list) {
     matcher_.match(store_, index_, view, n, [&](const bindings& b) {
-      const auto m = matches_.intern(store_, index_, b);
-      if (m && stamp(*m)) {
-        list.push_back(*m);
+      list_match(matches_.intern(store_, index_, b), list);
+      for (std::size_t choice = 1; layouts_ == layouts::searched && choice < most_choices; ++choice) {
+        list_match(matches_.intern(store_, index_, b, choice), list);
       }
     });
-    price_new_nodes();
+  }
+  void list_match(std::optional<match_id> m, std::vector<match_id>& list) {
+    if (m && stamp(*m)) {
+      list.push_back(*m);
+    }
+  }
+  void find_layouts(node_id n, const state_view& view, std::vector<match_id>& list) {
+    if constexpr (layout_algebra<Algebra>) {
+      if (layouts_ == layouts::searched) {
+        const auto rule = static_cast<std::uint32_t>(rules_.size());
+        find_relayouts(store_, matches_, view, rule, n, [&](match_id m) { list_match(m, list); });
+      }
+    }
+  }
+  // Moves that change a layout depend on who reads a result: new are those of new nodes and of what new or dead
+  // nodes read.
+  void find_changed_layouts(const rewrite_effect& e, const state_view& view, std::vector<match_id>& list) {
+    const auto look_below = [&](node_id n) {
+      const std::vector<value_id> operands(store_.operands(n).begin(), store_.operands(n).end());
+      for (const auto v : operands) {
+        if (const auto d = view.definition(v); d.valid()) {
+          find_layouts(d, view, list);
+        }
+      }
+    };
+    for (const auto n : added_) {
+      find_layouts(n, view, list);
+      look_below(n);
+    }
+    for (const auto n : e.killed()) {
+      look_below(n);
+    }
   }
 
   [[nodiscard]] bool redirects_into(const match_record& r, const match_record& q) const {
@@ -404,10 +372,14 @@ class rewrite_space {
     return false;
   }
 
+  static constexpr std::size_t most_choices = 16;  // of layouts inside one target
+
   store_type store_;
   Model model_;
   rule_set rules_;
   rule_index index_;
+  layouts layouts_;
+  substitution relayout_;
   match_store<store_type> matches_;
   matcher<store_type> matcher_;
   std::vector<cost_type> costs_;
@@ -417,88 +389,7 @@ class rewrite_space {
   std::vector<node_id> added_;
   std::vector<std::pair<node_id, node_id>> redirections_;
   std::vector<match_id> thinned_;
-  bool in_order_ = true;
   std::uint64_t serials_ = 0;
 };
-
-// Interns the nodes of `graph`, in topological order, under fresh values.
-template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
-template <class Graph>
-void rewrite_space<Algebra, Model>::import(const Graph& graph) {
-  using traits = graph_traits<Graph>;
-  const auto order = topological_order(graph);
-  if (!order) {
-    throw error{"graph", "a cycle", "an acyclic graph"};
-  }
-  std::vector<value_id> mine(traits::value_count(graph));
-  small_vector<value_id, 8> operands;
-  small_vector<value_id, 8> results;
-  for (const auto n : *order) {
-    operands.clear();
-    results.clear();
-    for (const auto v : traits::operands(graph, n)) {
-      operands.push_back(mine[v.index()]);
-    }
-    for (const auto v : traits::results(graph, n)) {
-      mine[v.index()] = store_.new_value(traits::type(graph, v));
-      results.push_back(mine[v.index()]);
-    }
-    const auto op = store_.intern(op_type{traits::operation(graph, n)});
-    const auto inferred = store_.infer(op, operands);
-    if (!inferred || *inferred != types(results)) {
-      throw error{"node " + std::to_string(n.index()) + " (" + store_.algebra().signature(store_.kind(op)).name + ")",
-                  "operands or results of other types", "what the operator infers"};
-    }
-    first_nodes_.push_back(store_.define(op, operands, results));
-    store_.adopt(first_nodes_.back());
-  }
-  operands.clear();
-  for (const auto v : traits::outputs(graph)) {
-    operands.push_back(mine[v.index()]);
-  }
-  first_nodes_.push_back(store_.define(operator_id{}, operands, {}));
-  drop_unused_nodes();
-  price_new_nodes();
-}
-
-// Keeps what the outputs depend on.
-template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
-void rewrite_space<Algebra, Model>::drop_unused_nodes() {
-  state_view view;
-  view.load(store_, first_nodes_);
-  std::vector<bool> needed(first_nodes_.size());
-  needed.back() = true;
-  for (std::size_t i = first_nodes_.size(); i-- > 0;) {
-    for (const auto v : store_.operands(first_nodes_[i])) {
-      const auto d = view.position(view.definition(v));
-      needed[d] = needed[d] || needed[i];
-    }
-  }
-  std::erase_if(first_nodes_, [&](node_id n) { return !needed[view.position(n)]; });
-}
-
-template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
-auto rewrite_space<Algebra, Model>::graph(const state_type& s) const -> graph_type {
-  graph_type g;
-  std::vector<value_id> there(store_.value_count());
-  const auto translated = [&](std::span<const value_id> values) {
-    std::vector<value_id> all;
-    for (const auto v : values) {
-      all.push_back(there[v.index()]);
-    }
-    return all;
-  };
-  for (const auto n : s.nodes) {
-    if (!store_.op(n).valid()) {
-      continue;
-    }
-    const auto made = g.add_node(store_.operation(store_.op(n)), translated(store_.operands(n)), types(store_.results(n)));
-    for (std::size_t r = 0; r < store_.results(n).size(); ++r) {
-      there[store_.results(n)[r].index()] = g.results(made)[r];
-    }
-  }
-  g.set_outputs(translated(store_.operands(s.nodes.back())));
-  return g;
-}
 
 }  // namespace unity

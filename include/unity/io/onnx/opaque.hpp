@@ -93,28 +93,6 @@ struct typed_input {
   return m;
 }
 
-// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
-// complained about, if it did.
-[[nodiscard]] inline std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
-                                                                             std::span<const typed_input> inputs,
-                                                                             const onnx::ModelProto& envelope,
-                                                                             std::int64_t opset, std::string& problem) {
-  auto m = model_of(node, inputs, envelope, std::min(opset, newest_checked_opset));
-  std::map<std::string, tensor::tensor_type> types;
-  try {
-    onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
-  } catch (const std::exception& e) {
-    problem = one_line(e.what());
-    return types;
-  }
-  for (const auto& info : m.graph().value_info()) {
-    if (const auto t = concrete_type(info.type(), {})) {
-      types.emplace(info.name(), *t);
-    }
-  }
-  return types;
-}
-
 // Does the packaged checker accept a node of the default domain at an opset.
 [[nodiscard]] inline bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
   onnx::checker::CheckerContext context;
@@ -146,6 +124,58 @@ struct typed_input {
          ((node.op_type() == "ScatterND" || node.op_type() == "ScatterElements") && reduces_to_extreme());
 }
 
+[[nodiscard]] inline const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name) {
+  for (const auto& in : inputs) {
+    if (in.name == name) {
+      return &in;
+    }
+  }
+  return nullptr;
+}
+
+// Effects: removes an attribute if it says what the export opset takes for granted.
+inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t integer, std::string_view word) {
+  auto& all = *node.mutable_attribute();
+  for (auto a = all.begin(); a != all.end(); ++a) {
+    if (a->name() == name && a->i() == integer && a->s() == word) {
+      all.erase(a);
+      return;
+    }
+  }
+}
+
+// Forms that changed by notation alone, stated as the export opset states them: axes of reductions as an attribute,
+// Resize without what it can do since, Upsample as the Resize that it became.
+[[nodiscard]] inline onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs,
+                                              std::int64_t opset) {
+  const auto& type = node.op_type();
+  if (opset >= 18 && type.starts_with("Reduce") && node.input_size() == 2) {
+    const auto* axes = input_named(inputs, node.input(1));
+    if (axes != nullptr && axes->known != nullptr && axes->known->size() > 0) {
+      fill_attribute(*node.add_attribute(), {"axes", axes->known->integers});
+      node.mutable_input()->RemoveLast();
+    }
+  }
+  if (opset >= 18 && type.starts_with("Reduce")) {
+    drop_default(node, "noop_with_empty_axes", 0, "");
+  }
+  if (opset >= 18 && type == "Resize") {
+    drop_default(node, "antialias", 0, "");
+    drop_default(node, "keep_aspect_ratio_policy", 0, "stretch");
+  }
+  if (opset == 9 && type == "Upsample" && node.input_size() == 2) {
+    const std::string inputs_now[] = {node.input(0), "", node.input(1)};
+    node.set_op_type("Resize");
+    node.clear_input();
+    for (const auto& in : inputs_now) {
+      node.add_input(in);
+    }
+    fill_attribute(*node.add_attribute(), {"coordinate_transformation_mode", std::string{"asymmetric"}});
+    fill_attribute(*node.add_attribute(), {"nearest_mode", std::string{"floor"}});
+  }
+  return node;
+}
+
 // A node of the default domain as the export opset states it: unchanged where the operator has not changed since,
 // converted by the packaged converter where it has. Nothing where that opset cannot express it.
 [[nodiscard]] inline std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
@@ -155,8 +185,9 @@ struct typed_input {
   if (opset == export_opset || !is_default_domain(node.domain())) {
     return node;
   }
-  if (opset > export_opset) {
-    return is_valid_at(node, export_opset) && !changed_silently(node) ? std::optional{node} : std::nullopt;
+  const auto stated = restated(node, inputs, opset);
+  if (opset > export_opset || stated.op_type() != node.op_type()) {
+    return is_valid_at(stated, export_opset) && !changed_silently(stated) ? std::optional{stated} : std::nullopt;
   }
   const auto version = [&](std::int64_t at) {
     const auto* schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(at), "");
@@ -181,6 +212,34 @@ struct typed_input {
     // The converter has no way for this operator.
   }
   return std::nullopt;
+}
+
+// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
+// complained about, if it did.
+[[nodiscard]] inline std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
+                                                                             std::span<const typed_input> inputs,
+                                                                             const onnx::ModelProto& envelope,
+                                                                             std::int64_t opset, std::string& problem) {
+  // Forms that the package does not know would be inferred wrongly: they are restated, or left to what the file says.
+  const auto known = opset > newest_checked_opset ? node_at_export_opset(node, inputs, envelope, opset) : std::optional{node};
+  if (!known) {
+    problem = "it is newer than opset " + std::to_string(newest_checked_opset);
+    return {};
+  }
+  auto m = model_of(*known, inputs, envelope, std::min(opset, newest_checked_opset));
+  std::map<std::string, tensor::tensor_type> types;
+  try {
+    onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
+  } catch (const std::exception& e) {
+    problem = one_line(e.what());
+    return types;
+  }
+  for (const auto& info : m.graph().value_info()) {
+    if (const auto t = concrete_type(info.type(), {})) {
+      types.emplace(info.name(), *t);
+    }
+  }
+  return types;
 }
 
 }  // namespace unity::io::detail

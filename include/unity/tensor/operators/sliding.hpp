@@ -48,7 +48,7 @@ inline void resolve(slide& s, padding p, bool ceil) noexcept {
     return;
   }
   s.out = (ceil ? free + s.stride - 1 : free) / s.stride + 1;
-  if ((s.out - 1) * s.stride >= s.in + s.before) {
+  if (ceil && (s.out - 1) * s.stride >= s.in + s.before) {
     --s.out;
   }
 }

@@ -1,0 +1,267 @@
+// Algebraic optimization of one model for one device: a model goes in, a cheaper equal model comes out.
+// run: zoo:nasrnn --max-expansions 50 --out {out} --json {out}/result.json
+// run: {models}/resnet50.onnx --max-expansions 20 --dim batch=1 --out {out} --json {out}/result.json
+// run: {models}/bert.onnx --max-expansions 20 --dim batch=1 --dim sequence=16 --out {out} --json {out}/result.json
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include <unity/io/dot.hpp>
+#include <unity/io/onnx.hpp>
+#include <unity/io/svg.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/statistics.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string model{};
+  std::string rules{};
+  std::string cost = "analytic:v100";
+  std::string out{};
+  std::string json{};
+  std::string memory_limit{};
+  std::vector<std::string> dimensions{};
+  std::string budget = "10s";
+  std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
+  systems::taso_options options{};
+};
+
+const std::map<std::string, systems::algorithm> algorithms{{"backtracking", systems::algorithm::backtracking},
+                                                           {"beam", systems::algorithm::beam},
+                                                           {"mcmc", systems::algorithm::mcmc},
+                                                           {"exact", systems::algorithm::exact}};
+const std::map<std::string, tensor::mode> modes{{"inference", tensor::mode::inference},
+                                                {"training", tensor::mode::training}};
+const std::map<std::string, layouts> layout_choices{{"kept", layouts::kept}, {"searched", layouts::searched}};
+
+void declare(CLI::App& app, arguments& a) {
+  auto& o = a.options;
+  app.add_option("MODEL", a.model, "an .onnx file, or zoo:NAME[?key=value&...]")->required();
+  app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
+  app.add_option("--cost", a.cost, "analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200) or flops");
+  app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
+  app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")->transform(CLI::CheckedTransformer(algorithms));
+  app.add_option("--mode", o.objective.mode, "inference or training")->transform(CLI::CheckedTransformer(modes));
+  app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
+  app.add_option("--alpha", o.alpha, "keep candidates up to this times the best cost")->check(CLI::Range(1.0, 1e9));
+  app.add_option("--budget", a.budget, "time to search: 500ms, 30s, 5m");
+  app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
+  app.add_option("--seed", o.seed, "of mcmc and of the equality check");
+  app.add_option("--threads", o.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
+  app.add_option("--dim", a.dimensions, "NAME=SIZE binds a dynamic dimension of an ONNX input");
+  app.add_option("--checkpoint", o.checkpoint, "file to save the search to, every minute and at the end");
+  app.add_option("--resume", o.resume, "checkpoint to go on from");
+  app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
+  app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+// A number with one of the units, in the smallest of them.
+double parse_quantity(const std::string& flag, const std::string& text, const std::map<std::string, double>& units) {
+  std::size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const auto unit = units.find(text.substr(used));
+  if (used == 0 || number < 0 || unit == units.end()) {
+    std::string expected = "a number followed by one of:";
+    for (const auto& [name, factor] : units) {
+      expected += " " + (name.empty() ? "nothing" : name);
+    }
+    throw error{flag, "'" + text + "'", expected};
+  }
+  return number * unit->second;
+}
+
+void resolve(arguments& a) {
+  auto& o = a.options;
+  o.limits.expansions = a.expansions;
+  o.limits.seconds = parse_quantity("--budget", a.budget, {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}});
+  if (!a.memory_limit.empty()) {
+    o.objective.memory_limit = static_cast<cost_value>(
+        parse_quantity("--memory-limit", a.memory_limit, {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}}));
+  }
+  if (a.cost == "flops") {
+    o.objective.flops_weight = 1;
+    return;
+  }
+  const std::string prefix = "analytic:";
+  const auto device = a.cost.rfind(prefix, 0) == 0 ? find_device(a.cost.substr(prefix.size())) : std::nullopt;
+  if (!device) {
+    throw error{"--cost", "'" + a.cost + "'", "flops, or analytic: and one of taso, k80, p100, v100, t4, a100, h100, h200"};
+  }
+  o.objective.device = *device;
+}
+
+io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
+  if (tensor::zoo::is_name(a.model)) {
+    return io::make_model(tensor::zoo::build(operators, a.model), a.model.substr(a.model.find(':') + 1));
+  }
+  io::import_options options;
+  for (const auto& d : a.dimensions) {
+    const auto at = d.find('=');
+    const auto size = at == std::string::npos ? std::string{} : d.substr(at + 1);
+    options.dimensions[d.substr(0, at)] = static_cast<std::int64_t>(parse_quantity("--dim " + d, size, {{"", 1}}));
+  }
+  return io::import_onnx(operators, a.model, options);
+}
+
+rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
+  const auto text = a.rules.empty() ? std::string{tensor::standard_rules} : io::read_file(a.rules);
+  auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
+  if (!a.rules.empty()) {
+    for (const auto& r : rules) {
+      tensor::require_sound(operators, r);
+    }
+  }
+  return systems::select_rules(rules, syntax::standing::tested, a.options.objective.mode);
+}
+
+std::size_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+struct outcome {
+  io::onnx_model before;
+  systems::taso_result found;
+  tensor::equivalence check;
+};
+
+void print(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  const auto before = tensor::count(operators, r.before.graph);
+  const auto after = tensor::count(operators, r.found.graph);
+  std::printf("%-28s %14s %14s\n", a.model.c_str(), "before", "after");
+  std::printf("%-28s %14zu %14zu\n", "operators", before.operators, after.operators);
+  std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.cost + ")").c_str(), r.found.cost_before_s * 1e6,
+              r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
+  for (const auto& use : r.found.rules_used) {
+    std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
+  }
+  std::printf("search: %llu expanded, %llu candidates, %.3f s (best after %.4f s), stopped: %s\n",
+              static_cast<unsigned long long>(r.found.counts.expanded),
+              static_cast<unsigned long long>(r.found.counts.candidates), r.found.seconds, r.found.seconds_to_best,
+              std::string{to_string(r.found.stopped)}.c_str());
+  for (const auto& name : r.before.opaque_operators) {
+    std::printf("opaque: %s was kept as it is\n", name.c_str());
+  }
+  std::printf("equal: yes, largest relative error %.2g on %s\n", r.check.max_rel_error, r.check.sizes.c_str());
+}
+
+nlohmann::json to_json(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  const auto& f = r.found;
+  nlohmann::json rules = nlohmann::json::array();
+  for (const auto& use : f.rules_used) {
+    rules.push_back({{"name", use.name}, {"count", use.count}, {"gain_s", use.gain_s}});
+  }
+  return {{"model", a.model},
+          {"cost", a.cost},
+          {"nodes_before", tensor::count(operators, r.before.graph).operators},
+          {"nodes_after", tensor::count(operators, f.graph).operators},
+          {"cost_before_s", f.cost_before_s},
+          {"cost_after_s", f.cost_after_s},
+          {"speedup", f.cost_before_s / f.cost_after_s},
+          {"rules_used", rules},
+          {"search",
+           {{"expanded", f.counts.expanded},
+            {"candidates", f.counts.candidates},
+            {"candidates_per_s", static_cast<double>(f.counts.candidates) / f.seconds},
+            {"seconds", f.seconds},
+            {"cpu_s", f.cpu_s},
+            {"seconds_to_best", f.seconds_to_best},
+            {"peak_rss_bytes", peak_rss_bytes()},
+            {"stop_reason", to_string(f.stopped)}}},
+          {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
+          {"opaque_ops", r.before.opaque_operators}};
+}
+
+void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  if (!a.out.empty()) {
+    const std::filesystem::path folder{a.out};
+    io::make_folder(folder);
+    auto after = r.before;
+    after.graph = r.found.graph;
+    io::export_options options;
+    options.fold_constants = a.options.objective.mode == tensor::mode::inference;
+    io::export_onnx(operators, after, folder / "optimized.onnx", options);
+    io::atomic_write(folder / "optimized.dot", io::to_dot(operators, after.graph));
+    const auto both = io::to_dot(operators, r.before.graph, after.graph);
+    io::atomic_write(folder / "before_after.dot", both);
+    if (const auto problem = io::write_svg(folder / "before_after.svg", both)) {
+      std::fprintf(stderr, "no picture: %s\n", problem->c_str());
+    }
+  }
+  if (!a.json.empty()) {
+    io::atomic_write(a.json, to_json(operators, a, r).dump(2) + "\n");
+  }
+}
+
+bool show_progress(const progress& p) {
+  std::fprintf(stderr, "\r%7.1f s  best %.3f us  %llu expanded  %llu candidates ", p.seconds, static_cast<double>(p.best) * 1e-6,
+               static_cast<unsigned long long>(p.counts.expanded), static_cast<unsigned long long>(p.counts.candidates));
+  return true;
+}
+
+void run(arguments& a) {
+  resolve(a);
+  const auto operators = tensor::standard_algebra();
+  const auto rules = load_rules(operators, a);
+  outcome r{load(operators, a), {}, {}};
+  if (isatty(STDERR_FILENO) != 0) {
+    a.options.watch = show_progress;
+  }
+  r.found = systems::taso(operators, rules, r.before.graph, a.options);
+  if (a.options.watch) {
+    std::fprintf(stderr, "\r%80s\r", "");
+  }
+  r.check = tensor::check_equivalence(operators, r.before.graph, r.found.graph,
+                                      {.seed = a.options.seed, .real_only = r.found.real_only});
+  if (!r.check.passed) {
+    throw error{a.model, "the optimized graph differs: " + r.check.difference, "equal graphs: please report this as a bug"};
+  }
+  print(operators, a, r);
+  write(operators, a, r);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments a;
+  CLI::App app{"Rewrites a tensor graph into a cheaper equal one"};
+  declare(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    run(a);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "optimize: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

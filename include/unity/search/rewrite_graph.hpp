@@ -1,0 +1,108 @@
+// Graphs into a node store and back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/topological_order.hpp>
+#include <unity/rewrite/node_store.hpp>
+
+namespace unity {
+
+namespace detail {
+
+// Keeps what the last node, the sink, depends on. `nodes` stand in order.
+template <class Store>
+void drop_unused(const Store& store, std::vector<node_id>& nodes) {
+  std::vector<bool> used(store.value_count());
+  std::vector<node_id> kept;
+  for (auto i = nodes.size(); i-- > 0;) {
+    bool needed = i + 1 == nodes.size();
+    for (const auto v : store.results(nodes[i])) {
+      needed = needed || used[v.index()];
+    }
+    if (needed) {
+      kept.push_back(nodes[i]);
+      for (const auto v : store.operands(nodes[i])) {
+        used[v.index()] = true;
+      }
+    }
+  }
+  nodes.assign(kept.rbegin(), kept.rend());
+}
+
+}  // namespace detail
+
+// The nodes of `graph` that its outputs depend on, interned under fresh values, operands before users; the last is
+// a sink, without an operator, that reads the outputs.
+// Throws: unity::error if the graph is cyclic or a node's operands or results do not fit its operator.
+// Complexity: linear in the graph.
+template <class Store, dataflow_graph Graph>
+[[nodiscard]] std::vector<node_id> intern_graph(Store& store, const Graph& graph) {
+  using traits = graph_traits<Graph>;
+  const auto order = topological_order(graph);
+  if (!order) {
+    throw error{"graph", "a cycle", "an acyclic graph"};
+  }
+  std::vector<node_id> nodes;
+  std::vector<value_id> mine(traits::value_count(graph));
+  small_vector<value_id, 8> operands;
+  small_vector<value_id, 8> results;
+  for (const auto n : *order) {
+    operands.clear();
+    results.clear();
+    for (const auto v : traits::operands(graph, n)) {
+      operands.push_back(mine[v.index()]);
+    }
+    for (const auto v : traits::results(graph, n)) {
+      mine[v.index()] = store.new_value(traits::type(graph, v));
+      results.push_back(mine[v.index()]);
+    }
+    const auto op = store.intern(typename Store::op_type{traits::operation(graph, n)});
+    const auto inferred = store.infer(op, operands);
+    if (!inferred || *inferred != store.types(results)) {
+      throw error{"node " + std::to_string(n.index()) + " (" + store.algebra().signature(store.kind(op)).name + ")",
+                  "operands or results of other types", "what the operator infers"};
+    }
+    nodes.push_back(store.define(op, operands, results));
+    store.adopt(nodes.back());
+  }
+  operands.clear();
+  for (const auto v : traits::outputs(graph)) {
+    operands.push_back(mine[v.index()]);
+  }
+  nodes.push_back(store.define(operator_id{}, operands, {}));
+  detail::drop_unused(store, nodes);
+  return nodes;
+}
+
+// Nodes of a store as a graph of their own. They stand in order, the sink last. Complexity: linear.
+template <class Store>
+[[nodiscard]] auto extract_graph(const Store& store, std::span<const node_id> nodes) {
+  compact_graph<typename Store::op_type, typename Store::value_type> g;
+  std::vector<value_id> there(store.value_count());
+  const auto translated = [&](std::span<const value_id> values) {
+    std::vector<value_id> all;
+    for (const auto v : values) {
+      all.push_back(there[v.index()]);
+    }
+    return all;
+  };
+  for (const auto n : nodes.first(nodes.size() - 1)) {
+    const auto made = g.add_node(store.operation(store.op(n)), translated(store.operands(n)), store.types(store.results(n)));
+    for (std::size_t r = 0; r < store.results(n).size(); ++r) {
+      there[store.results(n)[r].index()] = g.results(made)[r];
+    }
+  }
+  g.set_outputs(translated(store.operands(nodes.back())));
+  return g;
+}
+
+}  // namespace unity

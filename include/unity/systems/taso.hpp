@@ -1,0 +1,148 @@
+// TASO's optimizer: substitutions and layouts of a tensor graph, searched for a cheaper equal graph.
+// Source: papers/001, sections 2.6 to 2.8.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/cost/combinators.hpp>
+#include <unity/cost/roofline.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/search/exact.hpp>
+#include <unity/search/mcmc.hpp>
+#include <unity/search/rewrite_space.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+enum class algorithm : std::uint8_t { backtracking, beam, mcmc, exact };
+
+// What is minimized: time, or a mix of time (picoseconds) and arithmetic (operations), under a limit on memory.
+struct objective {
+  device_rates device = *find_device("v100");
+  tensor::mode mode = tensor::mode::inference;
+  double flops_weight = 0;                                          // 0: time alone, 1: operations alone
+  cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost
+};
+
+struct taso_options : backtracking_options {
+  systems::objective objective{};
+  systems::algorithm algorithm = systems::algorithm::backtracking;
+  unity::layouts layouts = unity::layouts::kept;
+  std::string resume{};  // checkpoint to go on from; empty: start anew
+};
+
+struct rule_use {
+  std::string name{};
+  std::size_t count = 0;
+  double gain_s = 0;  // what the objective fell by, all uses together; negative where it rose
+};
+
+struct taso_result {
+  tensor::tensor_graph graph{};
+  double cost_before_s = 0;
+  double cost_after_s = 0;
+  std::vector<rule_use> rules_used{};  // most gain first
+  bool real_only = false;              // a used rule holds for reals but not modulo a prime
+  counters counts{};
+  double seconds = 0;
+  double cpu_s = 0;
+  double seconds_to_best = 0;
+  cost_value lower_bound = std::numeric_limits<cost_value>::min();
+  stop_reason stopped = stop_reason::exhausted;
+};
+
+// Rules that may be used: known at least as well as `floor`, and safe for the mode.
+[[nodiscard]] inline rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode) {
+  rule_set chosen;
+  std::copy_if(rules.begin(), rules.end(), std::back_inserter(chosen), [&](const substitution& s) {
+    return s.rule.known >= floor && (mode == tensor::mode::inference || s.rule.safe_for == syntax::safety::training);
+  });
+  return chosen;
+}
+
+using taso_cost = constrained_cost<weighted_cost<tensor::analytic_cost, tensor::flop_cost>, tensor::memory_cost>;
+using taso_space = rewrite_space<tensor::algebra, taso_cost>;
+
+[[nodiscard]] inline taso_cost make_cost(const tensor::algebra& operators, const objective& o) {
+  return {{tensor::analytic_cost{operators, o.device, o.mode}, tensor::flop_cost{operators, o.mode}, 1 - o.flops_weight},
+          tensor::memory_cost{operators, o.mode},
+          o.memory_limit};
+}
+
+namespace detail {
+
+using taso_search = search_result<taso_space::state_type, taso_space::move_type>;
+
+inline taso_search search(taso_space& space, const taso_options& options) {
+  const search_options& common = options;
+  switch (options.algorithm) {
+    case algorithm::backtracking:
+      return options.resume.empty() ? backtracking(space, options) : backtracking.resume(space, options.resume, options);
+    case algorithm::exact:
+      return options.resume.empty() ? exact(space, common) : exact.resume(space, options.resume, common);
+    case algorithm::beam: return beam(space, beam_options{common});
+    case algorithm::mcmc: return mcmc(space, mcmc_options{common});
+  }
+  throw error{"search", "no such algorithm", "backtracking, beam, mcmc or exact"};
+}
+
+// What each rule on the way to the best graph brought, in seconds of the time model.
+inline std::vector<rule_use> uses(const taso_space& space, const taso_search& found, cost_value start) {
+  std::vector<rule_use> all;
+  auto before = start;
+  for (const auto& [move, cost] : found.path) {
+    const auto& name = space.rule_of(move).name;
+    auto use = std::find_if(all.begin(), all.end(), [&](const rule_use& u) { return u.name == name; });
+    if (use == all.end()) {
+      use = all.insert(all.end(), rule_use{name});
+    }
+    ++use->count;
+    use->gain_s += to_seconds(picoseconds{before - cost});
+    before = cost;
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.gain_s > b.gain_s; });
+  return all;
+}
+
+inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+}  // namespace detail
+
+// Searches for the cheapest graph equal to `graph` under the rules; all given rules are used.
+// Throws: unity::error if the graph does not type-check or the checkpoint is of another search.
+[[nodiscard]] inline taso_result taso(const tensor::algebra& operators, rule_set rules, const tensor::tensor_graph& graph,
+                                      const taso_options& options = {}) {
+  const auto cpu_before = detail::cpu_seconds();
+  taso_space space{operators, make_cost(operators, options.objective), std::move(rules), graph, options.layouts};
+  const auto start = space.initial();
+  const auto found = detail::search(space, options);
+  taso_result r;
+  r.graph = space.graph(found.best);
+  r.cost_before_s = to_seconds(start.total.first.first);
+  r.cost_after_s = to_seconds(found.best.total.first.first);
+  r.rules_used = detail::uses(space, found, space.cost(start));
+  r.real_only = std::any_of(found.path.begin(), found.path.end(),
+                            [&](const auto& step) { return space.rule_of(step.first).rule.real_only; });
+  r.counts = found.counts;
+  r.seconds = found.seconds;
+  r.cpu_s = detail::cpu_seconds() - cpu_before;
+  r.seconds_to_best = found.history.back().seconds;
+  r.lower_bound = found.lower_bound;
+  r.stopped = found.stopped;
+  return r;
+}
+
+}  // namespace unity::systems

@@ -1,0 +1,79 @@
+// Use lists: every operand of every node is found again at the value that it reads.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/users.hpp>
+
+#include "random_graph.hpp"
+
+using namespace unity;
+
+namespace {
+
+// Looks through all operands for each value.
+template <class G>
+std::vector<use> uses_by_search(const G& g, value_id wanted) {
+  std::vector<use> found;
+  for (std::size_t n = 0; n < graph_traits<G>::node_count(g); ++n) {
+    std::uint32_t position = 0;
+    for (const value_id v : graph_traits<G>::operands(g, node_id{n})) {
+      if (v == wanted) {
+        found.push_back({node_id{n}, position});
+      }
+      ++position;
+    }
+  }
+  return found;
+}
+
+template <class G>
+void check_users(const G& g, const users& uses) {
+  REQUIRE(uses.value_count() == graph_traits<G>::value_count(g));
+  std::size_t total = 0;
+  for (std::size_t v = 0; v < uses.value_count(); ++v) {
+    const auto found = uses[value_id{v}];
+    total += found.size();
+    REQUIRE(std::vector<use>(found.begin(), found.end()) == uses_by_search(g, value_id{v}));
+  }
+  REQUIRE(uses.use_count() == total);
+}
+
+}  // namespace
+
+TEST_CASE("a value's uses are all operands that read it, by node and position") {
+  const std::uint64_t seed = GENERATE(range(0, 200));
+  CAPTURE(seed);
+  random_engine rng{seed};
+  const auto g = test::random_graph(rng, test::random_shape(rng, 20));
+  test::in_every_form(g, rng, [](const auto& form) { check_users(form, users{form}); });
+}
+
+TEST_CASE("use lists can be made again in place, for a smaller graph too") {
+  random_engine rng{7};
+  users uses;
+  REQUIRE(uses.value_count() == 0);
+  for (const std::size_t nodes : {12, 30, 3, 0}) {
+    const auto g = test::random_graph(rng, {.nodes = nodes});
+    uses.assign(g);
+    REQUIRE(uses == users{g});
+    check_users(g, uses);
+  }
+}
+
+TEST_CASE("a node that reads a value twice is two of its uses") {
+  test::number_graph g;
+  g.add_node(0, {}, std::vector{0});
+  const std::vector twice{value_id{0U}, value_id{0U}};
+  g.add_node(1, twice, std::vector{0});
+  const users uses{g};
+  REQUIRE(uses[value_id{0U}].size() == 2);
+  CHECK(uses[value_id{0U}][0] == use{node_id{1U}, 0});
+  CHECK(uses[value_id{0U}][1] == use{node_id{1U}, 1});
+  CHECK(uses[value_id{1U}].empty());
+}

@@ -1,0 +1,330 @@
+// Laws that every operator keeps, on random operands.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/modular.hpp>
+
+#include "random_case.hpp"
+#include "testing.hpp"
+
+using namespace unity::tensor;
+using namespace unity::tensor::test;
+
+namespace {
+
+constexpr int rounds = 40;
+
+// Calls check(name, case, random) on cases of every kind.
+template <class Check>
+void for_all_cases(std::uint64_t seed, const Check& check) {
+  CAPTURE(seed);
+  for (const auto& [name, make] : cases()) {
+    unity::random_engine random{seed};
+    for (int round = 0; round < rounds; ++round) {
+      const auto c = draw(name, random);
+      CAPTURE(name, round);
+      check(name, c, random);
+    }
+  }
+}
+
+template <class Scalar>
+std::vector<dense<Scalar>> values_for(const types& inputs, std::uint64_t seed,
+                                      source_kind kind = source_kind::constant) {
+  std::vector<dense<Scalar>> values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values.push_back(arbitrary_source<Scalar>(std::to_string(i), inputs[i], kind, seed));
+  }
+  return values;
+}
+
+bool can_evaluate(const std::string& name) { return name != "opaque"; }
+
+}  // namespace
+
+TEST_CASE("there are random cases of every operator") {
+  for (std::size_t k = 0; k < standard().kind_count(); ++k) {
+    const auto& name = standard().signature(unity::kind_id{k}).name;
+    CAPTURE(name);
+    CHECK(cases().contains(name));
+  }
+}
+
+TEST_CASE("an operator is what its kind and attributes say") {
+  for_all_cases(1, [](const std::string&, const random_case& c, auto&) {
+    const auto again = standard().make(standard().kind_of(c.op), standard().attributes_of(c.op));
+    REQUIRE(again.has_value());
+    CHECK(*again == c.op);
+    CHECK(std::hash<operation>{}(*again) == std::hash<operation>{}(c.op));
+  });
+}
+
+TEST_CASE("results have the shapes that inference says") {
+  for_all_cases(2, [](const std::string& name, const random_case& c, auto& random) {
+    const auto inferred = standard().infer(c.op, c.inputs);
+    REQUIRE(inferred.has_value());
+    if (!can_evaluate(name)) {
+      CHECK_THROWS_AS(evaluate<double>(standard(), c.op, values_for<double>(c.inputs, random()), c.inputs),
+                      unity::error);
+      return;
+    }
+    const auto results = evaluate<double>(standard(), c.op, values_for<double>(c.inputs, random()), c.inputs);
+    REQUIRE(results.size() == inferred->size());
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      CHECK(results[r].dims == (*inferred)[r].dims);
+      CHECK(static_cast<std::int64_t>(results[r].data.size()) == element_count(results[r].dims));
+    }
+  });
+}
+
+TEST_CASE("results are constant where all operands are, and sources say so themselves") {
+  for_all_cases(3, [](const std::string& name, const random_case& c, auto&) {
+    auto inputs = c.inputs;
+    for (auto& t : inputs) {
+      t.constant = true;
+    }
+    const bool expected = name != "input" && !(inputs.empty() && name == "opaque");
+    CHECK((*standard().infer(c.op, inputs))[0].constant == expected);
+    for (auto& t : inputs) {
+      t.constant = false;
+      CHECK_FALSE((*standard().infer(c.op, inputs))[0].constant);
+      t.constant = true;
+    }
+  });
+}
+
+TEST_CASE("the layouts of operands and results change no value and no shape") {
+  for_all_cases(4, [](const std::string& name, const random_case& c, auto& random) {
+    auto inputs = c.inputs;
+    for (auto& t : inputs) {
+      t.order = layout::column_major;
+    }
+    const auto plain = *standard().infer(c.op, c.inputs);
+    const auto other = standard().infer(c.op, inputs);
+    REQUIRE(other.has_value());
+    CHECK(plain == *other);
+    for (const auto& v : standard().variants(c.op, inputs)) {
+      CHECK(v.order == layout::column_major);
+      CHECK(standard().variants(v, inputs) == std::vector{c.op});
+      const auto swapped = standard().infer(v, inputs);
+      REQUIRE(swapped.has_value());
+      CHECK(swapped->at(0).order == layout::column_major);
+      CHECK(swapped->at(0).dims == plain[0].dims);
+      CHECK(swapped->at(0).rank() >= 2);
+    }
+    if (can_evaluate(name)) {
+      const auto values = values_for<double>(inputs, random(), source_kind::constant);
+      const auto expected = evaluate<double>(standard(), c.op, values, c.inputs);
+      for (const auto& v : standard().variants(c.op, inputs)) {
+        CHECK(evaluate<double>(standard(), v, values, inputs) == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("float and double agree") {
+  for_all_cases(5, [](const std::string& name, const random_case& c, auto& random) {
+    if (!can_evaluate(name)) {
+      return;
+    }
+    const auto seed = random();
+    const auto exact = evaluate<double>(standard(), c.op, values_for<double>(c.inputs, seed), c.inputs)[0];
+    const auto rounded = evaluate<float>(standard(), c.op, values_for<float>(c.inputs, seed), c.inputs)[0];
+    if (name != "cast") {  // which truncates
+      CHECK(distance({rounded.dims, {rounded.data.begin(), rounded.data.end()}}, exact) < 1e-3);
+    }
+  });
+}
+
+TEST_CASE("polynomial operators give the same small integers in double and modulo 2^61 - 1") {
+  for (const std::string name :
+       {"matmul", "linear", "conv2d", "add", "sub", "mul", "scalar_multiply", "negate", "identity", "reduce_sum",
+        "concat", "split", "slice", "pad", "enlarge", "transpose", "expand", "reshape", "squeeze", "unsqueeze",
+        "embedding", "identity_kernel", "identity_matrix", "fill", "relu", "abs", "maximum", "minimum", "max_pool",
+        "reduce_max", "global_max_pool", "dropout"}) {
+    unity::random_engine random{6};
+    for (int round = 0; round < rounds; ++round) {
+      auto c = draw(name, random);
+      CAPTURE(name, round);
+      const auto& fields = standard().definition_of(c.op.kind).fields;
+      for (std::size_t i = 0; i < fields.size(); ++i) {
+        if (fields[i].signature.name == "activation") {
+          c.op.attributes[i][0] = random.between(0, 1);  // none or relu
+        }
+        if (fields[i].signature.form == unity::attribute_form::real) {
+          c.op.attributes[i] = real_attribute(name == "dropout" ? 0 : 3);
+        }
+      }
+      std::vector<dense<double>> reals;
+      std::vector<dense<modular61>> residues;
+      for (const auto& t : c.inputs) {
+        auto& real = reals.emplace_back(t.dims);
+        auto& residue = residues.emplace_back(t.dims);
+        for (std::size_t i = 0; i < real.data.size(); ++i) {
+          const auto n = name == "embedding" && &t == &c.inputs[1] ? random.between(0, 4) : random.between(-9, 9);
+          real.data[i] = static_cast<double>(n);
+          residue.data[i] = modular61{n};
+        }
+      }
+      const auto exact = evaluate<double>(standard(), c.op, reals, c.inputs);
+      const auto modular = evaluate<modular61>(standard(), c.op, residues, c.inputs);
+      for (std::size_t r = 0; r < exact.size(); ++r) {
+        dense<double> lifted{exact[r].dims};
+        for (std::size_t i = 0; i < lifted.data.size(); ++i) {
+          lifted.data[i] = static_cast<double>(modular[r].data[i].as_signed());
+        }
+        CHECK(lifted.data == exact[r].data);
+      }
+    }
+  }
+}
+
+TEST_CASE("a composite's shape function says what its body says") {
+  for (const std::string name : {"softmax", "layer_norm", "batch_norm", "attention", "lstm_cell"}) {
+    unity::random_engine random{7};
+    for (int round = 0; round < rounds; ++round) {
+      const auto c = draw(name, random);
+      CAPTURE(name, round);
+      const auto body = standard().body(c.op, c.inputs);
+      REQUIRE(body.has_value());
+      const auto types = *standard().infer(c.op, c.inputs);
+      REQUIRE(body->outputs().size() == types.size());
+      for (std::size_t r = 0; r < types.size(); ++r) {
+        CHECK(body->type(body->outputs()[r]) == types[r]);
+      }
+    }
+  }
+}
+
+TEST_CASE("one operand more or less is refused where the number is fixed") {
+  for_all_cases(8, [](const std::string&, const random_case& c, auto&) {
+    if (standard().signature(c.op.kind).operands == unity::op_signature::any) {
+      return;
+    }
+    auto more = c.inputs;
+    more.push_back(type({2, 2}));
+    CHECK_FALSE(standard().infer(c.op, more).has_value());
+    CHECK(standard().why_not(c.op, more) == "expected another number of operands");
+    if (!c.inputs.empty()) {
+      more.resize(c.inputs.size() - 1);
+      CHECK_FALSE(standard().infer(c.op, more).has_value());
+    }
+  });
+}
+
+TEST_CASE("inference survives any attributes and any operands") {
+  for_all_cases(9, [](const std::string&, const random_case& c, auto& random) {
+    auto op = c.op;
+    auto inputs = c.inputs;
+    const auto wild = [&] {
+      const std::int64_t values[] = {-1, 0, 1, 2, 7, 1 << 20, std::int64_t{1} << 40, INT64_MAX, INT64_MIN};
+      return values[random.below(std::size(values))];
+    };
+    for (int change = 0; change < 3; ++change) {
+      if (!op.attributes.empty() && random.below(2) == 0) {
+        auto& a = op.attributes[random.below(op.attributes.size())];
+        if (!a.empty() && random.below(3) > 0) {
+          a[random.below(a.size())] = wild();
+        } else {
+          a.push_back(wild());
+        }
+      } else if (!inputs.empty()) {
+        auto& t = inputs[random.below(inputs.size())];
+        if (!t.dims.empty() && random.below(3) > 0) {
+          t.dims[random.below(t.dims.size())] = wild();
+        } else {
+          t.dims.push_back(wild());
+        }
+      }
+    }
+    const auto results = standard().infer(op, inputs);
+    const auto reason = standard().why_not(op, inputs);
+    CHECK(results.has_value() == reason.empty());
+    for (const auto& t : results ? *results : types{}) {
+      CHECK(checked_element_count(t.dims).has_value());
+    }
+    if (results) {
+      const auto w = standard().work(op, inputs, *results);
+      CHECK(w.operations.count() >= 0);
+      CHECK(w.moved.count() >= 0);
+    }
+  });
+}
+
+TEST_CASE("every dimension's size is the product of its indices") {
+  for_all_cases(10, [](const std::string&, const random_case& c, auto&) {
+    const auto s = dimension_indices(standard(), c.op, c.inputs);
+    REQUIRE(s.has_value());
+    const auto results = *standard().infer(c.op, c.inputs);
+    const auto check = [&](const tensor_indices& dims, const shape& sizes) {
+      REQUIRE(dims.size() == sizes.size());
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        std::int64_t product = 1;
+        for (const auto i : dims[d].indices) {
+          product *= s->indices[i].size;
+        }
+        if (dims[d].window) {
+          CHECK(s->windows[*dims[d].window].extent == sizes[d]);
+        } else {
+          CHECK(product == sizes[d]);
+        }
+      }
+    };
+    for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+      check(s->operands[i], c.inputs[i].dims);
+    }
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      check(s->results[r], results[r].dims);
+    }
+  });
+}
+
+TEST_CASE("operators are additive in their linear groups, and in no larger set") {
+  for_all_cases(11, [](const std::string& name, const random_case& c, auto& random) {
+    if (!can_evaluate(name) || c.inputs.empty() || c.inputs.size() > 7) {
+      return;
+    }
+    const auto groups = linear_groups(standard(), c.op, c.inputs);
+    const auto a = values_for<modular61>(c.inputs, random());
+    const auto b = values_for<modular61>(c.inputs, random());
+    const auto additive = [&](std::uint64_t set) {
+      auto left = a;
+      auto right = a;
+      auto both = a;
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        for (std::size_t e = 0; (set >> i & 1U) != 0 && e < a[i].data.size(); ++e) {
+          right[i].data[e] = b[i].data[e];
+          both[i].data[e] = a[i].data[e] + b[i].data[e];
+        }
+      }
+      const auto x = evaluate<modular61>(standard(), c.op, left, c.inputs);
+      const auto y = evaluate<modular61>(standard(), c.op, right, c.inputs);
+      const auto z = evaluate<modular61>(standard(), c.op, both, c.inputs);
+      bool same = true;
+      for (std::size_t r = 0; r < x.size(); ++r) {
+        for (std::size_t e = 0; e < x[r].data.size(); ++e) {
+          same = same && z[r].data[e] == x[r].data[e] + y[r].data[e];
+        }
+      }
+      return same;
+    };
+    for (const auto& g : groups) {
+      std::uint64_t set = 0;
+      for (const auto i : g) {
+        set |= std::uint64_t{1} << i;
+      }
+      CHECK(additive(set));
+    }
+    if (c.inputs.size() == 2 && name == "matmul") {
+      CHECK_FALSE(additive(3));
+    }
+  });
+}

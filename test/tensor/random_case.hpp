@@ -1,0 +1,367 @@
+// Random operations with operands that they take, for every kind of operator.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "testing.hpp"
+
+namespace unity::tensor::test {
+
+struct random_case {
+  operation op;
+  types inputs;
+};
+
+// Draws the pieces of a case.
+class case_maker {
+ public:
+  explicit case_maker(random_engine& random) : random_{random} {}
+
+  std::int64_t size(std::int64_t most = 4) { return random_.between(1, most); }
+  std::int64_t below(std::int64_t n) { return random_.between(0, n - 1); }
+  shape dims(std::int64_t least, std::int64_t most) {
+    shape s;
+    for (auto rank = random_.between(least, most); rank > 0; --rank) {
+      s.push_back(size());
+    }
+    return s;
+  }
+  // Broadcasts to `joint`.
+  shape stretched(const shape& joint) {
+    shape s(std::span<const std::int64_t>{joint}.subspan(static_cast<std::size_t>(below(std::ssize(joint) + 1))));
+    for (auto& d : s) {
+      d = below(3) == 0 ? 1 : d;
+    }
+    return s;
+  }
+  // Ascending and not empty.
+  shape axes(std::size_t rank) {
+    shape s;
+    const auto sure = below(static_cast<std::int64_t>(rank));
+    for (std::int64_t d = 0; d < static_cast<std::int64_t>(rank); ++d) {
+      if (d == sure || below(2) == 0) {
+        s.push_back(d);
+      }
+    }
+    return s;
+  }
+  random_case make(std::string_view name, attributes a, types inputs) {
+    return {standard().make_operation(name, a), std::move(inputs)};
+  }
+  random_engine& random() { return random_; }
+
+ private:
+  random_engine& random_;
+};
+
+inline random_case convolution_case(case_maker& m) {
+  const auto groups = m.size(3);
+  const auto ic = m.size(3);
+  const auto oc = groups * m.size(3);
+  const shape kernel{m.size(3), m.size(3)};
+  const auto padding = m.below(4);
+  const auto pad = [&] { return padding == 0 ? m.below(3) : 0; };
+  types inputs{type({m.size(2), groups * ic, m.size(5) + 4, m.size(5) + 4}), type({oc, ic, kernel[0], kernel[1]})};
+  if (m.below(2) == 0) {
+    inputs.push_back(type({oc}));
+  }
+  return m.make("conv2d",
+                {{"stride", {m.size(3), m.size(3)}}, {"padding", padding}, {"pads", {pad(), pad(), pad(), pad()}},
+                 {"dilation", {m.size(2), m.size(2)}}, {"groups", groups}, {"activation", m.below(5)}},
+                std::move(inputs));
+}
+
+inline random_case pool_case(case_maker& m, bool average) {
+  const shape kernel{m.size(3), m.size(3)};
+  const auto padding = m.below(4);
+  const auto pad = [&](std::size_t d) { return padding == 0 ? m.below(kernel[d]) : 0; };
+  const shape pads{pad(0), pad(1), pad(0), pad(1)};
+  const shape stride{m.size(3), m.size(3)};
+  const auto x = type({m.size(2), m.size(3), m.size(4) + 4, m.size(4) + 4});
+  if (average) {
+    return m.make("average_pool",
+                  {{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"pads", pads},
+                   {"ceil_mode", m.below(2)}, {"count_include_pad", m.below(2)}},
+                  {x});
+  }
+  return m.make("max_pool",
+                {{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"pads", pads},
+                 {"dilation", {m.size(2), m.size(2)}}, {"ceil_mode", m.below(2)}},
+                {x});
+}
+
+inline random_case concat_case(case_maker& m) {
+  const auto dims = m.dims(1, 4);
+  const auto axis = m.below(std::ssize(dims));
+  types inputs;
+  for (auto parts = m.size(3); parts > 0; --parts) {
+    inputs.push_back(type(dims));
+    inputs.back().dims[static_cast<std::size_t>(axis)] = m.size();
+  }
+  return m.make("concat", {{"axis", axis}}, std::move(inputs));
+}
+
+inline random_case split_case(case_maker& m) {
+  auto dims = m.dims(1, 4);
+  const auto axis = m.below(std::ssize(dims));
+  shape sizes;
+  auto& total = dims[static_cast<std::size_t>(axis)];
+  total = 0;
+  for (auto parts = m.size(3); parts > 0; --parts) {
+    sizes.push_back(m.size());
+    total += sizes.back();
+  }
+  return m.make("split", {{"axis", axis}, {"sizes", sizes}}, {type(dims)});
+}
+
+inline random_case slice_case(case_maker& m) {
+  const auto dims = m.dims(1, 4);
+  const auto axes = m.axes(dims.size());
+  shape starts;
+  shape ends;
+  shape steps;
+  for (const auto a : axes) {
+    const auto size = dims[static_cast<std::size_t>(a)];
+    starts.push_back(m.below(size));
+    ends.push_back(m.random().between(starts.back() + 1, size));
+    steps.push_back(m.size(2));
+  }
+  return m.make("slice", {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}}, {type(dims)});
+}
+
+inline random_case pad_case(case_maker& m) {
+  const auto dims = m.dims(1, 4);
+  shape pads;
+  for (std::size_t i = 0; i < 2 * dims.size(); ++i) {
+    pads.push_back(m.below(3));
+  }
+  return m.make("pad", {{"pads", pads}, {"value", m.below(2) == 0 ? 0.0 : 1.5}}, {type(dims)});
+}
+
+inline random_case enlarge_case(case_maker& m) {
+  const shape w{m.size(), m.size(), m.size(3), m.size(3)};
+  return m.make("enlarge", {{"kernel", {w[2] + 2 * m.below(2), w[3] + 2 * m.below(3)}}}, {type(w)});
+}
+
+inline random_case transpose_case(case_maker& m) {
+  const auto dims = m.dims(1, 4);
+  shape permutation;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    permutation.push_back(static_cast<std::int64_t>(d));
+  }
+  std::shuffle(permutation.begin(), permutation.end(), m.random());
+  return m.make("transpose", {{"permutation", permutation}}, {type(dims)});
+}
+
+inline random_case reshape_case(case_maker& m) {
+  const auto factors = m.dims(1, 5);
+  const auto grouped = [&] {
+    shape dims{1};
+    for (const auto f : factors) {
+      if (m.below(2) == 0) {
+        dims.push_back(f);
+      } else {
+        dims.back() *= f;
+      }
+    }
+    return dims;
+  };
+  const auto from = grouped();
+  return m.make("reshape", {{"dims", grouped()}}, {type(from)});
+}
+
+inline random_case squeeze_case(case_maker& m) {
+  auto dims = m.dims(1, 4);
+  const auto axes = m.axes(dims.size());
+  for (const auto a : axes) {
+    dims[static_cast<std::size_t>(a)] = 1;
+  }
+  return m.make("squeeze", {{"axes", axes}}, {type(dims)});
+}
+
+inline random_case layer_norm_case(case_maker& m) {
+  const auto dims = m.dims(1, 4);
+  const auto axis = m.below(std::ssize(dims));
+  const shape normalized(std::span<const std::int64_t>{dims}.subspan(static_cast<std::size_t>(axis)));
+  return m.make("layer_norm", {{"axis", axis}, {"epsilon", 1e-3}}, {type(dims), type(normalized), type(normalized)});
+}
+
+inline random_case batch_norm_case(case_maker& m) {
+  const auto dims = m.dims(2, 4);
+  const auto c = type({dims[1]});
+  return m.make("batch_norm", {{"epsilon", 1e-3}}, {type(dims), c, c, c, c});
+}
+
+inline random_case attention_case(case_maker& m) {
+  const auto heads = m.size(3);
+  const auto b = m.size(2);
+  const auto t = m.size();
+  const auto d = heads * m.size(3);
+  const auto p = heads * m.size(3);
+  const shape features{m.size(), m.size(), m.size()};
+  return m.make("attention", {{"heads", heads}},
+                {type({b, m.size(), features[0]}), type({b, t, features[1]}), type({b, t, features[2]}),
+                 type({features[0], d}), type({features[1], d}), type({features[2], p}), type({p, m.size()})});
+}
+
+inline random_case lstm_case(case_maker& m) {
+  const auto b = m.size();
+  const auto f = m.size();
+  const auto n = m.size();
+  return m.make("lstm_cell", {},
+                {type({b, f}), type({b, n}), type({b, n}), type({4, n, f}), type({4, n, n}), type({4, n})});
+}
+
+inline random_case matmul_case(case_maker& m) {
+  const auto batch = m.dims(0, 2);
+  const auto k = m.size(7);
+  auto a = m.stretched(batch);
+  auto b = m.stretched(batch);
+  for (const auto size : {m.size(7), k}) {
+    a.push_back(size);
+  }
+  for (const auto size : {k, m.size(7)}) {
+    b.push_back(size);
+  }
+  return m.make("matmul", {{"activation", m.below(5)}}, {type(a), type(b)});
+}
+
+inline random_case linear_case(case_maker& m) {
+  auto x = m.dims(1, 3);
+  const auto n = m.size(6);
+  types inputs{type(x), type({x.back(), n})};
+  if (m.below(2) == 0) {
+    inputs.push_back(type({n}));
+  }
+  return m.make("linear", {{"activation", m.below(5)}}, std::move(inputs));
+}
+
+using case_table = std::map<std::string, std::function<random_case(case_maker&)>>;
+
+inline void add_sources(case_table& table) {
+  for (const std::string name : {"input", "weight", "constant"}) {
+    table[name] = [name](case_maker& m) { return m.make(name, {{"name", "x"}, {"dims", m.dims(0, 4)}}, {}); };
+  }
+  table["fill"] = [](case_maker& m) { return m.make("fill", {{"value", 0.5}, {"dims", m.dims(0, 4)}}, {}); };
+  table["pool_kernel"] = [](case_maker& m) {
+    return m.make("pool_kernel", {{"channels", m.size()}, {"kernel", {m.size(), m.size()}}}, {});
+  };
+  table["identity_kernel"] = [](case_maker& m) {
+    const auto groups = m.size(3);
+    const shape kernel{2 * m.below(3) + 1, 2 * m.below(2) + 1};
+    return m.make("identity_kernel", {{"channels", groups * m.size(3)}, {"groups", groups}, {"kernel", kernel}}, {});
+  };
+  table["identity_matrix"] = [](case_maker& m) { return m.make("identity_matrix", {{"size", m.size(6)}}, {}); };
+}
+
+inline void add_elementwise(case_table& table) {
+  for (const std::string name : {"relu", "gelu", "tanh", "sigmoid", "exp", "log", "erf", "sqrt", "reciprocal", "negate",
+                                 "abs", "identity"}) {
+    table[name] = [name](case_maker& m) { return m.make(name, {}, {type(m.dims(0, 4))}); };
+  }
+  for (const std::string name : {"add", "sub", "mul", "div", "pow", "maximum", "minimum"}) {
+    table[name] = [name](case_maker& m) {
+      const auto joint = m.dims(0, 4);
+      return m.make(name, {}, {type(m.stretched(joint)), type(m.stretched(joint))});
+    };
+  }
+  table["scalar_multiply"] = [](case_maker& m) {
+    return m.make("scalar_multiply", {}, {type(m.dims(0, 4)), type({})});
+  };
+  table["cast"] = [](case_maker& m) {
+    return m.make("cast", {{"element", m.below(9)}}, {type(m.dims(0, 3), static_cast<dtype>(m.below(9)))});
+  };
+  table["dropout"] = [](case_maker& m) {
+    return m.make("dropout", {{"rate", 0.25}, {"seed", m.size()}}, {type(m.dims(0, 3))});
+  };
+}
+
+inline void add_movements(case_table& table) {
+  table["concat"] = concat_case;
+  table["split"] = split_case;
+  table["slice"] = slice_case;
+  table["pad"] = pad_case;
+  table["enlarge"] = enlarge_case;
+  table["transpose"] = transpose_case;
+  table["reshape"] = reshape_case;
+  table["squeeze"] = squeeze_case;
+  table["expand"] = [](case_maker& m) {
+    const auto joint = m.dims(1, 4);
+    return m.make("expand", {{"dims", joint}}, {type(m.stretched(joint))});
+  };
+  table["unsqueeze"] = [](case_maker& m) {
+    const auto axes = m.axes(static_cast<std::size_t>(m.size()));
+    const auto rank = axes.back() + 1 - std::ssize(axes) + m.below(2);
+    return m.make("unsqueeze", {{"axes", axes}}, {type(m.dims(rank, rank))});
+  };
+}
+
+inline void add_reductions(case_table& table) {
+  for (const std::string name : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+    table[name] = [name](case_maker& m) {
+      const auto dims = m.dims(1, 4);
+      return m.make(name, {{"axes", m.axes(dims.size())}, {"keep_dims", m.below(2)}}, {type(dims)});
+    };
+  }
+  for (const std::string name : {"global_average_pool", "global_max_pool"}) {
+    table[name] = [name](case_maker& m) { return m.make(name, {}, {type(m.dims(4, 4))}); };
+  }
+  table["max_pool"] = [](case_maker& m) { return pool_case(m, false); };
+  table["average_pool"] = [](case_maker& m) { return pool_case(m, true); };
+  table["softmax"] = [](case_maker& m) {
+    const auto dims = m.dims(1, 4);
+    return m.make("softmax", {{"axis", m.below(std::ssize(dims))}}, {type(dims)});
+  };
+}
+
+// One entry per kind of operator.
+inline const case_table& cases() {
+  static const case_table table = [] {
+    case_table t;
+    add_sources(t);
+    add_elementwise(t);
+    add_movements(t);
+    add_reductions(t);
+    t["matmul"] = matmul_case;
+    t["linear"] = linear_case;
+    t["conv2d"] = convolution_case;
+    t["layer_norm"] = layer_norm_case;
+    t["batch_norm"] = batch_norm_case;
+    t["attention"] = attention_case;
+    t["lstm_cell"] = lstm_case;
+    t["embedding"] = [](case_maker& m) {
+      auto table_dims = m.dims(1, 3);
+      return m.make("embedding", {}, {type(table_dims), type(m.dims(0, 2), dtype::int64)});
+    };
+    t["opaque"] = [](case_maker& m) {
+      const shape elements{0, 4};
+      return m.make("opaque", {{"name", "mystery"}, {"signature", "bytes"}, {"elements", elements}, {"dims", {2, m.size(), 3, 0}}},
+                    {type(m.dims(0, 3))});
+    };
+    return t;
+  }();
+  return table;
+}
+
+// A case of the kind that the operator takes. What is drawn rarely does not fit (a window of nothing): drawn again.
+inline random_case draw(const std::string& name, random_engine& random) {
+  case_maker m{random};
+  while (true) {
+    auto c = cases().at(name)(m);
+    if (standard().infer(c.op, c.inputs)) {
+      return c;
+    }
+  }
+}
+
+}  // namespace unity::tensor::test

@@ -1,0 +1,191 @@
+#include <unity/tensor/terms.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace {
+
+using unity::compile_rule;
+using unity::to_text;
+using namespace unity::tensor::terms;
+
+const variable x{"x"}, y{"y"}, z{"z"}, v{"v"}, a{"a"}, s{"s"}, p{"p"}, g{"g"};
+const variable xs = indexed("x"), ws = indexed("w");
+
+const unity::tensor::algebra& operators() {
+  static const auto standard = unity::tensor::standard_algebra();
+  return standard;
+}
+
+// Both are the same syntax, and the same substitutions.
+void check_equal(const statement& written, const std::string& text) {
+  INFO(text);
+  INFO(to_text(written));
+  const auto parsed = unity::parse_rules(text);
+  REQUIRE(parsed.size() == 1);
+  CHECK(static_cast<const unity::syntax::rule&>(written) == parsed[0]);
+  CHECK(compile_rule(operators(), written) == compile_rule(operators(), parsed[0]));
+}
+
+// As in the literature, at namespace scope.
+const auto associative = matmul(x, matmul(y, z)) == matmul(matmul(x, y), z);
+
+}  // namespace
+
+TEST_CASE("associativity is written as it is read", "[terms]") {
+  check_equal(rule("associative", associative),
+              "rule associative matmul(?x, matmul(?y, ?z)) == matmul(matmul(?x, ?y), ?z)");
+}
+
+TEST_CASE("tensor rules in C++ are those of the text", "[terms]") {
+  check_equal(rule("distributive", add(matmul(x, y), matmul(x, z)) == matmul(x, add(y, z))),
+              "rule distributive add(matmul(?x, ?y), matmul(?x, ?z)) == matmul(?x, add(?y, ?z))");
+  check_equal(rule("fuse", relu(matmul(x, y)) == matmul(x, y, activation = "relu")),
+              "rule fuse relu(matmul(?x, ?y)) == matmul{activation=relu}(?x, ?y)");
+  check_equal(rule("merge", all(matmul(x, ws, activation = a)) >>
+                                split(matmul(x, concat(all(ws), axis = rank(x) - 1), activation = a),
+                                      axis = rank(x) - 1, sizes = {all(size(ws, -1))}))
+                  .when(rank(ws) == rank(x)),
+              "rule merge matmul{activation=?a}(?x, ??w)... => split{axis=rank(?x)-1, sizes=[size(??w, -1)...]}("
+              "matmul{activation=?a}(?x, concat{axis=rank(?x)-1}(??w...))) if rank(??w) == rank(?x)");
+  check_equal(rule("sum", add(matmul(x, z), matmul(y, v)) == matmul(concat(x, y, axis = 1), concat(z, v, axis = 0)))
+                  .when(rank(x) == 2, rank(z) == 2, rank(y) == 2, rank(v) == 2),
+              "rule sum add(matmul(?x, ?z), matmul(?y, ?v)) == matmul(concat{axis=1}(?x, ?y), concat{axis=0}(?z, ?v)) "
+              "if rank(?x) == 2, rank(?z) == 2, rank(?y) == 2, rank(?v) == 2");
+  check_equal(rule("parts", all(relu(split(x, axis = a, sizes = s)[each])) >> split(relu(x), axis = a, sizes = s)),
+              "rule parts relu(split{axis=?a, sizes=?s}(?x).*)... => split{axis=?a, sizes=?s}(relu(?x))");
+  check_equal(rule("joined", concat(all(split(x, axis = a, sizes = s)[each]), axis = a) >> x),
+              "rule joined concat{axis=?a}(split{axis=?a, sizes=?s}(?x).*...) => ?x");
+  check_equal(rule("siblings", outputs(tanh(x), tanh(y)) >>
+                                   split(tanh(concat(x, y, axis = 0)), axis = 0, sizes = {size(x, 0), size(y, 0)})),
+              "rule siblings (tanh(?x), tanh(?y)) => "
+              "split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(tanh(concat{axis=0}(?x, ?y)))");
+  check_equal(rule("transposes", transpose(transpose(x, permutation = p), permutation = s) >>
+                                     transpose(x, permutation = compose(s, p))),
+              "rule transposes transpose{permutation=?s}(transpose{permutation=?p}(?x)) => "
+              "transpose{permutation=compose(?s, ?p)}(?x)");
+  check_equal(rule("relu_into_conv", relu(conv2d(x, y, stride = s, padding = p, groups = g)) >>
+                                         conv2d(x, y, stride = s, padding = p, groups = g, activation = "relu"))
+                  .inference_only()
+                  .when(p == "same", is_constant(y) == 1, length(shape_of(x)) == 4, dtype_of(x) == dtype_of(y)),
+              "rule relu_into_conv relu(conv2d{stride=?s, padding=?p, groups=?g}(?x, ?y)) => "
+              "conv2d{stride=?s, padding=?p, groups=?g, activation=relu}(?x, ?y) safe inference "
+              "if ?p == same, constant(?y) == 1, length(shape(?x)) == 4, dtype(?x) == dtype(?y)");
+  check_equal(rule("identity", matmul(x, identity_matrix(size = a)) >> x),
+              "rule identity matmul(?x, identity_matrix{size=?a}()) => ?x");
+  check_equal(rule("gates", outputs(lstm_cell(x, y, z, v, s, p)[0], lstm_cell(x, y, z, v, s, p)[1]) ==
+                                lstm_cell(x, y, z, v, s, p)),
+              "rule gates (lstm_cell(?x, ?y, ?z, ?v, ?s, ?p).0, lstm_cell(?x, ?y, ?z, ?v, ?s, ?p).1) == "
+              "lstm_cell(?x, ?y, ?z, ?v, ?s, ?p)");
+}
+
+TEST_CASE("a term that does not fit the algebra is refused where it is compiled", "[terms]") {
+  CHECK_THROWS_WITH(compile_rule(operators(), rule("short", matmul(x) >> x)), Catch::Contains("rule short"));
+  CHECK_THROWS_WITH(compile_rule(operators(), rule("loose", relu(x) >> add(x, y))), Catch::Contains("?y"));
+  CHECK_THROWS_WITH(compile_rule(operators(), rule("bare", x >> relu(x))), Catch::Contains("not a variable"));
+}
+
+TEST_CASE("every standard operator that a rule can name has a function", "[terms]") {
+  const std::vector<term> called{input(),
+                                 weight(),
+                                 constant(),
+                                 fill(),
+                                 pool_kernel(),
+                                 identity_kernel(),
+                                 identity_matrix(),
+                                 matmul(),
+                                 linear(),
+                                 conv2d(),
+                                 attention(),
+                                 lstm_cell(),
+                                 max_pool(),
+                                 average_pool(),
+                                 global_average_pool(),
+                                 global_max_pool(),
+                                 relu(),
+                                 gelu(),
+                                 unity::tensor::terms::tanh(),
+                                 sigmoid(),
+                                 unity::tensor::terms::exp(),
+                                 unity::tensor::terms::log(),
+                                 unity::tensor::terms::erf(),
+                                 unity::tensor::terms::sqrt(),
+                                 reciprocal(),
+                                 negate(),
+                                 unity::tensor::terms::abs(),
+                                 identity(),
+                                 cast(),
+                                 dropout(),
+                                 add(),
+                                 sub(),
+                                 mul(),
+                                 unity::tensor::terms::div(),
+                                 unity::tensor::terms::pow(),
+                                 maximum(),
+                                 minimum(),
+                                 scalar_multiply(),
+                                 softmax(),
+                                 layer_norm(),
+                                 batch_norm(),
+                                 reduce_sum(),
+                                 reduce_mean(),
+                                 reduce_max(),
+                                 concat(),
+                                 split(),
+                                 slice(),
+                                 pad(),
+                                 enlarge(),
+                                 transpose(),
+                                 reshape(),
+                                 squeeze(),
+                                 unsqueeze(),
+                                 expand(),
+                                 embedding()};
+  std::set<std::string> names;
+  for (const auto& t : called) {
+    CHECK(operators().find_kind(t.tree.name).has_value());
+    names.insert(t.tree.name);
+  }
+  names.insert("opaque");  // never matched by rules
+  for (std::size_t k = 0; k < operators().kind_count(); ++k) {
+    CHECK(names.contains(operators().signature(unity::kind_id{k}).name));
+  }
+}
+
+TEST_CASE("every attribute of a standard operator has a name to bind it by", "[terms]") {
+  std::set<std::string> names{"signature", "elements"};  // of opaque
+  for (const auto& key : {activation,  axes,
+                          axis,        ceil_mode,
+                          channels,    count_include_pad,
+                          dilation,    dims,
+                          element,     ends,
+                          epsilon,     groups,
+                          heads,       keep_dims,
+                          kernel,      name,
+                          padding,     pads,
+                          permutation, rate,
+                          seed,        static_cast<const attribute_name&>(size),
+                          sizes,       starts,
+                          steps,       stride,
+                          value}) {
+    names.insert(key.name);
+  }
+  for (std::size_t k = 0; k < operators().kind_count(); ++k) {
+    for (const auto& attribute : operators().signature(unity::kind_id{k}).attributes) {
+      INFO(attribute.name);
+      CHECK(names.contains(attribute.name));
+    }
+  }
+}
