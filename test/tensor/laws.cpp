@@ -145,11 +145,38 @@ TEST_CASE("float and double agree") {
 }
 
 TEST_CASE("polynomial operators give the same small integers in double and modulo 2^61 - 1") {
-  for (const std::string name :
-       {"matmul", "linear", "conv2d", "add", "sub", "mul", "scalar_multiply", "negate", "identity", "reduce_sum",
-        "concat", "split", "slice", "pad", "enlarge", "transpose", "expand", "reshape", "squeeze", "unsqueeze",
-        "embedding", "identity_kernel", "identity_matrix", "fill", "relu", "abs", "maximum", "minimum", "max_pool",
-        "reduce_max", "global_max_pool", "dropout"}) {
+  for (const std::string name : {"matmul",
+                                 "linear",
+                                 "conv2d",
+                                 "add",
+                                 "sub",
+                                 "mul",
+                                 "scalar_multiply",
+                                 "negate",
+                                 "identity",
+                                 "reduce_sum",
+                                 "concat",
+                                 "split",
+                                 "slice",
+                                 "pad",
+                                 "enlarge",
+                                 "transpose",
+                                 "expand",
+                                 "reshape",
+                                 "squeeze",
+                                 "unsqueeze",
+                                 "embedding",
+                                 "identity_kernel",
+                                 "identity_matrix",
+                                 "fill",
+                                 "relu",
+                                 "abs",
+                                 "maximum",
+                                 "minimum",
+                                 "max_pool",
+                                 "reduce_max",
+                                 "global_max_pool",
+                                 "dropout"}) {
     unity::random_engine random{6};
     for (int round = 0; round < rounds; ++round) {
       auto c = draw(name, random);

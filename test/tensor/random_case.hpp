@@ -76,8 +76,12 @@ inline random_case convolution_case(case_maker& m) {
     inputs.push_back(type({oc}));
   }
   return m.make("conv2d",
-                {{"stride", {m.size(3), m.size(3)}}, {"padding", padding}, {"pads", {pad(), pad(), pad(), pad()}},
-                 {"dilation", {m.size(2), m.size(2)}}, {"groups", groups}, {"activation", m.below(5)}},
+                {{"stride", {m.size(3), m.size(3)}},
+                 {"padding", padding},
+                 {"pads", {pad(), pad(), pad(), pad()}},
+                 {"dilation", {m.size(2), m.size(2)}},
+                 {"groups", groups},
+                 {"activation", m.below(5)}},
                 std::move(inputs));
 }
 
@@ -90,13 +94,21 @@ inline random_case pool_case(case_maker& m, bool average) {
   const auto x = type({m.size(2), m.size(3), m.size(4) + 4, m.size(4) + 4});
   if (average) {
     return m.make("average_pool",
-                  {{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"pads", pads},
-                   {"ceil_mode", m.below(2)}, {"count_include_pad", m.below(2)}},
+                  {{"kernel", kernel},
+                   {"stride", stride},
+                   {"padding", padding},
+                   {"pads", pads},
+                   {"ceil_mode", m.below(2)},
+                   {"count_include_pad", m.below(2)}},
                   {x});
   }
   return m.make("max_pool",
-                {{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"pads", pads},
-                 {"dilation", {m.size(2), m.size(2)}}, {"ceil_mode", m.below(2)}},
+                {{"kernel", kernel},
+                 {"stride", stride},
+                 {"padding", padding},
+                 {"pads", pads},
+                 {"dilation", {m.size(2), m.size(2)}},
+                 {"ceil_mode", m.below(2)}},
                 {x});
 }
 
@@ -265,8 +277,8 @@ inline void add_sources(case_table& table) {
 }
 
 inline void add_elementwise(case_table& table) {
-  for (const std::string name : {"relu", "gelu", "tanh", "sigmoid", "exp", "log", "erf", "sqrt", "reciprocal", "negate",
-                                 "abs", "identity"}) {
+  for (const std::string name :
+       {"relu", "gelu", "tanh", "sigmoid", "exp", "log", "erf", "sqrt", "reciprocal", "negate", "abs", "identity"}) {
     table[name] = [name](case_maker& m) { return m.make(name, {}, {type(m.dims(0, 4))}); };
   }
   for (const std::string name : {"add", "sub", "mul", "div", "pow", "maximum", "minimum"}) {
@@ -345,8 +357,10 @@ inline const case_table& cases() {
     };
     t["opaque"] = [](case_maker& m) {
       const shape elements{0, 4};
-      return m.make("opaque", {{"name", "mystery"}, {"signature", "bytes"}, {"elements", elements}, {"dims", {2, m.size(), 3, 0}}},
-                    {type(m.dims(0, 3))});
+      return m.make(
+          "opaque",
+          {{"name", "mystery"}, {"signature", "bytes"}, {"elements", elements}, {"dims", {2, m.size(), 3, 0}}},
+          {type(m.dims(0, 3))});
     };
     return t;
   }();

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <unity/core/config.hpp>
+
 namespace unity {
 
 // A fixed set of threads that run one loop at a time. The caller takes part, so one thread means no other.
@@ -39,6 +41,7 @@ class thread_pool {
   // not determined: write results by index. Rethrows the first exception of a body after all have ended.
   void parallel_for(std::size_t count, std::size_t grain,
                     const std::function<void(std::size_t, std::size_t, std::size_t)>& body) {
+    UNITY_EXPECTS(grain > 0, "chunks of at least one");
     if (workers_.empty() || count <= grain) {
       if (count > 0) {
         body(0, 0, count);

@@ -46,8 +46,8 @@ struct no_node {
 // isomorphism II, J. Symbolic Computation 60 (2014), with components of indistinct nodes canonised on their own.
 class canonical_hasher {
  public:
-  // `effort_limit` bounds what trying members takes for one graph, in nodes visited. Past it the choice follows node
-  // ids: graphs that are not isomorphic still differ, but isomorphic ones may too.
+  // `effort_limit` bounds what trying members takes for one graph, in nodes visited. Past it only the first member of a
+  // group is tried: graphs that are not isomorphic still differ, but isomorphic ones may too.
   explicit canonical_hasher(std::size_t effort_limit = 65536) : refinement_{effort_limit} {}
 
   // commutative(n) says whether the operands of n may be exchanged at will. Expects an acyclic graph.

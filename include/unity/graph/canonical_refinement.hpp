@@ -34,6 +34,7 @@ class canonical_refinement {
   [[nodiscard]] places refine(const places& nodes);
   [[nodiscard]] std::vector<places> components(const places& nodes);
 
+  void spend(std::size_t effort);
   void sweep_backward(const places& nodes);
   void sweep_forward(const places& nodes);
   void sort_by_colour(const places& nodes);
@@ -44,6 +45,7 @@ class canonical_refinement {
   flat_graph* graph_ = nullptr;
   std::size_t effort_limit_;
   std::size_t effort_left_ = 0;
+  std::size_t depth_ = 0;  // choices made above
   bool exact_ = true;
   std::vector<std::pair<fingerprint, place>> sorted_{};
   std::vector<char> single_{};
@@ -55,6 +57,7 @@ class canonical_refinement {
 inline fingerprint canonical_refinement::run(flat_graph& g) {
   graph_ = &g;
   effort_left_ = effort_limit_;
+  depth_ = 0;
   exact_ = true;
   single_.assign(g.colour.size(), 0);
   leader_.resize(g.colour.size());
@@ -123,13 +126,13 @@ inline fingerprint canonical_refinement::least_choice(const places& component, s
   }
   std::optional<fingerprint> least;
   for (const place choice : choices) {
-    if (least && effort_left_ < component.size()) {
-      exact_ = false;
+    if (least && !exact_) {
       break;
     }
-    effort_left_ -= std::min(effort_left_, component.size());
     graph_->colour[choice] = absorb(chosen_seed, graph_->colour[choice]);
+    ++depth_;
     const fingerprint found = certificate(component);
+    --depth_;
     least = least ? std::min(*least, found) : found;
     for (std::size_t i = 0; i < component.size(); ++i) {
       graph_->colour[component[i]] = before[i];
@@ -144,6 +147,7 @@ inline canonical_refinement::places canonical_refinement::refine(const places& n
   places active = nodes;
   std::size_t told_apart = count_colours(active);
   while (!active.empty()) {
+    spend(active.size());
     sweep_backward(active);
     sweep_forward(active);
     const std::size_t frozen = nodes.size() - active.size();
@@ -155,6 +159,12 @@ inline canonical_refinement::places canonical_refinement::refine(const places& n
     told_apart = now;
   }
   return active;
+}
+
+// Only choices are cut short, and their number does not depend on ids, so neither does whether any is.
+inline void canonical_refinement::spend(std::size_t effort) {
+  exact_ = exact_ && (depth_ == 0 || effort <= effort_left_);
+  effort_left_ -= depth_ == 0 ? 0 : std::min(effort, effort_left_);
 }
 
 inline void canonical_refinement::sweep_backward(const places& nodes) {

@@ -61,7 +61,7 @@ class rule_compiler {
     pattern p;
     made_.clear();
     for (const auto& t : terms) {
-      p.roots.push_back(operand(p, t));
+      p.roots.push_back(operand(p, t, terms.size() == 1));
     }
     if (terms.size() == 1) {
       spread_root(p, terms[0], other);
@@ -88,7 +88,8 @@ class rule_compiler {
     }
   }
 
-  pattern_operand operand(pattern& p, const syntax::term& t) {
+  // `is_side`: t is all of one side of the rule, where no selector means all results.
+  pattern_operand operand(pattern& p, const syntax::term& t, bool is_side = false) {
     pattern_operand o;
     if (t.kind == syntax::term::form::application) {
       o.slot = node(p, t);
@@ -97,6 +98,9 @@ class rule_compiler {
         fail(to_text(t), "a result below " + std::to_string(results));
       }
       o.result = t.selector == syntax::term::whole ? 0 : t.selector;
+      if (t.selector == syntax::term::whole && results != 1 && !is_side) {
+        fail(to_text(t), "a selector, as in " + t.name + "(..).0, where an operator has several results");
+      }
     } else {
       o.is_variable = true;
       o.slot = static_cast<std::uint32_t>(value_slot(t.name, t.kind == syntax::term::form::indexed_variable));
@@ -126,6 +130,7 @@ class rule_compiler {
     }
     check_operands(t, signature);
     n.attributes = attributes(t, signature);
+    n.indexed = n.indexed || std::any_of(n.attributes.begin(), n.attributes.end(), [](const auto& a) { return a.value.indexed; });
     p.nodes.push_back(std::move(n));
     const auto slot = static_cast<std::uint32_t>(p.nodes.size() - 1);
     made_.emplace_back(std::move(same), slot);
@@ -253,15 +258,24 @@ class rule_compiler {
 
   // In a condition, `?p == same`: the word belongs to whatever attribute has such a choice.
   attribute choice_of_any(const std::string& name) const {
+    std::optional<attribute> value;
     for (std::size_t k = 0; k < algebra_.kind_count(); ++k) {
       for (const auto& a : algebra_.signature(kind_id{k}).attributes) {
         const auto found = std::find(a.choices.begin(), a.choices.end(), name);
-        if (found != a.choices.end()) {
-          return attribute{found - a.choices.begin()};
+        if (found == a.choices.end()) {
+          continue;
         }
+        const attribute here{found - a.choices.begin()};
+        if (value && *value != here) {
+          fail("word '" + name + "'", "a word that stands for the same choice wherever it is one");
+        }
+        value = here;
       }
     }
-    fail("word '" + name + "'", "a choice of some attribute");
+    if (!value) {
+      fail("word '" + name + "'", "a choice of some attribute");
+    }
+    return *value;
   }
 
   expression attribute_variable(const syntax::expression& e) const {
@@ -292,12 +306,33 @@ class rule_compiler {
     const auto f = std::find_if(functions.begin(), functions.end(), [&](const auto& known) {
       return known.name == e.name && known.arguments == e.arguments.size();
     });
+    if (context != nullptr && context->form == attribute_form::real) {
+      return negated_real(e, context);
+    }
     if (f == functions.end()) {
       fail(to_text(e), "a function or measure with " + std::to_string(e.arguments.size()) + " argument(s)");
+    }
+    if (std::any_of(e.arguments.begin(), e.arguments.end(), [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
+      fail(to_text(e), "a list around '...', as in [x...]");
     }
     r.kind = expression::form::call;
     r.callee = f->code;
     add_arguments(r, e, context, 0);
+    return r;
+  }
+
+  // Reals are bits to the functions of rules: all that can be done to one is to write it with a sign.
+  expression negated_real(const syntax::expression& e, const attribute_signature* context) const {
+    using form = syntax::expression::form;
+    const bool negates_number = e.name == "-" && e.arguments.size() == 1 &&
+                                (e.arguments[0].kind == form::real || e.arguments[0].kind == form::integer);
+    if (!negates_number) {
+      fail(to_text(e), "a number or a variable for real attribute '" + context->name + "'");
+    }
+    const auto& number = e.arguments[0];
+    const auto bits = number.kind == form::real ? number.integer : real_or_integer(number, context);
+    expression r;
+    r.literal = attribute{std::bit_cast<std::int64_t>(-std::bit_cast<double>(bits))};
     return r;
   }
 
@@ -332,9 +367,23 @@ class rule_compiler {
         fail(to_text(source), "an operator, not a variable, as what is replaced (write => to go one way)");
       }
     }
-    for (const auto& root : s.target.roots) {
-      if (!root.repeated && depends_on_index(s.target, root)) {
-        fail(to_text(target), "'...' after what is made once per repetition");
+    for (std::size_t i = 0; i < s.source.roots.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (s.source.roots[i] == s.source.roots[j]) {
+          fail(to_text(source), "each output once");
+        }
+      }
+    }
+    check_repetition(s.source, source);
+    check_repetition(s.target, target);
+    if (repeated(s.source) > 0 && !depends_on_index(s.source, s.source.roots[0])) {
+      fail(to_text(source), "'...' only after what differs from repetition to repetition");
+    }
+  }
+  void check_repetition(const pattern& p, const std::vector<syntax::term>& side) const {
+    for (const auto& root : p.roots) {
+      if (!root.repeated && depends_on_index(p, root)) {
+        fail(to_text(side), "'...' after what is there once per repetition");
       }
     }
   }

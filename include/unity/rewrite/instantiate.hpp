@@ -19,16 +19,17 @@ namespace unity::detail {
 template <class Store>
 class match_environment {
  public:
-  match_environment(const Store& store, const bindings& b) : store_{store}, b_{b} {}
+  match_environment(const Store& store, const substitution& s, const bindings& b) : store_{store}, s_{s}, b_{b} {}
   [[nodiscard]] const attribute& attribute_at(std::size_t slot) const { return store_.value(b_.attributes[slot]); }
   [[nodiscard]] std::size_t repetitions() const { return b_.repetitions; }
   [[nodiscard]] std::optional<attribute> measure(int m, std::size_t slot, std::size_t index, const attribute& arguments) const {
-    const auto own = b_.value(slot, index);
-    return store_.algebra().measure(m, store_.type(own.valid() ? own : b_.value(slot, 0)), arguments);
+    const auto v = b_.value(slot, s_.indexed_variables[slot] ? index : 0);
+    return store_.algebra().measure(m, store_.type(v), arguments);
   }
 
  private:
   const Store& store_;
+  const substitution& s_;
   const bindings& b_;
 };
 
@@ -39,11 +40,11 @@ class target_builder {
   // `choice` numbers the combinations of variants of the target's inner operators: 0 is as written, in mixed
   // radix, first node first.
   target_builder(Store& store, const prepared_rule& rule, const bindings& b, std::size_t choice)
-      : store_{store}, s_{*rule.rule}, b_{b}, env_{store, b}, times_{std::max<std::size_t>(1, b.repetitions)}, choice_{choice} {}
+      : store_{store}, s_{*rule.rule}, b_{b}, env_{store, s_, b}, times_{std::max<std::size_t>(1, b.repetitions)}, choice_{choice} {}
 
   bool build() {
     collect_replaced();
-    if (!conditions_hold() || !sources_hold()) {
+    if (!replaces_each_once() || !conditions_hold() || !sources_hold()) {
       return false;
     }
     made_.assign(s_.target.nodes.size() * times_, node_id{});
@@ -115,6 +116,13 @@ class target_builder {
       }
     }
     return all;
+  }
+
+  // Two roots on one value would define it twice.
+  [[nodiscard]] bool replaces_each_once() const {
+    auto sorted = replaced_;
+    std::sort(sorted.begin(), sorted.end());
+    return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
   }
 
   [[nodiscard]] bool conditions_hold() const {

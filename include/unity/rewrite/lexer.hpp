@@ -79,7 +79,7 @@ class lexer {
     }
   }
   void take(token::form kind, std::size_t from, std::size_t to) {
-    current_ = {kind, text_.substr(from, to - from), line_, from - line_start_ + 1};
+    current_ = {kind, text_.substr(from, to - from), line_, start_ - line_start_ + 1};
   }
   template <class Predicate>
   std::size_t scan(Predicate continues) {
@@ -92,6 +92,7 @@ class lexer {
   void advance() {
     skip_space();
     const auto from = position_;
+    start_ = from;
     const char c = look();
     if (position_ >= text_.size()) {
       take(token::form::end, from, from);
@@ -150,6 +151,7 @@ class lexer {
   std::size_t position_ = 0;
   std::size_t line_ = 1;
   std::size_t line_start_ = 0;
+  std::size_t start_ = 0;  // of the token that is read
   token current_{};
 };
 

@@ -65,6 +65,24 @@ class matcher {
     }
   }
 
+  // Reports the matches of all rules whose roots share nothing. Which there are depends on the whole state, so those of
+  // its new nodes are not all that is new.
+  template <class Sink>
+  void match_unconnected(const Store& store, const rule_index& rules, state_view& view, Sink&& sink) {
+    store_ = &store;
+    view_ = &view;
+    for (const auto& a : rules.unconnected()) {
+      rule_ = &rules.rule(a.rule);
+      anchor_ = &a;
+      const std::vector<node_id> nodes(view.nodes().begin(), view.nodes().end());
+      for (const auto n : nodes) {
+        if (store.kind(n) == source().nodes[a.slot].kind) {
+          start(n, sink);
+        }
+      }
+    }
+  }
+
  private:
   struct goal {
     const pattern_operand* term;
@@ -108,11 +126,18 @@ class matcher {
       return;
     }
     take_node(r.slot, 0, root, nullptr, [&] {
-      if (r.repeated) {
-        found_.repetitions = store_->results(root).size();
+      if (!r.repeated || repeat(store_->results(root).size())) {
+        next_root(0, sink);
       }
-      next_root(0, sink);
     });
+  }
+
+  // Whether there can be that many repetitions; there are from now on.
+  bool repeat(std::size_t times) {
+    const bool fits = times != 0 && (found_.stride == 1 || times <= bindings::most_repetitions);
+    const bool agrees = found_.repetitions == 0 || found_.repetitions == times;
+    found_.repetitions = fits && agrees ? times : found_.repetitions;
+    return fits && agrees;
   }
 
   // Tries pattern node `slot` on graph node `n`, then the goals that follow from it and `rest`, then `done`.
@@ -193,10 +218,9 @@ class matcher {
       return;
     }
     const auto times = (actual.size() - fixed) / packs;
-    if (times == 0 || times > bindings::most_repetitions || (found_.repetitions != 0 && found_.repetitions != times)) {
+    if (!repeat(times)) {
       return;
     }
-    found_.repetitions = times;
     std::vector<goal> goals;
     for (const auto& o : p.operands) {
       for (std::size_t i = 0; i < (o.repeated ? times : 1); ++i) {
@@ -230,7 +254,11 @@ class matcher {
     }
     const auto n = view_->definition(g->value);
     const auto results = store_->results(n);
-    const auto result = t.result == pattern_operand::each ? g->index : static_cast<std::size_t>(t.result);
+    const bool each = t.result == pattern_operand::each;
+    if (each && found_.repetitions != 0 && found_.repetitions != results.size()) {
+      return;  // .* is all of the results
+    }
+    const auto result = each ? g->index : static_cast<std::size_t>(t.result);
     if (result < results.size() && results[result] == g->value) {
       take_node(t.slot, source().nodes[t.slot].indexed ? g->index : 0, n, g->next, done);
     }
@@ -289,18 +317,13 @@ class matcher {
     if (!rule_->sibling) {
       return;
     }
-    // The first repetition is tried alone, at its place; what it shares then leads to the others.
     const auto& link = *rule_->sibling;
-    const bool by_result = !link.path.empty() && link.path[0].result == pattern_operand::each && !link.from.is_variable;
-    take_node(r.slot, 0, root, nullptr, [&] {
-      if (by_result) {
-        return;  // the anchor may be any repetition: see below
-      }
-      gather_siblings(root, r.slot, link, sink);
-    });
-    if (by_result) {
+    if (!link.from.is_variable && !link.path.empty() && link.path[0].result == pattern_operand::each) {
       gather_by_result(root, r.slot, link, sink);
+      return;
     }
+    // The first repetition is tried alone, at its place; what it shares then leads to the others.
+    take_node(r.slot, 0, root, nullptr, [&] { gather_siblings(root, r.slot, link, sink); });
   }
 
   // A largest set of nodes that match like `first` under what is shared, none depending on another.
@@ -357,24 +380,46 @@ class matcher {
     });
   }
 
-  // Repetition i reads result i of one shared node: one user of each result.
+  // Repetition i reads result i of one shared node: one user of each result, `root` among them, else the first that
+  // matches with the others.
   template <class Sink>
   void gather_by_result(node_id root, std::size_t slot, const root_link& link, Sink& sink) {
     for (const auto below : descend(root, link)) {
-      std::vector<node_id> chosen;
       const auto results = store_->results(below).size();
-      for (std::size_t i = 0; i < results && chosen.size() == i && i < bindings::most_repetitions; ++i) {
-        auto path = link.path;
+      if (results < 2 || results > bindings::most_repetitions) {
+        continue;
+      }
+      std::vector<std::vector<node_id>> users(results);
+      auto path = link.path;
+      bool has_root = false;
+      for (std::size_t i = 0; i < results; ++i) {
         path[0].result = static_cast<std::int32_t>(i);
-        node_id found{};
-        climb_up(below, path, 0, [&](node_id n) { found = found.valid() ? std::min(found, n) : n; });
-        if (found.valid()) {
-          chosen.push_back(found);
+        climb_up(below, path, 0, [&](node_id n) { users[i].push_back(n); });
+        std::sort(users[i].begin(), users[i].end());
+        if (!has_root && std::binary_search(users[i].begin(), users[i].end(), root)) {
+          users[i] = {root};
+          has_root = true;
         }
       }
-      if (chosen.size() == results) {
-        match_all(slot, chosen, sink);
-      }
+      found_.clear(anchor_->rule, *rule_);
+      bool done = false;
+      bind_users(slot, users, 0, done, sink);
+    }
+  }
+  template <class Sink>
+  void bind_users(std::size_t slot, const std::vector<std::vector<node_id>>& users, std::size_t i, bool& done, Sink& sink) {
+    if (i == users.size()) {
+      found_.repetitions = i;
+      emit(sink);
+      done = true;
+      return;
+    }
+    for (std::size_t k = 0; k < users[i].size() && !done; ++k) {
+      take_node(slot, i, users[i][k], nullptr, [&] {
+        if (!done) {
+          bind_users(slot, users, i + 1, done, sink);
+        }
+      });
     }
   }
   // The nodes from which link.path leads up to `root`.

@@ -3,9 +3,13 @@
 
 #include <bit>
 #include <charconv>
-#include <cstdlib>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,6 +52,7 @@ class rule_parser {
 
   syntax::rule rule() {
     syntax::rule r;
+    operators_ = 0;
     r.name = name("a rule's name");
     r.source = terms();
     r.both_ways = in_.at("==");
@@ -73,7 +78,7 @@ class rule_parser {
       r.safe_for = in_.next().text == "training" ? syntax::safety::training : syntax::safety::inference;
     } else if (accept_name("tested")) {
       r.known = syntax::standing::tested;
-      r.tested_bits = static_cast<int>(integer());
+      r.tested_bits = small_integer();
     } else if (accept_name("proved")) {
       r.known = syntax::standing::proved;
       r.prover = text("the prover's name and version in quotes");
@@ -115,7 +120,7 @@ class rule_parser {
       operands(t);
     }
     if (in_.accept(".")) {
-      t.selector = in_.accept("*") ? syntax::term::each : static_cast<int>(integer());
+      t.selector = in_.accept("*") ? syntax::term::each : small_integer();
     }
     t.repeated = in_.accept("...");
     return t;
@@ -151,7 +156,6 @@ class rule_parser {
   syntax::expression binary(std::size_t level) {
     static constexpr std::string_view levels[][6] = {
         {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
-    const nesting guard{*this};
     if (level == std::size(levels)) {
       return unary();
     }
@@ -165,6 +169,9 @@ class rule_parser {
       }
       if (found.empty()) {
         return left;
+      }
+      if (++operators_ > 1000) {  // a long row is a deep tree
+        in_.fail("at most 1000 operators in a rule");
       }
       in_.next();
       auto right = binary(level + 1);
@@ -232,12 +239,24 @@ class rule_parser {
     return {kind, 0, std::string{in_.next().text}, {}};
   }
   syntax::expression number() {
-    const auto text = std::string{in_.peek().text};
-    if (text.find_first_of(".e") == std::string::npos) {
+    const auto text = in_.peek().text;
+    if (text.find_first_of(".e") == std::string_view::npos) {
       return {syntax::expression::form::integer, integer(), {}, {}};
     }
+    double value = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{}) {
+      in_.fail("a number that a double can hold");
+    }
     in_.next();
-    return {syntax::expression::form::real, std::bit_cast<std::int64_t>(std::strtod(text.c_str(), nullptr)), {}, {}};
+    return {syntax::expression::form::real, std::bit_cast<std::int64_t>(value), {}, {}};
+  }
+  int small_integer() {
+    const auto place = in_;
+    const auto value = integer();
+    if (value > std::numeric_limits<int>::max()) {
+      place.fail("an integer of 31 bits");
+    }
+    return static_cast<int>(value);
   }
   std::int64_t integer() {
     const auto t = in_.peek();
@@ -272,6 +291,7 @@ class rule_parser {
 
   lexer in_;
   int depth_ = 0;
+  int operators_ = 0;  // in the rule that is read
 };
 
 }  // namespace detail

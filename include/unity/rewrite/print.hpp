@@ -2,7 +2,8 @@
 #pragma once
 
 #include <bit>
-#include <cstdio>
+#include <charconv>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ inline bool is_plain_word(const std::string& word) {
 
 inline std::string real_text(double value) {
   char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.17g", value);
-  std::string text{buffer};
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  const std::string text{buffer, end};
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 

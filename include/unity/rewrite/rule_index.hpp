@@ -164,7 +164,11 @@ inline std::optional<root_link> sibling_link(const substitution& s) {
   if (!root.repeated || !s.source.nodes[root.slot].indexed) {
     return std::nullopt;
   }
-  return link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
+  // A node whose results they share among them tells which repetition is which.
+  auto by_result = link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
+    return !o.is_variable && o.result == pattern_operand::each && !s.source.nodes[o.slot].indexed;
+  });
+  return by_result ? by_result : link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
     return o.is_variable ? !s.indexed_variables[o.slot] : !s.source.nodes[o.slot].indexed;
   });
 }
@@ -177,7 +181,7 @@ class root_exchange {
   bool holds(std::size_t a, std::size_t b) {
     const auto& roots = s_.source.roots;
     return roots[a].slot != roots[b].slot && roots[a].result == roots[b].result && nodes(roots[a].slot, roots[b].slot) &&
-           std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const auto& c) {
+           others_stay(a, b) && std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const auto& c) {
              return std::find(s_.conditions.begin(), s_.conditions.end(), renamed(c)) != s_.conditions.end();
            });
   }
@@ -185,6 +189,15 @@ class root_exchange {
  private:
   static constexpr std::size_t unset = ~std::size_t{0};
 
+  bool others_stay(std::size_t a, std::size_t b) {
+    const auto& roots = s_.source.roots;
+    for (std::size_t r = 0; r < roots.size(); ++r) {
+      if (r != a && r != b && !nodes(roots[r].slot, roots[r].slot)) {
+        return false;
+      }
+    }
+    return true;
+  }
   static bool pair(std::vector<std::size_t>& map, std::size_t a, std::size_t b) {
     if (map[a] == unset && map[b] == unset) {
       map[a] = b;
@@ -251,6 +264,8 @@ class rule_index {
   [[nodiscard]] std::span<const anchor> anchors(kind_id kind) const {
     return kind.valid() ? std::span<const anchor>{by_kind_[kind.index()]} : std::span<const anchor>{};
   }
+  // The first roots of the rules whose roots share nothing.
+  [[nodiscard]] std::span<const anchor> unconnected() const noexcept { return unconnected_; }
 
  private:
   template <class Store>
@@ -275,6 +290,9 @@ class rule_index {
       by_kind_[s.source.nodes[slot].kind.index()].push_back(
           {static_cast<std::uint32_t>(rules_.size()), static_cast<std::uint32_t>(slot), root, std::move(path)});
     }
+    if (std::any_of(r.links[0].begin(), r.links[0].end(), [](const auto& link) { return !link.connected; })) {
+      unconnected_.push_back({static_cast<std::uint32_t>(rules_.size()), s.source.roots[0].slot, 0, {}});
+    }
     rules_.push_back(std::move(r));
   }
 
@@ -294,6 +312,7 @@ class rule_index {
 
   std::vector<prepared_rule> rules_;
   std::vector<std::vector<anchor>> by_kind_;
+  std::vector<anchor> unconnected_;
 };
 
 }  // namespace unity

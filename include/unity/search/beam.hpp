@@ -51,9 +51,10 @@ class beam_search {
         break;
       }
       const auto before = r.cost;
+      const auto all_expanded = r.counts.expanded + level.size();
       level = next_level(level, r);
       if (level.empty()) {
-        r.stopped = stop_reason::exhausted;
+        r.stopped = r.counts.expanded == all_expanded ? stop_reason::exhausted : stop_reason::expansions;
         break;
       }
       idle = r.cost < before ? 0 : idle + 1;

@@ -48,6 +48,8 @@ class best_first {
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   static constexpr cost_value unpriced = std::numeric_limits<cost_value>::max();
+  static constexpr std::size_t slice = 256;  // moves that a thread prices at a time
+  static constexpr bool sleeps = commuting_space<Space> && !Admit::keeps_all;
 
   struct entry {
     cost_value cost;
@@ -64,15 +66,18 @@ class best_first {
     std::uint32_t parent = none;
     move by{};
     std::optional<state> at{};
-    std::vector<cost_value> prices{};    // by position of the move; unpriced where it slept or does not apply
-    std::vector<std::uint8_t> asleep{};  // by position of the move
+  };
+  // Of the moves of one record, by position. Kept only by spaces whose moves can sleep.
+  struct sleep_set {
+    std::vector<cost_value> prices{};  // unpriced where the move slept or does not apply
+    std::vector<std::uint8_t> asleep{};
   };
   struct heap : std::priority_queue<entry, std::vector<entry>, later> {
     [[nodiscard]] const std::vector<entry>& entries() const { return this->c; }
   };
 
   void begin() {
-    records_.push_back({none, {}, space_.initial(), {}, {}});
+    add_record({none, {}, space_.initial()});
     best_ = space_.cost(*records_[0].at);
     history_.push_back({0, 0, best_});
     seen_.insert(space_.fingerprint_of(*records_[0].at));
@@ -96,10 +101,11 @@ class best_first {
   void step() {
     const auto e = queue_.top();
     queue_.pop();
-    records_.push_back({e.parent, e.by, materialize(e.parent, e.by), {}, {}});
+    add_record({e.parent, e.by, materialize(e.parent, e.by)});
     const auto r = static_cast<std::uint32_t>(records_.size() - 1);
     if (!admit_record(r)) {
       ++counts_.duplicates;
+      state_memory_ -= memory_of(*records_[r].at);
       records_[r].at.reset();
       return;
     }
@@ -112,6 +118,13 @@ class best_first {
       }
     }
     expand(r);
+  }
+
+  void add_record(record r) {
+    records_.push_back(std::move(r));
+    if constexpr (sleeps) {
+      sleep_.emplace_back();
+    }
   }
 
   [[nodiscard]] state materialize(std::uint32_t parent, move by) {
@@ -130,13 +143,13 @@ class best_first {
   }
 
   void put_to_sleep(std::uint32_t r) {
-    if constexpr (commuting_space<Space>) {
-      const auto& parent = records_[records_[r].parent];
-      const std::span<const move> theirs = space_.moves(*parent.at);
+    if constexpr (sleeps) {
+      const auto& parent = sleep_[records_[r].parent];
+      const std::span<const move> theirs = space_.moves(*records_[records_[r].parent].at);
       const std::span<const move> mine = space_.moves(*records_[r].at);
       const auto own = static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), records_[r].by) - theirs.begin());
       const auto own_price = parent.prices[own];
-      auto& asleep = records_[r].asleep;
+      auto& asleep = sleep_[r].asleep;
       asleep.assign(mine.size(), 0);
       std::size_t at = 0;
       for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -155,33 +168,58 @@ class best_first {
   }
 
   void expand(std::uint32_t r) {
+    ++counts_.expanded;
     const auto& s = *records_[r].at;
     const std::span<const move> moves = space_.moves(s);
-    const auto& asleep = records_[r].asleep;
+    if constexpr (sleeps) {
+      sleep_[r].prices.assign(moves.size(), unpriced);
+      state_memory_ += moves.size() * (sizeof(cost_value) + 1);
+    }
+    if (pool_.size() == 1 || moves.size() < 2 * slice) {
+      space_.prepare(s, scratch_[0]);
+      for (std::size_t i = 0; i < moves.size(); ++i) {
+        if (awake(r, i)) {
+          take(r, i, moves[i], space_.price(s, moves[i], scratch_[0]));
+        }
+      }
+    } else {
+      expand_in_parallel(r, s, moves);
+    }
+  }
+  // Threads price slices; what they found is taken in order, so that their number does not matter.
+  void expand_in_parallel(std::uint32_t r, const state& s, std::span<const move> moves) {
     priced_.assign(moves.size(), std::nullopt);
-    pool_.parallel_for(moves.size(), 256, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+    pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
       space_.prepare(s, scratch_[worker]);
       for (auto i = begin; i < end; ++i) {
-        if (asleep.empty() || asleep[i] == 0) {
+        if (awake(r, i)) {
           priced_[i] = space_.price(s, moves[i], scratch_[worker]);
         }
       }
     });
-    ++counts_.expanded;
-    records_[r].prices.assign(moves.size(), unpriced);
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      if (priced_[i]) {
-        take(r, moves[i], *priced_[i]);
-        records_[r].prices[i] = priced_[i]->cost;
-      } else if (asleep.empty() || asleep[i] == 0) {
-        ++counts_.rejected;
+      if (awake(r, i)) {
+        take(r, i, moves[i], priced_[i]);
       }
     }
-    state_memory_ += moves.size() * (sizeof(cost_value) + 1);
+  }
+  [[nodiscard]] bool awake(std::uint32_t r, std::size_t i) const {
+    if constexpr (sleeps) {
+      return sleep_[r].asleep.empty() || sleep_[r].asleep[i] == 0;
+    }
+    return true;
   }
 
-  void take(std::uint32_t parent, move by, const candidate& c) {
+  void take(std::uint32_t parent, std::size_t position, move by, const std::optional<candidate>& priced) {
+    if (!priced) {
+      ++counts_.rejected;
+      return;
+    }
+    const auto& c = *priced;
     ++counts_.candidates;
+    if constexpr (sleeps) {
+      sleep_[parent].prices[position] = c.cost;
+    }
     if (c.cost < best_) {
       best_ = c.cost;
       best_parent_ = parent;
@@ -203,12 +241,19 @@ class best_first {
     if (counts_.expanded >= limits.expansions) {
       return stop_reason::expansions;
     }
-    const auto now = elapsed();
-    if (now >= limits.seconds) {
-      return stop_reason::time;
-    }
     if (limits.memory != budget{}.memory && memory() > limits.memory) {
       return stop_reason::memory;
+    }
+    return watches_clock() ? reached_time() : std::nullopt;
+  }
+  // Reading the clock costs as much as expanding a small state.
+  [[nodiscard]] bool watches_clock() const {
+    return options_.limits.seconds != budget{}.seconds || options_.watch || !options_.checkpoint.empty();
+  }
+  [[nodiscard]] std::optional<stop_reason> reached_time() {
+    const auto now = elapsed();
+    if (now >= options_.limits.seconds) {
+      return stop_reason::time;
     }
     if (!options_.checkpoint.empty() && now - last_checkpoint_ >= options_.checkpoint_seconds) {
       save();
@@ -282,6 +327,30 @@ class best_first {
 
   void save();
   void restore(const std::string& path);
+  // Fingerprints may be of ids; canonical ones are of what the ids stand for.
+  [[nodiscard]] fingerprint identity(const state& s) {
+    if constexpr (canonical_space<Space>) {
+      space_.prepare(s, scratch_[0]);
+      return space_.canonical_fingerprint(s, scratch_[0]);
+    }
+    return space_.fingerprint_of(s);
+  }
+  // The state that a record of a checkpoint stands for, if its move is still one of its parent's.
+  [[nodiscard]] state replay(const record& r, const archive_reader& in) {
+    if (r.parent >= records_.size() || !records_[r.parent].at) {
+      in.fail("a state before its parent");
+    }
+    const auto& parent = *records_[r.parent].at;
+    const std::span<const move> moves = space_.moves(parent);
+    if (std::find(moves.begin(), moves.end(), r.by) == moves.end()) {
+      in.fail("a move that its state does not have");
+    }
+    space_.prepare(parent, parent_scratch_);
+    if (!space_.price(parent, r.by, parent_scratch_)) {
+      in.fail("a move that does not apply");
+    }
+    return materialize(r.parent, r.by);
+  }
 
   Space& space_;
   const search_options& options_;
@@ -291,6 +360,7 @@ class best_first {
   typename Space::scratch_type parent_scratch_{};
   std::vector<typename Space::scratch_type> scratch_;
   std::vector<record> records_;
+  std::vector<sleep_set> sleep_;  // by record
   heap queue_;
   fingerprint_set seen_;      // of candidates
   fingerprint_set expanded_;  // canonical, of states
@@ -314,7 +384,7 @@ template <search_space Space, class Admit>
 void best_first<Space, Admit>::save() {
   archive_writer out;
   const auto& start = *records_[0].at;
-  out.put(space_.fingerprint_of(start));
+  out.put(identity(start));
   out.put(space_.cost(start));
   out.put(static_cast<std::uint64_t>(space_.moves(start).size()));
   out.put(static_cast<std::uint64_t>(records_.size()));
@@ -322,8 +392,11 @@ void best_first<Space, Admit>::save() {
     out.put(r.parent);
     out.put(r.by);
     out.put(static_cast<std::uint8_t>(r.at.has_value()));
-    out.put(r.prices);
-    out.put(r.asleep);
+    out.put(r.at ? space_.fingerprint_of(*r.at) : fingerprint{});
+  }
+  for (const auto& s : sleep_) {
+    out.put(s.prices);
+    out.put(s.asleep);
   }
   out.put(queue_.entries());
   for (const auto* set : {&seen_, &expanded_}) {
@@ -344,7 +417,7 @@ void best_first<Space, Admit>::save() {
 template <search_space Space, class Admit>
 void best_first<Space, Admit>::restore(const std::string& path) {
   archive_reader in{path, "unity search 1\n"};
-  records_.push_back({none, {}, space_.initial(), {}, {}});
+  add_record({none, {}, space_.initial()});
   const auto& start = *records_[0].at;
   fingerprint f;
   cost_value cost = 0;
@@ -353,7 +426,7 @@ void best_first<Space, Admit>::restore(const std::string& path) {
   in.get(f);
   in.get(cost);
   in.get(moves);
-  if (f != space_.fingerprint_of(start) || cost != space_.cost(start) || moves != space_.moves(start).size()) {
+  if (f != identity(start) || cost != space_.cost(start) || moves != space_.moves(start).size()) {
     in.fail("a search of another graph, other rules or another cost");
   }
   in.get(count);
@@ -363,28 +436,30 @@ void best_first<Space, Admit>::restore(const std::string& path) {
     in.get(r.parent);
     in.get(r.by);
     in.get(holds_state);
-    in.get(r.prices);
-    in.get(r.asleep);
-    if (i > 0) {
-      if (r.parent >= i || !records_[r.parent].at) {
-        in.fail("a state before its parent");
-      }
-      auto s = materialize(r.parent, r.by);
-      if (holds_state != 0) {
-        r.at = std::move(s);
-      }
-      records_.push_back(std::move(r));
-    } else {
-      records_[0].prices = std::move(r.prices);
-      records_[0].asleep = std::move(r.asleep);
+    in.get(f);
+    if (i == 0) {
+      continue;  // the start
     }
-    if (records_.back().at) {
-      state_memory_ += memory_of(*records_.back().at) + records_.back().prices.size() * (sizeof(cost_value) + 1);
+    r.at = replay(r, in);
+    if (holds_state == 0) {
+      r.at.reset();
+    } else if (f != space_.fingerprint_of(*r.at)) {
+      in.fail("a state that its moves do not lead to");
     }
+    state_memory_ += r.at ? memory_of(*r.at) : 0;
+    add_record(std::move(r));
+  }
+  for (auto& s : sleep_) {
+    in.get(s.prices);
+    in.get(s.asleep);
+    state_memory_ += s.prices.size() * (sizeof(cost_value) + 1);
   }
   std::vector<entry> entries;
   in.get(entries);
   for (const auto& e : entries) {
+    if (e.parent >= records_.size() || !records_[e.parent].at) {
+      in.fail("a candidate without a parent");
+    }
     queue_.push(e);
   }
   for (auto* set : {&seen_, &expanded_}) {
@@ -397,6 +472,9 @@ void best_first<Space, Admit>::restore(const std::string& path) {
   }
   in.get(best_);
   in.get(best_parent_);
+  if (best_parent_ != none && (best_parent_ >= records_.size() || !records_[best_parent_].at)) {
+    in.fail("a best state without a parent");
+  }
   in.get(best_move_);
   in.get(orders_);
   in.get(history_);

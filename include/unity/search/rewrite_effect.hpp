@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/core/hash.hpp>
@@ -20,7 +21,8 @@ namespace unity {
 // needed, and adds of its target what does not live yet. So what is shared, inside or outside, is kept.
 class rewrite_effect {
  public:
-  // Whether the match applies: it closes no cycle, and takes no result away that somebody uses.
+  // Whether the match applies: it closes no cycle, defines no value twice, and takes no result away that somebody
+  // uses.
   // Complexity: linear in the nodes that die or come and their operands; in the state once, the first time that
   // a match which could close a cycle is traced.
   template <class Store>
@@ -28,10 +30,13 @@ class rewrite_effect {
     const auto& r = matches.record(m);
     begin(store.value_count(), store.node_count());
     for (std::size_t i = 0; i < r.defining; ++i) {
-      add(store, view, matches, r, matches.defining(r, i));
+      if (!is_added(matches.defining(r, i))) {
+        add(store, view, matches, r, matches.defining(r, i));
+      }
     }
     for (std::size_t i = 0; i < r.aliases; ++i) {
-      hold(store, view, matches, r, matches.alias(r, i).second);
+      // A use that keeps the alias' target alive until it is known how many it takes over.
+      read(store, view, matches, r, matches.alias(r, i).second);
     }
     for (std::size_t i = 0; i < r.replaced; ++i) {
       if (!is_alias(matches, r, matches.replaced(r, i))) {
@@ -39,7 +44,9 @@ class rewrite_effect {
       }
     }
     redirect_aliases(store, view, matches, r);
-    return definitions_free(store, view, matches, r) && acyclic(store, view, matches, r);
+    while (drop_unused_additions(store, view)) {
+    }
+    return !refused_ && defined_once(store, view) && definitions_free(store, view, matches, r) && acyclic(store, view, matches, r);
   }
 
   [[nodiscard]] std::span<const node_id> killed() const noexcept { return killed_; }
@@ -63,6 +70,7 @@ class rewrite_effect {
   struct change {
     std::uint32_t stamp = 0;
     std::int32_t uses = 0;
+    std::uint32_t defined = 0;  // the stamp of the last trace that adds a definition
   };
 
   void begin(std::size_t values, std::size_t nodes) {
@@ -72,19 +80,26 @@ class rewrite_effect {
     if (nodes_.size() < nodes) {
       nodes_.resize(nodes + nodes / 2);
     }
-    ++stamp_;
+    if (++stamp_ == 0) {  // stamps of four billion traces ago would look new
+      values_.assign(values_.size(), change{});
+      nodes_.assign(nodes_.size(), 0);
+      stamp_ = 1;
+    }
     killed_.clear();
     added_.clear();
     redirected_.clear();
     aliases_.clear();
     leaves_.clear();
+    adding_.clear();
     foreign_ = false;
+    refused_ = false;
   }
 
   std::int32_t& delta(value_id v) {
     auto& c = values_[v.index()];
     if (c.stamp != stamp_) {
-      c = {stamp_, 0};
+      c.stamp = stamp_;
+      c.uses = 0;
     }
     return c.uses;
   }
@@ -96,27 +111,41 @@ class rewrite_effect {
   // Adds a node of the target, and below it what does not live.
   template <class Store>
   void add(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, node_id n) {
+    adding_.push_back(n);
     for (const auto v : store.operands(n)) {
-      ++delta(v);
-      if (view.definition(v).valid()) {
-        note_leaf(matches, r, v);
-      } else if (const auto maker = store.canonical(v); maker.valid() && !is_added(maker)) {
-        add(store, view, matches, r, maker);
-      }
+      read(store, view, matches, r, v);
     }
+    adding_.pop_back();
     added_.push_back(n);
   }
-  [[nodiscard]] bool is_added(node_id n) const { return std::find(added_.begin(), added_.end(), n) != added_.end(); }
-  // Keeps an alias' target alive until it is known how many uses it takes over.
+  // Counts a use of v by the target, and adds what defines v then.
   template <class Store>
-  void hold(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, value_id v) {
+  void read(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, value_id v) {
     ++delta(v);
-    if (view.definition(v).valid()) {
+    const bool replaced = is_replaced(matches, r, v);
+    if (!replaced && view.definition(v).valid()) {
       note_leaf(matches, r, v);
-    } else if (const auto maker = store.canonical(v); maker.valid() && !is_added(maker)) {
+      return;
+    }
+    const auto maker = new_definition(store, matches, r, v);
+    if (!maker.valid() || std::find(adding_.begin(), adding_.end(), maker) != adding_.end()) {
+      refused_ = true;  // the target reads an alias, or itself
+    } else if (!is_added(maker)) {
       add(store, view, matches, r, maker);
     }
   }
+  // The node of the target that defines v, or else the one that v was made for.
+  template <class Store>
+  [[nodiscard]] static node_id new_definition(const Store& store, const match_store<Store>& matches, const match_record& r, value_id v) {
+    for (std::size_t i = 0; i < r.defining; ++i) {
+      const auto results = store.results(matches.defining(r, i));
+      if (std::find(results.begin(), results.end(), v) != results.end()) {
+        return matches.defining(r, i);
+      }
+    }
+    return is_replaced(matches, r, v) ? node_id{} : store.canonical(v);
+  }
+  [[nodiscard]] bool is_added(node_id n) const { return std::find(added_.begin(), added_.end(), n) != added_.end(); }
   void note_leaf(const auto& matches, const match_record& r, value_id v) {
     bool is_bound = false;
     for (std::size_t i = 0; i < r.bound && !is_bound; ++i) {
@@ -136,8 +165,9 @@ class rewrite_effect {
     for (auto next = killed_.size() - 1; next < killed_.size(); ++next) {
       const auto dying = killed_[next];
       for (const auto v : store.operands(dying)) {
-        --delta(v);
-        kill_if_unused(store, view, view.definition(v));
+        const auto read_now = redirected(v);
+        --delta(read_now);
+        kill_if_unused(store, view, view.definition(read_now));
       }
     }
   }
@@ -197,6 +227,39 @@ class rewrite_effect {
     }
   }
 
+  // Takes back added nodes that nobody reads: what they define was only read by what died. Whether there were any.
+  template <class Store>
+  bool drop_unused_additions(const Store& store, const state_view& view) {
+    const auto before = added_.size();
+    for (auto i = before; i-- > 0;) {
+      const auto n = added_[i];
+      const auto results = store.results(n);
+      if (std::all_of(results.begin(), results.end(), [&](value_id v) { return uses(view, v) == 0; })) {
+        added_.erase(added_.begin() + static_cast<std::ptrdiff_t>(i));
+        for (const auto v : store.operands(n)) {
+          --delta(v);
+          drop_if_unused(store, view, v);
+        }
+      }
+    }
+    return added_.size() != before;
+  }
+
+  // A value that comes with an added node (results of several are made together) may live already.
+  template <class Store>
+  [[nodiscard]] bool defined_once(const Store& store, const state_view& view) {
+    for (const auto n : added_) {
+      for (const auto v : store.results(n)) {
+        const auto old = view.definition(v);
+        if ((old.valid() && nodes_[old.index()] != stamp_) || values_[v.index()].defined == stamp_) {
+          return false;
+        }
+        values_[v.index()].defined = stamp_;
+      }
+    }
+    return true;
+  }
+
   // A killed definition must not leave a result without one while somebody reads it.
   template <class Store>
   [[nodiscard]] bool definitions_free(const Store& store, const state_view& view, const match_store<Store>& matches,
@@ -223,7 +286,8 @@ class rewrite_effect {
     return false;
   }
 
-  // No leaf of the target may depend on what the match replaces. Exact where one node is replaced or the
+  // No leaf of the target may depend on what the match replaces; that the target does not read itself was seen when it
+  // was added. Exact where one node is replaced or the
   // target is connected; elsewhere it may refuse an acyclic result. Source: papers/001, figure 2.6.
   template <class Store>
   [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches, const match_record& r) const {
@@ -231,9 +295,6 @@ class rewrite_effect {
       return true;
     }
     return std::none_of(leaves_.begin(), leaves_.end(), [&](value_id leaf) {
-      if (is_replaced(matches, r, leaf)) {
-        return false;
-      }
       for (std::size_t i = 0; i < r.replaced; ++i) {
         if (view.depends(store, view.definition(leaf), view.definition(matches.replaced(r, i)))) {
           return true;
@@ -251,7 +312,9 @@ class rewrite_effect {
   std::vector<node_id> redirected_;
   std::vector<std::pair<value_id, value_id>> aliases_;
   std::vector<value_id> leaves_;
+  std::vector<node_id> adding_;  // nodes whose operands are being added
   bool foreign_ = false;
+  bool refused_ = false;
 };
 
 }  // namespace unity

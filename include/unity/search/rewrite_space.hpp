@@ -303,6 +303,8 @@ class rewrite_space {
         }
       }
     }
+    // Nodes that depended on one another may do so no more.
+    matcher_.match_unconnected(store_, index_, view, [&](const bindings& b) { list_matches(b, child.matches); });
   }
 
   void mark_listed(std::span<const match_id> matches) {
@@ -319,12 +321,13 @@ class rewrite_space {
   }
   // Appends the matches that involve n and are not listed yet.
   void find_matches(node_id n, state_view& view, std::vector<match_id>& list) {
-    matcher_.match(store_, index_, view, n, [&](const bindings& b) {
-      list_match(matches_.intern(store_, index_, b), list);
-      for (std::size_t choice = 1; layouts_ == layouts::searched && choice < most_choices; ++choice) {
-        list_match(matches_.intern(store_, index_, b, choice), list);
-      }
-    });
+    matcher_.match(store_, index_, view, n, [&](const bindings& b) { list_matches(b, list); });
+  }
+  void list_matches(const bindings& b, std::vector<match_id>& list) {
+    list_match(matches_.intern(store_, index_, b), list);
+    for (std::size_t choice = 1; layouts_ == layouts::searched && choice < most_choices; ++choice) {
+      list_match(matches_.intern(store_, index_, b, choice), list);
+    }
   }
   void list_match(std::optional<match_id> m, std::vector<match_id>& list) {
     if (m && stamp(*m)) {

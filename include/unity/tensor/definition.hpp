@@ -23,8 +23,6 @@
 
 namespace unity::tensor {
 
-
-
 // A loop nest: an iteration space and the scalar kernel that runs at its points.
 struct primitive {
   std::function<void(space&, const attribute_reader&)> iteration;
@@ -63,7 +61,8 @@ struct definition {
   bool layouts = false;  // results of rank >= 2 may be column_major
 
   // Overrides the derived work where that is wrong.
-  std::function<work(const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs)>
+  std::function<work(const attribute_reader&, std::span<const tensor_type> inputs,
+                     std::span<const tensor_type> outputs)>
       own_work{};
 
   [[nodiscard]] definition&& commutative() && {
@@ -77,8 +76,7 @@ struct definition {
 };
 
 // Assembles a definition; operands and results: exact counts, or op_signature::any.
-[[nodiscard]] inline definition define(std::string name, int operands, int results,
-                                       std::vector<attribute_field> fields,
+[[nodiscard]] inline definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
                                        std::variant<primitive, view, composite, opaque> body) {
   definition d;
   d.signature = {std::move(name), operands, results, false, {}};

@@ -15,9 +15,7 @@ enum class dtype : std::uint8_t { float32, float64, float16, bfloat16, int64, in
 inline constexpr std::array<std::string_view, 9> dtype_names{"float32", "float64", "float16", "bfloat16", "int64",
                                                              "int32",   "int8",    "uint8",   "bool"};
 
-[[nodiscard]] constexpr std::string_view name_of(dtype t) noexcept {
-  return dtype_names[static_cast<std::size_t>(t)];
-}
+[[nodiscard]] constexpr std::string_view name_of(dtype t) noexcept { return dtype_names[static_cast<std::size_t>(t)]; }
 
 [[nodiscard]] constexpr std::optional<dtype> find_dtype(std::string_view name) noexcept {
   for (std::size_t i = 0; i < dtype_names.size(); ++i) {

@@ -30,8 +30,7 @@ template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_body(const algebra& a, const tensor_graph& body,
                                                        std::span<const Scalar* const> operands);
 
-[[nodiscard]] inline error cannot_evaluate(const algebra& a, const operation& op,
-                                           std::span<const tensor_type> inputs) {
+[[nodiscard]] inline error cannot_evaluate(const algebra& a, const operation& op, std::span<const tensor_type> inputs) {
   const bool known = op.kind.index() < a.kind_count();
   std::string found = "operands";
   for (const auto& t : inputs) {
@@ -64,7 +63,8 @@ template <class Scalar>
   throw cannot_evaluate(a, op, types);
 }
 
-// Visits the nodes that the outputs need, in order, and drops values after their last use.
+// Visits the nodes that the outputs need, in order, and drops values after their last use. source(n, operands) may
+// give the results of a node; nothing: what the definition of its operator says.
 template <class Scalar, class Source>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_nodes(const algebra& a, const tensor_graph& g, Source&& source,
                                                         std::uint64_t seed) {
@@ -95,7 +95,7 @@ template <class Scalar, class Source>
       operands.push_back(values[v.index()].data.data());
       types.push_back(g.type(v));
     }
-    auto results = source(n);
+    auto results = source(n, std::span<const Scalar* const>{operands});
     if (results.empty()) {
       results = evaluate_at<Scalar>(a, g.operation(n), operands, types, seed);
     }
@@ -118,7 +118,7 @@ template <class Scalar, class Source>
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_body(const algebra& a, const tensor_graph& body,
                                                        std::span<const Scalar* const> operands) {
-  const auto operand = [&](node_id n) {
+  const auto operand = [&](node_id n, std::span<const Scalar* const>) {
     std::vector<dense<Scalar>> values;
     if (n.index() < operands.size()) {
       const auto& dims = body.type(body.results(n)[0]).dims;
@@ -162,7 +162,7 @@ concept source_provider = requires(const P& provider, const operation& op, const
 template <class Scalar, source_provider<Scalar> Provider>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const tensor_graph& g, const Provider& provider,
                                                   std::uint64_t seed = 0) {
-  const auto source = [&](node_id n) {
+  const auto source = [&](node_id n, std::span<const Scalar* const>) {
     std::vector<dense<Scalar>> values;
     if (g.operands(n).empty() && g.results(n).size() == 1) {
       const auto& type = g.type(g.results(n)[0]);

@@ -20,9 +20,27 @@ enum class scalar_op : std::uint8_t {
   coordinate,  // the position along an index
   count,       // the number of points reduced at this result
   // of one
-  negate, reciprocal, abs, relu, sigmoid, tanh, gelu, exp, log, erf, sqrt, truncate, nonzero,
+  negate,
+  reciprocal,
+  abs,
+  relu,
+  sigmoid,
+  tanh,
+  gelu,
+  exp,
+  log,
+  erf,
+  sqrt,
+  truncate,
+  nonzero,
   // of two
-  add, sub, mul, div, pow, maximum, minimum,
+  add,
+  sub,
+  mul,
+  div,
+  pow,
+  maximum,
+  minimum,
   equal,  // 1 or 0
 };
 

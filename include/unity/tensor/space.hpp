@@ -48,7 +48,8 @@ class access {
   static constexpr std::size_t max_indices = 4;
 
   constexpr access() noexcept = default;
-  constexpr access(int index) noexcept : size_{1}, indices_{static_cast<std::int8_t>(index)} {}  // NOLINT: a dimension is its index
+  constexpr access(int index) noexcept
+      : size_{1}, indices_{static_cast<std::int8_t>(index)} {}  // NOLINT: a dimension is its index
   constexpr access(std::initializer_list<int> outer_to_inner) noexcept {
     for (const auto i : outer_to_inner) {
       indices_[size_++] = static_cast<std::int8_t>(i);

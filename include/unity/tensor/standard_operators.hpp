@@ -23,10 +23,10 @@ namespace unity::tensor {
 // In an order that never changes, since it numbers the kinds: append only.
 [[nodiscard]] inline std::vector<definition> standard_operators() {
   std::vector<definition> all;
-  for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
-                      operators::elementwise, operators::reductions, operators::movements, operators::lookups,
-                      operators::normalizations, operators::attentions, operators::recurrent_cells,
-                      operators::unknowns}) {
+  for (auto family :
+       {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
+        operators::elementwise, operators::reductions, operators::movements, operators::lookups,
+        operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

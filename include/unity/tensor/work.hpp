@@ -65,8 +65,8 @@ namespace unity::tensor {
   const auto results = element_count(s.results()[0].dims);
   const bool looks_up = selected_index(k).has_value();
   const auto per_point = k.reduce == reduction::none || looks_up ? 0 : arithmetic_count(k.inner) + 1;
-  return flops{saturating_add(saturating_multiply(points, per_point),
-                              saturating_multiply(results, arithmetic_count(k.outer)))};
+  return flops{
+      saturating_add(saturating_multiply(points, per_point), saturating_multiply(results, arithmetic_count(k.outer)))};
 }
 
 // The part of a table in which rows are looked up that no result can be.

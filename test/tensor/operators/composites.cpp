@@ -22,7 +22,8 @@ TEST_CASE("embedding looks rows up; rows that are not there are zero") {
   const auto table = random_tensor({5, 3}, random);
   const dense<double> ids{{2, 2}, {4, 0, 7, 2}};
   const types t{type({5, 3}), type({2, 2}, dtype::int64)};
-  const auto found = evaluate<double>(standard(), standard().make_operation("embedding"), std::vector{table, ids}, t)[0];
+  const auto found =
+      evaluate<double>(standard(), standard().make_operation("embedding"), std::vector{table, ids}, t)[0];
   CHECK(found == tabulate({2, 2, 3}, [&](const shape& p) {
           const auto row = static_cast<std::int64_t>(at(ids, {p[0], p[1]}));
           return row < 5 ? at(table, {row, p[2]}) : 0;
@@ -78,7 +79,8 @@ TEST_CASE("attention agrees with loops over heads, queries and keys") {
 }
 
 TEST_CASE("attention says what it does not take") {
-  const types good{type({2, 4, 5}), type({2, 3, 6}), type({2, 3, 7}), type({5, 6}), type({6, 6}), type({7, 4}), type({4, 8})};
+  const types good{type({2, 4, 5}), type({2, 3, 6}), type({2, 3, 7}), type({5, 6}),
+                   type({6, 6}),    type({7, 4}),    type({4, 8})};
   CHECK(refusal_of("attention", {{"heads", 2}}, good).empty());
   CHECK(refusal_of("attention", {{"heads", 4}}, good) == "expected columns that are a multiple of heads");
   CHECK(refusal_of("attention", {{"heads", 0}}, good) == "expected columns that are a multiple of heads");
@@ -111,11 +113,13 @@ TEST_CASE("lstm_cell agrees with its equations") {
   const auto cell = tabulate({2, 4}, [&](const shape& p) {
     return gate(2, p[0], p[1]) * at(c, {p[0], p[1]}) + gate(0, p[0], p[1]) * gate(3, p[0], p[1]);
   });
-  const auto state =
-      tabulate({2, 4}, [&](const shape& p) { return gate(1, p[0], p[1]) * std::tanh(at(cell, {p[0], p[1]})); });
+  const auto state = tabulate({2, 4}, [&](const shape& p) {
+    return gate(1, p[0], p[1]) * std::tanh(at(cell, {p[0], p[1]}));
+  });
   const auto found = run_all("lstm_cell", {}, {x, h, c, w, r, bias});
   REQUIRE(found.size() == 2);
   CHECK(distance(found[0], state) < 1e-14);
   CHECK(distance(found[1], cell) < 1e-14);
-  CHECK(refusal_of("lstm_cell", {}, types_of({x, h, x, w, r, bias})) == "expected as many cells as states in operand 2");
+  CHECK(refusal_of("lstm_cell", {}, types_of({x, h, x, w, r, bias})) ==
+        "expected as many cells as states in operand 2");
 }

@@ -61,10 +61,11 @@ TEST_CASE("conv2d agrees with seven nested loops for all paddings, strides, dila
     naive_convolution naive;
     naive.groups = random.between(1, 3);
     const shape kernel{random.between(1, 3), random.between(1, 4)};
-    const auto x = random_tensor({random.between(1, 2), naive.groups * random.between(1, 3), random.between(6, 9),
-                                  random.between(7, 12)}, random);
-    const auto w = random_tensor({naive.groups * random.between(1, 3), x.dims[1] / naive.groups, kernel[0], kernel[1]},
-                                 random);
+    const auto x = random_tensor(
+        {random.between(1, 2), naive.groups * random.between(1, 3), random.between(6, 9), random.between(7, 12)},
+        random);
+    const auto w =
+        random_tensor({naive.groups * random.between(1, 3), x.dims[1] / naive.groups, kernel[0], kernel[1]}, random);
     const auto bias = random_tensor({w.dims[0]}, random);
     const auto padding = static_cast<std::size_t>(random.below(4));
     shape pads(4, 0);
@@ -90,8 +91,12 @@ TEST_CASE("conv2d agrees with seven nested loops for all paddings, strides, dila
       operands.push_back(bias);
     }
     const auto found = run("conv2d",
-                           {{"stride", naive.stride}, {"padding", names[padding]}, {"pads", pads},
-                            {"dilation", naive.dilation}, {"groups", naive.groups}}, operands);
+                           {{"stride", naive.stride},
+                            {"padding", names[padding]},
+                            {"pads", pads},
+                            {"dilation", naive.dilation},
+                            {"groups", naive.groups}},
+                           operands);
     CHECK(distance(found, naive(x, w, biased ? &bias : nullptr)) < 1e-13);
   }
 }
@@ -141,8 +146,7 @@ TEST_CASE("conv2d says which operands and attributes it does not take") {
   CHECK(refusal_of("conv2d", {{"padding", "same"}, {"pads", {1, 1, 1, 1}}}, {x, w}) ==
         "expected zero pads unless padding is explicit");
   CHECK(refusal_of("conv2d", {{"pads", {0, -1, 0, 0}}}, {x, w}) == "expected non-negative pads of sensible size");
-  CHECK(refusal_of("conv2d", {}, {type({1, 4, 8, 2}), w}) ==
-        "expected a padded image at least as large as the kernel");
+  CHECK(refusal_of("conv2d", {}, {type({1, 4, 8, 2}), w}) == "expected a padded image at least as large as the kernel");
   for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
     CHECK(refusal_of("conv2d", {{"stride", {1, bad}}}, {x, w}) ==
           "expected positive kernel, stride and dilation of sensible size");

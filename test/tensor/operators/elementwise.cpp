@@ -37,8 +37,9 @@ TEST_CASE("unary operators apply their function to every element") {
     for (auto& v : x.data) {
       v = name == "log" || name == "sqrt" ? v + 1.5 : v;
     }
-    CHECK(distance(run(name, {}, {x}), tabulate(x.dims, [&](const shape& p) { return f(at(x, {p[0], p[1], p[2]})); })) <
-          1e-15);
+    CHECK(distance(run(name, {}, {x}), tabulate(x.dims, [&](const shape& p) {
+                     return f(at(x, {p[0], p[1], p[2]}));
+                   })) < 1e-15);
   }
 }
 
@@ -61,10 +62,13 @@ TEST_CASE("binary operators broadcast") {
   for (const auto& [name, f] : functions) {
     CAPTURE(name);
     const auto& left = name == "pow" ? positive : a;
-    const auto expected =
-        tabulate({3, 4, 5}, [&](const shape& p) { return f(at(left, {p[0], 0, p[2]}), at(b, {p[1], 0})); });
+    const auto expected = tabulate({3, 4, 5}, [&](const shape& p) {
+      return f(at(left, {p[0], 0, p[2]}), at(b, {p[1], 0}));
+    });
     CHECK(distance(run(name, {}, {left, b}), expected) < 1e-15);
-    const auto turned = tabulate({3, 4, 5}, [&](const shape& p) { return f(at(b, {p[1], 0}), at(a, {p[0], 0, p[2]})); });
+    const auto turned = tabulate({3, 4, 5}, [&](const shape& p) {
+      return f(at(b, {p[1], 0}), at(a, {p[0], 0, p[2]}));
+    });
     if (name != "pow") {
       CHECK(distance(run(name, {}, {b, a}), turned) < 1e-15);
     }
@@ -77,7 +81,8 @@ TEST_CASE("binary operators say which operands they do not take") {
   CHECK(refusal_of("add", {}, {type({2, 3}), type({2})}) == "expected operands that broadcast");
   CHECK(refusal_of("add", {}, {type({2}), type({2}, dtype::float16)}) == "expected operands of one element type");
   CHECK(refusal_of("add", {}, {type({2}, dtype::boolean), type({2}, dtype::boolean)}) == "expected numeric elements");
-  CHECK(refusal_of("div", {}, {type({2}, dtype::int32), type({2}, dtype::int32)}) == "expected floating-point elements");
+  CHECK(refusal_of("div", {}, {type({2}, dtype::int32), type({2}, dtype::int32)}) ==
+        "expected floating-point elements");
   CHECK(refusal_of("add", {}, {type({2}, dtype::int32), type({2}, dtype::int32)}).empty());
 }
 

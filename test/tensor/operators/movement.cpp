@@ -19,7 +19,9 @@ TEST_CASE("concat joins any number of parts of unequal sizes") {
   const auto b = random_tensor({2, 1, 4}, random);
   const auto c = random_tensor({2, 2, 4}, random);
   const auto expected = tabulate({2, 6, 4}, [&](const shape& p) {
-    return p[1] < 3 ? at(a, {p[0], p[1], p[2]}) : p[1] < 4 ? at(b, {p[0], p[1] - 3, p[2]}) : at(c, {p[0], p[1] - 4, p[2]});
+    return p[1] < 3   ? at(a, {p[0], p[1], p[2]})
+           : p[1] < 4 ? at(b, {p[0], p[1] - 3, p[2]})
+                      : at(c, {p[0], p[1] - 4, p[2]});
   });
   CHECK(run("concat", {{"axis", 1}}, {a, b, c}) == expected);
   CHECK(run("concat", {{"axis", 2}}, {a}) == a);
@@ -53,8 +55,7 @@ TEST_CASE("concat and split say what they do not take") {
 TEST_CASE("slice takes every step-th element from start to before end") {
   unity::random_engine random{3};
   const auto x = random_tensor({5, 3, 7}, random);
-  const auto found =
-      run("slice", {{"axes", {0, 2}}, {"starts", {1, 0}}, {"ends", {4, 7}}, {"steps", {1, 3}}}, {x});
+  const auto found = run("slice", {{"axes", {0, 2}}, {"starts", {1, 0}}, {"ends", {4, 7}}, {"steps", {1, 3}}}, {x});
   CHECK(found == tabulate({3, 3, 3}, [&](const shape& p) { return at(x, {p[0] + 1, p[1], p[2] * 3}); }));
 }
 
@@ -75,8 +76,9 @@ TEST_CASE("pad surrounds with a value, enlarge with zeros on both sides") {
   unity::random_engine random{4};
   const auto x = random_tensor({2, 3}, random);
   const auto inside = [&](const shape& p) { return p[0] >= 1 && p[0] < 3 && p[1] < 3; };
-  CHECK(run("pad", {{"pads", {1, 0, 0, 2}}, {"value", -7.0}}, {x}) ==
-        tabulate({3, 5}, [&](const shape& p) { return inside(p) ? at(x, {p[0] - 1, p[1]}) : -7; }));
+  CHECK(run("pad", {{"pads", {1, 0, 0, 2}}, {"value", -7.0}}, {x}) == tabulate({3, 5}, [&](const shape& p) {
+          return inside(p) ? at(x, {p[0] - 1, p[1]}) : -7;
+        }));
 
   const auto w = random_tensor({2, 1, 1, 3}, random);
   CHECK(run("enlarge", {{"kernel", {3, 5}}}, {w}) == tabulate({2, 1, 3, 5}, [&](const shape& p) {
@@ -98,16 +100,19 @@ TEST_CASE("pad and enlarge say what they do not take") {
   CHECK(refusal_of("pad", {{"pads", {1, 1, -1, 0}}}, {type({2, 3})}) == "expected non-negative pads of sensible size");
   CHECK(refusal_of("pad", {{"pads", {1, 1, INT64_MAX, 0}}}, {type({2, 3})}) ==
         "expected non-negative pads of sensible size");
-  CHECK(refusal_of("enlarge", {{"kernel", {3, 2}}}, {type({2, 2, 1, 3})}) == "expected a kernel larger by an even number");
-  CHECK(refusal_of("enlarge", {{"kernel", {2, 3}}}, {type({2, 2, 1, 3})}) == "expected a kernel larger by an even number");
+  CHECK(refusal_of("enlarge", {{"kernel", {3, 2}}}, {type({2, 2, 1, 3})}) ==
+        "expected a kernel larger by an even number");
+  CHECK(refusal_of("enlarge", {{"kernel", {2, 3}}}, {type({2, 2, 1, 3})}) ==
+        "expected a kernel larger by an even number");
   CHECK(refusal_of("enlarge", {{"kernel", {3, 3}}}, {type({2, 1, 3})}) == "expected an operand of rank 4 in operand 0");
 }
 
 TEST_CASE("transpose permutes axes") {
   unity::random_engine random{6};
   const auto x = random_tensor({2, 3, 4}, random);
-  CHECK(run("transpose", {{"permutation", {2, 0, 1}}}, {x}) ==
-        tabulate({4, 2, 3}, [&](const shape& p) { return at(x, {p[1], p[2], p[0]}); }));
+  CHECK(run("transpose", {{"permutation", {2, 0, 1}}}, {x}) == tabulate({4, 2, 3}, [&](const shape& p) {
+          return at(x, {p[1], p[2], p[0]});
+        }));
   for (const auto& bad : {shape{0, 1}, shape{0, 1, 1}, shape{0, 1, 3}, shape{0, 1, -1}}) {
     CHECK_FALSE(refusal_of("transpose", {{"permutation", bad}}, {type({2, 3, 4})}).empty());
   }
@@ -116,8 +121,9 @@ TEST_CASE("transpose permutes axes") {
 TEST_CASE("expand repeats along dimensions of size 1 and new ones") {
   unity::random_engine random{7};
   const auto x = random_tensor({3, 1}, random);
-  CHECK(run("expand", {{"dims", {2, 3, 4}}}, {x}) ==
-        tabulate({2, 3, 4}, [&](const shape& p) { return at(x, {p[1], 0}); }));
+  CHECK(run("expand", {{"dims", {2, 3, 4}}}, {x}) == tabulate({2, 3, 4}, [&](const shape& p) {
+          return at(x, {p[1], 0});
+        }));
   CHECK(shapes("expand", {{"dims", {4}}}, {type({3, 1})})[0] == shape{3, 4});
   CHECK(refusal_of("expand", {{"dims", {2, 4}}}, {type({3, 1})}) == "expected dimensions that broadcast");
   CHECK_FALSE(refusal_of("expand", {{"dims", {-1, 4}}}, {type({1, 1})}).empty());

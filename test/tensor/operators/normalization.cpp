@@ -75,7 +75,8 @@ TEST_CASE("normalizations say what they do not take") {
         "expected a non-negative epsilon");
   const auto c = type({3});
   CHECK(refusal_of("batch_norm", {}, {type({3}), c, c, c, c}) == "expected an operand of rank 2 or more in operand 0");
-  CHECK(refusal_of("batch_norm", {}, {type({2, 3}), c, type({4}), c, c}) == "expected one value per channel in operand 2");
+  CHECK(refusal_of("batch_norm", {}, {type({2, 3}), c, type({4}), c, c}) ==
+        "expected one value per channel in operand 2");
   CHECK(refusal_of("batch_norm", {}, {type({2, 3}), c, c, c, type({3, 1})}) ==
         "expected one value per channel in operand 4");
 }

@@ -79,16 +79,23 @@ TEST_CASE("pools agree with nested loops for all strides, pads, dilations and mo
       naive.pads[d] = random.between(0, naive.kernel[d] / 2);
       naive.pads[2 + d] = random.between(0, naive.kernel[d] / 2);
     }
-    const auto x = random_tensor({random.between(1, 2), random.between(1, 3), random.between(7, 11),
-                                  random.between(7, 11)}, random);
+    const auto x = random_tensor(
+        {random.between(1, 2), random.between(1, 3), random.between(7, 11), random.between(7, 11)}, random);
     const auto mode = naive.ceil ? 1 : 0;
-    const auto found =
-        naive.average ? run("average_pool",
-                            {{"kernel", naive.kernel}, {"stride", naive.stride}, {"pads", naive.pads},
-                             {"ceil_mode", mode}, {"count_include_pad", naive.count_padding ? 1 : 0}}, {x})
-                      : run("max_pool",
-                            {{"kernel", naive.kernel}, {"stride", naive.stride}, {"pads", naive.pads},
-                             {"dilation", naive.dilation}, {"ceil_mode", mode}}, {x});
+    const auto found = naive.average ? run("average_pool",
+                                           {{"kernel", naive.kernel},
+                                            {"stride", naive.stride},
+                                            {"pads", naive.pads},
+                                            {"ceil_mode", mode},
+                                            {"count_include_pad", naive.count_padding ? 1 : 0}},
+                                           {x})
+                                     : run("max_pool",
+                                           {{"kernel", naive.kernel},
+                                            {"stride", naive.stride},
+                                            {"pads", naive.pads},
+                                            {"dilation", naive.dilation},
+                                            {"ceil_mode", mode}},
+                                           {x});
     CHECK(distance(found, naive(x)) < 1e-14);
   }
 }
@@ -103,8 +110,10 @@ TEST_CASE("padding same pools as with the pads that it stands for") {
         run("max_pool", {{"kernel", kernel}, {"stride", stride}, {"pads", {1, 0, 1, 1}}}, {x}));
   CHECK(run("max_pool", {{"kernel", kernel}, {"stride", stride}, {"padding", "same_lower"}}, {x}) ==
         run("max_pool", {{"kernel", kernel}, {"stride", stride}, {"pads", {1, 1, 1, 0}}}, {x}));
-  CHECK(run("average_pool", {{"kernel", kernel}, {"stride", stride}, {"padding", "same"}, {"count_include_pad", 1}}, {x}) ==
-        run("average_pool", {{"kernel", kernel}, {"stride", stride}, {"pads", {1, 0, 1, 1}}, {"count_include_pad", 1}}, {x}));
+  CHECK(run("average_pool", {{"kernel", kernel}, {"stride", stride}, {"padding", "same"}, {"count_include_pad", 1}},
+            {x}) == run("average_pool",
+                        {{"kernel", kernel}, {"stride", stride}, {"pads", {1, 0, 1, 1}}, {"count_include_pad", 1}},
+                        {x}));
 }
 
 TEST_CASE("an average pool is a depthwise convolution with TASO's pool kernel") {
@@ -131,7 +140,8 @@ TEST_CASE("global pools reduce the whole image") {
 
 TEST_CASE("pools say which operands and attributes they do not take") {
   const auto x = type({1, 4, 8, 8});
-  CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({4, 8, 8})}) == "expected an operand of rank 4 in operand 0");
+  CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({4, 8, 8})}) ==
+        "expected an operand of rank 4 in operand 0");
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}, {"pads", {3, 0, 0, 0}}}, {x}) ==
         "expected pads smaller than the kernel");
   CHECK(refusal_of("max_pool", {{"kernel", {9, 3}}}, {x}) == "expected a padded image at least as large as the kernel");

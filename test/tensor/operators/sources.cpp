@@ -41,8 +41,10 @@ TEST_CASE("sources with one name, type and seed have one value, others have anot
 
 TEST_CASE("arbitrary weights are positive, inputs of both signs, integers small, bools 0 or 1") {
   const auto of = [](const char* kind, const char* element) {
-    return evaluate<double>(standard(), standard().make_operation(kind, {{"name", "x"}, {"element", element}, {"dims", {500}}}),
-                            {}, {})[0].data;
+    return evaluate<double>(standard(),
+                            standard().make_operation(kind, {{"name", "x"}, {"element", element}, {"dims", {500}}}), {},
+                            {})[0]
+        .data;
   };
   const auto input = of("input", "float32");
   const auto weight = of("weight", "float32");

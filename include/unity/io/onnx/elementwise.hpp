@@ -103,7 +103,8 @@ inline import_result import_cast(import_node& n) {
                                            : n.emit("cast", {n.input(0)}, {{"element", tensor::name_of(*element)}}));
 }
 inline import_result import_dropout(import_node& n) {
-  if (n.wants(1)) {
+  const bool trains = n.has(2) && n.known_real(2) != 0.0;
+  if (n.wants(1) || trains) {
     return std::nullopt;
   }
   const auto rate = n.opset() < 12 ? n.attributes.real("ratio", 0.5) : n.has(1) ? n.known_real(1) : 0.5;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -80,8 +81,25 @@ class graph_exporter {
       for (const auto& a : node.attribute()) {
         claim_inner(a);
       }
+      const captures captured{node};
+      for (const auto& name : captured.names()) {
+        write_empty(name);
+      }
+      for (const auto& name : node.input()) {
+        write_empty(name);
+      }
       opaque_nodes_.emplace(n, std::move(node));
     }
+  }
+  // Inputs without elements are no operands; they are kept by name.
+  void write_empty(const std::string& name) {
+    if (const auto* data = empty_data(name); data != nullptr && out_.claim(name)) {
+      out_.initializer(name, *data);
+    }
+  }
+  [[nodiscard]] const tensor_data* empty_data(const std::string& name) const {
+    const auto found = model_->data.find(name);
+    return found != model_->data.end() && found->second.bytes.empty() ? &found->second : nullptr;
   }
   // Names within subgraphs are taken: an outer value of that name would be shadowed.
   void claim_inner(const onnx::AttributeProto& a) {
@@ -177,7 +195,7 @@ class graph_exporter {
       }
       next = 0;
       for (const auto& name : node.input()) {
-        if (!name.empty() && next < model_->graph.operands(n).size()) {
+        if (!name.empty() && empty_data(name) == nullptr && next < model_->graph.operands(n).size()) {
           keep(model_->graph.operands(n)[next++], name);
         }
       }
@@ -267,13 +285,19 @@ class graph_exporter {
     };
     std::vector<typed_input> typed;
     for (auto& name : *node.mutable_input()) {
-      if (!name.empty()) {
+      if (const auto* data = empty_data(name)) {
+        empty_known_.push_back(std::make_unique<known_tensor>(known_from(*data).value_or(known_tensor{})));
+        typed.push_back({name, {}, empty_known_.back().get()});
+      } else if (!name.empty()) {
         const auto v = operand();
         name = names[v.index()];
         add_typed(typed, v, name);
       }
     }
     for (const auto& name : captured.names()) {
+      if (empty_data(name) != nullptr) {
+        continue;
+      }
       const auto v = operand();
       add_typed(typed, v, names[v.index()]);
       if (names[v.index()] != name) {
@@ -361,6 +385,7 @@ class graph_exporter {
   graph_writer out_;
   std::map<node_id, onnx::NodeProto> opaque_nodes_;
   std::map<std::size_t, known_tensor> known_;
+  std::vector<std::unique_ptr<known_tensor>> empty_known_;
   std::vector<std::string> output_names_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
   std::vector<std::string> without_data_;

@@ -265,6 +265,11 @@ class graph_importer {
     std::vector<value_id> operands;
     std::vector<typed_input> typed;
     const auto read = [&](const std::string& name, onnx_value& v) {
+      if (v.known != nullptr && v.known->size() == 0) {  // such as Resize's absent region: no value, but the node needs it
+        maker_.data()[name] = data_from(*v.known);
+        typed.push_back({name, {}, v.known.get()});
+        return;
+      }
       operands.push_back(carried(v, where));
       const bool listed = std::any_of(typed.begin(), typed.end(), [&](const auto& t) { return t.name == name; });
       if (!listed) {
@@ -311,7 +316,8 @@ class graph_importer {
       }
     }
   }
-  // Inference first, since it saw the sizes that hold here; then what the file says.
+  // What the file says where inference agrees in rank, since the packaged inference has errors; else inference,
+  // which saw the sizes that hold here.
   [[nodiscard]] std::vector<tensor::tensor_type> result_types(const onnx::NodeProto& node,
                                                               std::span<const typed_input> inputs,
                                                               const std::string& where) const {
@@ -329,11 +335,12 @@ class graph_importer {
                     "output " + in_quotes(out) + " has no known sizes" + (problem.empty() ? "" : " (" + problem + ")"),
                     "an operator of known result types, or value_info with sizes"};
       }
-      if (found != inferred.end() && hint != hints_.end() && found->second != hint->second) {
+      const bool both = found != inferred.end() && hint != hints_.end();
+      if (both && (found->second.element != hint->second.element || found->second.rank() != hint->second.rank())) {
         throw error{where, "output " + in_quotes(out) + " is " + tensor::to_string(found->second),
                     tensor::to_string(hint->second) + " as value_info says"};
       }
-      types.push_back(found != inferred.end() ? found->second : hint->second);
+      types.push_back(hint != hints_.end() ? hint->second : found->second);
     }
     return types;
   }

@@ -74,7 +74,10 @@ inline void prune(const tensor::algebra& algebra, onnx_model& model) {
       operators.insert(algebra.read(op).word("name"));
     }
   }
-  std::erase_if(model.data, [&](const auto& entry) { return !names.contains(entry.first); });
+  // Tensors without elements belong to opaque nodes.
+  std::erase_if(model.data, [&](const auto& entry) {
+    return !names.contains(entry.first) && (signatures.empty() || !entry.second.bytes.empty());
+  });
   std::erase_if(model.opaque_nodes, [&](const auto& entry) { return !signatures.contains(entry.first); });
   model.opaque_operators.assign(operators.begin(), operators.end());
 }

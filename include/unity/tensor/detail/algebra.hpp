@@ -251,8 +251,8 @@ inline flops algebra::body_operations(const tensor_graph& g) const {
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     const node_id n{i};
     if (g.operation(n).kind.valid()) {
-      sum = saturating_add(
-          sum, work(g.operation(n), types_of(g.operands(n)), types_of(g.results(n))).operations.count());
+      sum =
+          saturating_add(sum, work(g.operation(n), types_of(g.operands(n)), types_of(g.results(n))).operations.count());
     }
   }
   return flops{sum};

@@ -90,8 +90,9 @@ namespace unity::tensor::operators {
     auto dims = v.dims(0);
     for (std::size_t i = 0; i < axes.size(); ++i) {
       auto& size = dims[static_cast<std::size_t>(axes[i])];
-      if (!v.require(starts[i] >= 0 && starts[i] < ends[i] && ends[i] <= size && steps[i] >= 1,
-                     "0 <= start < end <= size and step >= 1")) {
+      if (!v.require(
+              starts[i] >= 0 && starts[i] < ends[i] && ends[i] <= size && steps[i] >= 1 && steps[i] <= max_elements,
+              "0 <= start < end <= size and step >= 1")) {
         return;
       }
       size = (ends[i] - starts[i] - 1) / steps[i] + 1;
@@ -258,8 +259,7 @@ inline void place(view_map& v, shape dims, shape origin) {
 }
 
 [[nodiscard]] inline std::vector<definition> movements() {
-  return {concat(),    split(),  slice(),   pad(),     enlarge(),
-          transpose(), expand(), reshape(), squeeze(), unsqueeze()};
+  return {concat(), split(), slice(), pad(), enlarge(), transpose(), expand(), reshape(), squeeze(), unsqueeze()};
 }
 
 }  // namespace unity::tensor::operators

@@ -46,7 +46,8 @@ namespace unity::tensor::operators {
     if (!j.require_floating() || !require_axis(j, a.integer("axis"))) {
       return;
     }
-    const shape normalized(std::span<const std::int64_t>{j.dims(0)}.subspan(static_cast<std::size_t>(a.integer("axis"))));
+    const shape normalized(
+        std::span<const std::int64_t>{j.dims(0)}.subspan(static_cast<std::size_t>(a.integer("axis"))));
     if (j.require(j.dims(1) == normalized, "the normalized dimensions", 1) &&
         j.require(j.dims(2) == normalized, "the normalized dimensions", 2) &&
         j.require(a.real("epsilon") >= 0, "a non-negative epsilon")) {

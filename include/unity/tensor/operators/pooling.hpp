@@ -54,10 +54,11 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::largest(kernels::x(0));
   };
-  return define("max_pool", 1, 1,
-                {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
-                 integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)},
-                primitive{iteration, kernel});
+  return define(
+      "max_pool", 1, 1,
+      {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
+       integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)},
+      primitive{iteration, kernel});
 }
 
 // count_include_pad: divide by the kernel's size within the padded image, not within the image.
@@ -72,11 +73,11 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::sum(kernels::x(0)) / kernels::count();
   };
-  return define("average_pool", 1, 1,
-                {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
-                 integers_field("pads", {0, 0, 0, 0}), flag_field("ceil_mode", false),
-                 flag_field("count_include_pad", false)},
-                primitive{iteration, kernel});
+  return define(
+      "average_pool", 1, 1,
+      {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
+       integers_field("pads", {0, 0, 0, 0}), flag_field("ceil_mode", false), flag_field("count_include_pad", false)},
+      primitive{iteration, kernel});
 }
 
 // Shapes: x[n, c, h, w] -> [n, c, 1, 1].

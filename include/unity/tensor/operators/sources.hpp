@@ -91,7 +91,8 @@ namespace unity::tensor::operators {
     const auto centre = [&](std::size_t d) { return literal(static_cast<double>(size[d] / 2)); };
     return equal(coordinate(0), coordinate(1)) * equal(coordinate(2), centre(0)) * equal(coordinate(3), centre(1));
   };
-  return define("identity_kernel", 0, 1, {integer_field("channels"), integer_field("groups", 1), integers_field("kernel", 2)},
+  return define("identity_kernel", 0, 1,
+                {integer_field("channels"), integer_field("groups", 1), integers_field("kernel", 2)},
                 primitive{iteration, kernel});
 }
 

@@ -1,0 +1,158 @@
+// Evaluation of a graph that is being checked: opaque operators have a meaning, and no NaN goes unnoticed.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/opaque_values.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor::detail {
+
+template <class Scalar>
+class checked_evaluation {
+ public:
+  checked_evaluation(const algebra& a, const tensor_graph& g) : algebra_{a}, graph_{g} {}
+
+  [[nodiscard]] std::vector<dense<Scalar>> run(const source_values& sources) {
+    problem_.clear();
+    const auto results = [&](node_id n, std::span<const Scalar* const> operands) {
+      auto values = results_of(n, operands, sources);
+      note_nan(n, values);
+      return values;
+    };
+    return evaluate_nodes<Scalar>(algebra_, graph_, results, 0);
+  }
+
+  // Evaluates, and scales weights where what they are first used for would grow or vanish from node to node.
+  void calibrate(source_values& sources)
+    requires std::floating_point<Scalar>
+  {
+    used_.clear();
+    const auto results = [&](node_id n, std::span<const Scalar* const> operands) {
+      auto values = results_of(n, operands, sources);
+      rescale(n, values, sources);
+      return values;
+    };
+    static_cast<void>(evaluate_nodes<Scalar>(algebra_, graph_, results, 0));
+  }
+
+  // The first node that gave NaN, in words; empty if none did.
+  [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
+
+ private:
+  [[nodiscard]] std::vector<dense<Scalar>> results_of(node_id n, std::span<const Scalar* const> operands,
+                                                      const source_values& sources) const {
+    const auto& op = graph_.operation(n);
+    const auto& d = algebra_.definition_of(op.kind);
+    if (d.source != source_kind::none) {
+      return {sources.get<Scalar>(op, graph_.type(graph_.results(n)[0]))};
+    }
+    if (std::holds_alternative<opaque>(d.body)) {
+      return opaque_results(n, operands);
+    }
+    std::vector<tensor_type> types;
+    for (const auto v : graph_.operands(n)) {
+      types.push_back(graph_.type(v));
+    }
+    return evaluate_at<Scalar>(algebra_, op, operands, types, 0);
+  }
+
+  // What tells opaque operators apart are all attributes but sizes.
+  [[nodiscard]] std::vector<dense<Scalar>> opaque_results(node_id n, std::span<const Scalar* const> operands) const {
+    const auto& op = graph_.operation(n);
+    const auto& fields = algebra_.definition_of(op.kind).fields;
+    std::uint64_t identity = op.kind.index();
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      identity = fields[i].signature.name == "dims" ? identity : hash_combine(identity, hash_value(op.attributes[i]));
+    }
+    opaque_function f{identity};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const auto count = element_count(graph_.type(graph_.operands(n)[i]).dims);
+      f.add(std::span{operands[i], static_cast<std::size_t>(count)});
+    }
+    std::vector<dense<Scalar>> results;
+    for (const auto v : graph_.results(n)) {
+      results.push_back(f.template result<Scalar>(results.size(), graph_.type(v)));
+    }
+    return results;
+  }
+
+  void note_nan(node_id n, const std::vector<dense<Scalar>>& values) {
+    if constexpr (std::floating_point<Scalar>) {
+      for (const auto& v : values) {
+        for (const auto x : v.data) {
+          if (std::isnan(x) && problem_.empty()) {
+            problem_ = "node " + std::to_string(n.index()) + " (" +
+                       algebra_.signature(graph_.operation(n).kind).name + ") gives NaN";
+          }
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_view(node_id n) const {
+    return std::holds_alternative<view>(algebra_.definition_of(graph_.operation(n).kind).body);
+  }
+  // The weight that a value is, itself or moved about; a null id where it is something else.
+  [[nodiscard]] node_id weight_behind(value_id v) const {
+    auto n = graph_.producer(v);
+    while (is_view(n) && graph_.operands(n).size() == 1) {
+      n = graph_.producer(graph_.operands(n)[0]);
+    }
+    const auto& type = graph_.type(graph_.results(n)[0]);
+    const auto kind = algebra_.definition_of(graph_.operation(n).kind).source;
+    return kind == source_kind::constant && is_floating(type.element) ? n : node_id{};
+  }
+
+  // The largest weight that has not been used before, the last of them: products are linear in it. Null: none.
+  node_id take_weight(node_id n) {
+    node_id weight;
+    std::int64_t most = 0;
+    for (const auto v : graph_.operands(n)) {
+      const auto w = weight_behind(v);
+      const auto size = element_count(graph_.type(v).dims);
+      if (w.valid() && used_.insert(w).second && size >= most) {
+        weight = w;
+        most = size;
+      }
+    }
+    return weight;
+  }
+
+  void rescale(node_id n, std::vector<dense<Scalar>>& values, source_values& sources) {
+    const auto weight = is_view(n) ? node_id{} : take_weight(n);
+    double squares = 0;
+    for (const auto x : values[0].data) {
+      squares += static_cast<double>(x * x);
+    }
+    const auto size = std::sqrt(squares / static_cast<double>(values[0].data.size()));
+    const bool is_off = size > 0 && std::isfinite(size) && (size < 0.5 || size > 2);
+    if (weight.valid() && is_off) {
+      sources.scale(algebra_.read(graph_.operation(weight)).word("name"), 1 / size);
+      for (auto& x : values[0].data) {
+        x = static_cast<Scalar>(x / size);
+      }
+    }
+  }
+
+  const algebra& algebra_;
+  const tensor_graph& graph_;
+  std::set<node_id> used_;
+  std::string problem_;
+};
+
+}  // namespace unity::tensor::detail

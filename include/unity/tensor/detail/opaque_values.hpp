@@ -1,0 +1,101 @@
+// A meaning for operators that have none: some fixed function of their operands.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+// In [-1, 1).
+[[nodiscard]] inline double signed_unit(std::uint64_t bits) noexcept {
+  return static_cast<double>(bits >> 11U) * 0x1.0p-52 - 1;
+}
+
+// Four numbers that depend on all elements of a tensor: smoothly, so that equal operands that differ by rounding have
+// results that do too.
+struct projection {
+  static constexpr std::size_t count = 4;
+  double at[count] = {};
+};
+
+template <class Scalar>
+[[nodiscard]] projection project(std::uint64_t function, std::span<const Scalar> x) {
+  projection p;
+  for (std::size_t m = 0; m < projection::count; ++m) {
+    const auto stream = hash_combine(function, m);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      p.at[m] += signed_unit(hash_combine(stream, i)) * static_cast<double>(x[i]);
+    }
+    p.at[m] = std::asinh(p.at[m] / std::sqrt(static_cast<double>(x.size())));
+  }
+  return p;
+}
+
+// Real results are in [1/2, 5/2): they have roots and reciprocals. Integers are in [0, 4), bools 0 or 1.
+class opaque_function {
+ public:
+  explicit opaque_function(std::uint64_t identity) noexcept : identity_{identity} {}
+
+  template <class Scalar>
+  void add(std::span<const Scalar> operand) {
+    const auto number = hash_combine(identity_, ++operands_);
+    if constexpr (std::is_same_v<Scalar, modular61>) {
+      for (const auto x : operand) {
+        residues_ = hash_combine(residues_, x.residue());
+      }
+      residues_ = hash_combine(residues_, number);
+    } else {
+      projections_.push_back(project(number, operand));
+    }
+  }
+
+  template <class Scalar>
+  [[nodiscard]] dense<Scalar> result(std::size_t number, const tensor_type& type) const {
+    dense<Scalar> out{type.dims};
+    const auto stream = hash_combine(hash_combine(identity_, number), residues_);
+    const std::uint64_t choices = type.element == dtype::boolean ? 2 : 4;
+    for (std::size_t j = 0; j < out.data.size(); ++j) {
+      const auto bits = hash_combine(stream, j);
+      if constexpr (std::is_same_v<Scalar, modular61>) {
+        out.data[j] = modular61::of_residue(is_floating(type.element) ? bits : bits % choices);
+      } else {
+        const auto wave = std::sin(phase(bits));
+        out.data[j] = static_cast<Scalar>(is_floating(type.element)
+                                              ? 1.5 + wave
+                                              : std::floor((wave + 1) / 2.000001 * static_cast<double>(choices)));
+      }
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] double phase(std::uint64_t bits) const {
+    auto sum = std::numbers::pi * signed_unit(bits);
+    std::uint64_t term = 0;
+    for (const auto& p : projections_) {
+      for (const auto x : p.at) {
+        sum += signed_unit(hash_combine(bits, ++term)) * x;
+      }
+    }
+    return sum;
+  }
+
+  std::uint64_t identity_;
+  std::uint64_t operands_ = 0;
+  std::uint64_t residues_ = 0;
+  std::vector<projection> projections_;
+};
+
+}  // namespace unity::tensor::detail

@@ -1,0 +1,167 @@
+// Members of size_relations: sizes of views.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/detail/size_relations.hpp>
+#include <unity/tensor/view_map.hpp>
+
+namespace unity::tensor::detail {
+
+// The common refinement of two shapes of one memory. Sizes that have none stay.
+class shape_refinement {
+ public:
+  shape_refinement(size_classes& classes, const size_numbers& from, const size_numbers& to)
+      : classes_{classes}, sides_{walk{from}, walk{to}} {}
+
+  // Returns the factors that the shapes are made of.
+  size_numbers run() {
+    while (next(sides_[0]) && next(sides_[1])) {
+      const auto common = std::gcd(sides_[0].rest, sides_[1].rest);
+      if (common == 1) {
+        skip();
+        continue;
+      }
+      found_.push_back(classes_.add(common));
+      for (auto& side : sides_) {
+        side.factors.back().push_back(found_.back());
+        side.rest /= common;
+      }
+    }
+    for (auto& side : sides_) {
+      for (std::size_t d = 0; d < side.factors.size(); ++d) {
+        classes_.add_product(side.dims[d], side.factors[d]);
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  struct walk {
+    const size_numbers& dims;
+    std::vector<size_numbers> factors{};  // of the dimensions so far
+    std::int64_t rest = 1;                // of the last of them
+  };
+
+  bool next(walk& side) const {
+    while (side.rest == 1 && side.factors.size() < side.dims.size()) {
+      side.rest = classes_.size(side.dims[side.factors.size()]);
+      side.factors.emplace_back();
+    }
+    return side.rest > 1;
+  }
+  // Up to where both sides have passed the same number of elements.
+  void skip() {
+    std::int64_t passed[2] = {take_rest(sides_[0]), take_rest(sides_[1])};
+    while (passed[0] != passed[1]) {
+      const std::size_t behind = passed[0] < passed[1] ? 0 : 1;
+      next(sides_[behind]);
+      passed[behind] *= take_rest(sides_[behind]);
+    }
+  }
+  std::int64_t take_rest(walk& side) {
+    side.factors.back().push_back(classes_.add(side.rest));
+    classes_.fix(side.factors.back().back());
+    return std::exchange(side.rest, 1);
+  }
+
+  size_classes& classes_;
+  walk sides_[2];
+  size_numbers found_;
+};
+
+inline void size_relations::relate_relabelling(const node_view& n, const attribute_list* outer) {
+  for (const auto factor : shape_refinement{classes, n.operands[0], n.results[0]}.run()) {
+    // What a composite's attribute says (a number of heads) does not follow sizes.
+    for (const auto& a : outer != nullptr ? *outer : attribute_list{}) {
+      if (std::find(a.begin(), a.end(), classes.size(factor)) != a.end()) {
+        classes.fix(factor);
+      }
+    }
+  }
+}
+
+inline void size_relations::relate_view(const node_view& n, const view_map& map, size_numbers& own) {
+  for (const auto& p : map.pieces()) {
+    for (std::size_t d = 0; d < p.source.size(); ++d) {
+      if (p.source[d].along >= 0) {
+        relate_piece(n, p, d, own);
+      } else {
+        classes.fix(n.operands[p.operand][d]);
+      }
+    }
+  }
+}
+
+// Cuts `segment` out of `dim`. Returns what is before and after it; 0 sizes are sizes of no class: size_none.
+inline std::pair<size_number, size_number> size_relations::cut_out(size_number dim, std::int64_t start,
+                                                                   size_number segment) {
+  const auto rest = classes.size(dim) - start - classes.size(segment);
+  const auto before = start > 0 ? classes.add(start) : size_none;
+  const auto after = rest > 0 ? classes.add(rest) : size_none;
+  size_numbers parts{before, segment, after};
+  std::erase(parts, size_none);
+  classes.add_sum(dim, parts);
+  return {before, after};
+}
+
+// Along dimension d of the piece's operand.
+inline void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, size_numbers& own) {
+  constexpr std::int64_t most_padding = 16;  // that stays as it is
+  const auto& s = p.source[d];
+  const auto e = static_cast<std::size_t>(s.along);
+  const auto from = n.operands[p.operand][d];
+  const auto to = n.results[p.result][e];
+  if (s.step != 1) {
+    relate_strided(n, p, d);
+    return;
+  }
+  const auto size = p.sizes[e];
+  const bool all = size == classes.size(from);
+  const auto segment = all ? from : size == classes.size(to) ? to : classes.add(size);
+  const auto around_source = all ? std::pair{size_none, size_none} : cut_out(from, s.start, segment);
+  const auto around_target =
+      size == classes.size(to) ? std::pair{size_none, size_none} : cut_out(to, p.origin[e], segment);
+  if (all && size == classes.size(to)) {
+    classes.unite(from, to);
+  }
+  const auto& name = algebra_.signature(n.op.kind).name;
+  own.resize(2 * std::max(n.operands[p.operand].size(), n.results[p.result].size()), size_none);
+  const auto [before, after] = name == "slice" ? around_source : around_target;
+  own[e] = before;
+  own[own.size() / 2 + e] = after;
+  if (name == "pad" || name == "enlarge") {
+    for (const auto padding : {before, after}) {
+      if (padding != size_none && (classes.size(padding) <= most_padding || name == "enlarge")) {
+        classes.fix(padding);
+      }
+    }
+  }
+}
+
+// Every step-th element of a slice: what is before the first and after the end stays.
+inline void size_relations::relate_strided(const node_view& n, const piece& p, std::size_t d) {
+  const auto e = static_cast<std::size_t>(p.source[d].along);
+  const auto from = n.operands[p.operand][d];
+  const auto to = n.results[p.result][e];
+  if (algebra_.signature(n.op.kind).name != "slice") {
+    fix_all({{from, to}});
+    return;
+  }
+  const auto r = algebra_.read(n.op);
+  const auto axes = r.integers("axes");
+  const auto i = static_cast<std::size_t>(std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) - axes.begin());
+  const auto outside = r.integers("starts")[i] + classes.size(from) - r.integers("ends")[i];
+  functions_.push_back({from, to, [outside, step = p.source[d].step](std::int64_t size) {
+                          return size > outside ? (size - outside - 1) / step + 1 : 0;
+                        }});
+}
+
+}  // namespace unity::tensor::detail

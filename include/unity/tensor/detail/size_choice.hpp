@@ -1,0 +1,240 @@
+// Chooses small sizes that fit together.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/detail/size_classes.hpp>
+#include <unity/tensor/detail/size_relations.hpp>
+
+namespace unity::tensor::detail {
+
+// Gives every class a size, smallest first and as different as may be; sums, products and functions then follow. A
+// class for which no smaller size fits keeps its own, and the choice begins anew with that.
+// Law: the sizes that the classes have are a solution, so there always is one.
+class size_choice {
+ public:
+  using number = size_classes::number;
+
+  size_choice(const size_classes& classes, std::span<const size_function> functions)
+      : classes_{classes}, functions_{functions}, kept_(classes.count()), follows_(classes.count()),
+        relations_(classes.count()), sizes_(classes.count()) {
+    for (number n = 0; n < classes_.count(); ++n) {
+      if (classes_.find(n) == n) {
+        list_relations(n);
+      }
+    }
+    for (std::size_t f = 0; f < functions_.size(); ++f) {
+      relations_[classes_.find(functions_[f].from)].push_back({kind::function, f, 0});
+      follows_[classes_.find(functions_[f].to)] = true;
+    }
+  }
+
+  // By class.
+  [[nodiscard]] const std::vector<std::int64_t>& run() {
+    auto stuck = choose();
+    while (stuck) {
+      kept_[*stuck] = true;
+      stuck = choose();
+    }
+    return sizes_;
+  }
+
+  // A size that must stay after all.
+  void keep(number n) { kept_[classes_.find(n)] = true; }
+  [[nodiscard]] bool keeps(number n) const { return kept_[classes_.find(n)] || classes_.fixed(n) || classes_.size(n) == 1; }
+
+ private:
+  enum class kind : std::uint8_t { sum, product, function };
+  struct relation {
+    kind what;
+    std::size_t whole;    // or the number of a function
+    std::size_t product;  // which of the whole's
+  };
+
+  void list_relations(number n) {
+    const auto list = [&](relation r, std::span<const number> members) {
+      relations_[n].push_back(r);
+      for (const auto m : members) {
+        relations_[classes_.find(m)].push_back(r);
+      }
+    };
+    if (const auto parts = classes_.parts(n); !parts.empty()) {
+      list({kind::sum, n, 0}, parts);
+    }
+    for (std::size_t p = 0; p < classes_.products(n).size(); ++p) {
+      list({kind::product, n, p}, classes_.products(n)[p]);
+    }
+    follows_[n] = follows_[n] || !classes_.parts(n).empty() || !classes_.products(n).empty();
+  }
+
+  // Returns the class that got stuck, if any.
+  std::optional<number> choose() {
+    std::fill(sizes_.begin(), sizes_.end(), 0);
+    trail_.clear();
+    times_used_.clear();
+    for (number n = 0; n < sizes_.size(); ++n) {
+      if (classes_.find(n) == n && keeps(n) && !settle(n, classes_.size(n))) {
+        return first_unkept();
+      }
+    }
+    // First what nothing determines: what it determines need not be guessed.
+    for (const bool all : {false, true}) {
+      for (number n = 0; n < sizes_.size(); ++n) {
+        if (classes_.find(n) == n && sizes_[n] == 0 && (all || !follows_[n]) && !decide(n)) {
+          return n;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Kept sizes are a part of a solution, but a function may find that out of order.
+  [[nodiscard]] number first_unkept() const {
+    number n = 0;
+    while (n + 1 < sizes_.size() && (classes_.find(n) != n || keeps(n))) {
+      ++n;
+    }
+    return n;
+  }
+
+  bool decide(number n) {
+    constexpr std::size_t enough = 6;
+    constexpr std::int64_t most_tries = 4096;
+    const auto own = classes_.size(n);
+    const auto least = least_size(n);
+    std::vector<std::int64_t> fitting;
+    if (own <= 4 && fits(n, own)) {
+      fitting.push_back(own);
+    }
+    for (auto size = least; fitting.empty() || (own > 4 && fitting.size() < enough); ++size) {
+      if (size > std::min(own, least + most_tries)) {
+        break;
+      }
+      if (fits(n, size)) {
+        fitting.push_back(size);
+      }
+    }
+    if (fitting.empty()) {
+      return settle(n, own);
+    }
+    const auto chosen = *std::min_element(fitting.begin(), fitting.end(), [&](auto a, auto b) {
+      return times_used_[a] < times_used_[b];
+    });
+    ++times_used_[chosen];
+    return settle(n, chosen);
+  }
+
+  [[nodiscard]] std::int64_t least_size(number n) const {
+    return std::min(classes_.size(n), std::max<std::int64_t>(classes_.least(n), 2));
+  }
+
+  bool fits(number n, std::int64_t size) {
+    const auto before = trail_.size();
+    const bool fits = settle(n, size);
+    while (trail_.size() > before) {
+      sizes_[trail_.back()] = 0;
+      trail_.pop_back();
+    }
+    return fits;
+  }
+
+  // Sets a size and all that follow from it. Returns whether they fit.
+  bool settle(number n, std::int64_t size) {
+    auto at = trail_.size();
+    if (!set(n, size)) {
+      return false;
+    }
+    for (; at < trail_.size(); ++at) {
+      for (const auto& r : relations_[trail_[at]]) {
+        if (!follow(r)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+  bool set(number n, std::int64_t size) {
+    n = classes_.find(n);
+    if (sizes_[n] != 0) {
+      return sizes_[n] == size;
+    }
+    if (size < least_size(n) || size > classes_.size(n) || (keeps(n) && size != classes_.size(n))) {
+      return false;
+    }
+    sizes_[n] = size;
+    trail_.push_back(n);
+    return true;
+  }
+
+  bool follow(const relation& r) {
+    switch (r.what) {
+      case kind::sum: return follow_sum(r.whole, classes_.parts(r.whole));
+      case kind::product: return follow_product(r.whole, classes_.products(r.whole)[r.product]);
+      case kind::function: {
+        const auto& f = functions_[r.whole];
+        return set(f.to, f.apply(sizes_[classes_.find(f.from)]));
+      }
+    }
+    return true;
+  }
+  bool follow_sum(number whole, std::span<const number> parts) {
+    std::int64_t known = 0;
+    std::int64_t unknown_count = 0;
+    number unknown = 0;
+    for (const auto p : parts) {
+      const auto c = classes_.find(p);
+      known += sizes_[c];
+      if (sizes_[c] == 0) {
+        if (unknown_count > 0 && unknown != c) {
+          return true;
+        }
+        unknown = c;
+        ++unknown_count;
+      }
+    }
+    if (unknown_count == 0) {
+      return set(whole, known);
+    }
+    const auto rest = sizes_[whole] - known;
+    return sizes_[whole] == 0 || (rest % unknown_count == 0 && set(unknown, rest / unknown_count));
+  }
+  bool follow_product(number whole, std::span<const number> factors) {
+    std::int64_t known = 1;
+    std::size_t unknown_count = 0;
+    number unknown = 0;
+    for (const auto f : factors) {
+      const auto c = classes_.find(f);
+      if (sizes_[c] == 0) {
+        unknown = c;
+        ++unknown_count;
+      } else {
+        known *= sizes_[c];
+      }
+    }
+    if (unknown_count == 0) {
+      return set(whole, known);
+    }
+    if (unknown_count > 1 || sizes_[whole] == 0) {
+      return true;
+    }
+    return sizes_[whole] % known == 0 && set(unknown, sizes_[whole] / known);
+  }
+
+  const size_classes& classes_;
+  std::span<const size_function> functions_;
+  std::vector<bool> kept_;
+  std::vector<bool> follows_;  // from others, rather than others from it
+  std::vector<std::vector<relation>> relations_;
+  std::vector<std::int64_t> sizes_;  // 0: not chosen yet
+  std::vector<number> trail_;        // of what was chosen
+  std::map<std::int64_t, int> times_used_;
+};
+
+}  // namespace unity::tensor::detail

@@ -1,0 +1,176 @@
+// Values for sources with which a graph can be evaluated and says much about itself.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// Actual values of a source, by name; nothing where there are none.
+using source_data = std::function<std::optional<dense<double>>(std::string_view name)>;
+
+namespace detail {
+
+// What the readers of a value ask of it.
+struct value_role {
+  bool positive = false;    // it has a root, a logarithm or a reciprocal
+  bool exponent = false;    // it is a power's
+  std::int64_t below = 4;   // where it is an integer: it numbers that many rows
+  bool read = false;        // `below` is from a reader
+
+  void join(const value_role& o) {
+    positive = positive || o.positive;
+    exponent = exponent || o.exponent;
+    below = !o.read ? below : read ? std::min(below, o.below) : o.below;
+    read = read || o.read;
+  }
+};
+
+// Walks graphs from their users back to their sources.
+class source_roles {
+ public:
+  explicit source_roles(const algebra& a) : algebra_{a} {}
+
+  void read(const tensor_graph& g) {
+    std::vector<value_role> roles(g.value_count());
+    for (auto i = g.node_count(); i-- > 0;) {
+      const node_id n{i};
+      value_role of_results;
+      for (const auto v : g.results(n)) {
+        of_results.join(roles[v.index()]);
+      }
+      const auto& op = g.operation(n);
+      if (algebra_.definition_of(op.kind).source != source_kind::none) {
+        named_[algebra_.read(op).word("name")].join(of_results);
+      }
+      pass(g, n, of_results, roles);
+    }
+  }
+  // Everything positive, for graphs in which that is asked of what is computed.
+  void make_positive() {
+    for (auto& [name, role] : named_) {
+      role.positive = true;
+    }
+  }
+  [[nodiscard]] value_role of(const std::string& name) const {
+    const auto found = named_.find(name);
+    return found == named_.end() ? value_role{} : found->second;
+  }
+
+ private:
+  void pass(const tensor_graph& g, node_id n, const value_role& role, std::vector<value_role>& roles) const {
+    constexpr value_role positive{.positive = true};
+    const std::string_view name = algebra_.signature(g.operation(n).kind).name;
+    const auto operands = g.operands(n);
+    const auto join = [&](std::size_t operand, const value_role& r) { roles[operands[operand].index()].join(r); };
+    const bool copies = name == "identity" || name == "cast" || name == "dropout" || is_view(g.operation(n));
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (copies) {
+        join(i, role);
+      } else if (role.positive && keeps_positive(name) && !(operands.size() == 2 && operands[0] == operands[1])) {
+        join(i, positive);
+      }
+    }
+    if (name == "sqrt" || name == "log" || name == "reciprocal" || name == "pow") {
+      join(0, positive);
+    } else if (name == "div") {
+      join(1, positive);
+    } else if (name == "batch_norm") {
+      join(4, positive);
+    } else if (name == "embedding") {
+      join(1, {.below = g.type(operands[0]).dims[0], .read = true});
+    }
+    if (name == "pow") {
+      join(1, {.exponent = true});
+    }
+  }
+  [[nodiscard]] bool is_view(const operation& op) const {
+    return std::holds_alternative<view>(algebra_.definition_of(op.kind).body);
+  }
+  // Positive operands have positive results, and others may not.
+  [[nodiscard]] static bool keeps_positive(std::string_view name) {
+    constexpr std::array<std::string_view, 16> kinds{
+        "add",     "mul",        "div",         "maximum",    "minimum",  "scalar_multiply", "matmul",             "linear",
+        "conv2d", "reduce_sum", "reduce_mean", "reduce_max", "max_pool", "average_pool",    "global_average_pool", "global_max_pool"};
+    return std::find(kinds.begin(), kinds.end(), name) != kinds.end();
+  }
+
+  const algebra& algebra_;
+  std::map<std::string, value_role, std::less<>> named_;
+};
+
+// The values of sources at one point: the same for the same name, sizes and point.
+class source_values {
+ public:
+  source_values(const algebra& a, source_roles roles, const source_data& data)
+      : algebra_{a}, roles_{std::move(roles)}, data_{data} {}
+
+  void move_to(std::uint64_t point) noexcept { point_ = point; }
+  void make_positive() {
+    roles_.make_positive();
+    scales_.clear();
+  }
+  // From now on, the real values of the source are `factor` times what they were.
+  void scale(const std::string& name, double factor) { scales_.emplace(name, 1.0).first->second *= factor; }
+
+  // Inputs are uniform in [-1, 1), weights in [-0.6, 1), so that most of what a relu gets is positive and some is not.
+  template <class Scalar>
+  [[nodiscard]] dense<Scalar> get(const operation& op, const tensor_type& type) const {
+    const auto name = algebra_.read(op).word("name");
+    dense<Scalar> out{type.dims};
+    if (const auto given = data_ ? data_(name) : std::nullopt; given && given->dims == type.dims) {
+      std::transform(given->data.begin(), given->data.end(), out.data.begin(), scalar_traits<Scalar>::literal);
+      return out;
+    }
+    const auto role = roles_.of(name);
+    const auto scale = scales_.find(name);
+    const bool is_input = algebra_.definition_of(op.kind).source == source_kind::input;
+    const auto stream = hash_combine(point_, hash_bytes(name));
+    for (std::size_t i = 0; i < out.data.size(); ++i) {
+      const auto bits = hash_combine(stream, i);
+      if (role.exponent) {
+        out.data[i] = scalar_traits<Scalar>::literal(2);
+      } else if (!is_floating(type.element)) {
+        const auto below = static_cast<std::uint64_t>(type.element == dtype::boolean ? 2 : role.below);
+        out.data[i] = scalar_traits<Scalar>::literal(static_cast<double>(bits % below));
+      } else if constexpr (std::is_same_v<Scalar, modular61>) {
+        out.data[i] = modular61::of_residue(bits);
+      } else {
+        const auto unit = static_cast<double>(bits >> 11U) * 0x1.0p-53;
+        const auto value = role.positive ? unit + 0.125 : is_input ? 2 * unit - 1 : 1.6 * unit - 0.6;
+        out.data[i] = static_cast<Scalar>(scale == scales_.end() ? value : value * scale->second);
+      }
+    }
+    return out;
+  }
+
+ private:
+  const algebra& algebra_;
+  source_roles roles_;
+  const source_data& data_;
+  std::map<std::string, double, std::less<>> scales_;
+  std::uint64_t point_ = 0;
+};
+
+}  // namespace detail
+}  // namespace unity::tensor

@@ -1,0 +1,208 @@
+// Do two graphs compute the same? Asked of every graph that an optimizer gives out.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/checked_evaluation.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/shrink.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor {
+
+struct equivalence_options {
+  std::size_t points = 4;   // with how many sets of values; as many again modulo 2^61 - 1
+  bool modular = false;     // compare there as well: wrong for graphs that are equal on real numbers only
+  std::uint64_t seed = 0;
+  double tolerance = 1e-6;  // relative to the largest element of an output
+  source_data data{};       // for constants that rules depend on; their sizes stay
+  flops affordable{2'000'000'000};  // up to where graphs that differ are compared again on larger sizes
+};
+
+struct equivalence_report {
+  bool passed = false;
+  double max_rel_error = 0;
+  std::size_t points = 0;  // that were compared
+  std::string sizes{};     // that they were compared on, in one line
+  std::optional<std::size_t> first_difference{};  // the first output that differs
+  std::string problem{};   // in one line; empty if passed
+};
+
+namespace detail {
+
+// The largest difference, relative to the largest element.
+[[nodiscard]] inline double relative_error(const dense<double>& a, const dense<double>& b) {
+  constexpr double least_scale = 1e-8;
+  double scale = least_scale;
+  double error = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) {
+    if (std::isfinite(a.data[i])) {
+      scale = std::max(scale, std::abs(a.data[i]));
+    }
+    if (a.data[i] != b.data[i]) {
+      const auto difference = std::abs(a.data[i] - b.data[i]);
+      error = std::isfinite(difference) ? std::max(error, difference) : std::numeric_limits<double>::infinity();
+    }
+  }
+  return error / scale;
+}
+[[nodiscard]] inline double relative_error(const dense<modular61>& a, const dense<modular61>& b) {
+  return a == b ? 0 : std::numeric_limits<double>::infinity();
+}
+
+// Compares two graphs whose sources have equal names, dimensions and values.
+class comparison {
+ public:
+  comparison(const algebra& a, const shrunk_graphs& g, const equivalence_options& o)
+      : algebra_{a}, graphs_{g}, options_{o}, sources_{a, roles_of(a, g), o.data} {}
+
+  [[nodiscard]] equivalence_report run() {
+    auto report = attempt();
+    if (domain_error_) {
+      sources_.make_positive();
+      report = attempt();
+    }
+    report.sizes = graphs_.sizes;
+    report.passed = report.problem.empty();
+    return report;
+  }
+
+ private:
+  [[nodiscard]] static source_roles roles_of(const algebra& a, const shrunk_graphs& g) {
+    source_roles roles{a};
+    roles.read(g.first);
+    roles.read(g.second);
+    return roles;
+  }
+
+  [[nodiscard]] equivalence_report attempt() {
+    equivalence_report r;
+    domain_error_ = false;
+    sources_.move_to(options_.seed);
+    checked_evaluation<double>{algebra_, graphs_.first}.calibrate(sources_);
+    for (std::size_t i = 0; i < options_.points && r.problem.empty(); ++i) {
+      sources_.move_to(hash_combine(options_.seed, i));
+      compare<double>(r);
+      if (options_.modular && r.problem.empty()) {
+        compare<modular61>(r);
+      }
+    }
+    return r;
+  }
+
+  template <class Scalar>
+  void compare(equivalence_report& r) {
+    ++r.points;
+    checked_evaluation<Scalar> first{algebra_, graphs_.first};
+    checked_evaluation<Scalar> second{algebra_, graphs_.second};
+    const auto a = first.run(sources_);
+    domain_error_ = !first.problem().empty();
+    if (domain_error_) {
+      r.problem = first.problem() + " in the first graph";
+      return;
+    }
+    const auto b = second.run(sources_);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto error = relative_error(a[i], b[i]);
+      r.max_rel_error = std::max(r.max_rel_error, error);
+      if (error > options_.tolerance && !r.first_difference) {
+        r.first_difference = i;
+        r.problem = "output " + std::to_string(i) + " differs";
+      }
+    }
+    if (!second.problem().empty()) {
+      r.problem = second.problem() + " in the second graph";
+    }
+  }
+
+  const algebra& algebra_;
+  const shrunk_graphs& graphs_;
+  const equivalence_options& options_;
+  source_values sources_;
+  bool domain_error_ = false;  // the first graph gave NaN
+};
+
+// Nothing where the outputs have the same types.
+[[nodiscard]] inline std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b) {
+  equivalence_report r;
+  if (a.outputs().size() != b.outputs().size()) {
+    r.problem = std::to_string(a.outputs().size()) + " outputs and " + std::to_string(b.outputs().size());
+    return r;
+  }
+  for (std::size_t i = 0; i < a.outputs().size(); ++i) {
+    const auto& x = a.type(a.outputs()[i]);
+    const auto& y = b.type(b.outputs()[i]);
+    if (x.element != y.element || x.dims != y.dims) {
+      r.first_difference = i;
+      r.problem = "output " + std::to_string(i) + " is " + to_string(x) + " and " + to_string(y);
+      return r;
+    }
+  }
+  return std::nullopt;
+}
+
+// What evaluation takes: an element costs as much as some operations.
+[[nodiscard]] inline flops work_of(const algebra& a, const tensor_graph& g) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    std::vector<tensor_type> in;
+    std::vector<tensor_type> out;
+    for (const auto v : g.operands(node_id{i})) {
+      in.push_back(g.type(v));
+    }
+    for (const auto v : g.results(node_id{i})) {
+      out.push_back(g.type(v));
+      sum = saturating_add(sum, saturating_multiply(20, element_count(out.back().dims)));
+    }
+    sum = saturating_add(sum, a.work(g.operation(node_id{i}), in, out).operations.count());
+  }
+  return flops{sum};
+}
+
+}  // namespace detail
+
+// Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources of one name,
+// and compares their outputs. Every operator takes part: opaque ones as some fixed function of their operands.
+// A difference is looked at again on the graphs' own sizes, or on larger ones, where that is affordable: an attribute
+// may hold a number that stems from a size.
+// NaN in the second graph is a difference; in the first, when positive sources do not help, a problem.
+[[nodiscard]] inline equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
+                                                          const tensor_graph& second,
+                                                          const equivalence_options& options = {}) {
+  if (auto different = detail::compare_types(first, second)) {
+    return *std::move(different);
+  }
+  const auto keeps = [&](std::string_view name) { return options.data && options.data(name).has_value(); };
+  auto report = detail::comparison{a, shrink(a, first, second, {.careful = false, .keeps = keeps}), options}.run();
+  if (report.passed) {
+    return report;
+  }
+  const auto is_affordable = [&](const tensor_graph& g) { return detail::work_of(a, g) <= options.affordable; };
+  if (is_affordable(first) && is_affordable(second)) {
+    return detail::comparison{a, {first, second, "the graphs' own", 0}, options}.run();
+  }
+  const auto larger = shrink(a, first, second, {.careful = true, .keeps = keeps});
+  if (is_affordable(larger.first) && is_affordable(larger.second)) {
+    return detail::comparison{a, larger, options}.run();
+  }
+  return report;
+}
+
+}  // namespace unity::tensor

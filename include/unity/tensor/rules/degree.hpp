@@ -1,0 +1,138 @@
+// How strong a test at random points of a field is: degrees of what a graph computes, as polynomials in its sources.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/space.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor {
+
+// Bounds on the degrees of numerator and denominator.
+struct degree {
+  std::int64_t numerator = 0;
+  std::int64_t denominator = 0;
+
+  [[nodiscard]] std::int64_t sum() const noexcept { return saturating_add(numerator, denominator); }
+  friend bool operator==(const degree&, const degree&) = default;
+};
+
+namespace detail {
+
+[[nodiscard]] inline degree added(const degree& a, const degree& b) {
+  return {std::max(saturating_add(a.numerator, b.denominator), saturating_add(b.numerator, a.denominator)),
+          saturating_add(a.denominator, b.denominator)};
+}
+
+[[nodiscard]] inline degree applied(scalar_op op, const degree& a, const degree& b) {
+  switch (op) {
+    case scalar_op::negate: return a;
+    case scalar_op::reciprocal: return {a.denominator, a.numerator};
+    case scalar_op::add:
+    case scalar_op::sub: return added(a, b);
+    case scalar_op::mul:
+      return {saturating_add(a.numerator, b.numerator), saturating_add(a.denominator, b.denominator)};
+    case scalar_op::div:
+      return {saturating_add(a.numerator, b.denominator), saturating_add(a.denominator, b.numerator)};
+    // Any other function counts as a new unknown, and as a test of whether its arguments are equal.
+    default: return {saturating_add(1, saturating_add(a.sum(), b.sum())), 0};
+  }
+}
+
+[[nodiscard]] inline degree degree_of(const scalar_program& p, std::span<const degree> operands, const degree& reduced) {
+  std::vector<degree> stack;
+  for (const auto& i : p) {
+    if (is_leaf(i.op)) {
+      const bool is_operand = i.op == scalar_op::operand;
+      stack.push_back(is_operand ? operands[static_cast<std::size_t>(i.number)] : i.op == scalar_op::accumulated ? reduced : degree{});
+      continue;
+    }
+    const auto b = is_binary(i.op) ? stack.back() : degree{};
+    if (is_binary(i.op)) {
+      stack.pop_back();
+    }
+    stack.back() = applied(i.op, stack.back(), b);
+  }
+  return stack.empty() ? degree{} : stack.back();
+}
+
+// Over `terms` points.
+[[nodiscard]] inline degree reduced_degree(const degree& inner, reduction how, std::int64_t terms) {
+  if (how == reduction::largest) {
+    return {saturating_add(1, saturating_multiply(terms, inner.sum())), 0};
+  }
+  return {saturating_add(inner.numerator, saturating_multiply(terms - 1, inner.denominator)), saturating_multiply(terms, inner.denominator)};
+}
+
+[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given);
+
+[[nodiscard]] inline std::vector<degree> degrees_of(const algebra& a, const operation& op, std::span<const tensor_type> types,
+                                                    std::span<const degree> operands) {
+  if (const auto s = a.iteration(op, types)) {
+    const auto& d = a.definition_of(op.kind);
+    if (d.source != source_kind::none) {
+      return {degree{1, 0}};
+    }
+    const auto kernel = std::get<primitive>(d.body).kernel(a.read(op), types);
+    std::int64_t points = 1;
+    for (const auto& i : s->indices()) {
+      points = saturating_multiply(points, i.size);
+    }
+    const auto terms = std::max<std::int64_t>(1, points / element_count(s->results()[0].dims));
+    const auto inner = reduced_degree(degree_of(kernel.inner, operands, {}), kernel.reduce, terms);
+    return {degree_of(kernel.outer, operands, inner)};
+  }
+  if (const auto body = a.body(op, types)) {
+    return degrees(a, *body, operands);
+  }
+  degree most;
+  for (const auto& o : operands) {
+    most = {std::max(most.numerator, o.numerator), std::max(most.denominator, o.denominator)};
+  }
+  return std::vector(a.infer(op, types).value_or(std::vector<tensor_type>{}).size(), most);
+}
+
+// The first nodes, of no kind, have the given degrees.
+[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given) {
+  std::vector<degree> of(g.value_count());
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    if (!g.operation(n).kind.valid()) {
+      of[g.results(n)[0].index()] = given[i];
+      continue;
+    }
+    std::vector<tensor_type> types;
+    std::vector<degree> operands;
+    for (const auto v : g.operands(n)) {
+      types.push_back(g.type(v));
+      operands.push_back(of[v.index()]);
+    }
+    const auto results = degrees_of(a, g.operation(n), types, operands);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      of[g.results(n)[r].index()] = results[r];
+    }
+  }
+  std::vector<degree> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(of[v.index()]);
+  }
+  return outputs;
+}
+
+}  // namespace detail
+
+// For every output of `g`, bounds on the degrees of the polynomials in the elements of its sources whose quotient it is.
+// What is no polynomial (relu, exp, a maximum) counts as a new unknown.
+[[nodiscard]] inline std::vector<degree> degree_bounds(const algebra& a, const tensor_graph& g) {
+  return detail::degrees(a, g, {});
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,240 @@
+// Two graphs on small sizes: what they compute can then be compared in a moment.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/detail/size_choice.hpp>
+#include <unity/tensor/detail/size_relations.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+struct shrink_options {
+  // Keeps the sizes of what is split, joined, or reshaped into other sizes.
+  bool careful = false;
+  // Sources whose sizes must stay (data is there for them); asked by name.
+  std::function<bool(std::string_view)> keeps{};
+};
+
+// Nodes, values and outputs are numbered as in the graphs before.
+struct shrunk_graphs {
+  tensor_graph first{};
+  tensor_graph second{};
+  std::string sizes{};         // in one line: the inputs' dimensions before and after
+  std::int64_t elements = 0;   // of all values of both
+};
+
+namespace detail {
+
+// The graph with its sizes chosen, or the first node whose results do not come out as chosen.
+struct resized_graph {
+  tensor_graph graph{};
+  std::optional<node_id> failed{};
+};
+
+class graph_resizer {
+ public:
+  graph_resizer(const algebra& a, const tensor_graph& g, const graph_sizes& numbers, const size_classes& classes,
+                std::span<const std::int64_t> chosen)
+      : algebra_{a}, graph_{g}, numbers_{numbers}, classes_{classes}, chosen_{chosen} {}
+
+  [[nodiscard]] resized_graph run() {
+    resized_graph out;
+    for (std::size_t i = 0; i < graph_.node_count(); ++i) {
+      const node_id n{i};
+      const auto types = types_of(graph_, graph_.operands(n));
+      const auto before = types_of(graph_, graph_.results(n));
+      resizing r{graph_.operation(n), types, before, dims_of(graph_.operands(n)), dims_of(graph_.results(n)),
+                 sizes_of(numbers_.own[i], 0), sizes_of(numbers_.own[i], 1)};
+      const auto op = resized(algebra_, r);
+      const auto results = algebra_.infer(op, types_of(out.graph, graph_.operands(n)));
+      if (!results || !fit(*results, before, r.new_outputs)) {
+        out.failed = n;
+        return out;
+      }
+      out.graph.add_node(op, graph_.operands(n), *results);
+    }
+    out.graph.set_outputs(graph_.outputs());
+    return out;
+  }
+
+ private:
+  [[nodiscard]] static std::vector<tensor_type> types_of(const tensor_graph& g, std::span<const value_id> values) {
+    std::vector<tensor_type> types;
+    for (const auto v : values) {
+      types.push_back(g.type(v));
+    }
+    return types;
+  }
+  [[nodiscard]] std::int64_t size_of(std::size_t number) const {
+    return number == size_none ? 0 : chosen_[classes_.find(number)];
+  }
+  [[nodiscard]] std::vector<shape> dims_of(std::span<const value_id> values) const {
+    std::vector<shape> all;
+    for (const auto v : values) {
+      auto& dims = all.emplace_back();
+      for (const auto n : numbers_.dims[v.index()]) {
+        dims.push_back(size_of(n));
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] shape sizes_of(const size_numbers& own, std::size_t half) const {
+    shape sizes;
+    for (auto i = half * own.size() / 2; i < (half + 1) * own.size() / 2; ++i) {
+      sizes.push_back(size_of(own[i]));
+    }
+    return sizes;
+  }
+  [[nodiscard]] static bool fit(std::vector<tensor_type> results, const std::vector<tensor_type>& before,
+                                const std::vector<shape>& dims) {
+    bool fit = results.size() == before.size();
+    for (std::size_t i = 0; fit && i < results.size(); ++i) {
+      fit = results[i].dims == dims[i];
+      results[i].dims = before[i].dims;
+    }
+    return fit && results == before;
+  }
+
+  const algebra& algebra_;
+  const tensor_graph& graph_;
+  const graph_sizes& numbers_;
+  const size_classes& classes_;
+  std::span<const std::int64_t> chosen_;
+};
+
+class shrinker {
+ public:
+  shrinker(const algebra& a, const tensor_graph& first, const tensor_graph& second, const shrink_options& o)
+      : algebra_{a}, graphs_{&first, &second}, relations_{a} {
+    for (const auto* g : graphs_) {
+      numbers_.push_back(relations_.read(*g, o.keeps));
+    }
+    unite_outputs();
+    relations_.settle();
+    if (o.careful) {
+      fix_related();
+    }
+  }
+
+  [[nodiscard]] shrunk_graphs run() {
+    size_choice choice{relations_.classes, relations_.functions()};
+    while (true) {
+      const auto& chosen = choice.run();
+      std::optional<node_id> failed;
+      std::vector<tensor_graph> made;
+      for (std::size_t i = 0; i < 2 && !failed; ++i) {
+        auto r = graph_resizer{algebra_, *graphs_[i], numbers_[i], relations_.classes, chosen}.run();
+        failed = r.failed;
+        made.push_back(std::move(r.graph));
+        if (failed && !keep_sizes(choice, i, *failed)) {
+          return describe(*graphs_[0], *graphs_[1]);
+        }
+      }
+      if (!failed) {
+        return describe(std::move(made[0]), std::move(made[1]));
+      }
+    }
+  }
+
+ private:
+  void unite_outputs() {
+    const auto& a = *graphs_[0];
+    const auto& b = *graphs_[1];
+    for (std::size_t i = 0; i < std::min(a.outputs().size(), b.outputs().size()); ++i) {
+      const auto x = a.outputs()[i];
+      const auto y = b.outputs()[i];
+      for (std::size_t d = 0; a.type(x).dims == b.type(y).dims && d < a.type(x).rank(); ++d) {
+        relations_.classes.unite(numbers_[0].dims[x.index()][d], numbers_[1].dims[y.index()][d]);
+      }
+    }
+  }
+
+  void fix_related() {
+    auto& classes = relations_.classes;
+    const auto fix = [&](std::span<const size_number> members) {
+      std::for_each(members.begin(), members.end(), [&](size_number n) { classes.fix(n); });
+    };
+    for (size_number n = 0; n < classes.count(); ++n) {
+      fix(classes.parts(n));
+      for (const auto& factors : classes.products(n)) {
+        fix(factors);
+      }
+    }
+  }
+
+  // Returns whether there was something to keep.
+  bool keep_sizes(size_choice& choice, std::size_t graph, node_id n) {
+    bool news = false;
+    const auto keep = [&](const size_numbers& numbers) {
+      for (const auto number : numbers) {
+        if (number != size_none && !choice.keeps(number)) {
+          choice.keep(number);
+          news = true;
+        }
+      }
+    };
+    for (const auto values : {graphs_[graph]->operands(n), graphs_[graph]->results(n)}) {
+      for (const auto v : values) {
+        keep(numbers_[graph].dims[v.index()]);
+      }
+    }
+    keep(numbers_[graph].own[n.index()]);
+    return news;
+  }
+
+  [[nodiscard]] static std::int64_t elements_of(const tensor_graph& g) {
+    std::int64_t sum = 0;
+    for (std::size_t v = 0; v < g.value_count(); ++v) {
+      sum += element_count(g.type(value_id{v}).dims);
+    }
+    return sum;
+  }
+  [[nodiscard]] shrunk_graphs describe(tensor_graph first, tensor_graph second) const {
+    shrunk_graphs s{std::move(first), std::move(second), {}, 0};
+    s.elements = elements_of(s.first) + elements_of(s.second);
+    for (std::size_t i = 0; i < s.first.node_count(); ++i) {
+      const auto& op = s.first.operation(node_id{i});
+      if (algebra_.definition_of(op.kind).source == source_kind::input) {
+        const auto v = s.first.results(node_id{i})[0];
+        s.sizes += algebra_.read(op).word("name") + " " + to_string(graphs_[0]->type(v)) + " as " +
+                   to_string(s.first.type(v)) + ", ";
+      }
+    }
+    s.sizes += std::to_string(elements_of(*graphs_[0]) + elements_of(*graphs_[1])) + " elements as " +
+               std::to_string(s.elements);
+    return s;
+  }
+
+  const algebra& algebra_;
+  const tensor_graph* graphs_[2];
+  size_relations relations_;
+  std::vector<graph_sizes> numbers_;
+};
+
+}  // namespace detail
+
+// The graphs on sizes that are as small as every operator of both allows, with attributes to match; what is one size
+// in both stays one, what differs is kept apart where small numbers suffice. Sources are told to be the same by name.
+// Sizes that fit no smaller ones stay; where nothing fits, all do.
+// Complexity: about linear in nodes for graphs that are trained in practice; nothing is evaluated.
+[[nodiscard]] inline shrunk_graphs shrink(const algebra& a, const tensor_graph& first, const tensor_graph& second,
+                                          const shrink_options& options = {}) {
+  return detail::shrinker{a, first, second, options}.run();
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,478 @@
+#include <unity/io/onnx_export.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <onnx/checker.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include <unity/io/data_provider.hpp>
+#include <unity/io/onnx_import.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+#include "../support/onnx_text.hpp"
+
+namespace io = unity::io;
+namespace tensor = unity::tensor;
+using tensor::dtype;
+using unity::node_id;
+using unity::value_id;
+
+namespace {
+
+const tensor::algebra& standard() {
+  static const tensor::algebra algebra = tensor::standard_algebra();
+  return algebra;
+}
+
+using values = std::vector<value_id>;
+using body = std::function<values(tensor::builder&)>;
+
+struct sample {
+  std::string name;
+  body build;
+};
+
+// Every operator of the tensor algebra at least once, in the forms that are written differently.
+std::vector<sample> samples() {
+  std::vector<sample> all;
+  const auto add = [&](std::string name, body build) { all.push_back({std::move(name), std::move(build)}); };
+  const auto on_input = [&](std::string name, tensor::shape dims, std::function<value_id(tensor::builder&, value_id)> f) {
+    add(name, [dims, f](tensor::builder& b) { return values{f(b, b.input("x", dims))}; });
+  };
+  for (const std::string name : {"relu", "gelu", "tanh", "sigmoid", "exp", "erf", "negate", "abs", "identity"}) {
+    on_input(name, {2, 3}, [name](auto& b, auto x) { return b.apply(name, {x})[0]; });
+  }
+  for (const std::string name : {"log", "sqrt", "reciprocal"}) {  // of positive numbers
+    add(name, [name](tensor::builder& b) { return b.apply(name, {b.weight("w", {2, 3})}); });
+  }
+  for (const std::string name : {"add", "sub", "mul", "div", "maximum", "minimum"}) {
+    on_input(name, {2, 3}, [name](auto& b, auto x) { return b.apply(name, {x, b.weight("w", {4, 1, 3})})[0]; });
+  }
+  add("pow", [](tensor::builder& b) { return b.apply("pow", {b.weight("w", {2, 3}), b.fill(3)}); });
+  on_input("scalar_multiply", {2, 3}, [](auto& b, auto x) { return b.scalar_multiply(x, b.fill(0.5)); });
+  on_input("cast", {2, 3}, [](auto& b, auto x) { return b.apply("cast", {x}, {{"element", "int32"}})[0]; });
+  on_input("dropout", {2, 3}, [](auto& b, auto x) { return b.apply("dropout", {x}, {{"rate", 0.25}, {"seed", 3}})[0]; });
+  for (const std::string activation : {"none", "relu", "sigmoid", "tanh", "gelu"}) {
+    on_input("matmul " + activation, {2, 3, 4},
+             [activation](auto& b, auto x) { return b.matmul(x, b.weight("w", {4, 5}), activation); });
+    on_input("linear " + activation, {3, 4}, [activation](auto& b, auto x) {
+      return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5}), activation);
+    });
+    on_input("conv2d " + activation, {1, 4, 5, 5}, [activation](auto& b, auto x) {
+      tensor::conv2d_options how;
+      how.activation = activation;
+      return b.conv2d(x, b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), how);
+    });
+  }
+  on_input("linear of rank 3", {2, 3, 4}, [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5})); });
+  on_input("linear without bias", {2, 3, 4}, [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5})); });
+  for (const std::string padding : {"explicit", "same", "same_lower", "valid"}) {
+    on_input("conv2d " + padding, {1, 4, 6, 7}, [padding](auto& b, auto x) {
+      tensor::conv2d_options how{{2, 1}, padding, {0, 0, 0, 0}, {1, 2}, 2, "none"};
+      if (padding == "explicit") {
+        how.pads = {1, 0, 2, 3};
+      }
+      return b.conv2d(x, b.weight("w", {6, 2, 2, 3}), how);
+    });
+    on_input("max_pool " + padding, {1, 2, 6, 7}, [padding](auto& b, auto x) {
+      tensor::pool_options how{{2, 3}, {2, 2}, padding, {0, 0, 0, 0}, padding == "explicit"};
+      if (padding == "explicit") {
+        how.pads = {1, 0, 0, 1};
+      }
+      return b.max_pool(x, how);
+    });
+    on_input("average_pool " + padding, {1, 2, 6, 7}, [padding](auto& b, auto x) {
+      tensor::pool_options how{{2, 3}, {2, 2}, padding, {0, 0, 0, 0}, false};
+      if (padding == "explicit") {
+        how.pads = {1, 0, 0, 1};
+      }
+      return b.average_pool(x, how, padding == "explicit");
+    });
+  }
+  on_input("global_average_pool", {1, 2, 3, 3}, [](auto& b, auto x) { return b.global_average_pool(x); });
+  on_input("global_max_pool", {1, 2, 3, 3}, [](auto& b, auto x) { return b.global_max_pool(x); });
+  on_input("softmax", {2, 3, 4}, [](auto& b, auto x) { return b.softmax(x, 1); });
+  on_input("layer_norm", {2, 3, 4}, [](auto& b, auto x) {
+    return b.layer_norm(x, b.weight("g", {3, 4}), b.weight("b", {3, 4}), 1, 1e-3);
+  });
+  on_input("batch_norm", {2, 3, 4, 4}, [](auto& b, auto x) {
+    return b.batch_norm(x, b.weight("s", {3}), b.weight("b", {3}), b.weight("m", {3}), b.weight("v", {3}), 1e-3);
+  });
+  for (const std::string name : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+    for (const int keep : {0, 1}) {
+      on_input(name + (keep != 0 ? " keeping" : ""), {2, 3, 4}, [name, keep](auto& b, auto x) {
+        return b.apply(name, {x}, {{"axes", {0, 2}}, {"keep_dims", keep}})[0];
+      });
+    }
+  }
+  on_input("concat", {2, 3}, [](auto& b, auto x) {
+    const value_id parts[] = {x, b.weight("w", {2, 4}), x};
+    return b.concat(1, parts);
+  });
+  add("split", [](tensor::builder& b) { return b.split(b.input("x", {2, 7}), 1, {2, 1, 4}); });
+  on_input("slice", {5, 6}, [](auto& b, auto x) {
+    return b.apply("slice", {x}, {{"axes", {0, 1}}, {"starts", {1, 0}}, {"ends", {5, 6}}, {"steps", {2, 3}}})[0];
+  });
+  on_input("pad", {2, 3}, [](auto& b, auto x) { return b.pad(x, {1, 0, 0, 2}, -1.5); });
+  add("enlarge", [](tensor::builder& b) { return b.apply("enlarge", {b.weight("w", {2, 2, 1, 3})}, {{"kernel", {3, 5}}}); });
+  on_input("transpose", {2, 3, 4}, [](auto& b, auto x) { return b.transpose(x, {2, 0, 1}); });
+  on_input("reshape", {2, 3, 4}, [](auto& b, auto x) { return b.reshape(x, {4, 6}); });
+  on_input("squeeze", {2, 1, 4, 1}, [](auto& b, auto x) { return b.apply("squeeze", {x}, {{"axes", {1, 3}}})[0]; });
+  on_input("unsqueeze", {2, 4}, [](auto& b, auto x) { return b.apply("unsqueeze", {x}, {{"axes", {0, 2}}})[0]; });
+  on_input("expand", {2, 1}, [](auto& b, auto x) { return b.apply("expand", {x}, {{"dims", {3, 2, 4}}})[0]; });
+  add("embedding", [](tensor::builder& b) {
+    return values{b.embedding(b.weight("table", {5, 3}), b.input("ids", {2, 2}, dtype::int64))};
+  });
+  on_input("fill", {2, 3}, [](auto& b, auto x) { return b.mul(b.add(x, b.fill(2, {2, 3})), b.fill(0.1, {40, 2, 1})); });
+  on_input("constant", {2, 3}, [](auto& b, auto x) { return b.embedding(x, b.constant("ids", {2}, dtype::int64)); });
+  on_input("pool_kernel", {1, 2, 4, 4}, [](auto& b, auto x) {
+    tensor::conv2d_options how;
+    how.groups = 2;
+    return b.conv2d(x, b.pool_kernel(2, {2, 2}), how);
+  });
+  on_input("identity_kernel", {1, 4, 4, 4}, [](auto& b, auto x) {
+    tensor::conv2d_options how;
+    how.groups = 2;
+    return b.conv2d(x, b.identity_kernel(4, {3, 3}, 2), how);
+  });
+  on_input("identity_matrix", {2, 3}, [](auto& b, auto x) { return b.matmul(x, b.identity_matrix(3)); });
+  add("attention", [](tensor::builder& b) {
+    const auto x = b.input("x", {2, 3, 8});
+    const value_id w[] = {b.weight("q", {8, 8}), b.weight("k", {8, 8}), b.weight("v", {8, 8}), b.weight("o", {8, 8})};
+    return values{b.attention(x, x, x, w, 2)};
+  });
+  add("lstm_cell", [](tensor::builder& b) {
+    return b.apply("lstm_cell", {b.input("x", {2, 3}), b.input("h", {2, 4}), b.input("c", {2, 4}), b.weight("w", {4, 4, 3}),
+                                 b.weight("r", {4, 4, 4}), b.weight("bias", {4, 4})});
+  });
+  return all;
+}
+
+io::onnx_model model_of(const sample& s) {
+  tensor::builder b{standard()};
+  const auto outputs = s.build(b);
+  return io::make_model(std::move(b).finish(outputs), s.name);
+}
+// Small arbitrary data for every weight, so that files hold initializers.
+io::data_table data_of(const tensor::tensor_graph& g) {
+  io::data_table data;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const auto& op = g.operation(node_id{i});
+    if (standard().definition_of(op.kind).source == tensor::source_kind::constant) {
+      const auto type = g.type(g.results(node_id{i})[0]);
+      const auto value = tensor::evaluate<double>(standard(), op, {}, {}, 5);
+      data.emplace(standard().read(op).word("name"), io::make_data(type.element, type.dims, value[0].data));
+    }
+  }
+  return data;
+}
+std::vector<tensor::dense<double>> outputs_of(const io::onnx_model& m) {
+  return tensor::evaluate<double>(standard(), m.graph, io::data_provider<double>{standard(), m.data}, std::uint64_t{1});
+}
+void check_close(const io::onnx_model& a, const io::onnx_model& b) {
+  const auto x = outputs_of(a);
+  const auto y = outputs_of(b);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    REQUIRE(x[i].dims == y[i].dims);
+    for (std::size_t j = 0; j < x[i].data.size(); ++j) {
+      REQUIRE(y[i].data[j] == Approx(x[i].data[j]).epsilon(1e-6).margin(1e-6));
+    }
+  }
+}
+io::onnx_model again(const io::onnx_model& m, const io::export_options& options = {}) {
+  return io::parse_onnx(standard(), io::serialize_onnx(standard(), m, options), m.name, {});
+}
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const unity::error& e) {
+    return e.what();
+  }
+  return {};
+}
+std::filesystem::path fresh_folder(const std::string& name) {
+  const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("io_onnx_export_" + name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+}  // namespace
+
+TEST_CASE("every operator survives export and import with its values") {
+  for (const auto& s : samples()) {
+    DYNAMIC_SECTION(s.name) {
+      auto m = model_of(s);
+      check_close(m, again(m));  // weights without data
+      m.data = data_of(m.graph);
+      const auto copy = again(m);
+      check_close(m, copy);
+      CHECK(copy.opaque_operators.empty());
+      // What has been through a file once does not change any more.
+      CHECK(again(copy).graph == copy.graph);
+    }
+  }
+}
+
+TEST_CASE("the samples leave out no operator but the opaque one") {
+  std::set<std::string> seen;
+  for (const auto& s : samples()) {
+    const auto g = model_of(s).graph;
+    for (std::size_t i = 0; i < g.node_count(); ++i) {
+      seen.insert(standard().signature(g.operation(node_id{i}).kind).name);
+    }
+  }
+  for (std::size_t k = 0; k < standard().kind_count(); ++k) {
+    const auto& name = standard().signature(unity::kind_id{k}).name;
+    CAPTURE(name);
+    CHECK((name == "opaque" || seen.contains(name)));
+  }
+}
+
+TEST_CASE("what is exported passes the packaged checker and its shape inference agrees on every output") {
+  for (const auto& s : samples()) {
+    auto m = model_of(s);
+    m.data = data_of(m.graph);
+    onnx::ModelProto proto;
+    REQUIRE(proto.ParseFromString(io::serialize_onnx(standard(), m)));
+    CAPTURE(s.name);
+    const auto stated = proto.graph().output();
+    for (auto& out : *proto.mutable_graph()->mutable_output()) {
+      out.mutable_type()->mutable_tensor_type()->clear_shape();
+    }
+    REQUIRE_NOTHROW(onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), {true, 1, true}));
+    for (int i = 0; i < stated.size(); ++i) {
+      const auto type = io::detail::concrete_type(proto.graph().output(i).type(), {});
+      REQUIRE(type);
+      CHECK(*type == *io::detail::concrete_type(stated[i].type(), {}));
+    }
+    REQUIRE_NOTHROW(onnx::checker::check_model(proto));
+    CHECK(proto.opset_import(0).version() == 17);
+  }
+}
+
+TEST_CASE("all floating-point types are written and read") {
+  for (const auto element : {dtype::float64, dtype::float16, dtype::bfloat16}) {
+    tensor::builder b{standard()};
+    const auto y = b.add(b.relu(b.input("x", {2, 3}, element)), b.mul(b.weight("w", {3}, element), b.fill(0.5, {}, element)));
+    auto m = io::make_model(std::move(b).finish({y}), "types");
+    m.data = data_of(m.graph);
+    const auto copy = again(m);
+    CHECK(copy.graph.type(copy.graph.outputs()[0]).element == element);
+    CHECK(copy.data == m.data);
+  }
+}
+
+TEST_CASE("inputs, weights and outputs keep their names, whatever they are") {
+  tensor::builder b{standard()};
+  const auto x = b.input("fill", {2});
+  const auto y = b.add(x, b.weight("add_2", {2}));
+  auto m = io::make_model(std::move(b).finish({y, x, y}), "names");
+  m.outputs = {"list", "copy of x", "y again"};
+  m.data = data_of(m.graph);
+  const auto copy = again(m);
+  CHECK(copy.outputs == m.outputs);
+  CHECK(copy.data == m.data);
+  check_close(m, copy);
+}
+
+TEST_CASE("layouts change no value and are left out") {
+  tensor::builder b{standard()};
+  auto op = standard().make_operation("matmul");
+  op.order = tensor::layout::column_major;
+  const value_id operands[] = {b.input("x", {2, 3}), b.weight("w", {3, 4})};
+  const auto y = b.apply(op, operands)[0];
+  const auto m = io::make_model(std::move(b).finish({y}), "layout");
+  check_close(m, again(m));
+}
+
+TEST_CASE("folding leaves no operator that depends on weights alone, and the same values") {
+  tensor::builder b{standard()};
+  const auto x = b.input("x", {2, 3});
+  const auto w = b.matmul(b.weight("w1", {3, 4}), b.transpose(b.weight("w2", {5, 4}), {1, 0}));
+  const auto parts = b.split(w, 1, {2, 3});
+  const auto y = b.matmul(x, parts[1]);
+  auto m = io::make_model(std::move(b).finish({y}), "fold");
+  m.data = data_of(m.graph);
+  io::export_options options;
+  options.fold_constants = true;
+  const auto folded = again(m, options);
+  CHECK(folded.graph.node_count() == 3);
+  check_close(m, folded);
+  SECTION("weights without data stay as they are") {
+    m.data.erase("w1");
+    CHECK(again(m, options).graph.node_count() == 6);  // the transpose is folded
+  }
+  SECTION("tensors that would be too large stay as they are") {
+    options.most_folded_elements = 14;
+    CHECK(again(m, options).graph.node_count() == m.graph.node_count());
+  }
+}
+
+TEST_CASE("an operator that is not known survives both ways byte by byte") {
+  const auto bytes = unity::test::onnx_bytes_of(R"(g (float[3,2,4] x) => (float[3,1,2,6] y, float[1,2,6] last)
+    <float[1,24,4] w = {1}, float[1,24,6] r = {1}> { h = Relu(x) y, last = LSTM <hidden_size = 6, direction = "forward"> (h, w, r) })");
+  onnx::ModelProto source;
+  source.ParseFromString(bytes);
+  for (auto& t : *source.mutable_graph()->mutable_initializer()) {  // the text form states few numbers
+    t.clear_float_data();
+    std::string raw(static_cast<std::size_t>(t.dims(1) * t.dims(2)) * 4, '\0');
+    t.set_raw_data(raw);
+  }
+  source.mutable_graph()->mutable_node(1)->set_name("the cell");
+  source.mutable_graph()->mutable_node(1)->set_doc_string("said something");
+  const auto m = io::parse_onnx(standard(), source.SerializeAsString(), "lstm", {});
+  CHECK(m.opaque_operators == std::vector<std::string>{"LSTM"});
+  onnx::ModelProto written;
+  REQUIRE(written.ParseFromString(io::serialize_onnx(standard(), m)));
+  CHECK(written.graph().node(1).SerializeAsString() == source.graph().node(1).SerializeAsString());
+  CHECK(again(m).graph == m.graph);
+}
+
+TEST_CASE("an operator of another domain needs stated result types, and keeps its domain") {
+  const std::string text = R"(<ir_version: 8, opset_import: [ "" : 17, "com.example" : 3 ]>
+    g (float[2,3] x) => (float[2,3] y) { z = com.example.Fancy <depth = 2> (x) y = Relu(z) })";
+  auto model = unity::test::onnx_model_of(text);
+  CHECK_THAT(message_of([&] { (void)io::parse_onnx(standard(), model.SerializeAsString(), "f", {}); }),
+             Catch::Contains("com.example.Fancy") && Catch::Contains("'z' has no known sizes"));
+  io::detail::fill_type(*model.mutable_graph()->add_value_info(), "z", {dtype::float32, {}, false, {2, 3}});
+  const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "f", {});
+  CHECK(m.opaque_operators == std::vector<std::string>{"com.example.Fancy"});
+  const auto copy = again(m);
+  CHECK(copy.graph == m.graph);
+  CHECK(copy.opaque_nodes == m.opaque_nodes);
+  CHECK(again(copy).envelope == copy.envelope);
+}
+
+TEST_CASE("a subgraph that reads values around it still does after the round trip") {
+  const auto model = [] {
+    auto m = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
+      g (float[2,3] x, bool c) => (float[2,3] y) { a = Abs(x) y = If(c) })");
+    auto& node = *m.mutable_graph()->mutable_node(1);
+    for (const auto* name : {"then_branch", "else_branch"}) {
+      auto& attribute = *node.add_attribute();
+      attribute.set_name(name);
+      attribute.set_type(onnx::AttributeProto::GRAPH);
+      auto& g = *attribute.mutable_g();
+      g.set_name(name);
+      auto& inner = *g.add_node();
+      inner.set_op_type(name[0] == 't' ? "Relu" : "Neg");
+      inner.add_input("a");
+      inner.add_output(std::string{name} + "_out");
+      g.add_output()->set_name(std::string{name} + "_out");
+      g.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    }
+    return m;
+  }();
+  auto m = io::parse_onnx(standard(), model.SerializeAsString(), "if", {});
+  REQUIRE(m.opaque_operators == std::vector<std::string>{"If"});
+  CHECK(again(m).graph == m.graph);
+  // Under another name for what the branches read.
+  tensor::tensor_graph g;
+  std::vector<value_id> moved(m.graph.value_count());
+  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
+    const node_id n{i};
+    std::vector<value_id> operands;
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : m.graph.operands(n)) {
+      operands.push_back(moved[v.index()]);
+    }
+    for (const auto v : m.graph.results(n)) {
+      types.push_back(m.graph.type(v));
+    }
+    auto made = g.add_node(m.graph.operation(n), operands, types);
+    if (standard().signature(m.graph.operation(n).kind).name == "abs") {
+      made = g.add_node(standard().make_operation("identity"), g.results(made), types);
+    }
+    moved[m.graph.results(n)[0].index()] = g.results(made)[0];
+  }
+  m.outputs = {"a"};  // takes the captured name
+  const value_id outputs[] = {moved[m.graph.outputs()[0].index()]};
+  g.set_outputs(outputs);
+  m.graph = g;
+  onnx::ModelProto written;
+  REQUIRE(written.ParseFromString(io::serialize_onnx(standard(), m)));
+  const auto& node = written.graph().node(written.graph().node_size() - 1);
+  REQUIRE(node.op_type() == "If");
+  CHECK(node.attribute(0).g().node(0).input(0) == written.graph().node(1).output(0));
+  CHECK(written.graph().output(0).name() == "a");
+}
+
+TEST_CASE("unknown operators of older opsets are converted, those of newer ones exported where opset 17 has the form") {
+  const auto old = io::parse_onnx(standard(), unity::test::onnx_bytes_of(R"(g (float[1,2,3,3] x) => (float[1,2,6,6] y)
+      <float[4] s = {1, 1, 2, 2}> { y = Upsample <mode = "nearest"> (x, s) })", 9), "old", {});
+  CHECK(again(old).opaque_operators == std::vector<std::string>{"Resize"});
+  const auto reduced = io::parse_onnx(standard(), unity::test::onnx_bytes_of(R"(g (float[2,3] x) => (float[2,1] y)
+      <int64[1] axes = {1}> { y = ReduceProd(x, axes) })", 18), "reduced", {});
+  CHECK(reduced.opaque_operators == std::vector<std::string>{"ReduceProd"});
+  onnx::ModelProto written;
+  REQUIRE(written.ParseFromString(io::serialize_onnx(standard(), reduced)));
+  CHECK(written.graph().node(0).attribute(0).name() == "axes");
+  const auto newer = io::parse_onnx(
+      standard(), unity::test::onnx_bytes_of("g (float[2,3] x) => (float[2,3] y) { y = Mish(x) }", 18), "newer", {});
+  CHECK_THAT(message_of([&] { (void)io::serialize_onnx(standard(), newer); }),
+             Catch::Contains("Mish") && Catch::Contains("opset 17"));
+}
+
+TEST_CASE("large weights go to a file beside the model, and are read from there") {
+  const auto folder = fresh_folder("external");
+  tensor::builder b{standard()};
+  const auto y = b.add(b.matmul(b.input("x", {2, 30}), b.weight("w", {30, 40})), b.weight("b", {40}));
+  auto m = io::make_model(std::move(b).finish({y}), "external");
+  m.data = data_of(m.graph);
+  io::export_options options;
+  options.external_data_above = 100;
+  io::export_onnx(standard(), m, folder / "m.onnx", options);
+  CHECK(std::filesystem::file_size(folder / "m.onnx.data") >= 30 * 40 * 4);
+  CHECK(std::filesystem::file_size(folder / "m.onnx") < 1000);
+  const auto copy = io::import_onnx(standard(), folder / "m.onnx");
+  CHECK(copy.data == m.data);
+  REQUIRE_NOTHROW(onnx::checker::check_model((folder / "m.onnx").string()));
+  SECTION("a missing one is an error that names file and tensor") {
+    std::filesystem::remove(folder / "m.onnx.data");
+    CHECK_THAT(message_of([&] { (void)io::import_onnx(standard(), folder / "m.onnx"); }),
+               Catch::Contains("tensor 'b'") && Catch::Contains("m.onnx.data") && Catch::Contains("No such file"));
+  }
+  SECTION("one that is too short is an error") {
+    std::filesystem::resize_file(folder / "m.onnx.data", 1000);
+    CHECK_THAT(message_of([&] { (void)io::import_onnx(standard(), folder / "m.onnx"); }),
+               Catch::Contains("tensor 'w'") && Catch::Contains("ends at byte 1000"));
+  }
+}
+
+TEST_CASE("a model that cannot be written leaves nothing behind") {
+  const auto folder = fresh_folder("unwritable");
+  tensor::builder b{standard()};
+  const auto y = b.relu(b.input("x", {2}));
+  const auto m = io::make_model(std::move(b).finish({y}), "m");
+  CHECK_THAT(message_of([&] { io::export_onnx(standard(), m, folder / "none" / "m.onnx"); }), Catch::Contains("cannot be created"));
+  CHECK(std::filesystem::is_empty(folder));
+}
+
+TEST_CASE("data that does not fit its node is an error that names it") {
+  tensor::builder b{standard()};
+  const auto y = b.relu(b.weight("w", {2}));
+  auto m = io::make_model(std::move(b).finish({y}), "m");
+  m.data.emplace("w", io::make_data(dtype::float32, {3}, std::vector<double>{1, 2, 3}));
+  CHECK_THAT(message_of([&] { (void)io::serialize_onnx(standard(), m); }),
+             Catch::Contains("'w'") && Catch::Contains("float32[3]") && Catch::Contains("float32[2]"));
+}
+
+TEST_CASE("exported bytes are the same every time") {
+  for (const auto& s : samples()) {
+    auto m = model_of(s);
+    m.data = data_of(m.graph);
+    CHECK(io::serialize_onnx(standard(), m) == io::serialize_onnx(standard(), m));
+  }
+}

@@ -1,0 +1,494 @@
+#include <unity/io/onnx_import.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/tensor/builder.hpp>
+
+#include "../support/onnx_text.hpp"
+
+namespace io = unity::io;
+namespace tensor = unity::tensor;
+using tensor::dtype;
+using unity::node_id;
+using unity::value_id;
+using unity::test::onnx_bytes_of;
+using unity::test::onnx_model_of;
+
+namespace {
+
+const tensor::algebra& standard() {
+  static const tensor::algebra algebra = tensor::standard_algebra();
+  return algebra;
+}
+
+io::onnx_model read(const std::string& graph, int opset = 17, const io::import_options& options = {}) {
+  return io::parse_onnx(standard(), onnx_bytes_of(graph, opset), "model", {}, options);
+}
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const unity::error& e) {
+    CHECK(std::string{e.what()}.find('\n') == std::string::npos);
+    CHECK(std::string{e.what()}.size() < 600);
+    return e.what();
+  }
+  return {};
+}
+std::string complaint(const onnx::ModelProto& model, const io::import_options& options = {}) {
+  return message_of([&] { (void)io::parse_onnx(standard(), model.SerializeAsString(), "model", {}, options); });
+}
+std::string complaint(const std::string& graph, int opset = 17, const io::import_options& options = {}) {
+  return message_of([&] { (void)read(graph, opset, options); });
+}
+// The kinds of operators other than sources, in order, with the types of their first results.
+std::string outline(const io::onnx_model& m) {
+  std::string text;
+  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
+    const node_id n{i};
+    if (!m.graph.operands(n).empty()) {
+      text += (text.empty() ? "" : " ") + standard().signature(m.graph.operation(n).kind).name;
+    }
+  }
+  return text;
+}
+tensor::tensor_graph built(const std::function<value_id(tensor::builder&)>& build) {
+  tensor::builder b{standard()};
+  const auto output = build(b);
+  return std::move(b).finish({output});
+}
+std::filesystem::path fresh_folder(const std::string& name) {
+  const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("io_onnx_import_" + name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+void set_dimension(onnx::ModelProto& model, int input, int axis, const std::string& name) {
+  model.mutable_graph()->mutable_input(input)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis)->set_dim_param(name);
+}
+
+// The same graph in the notation of several opsets.
+struct forms {
+  std::string name;
+  std::vector<std::pair<int, std::string>> texts;
+  std::function<value_id(tensor::builder&)> meaning;
+};
+std::vector<forms> all_forms() {
+  const std::string one = "g (float[4,6] x) => (float[n,m] y) ";
+  return {
+      {"Squeeze",
+       {{11, "g (float[1,4,1] x) => (float[n] y) { y = Squeeze <axes = [0, -1]> (x) }"},
+        {13, "g (float[1,4,1] x) => (float[n] y) <int64[2] a = {0, -1}> { y = Squeeze(x, a) }"},
+        {21, "g (float[1,4,1] x) => (float[n] y) { y = Squeeze(x) }"}},
+       [](auto& b) { return b.apply("squeeze", {b.input("x", {1, 4, 1})}, {{"axes", {0, 2}}})[0]; }},
+      {"Unsqueeze",
+       {{11, one + "{ y = Unsqueeze <axes = [0, -1]> (x) }"},
+        {13, one + "<int64[2] a = {-1, 0}> { y = Unsqueeze(x, a) }"},
+        {21, one + "<int64[2] a = {0, 3}> { y = Unsqueeze(x, a) }"}},
+       [](auto& b) { return b.apply("unsqueeze", {b.input("x", {4, 6})}, {{"axes", {0, 3}}})[0]; }},
+      {"ReduceSum",
+       {{11, one + "{ y = ReduceSum <axes = [-1], keepdims = 0> (x) }"},
+        {13, one + "<int64[1] a = {1}> { y = ReduceSum <keepdims = 0> (x, a) }"},
+        {18, one + "<int64[1] a = {-1}> { y = ReduceSum <keepdims = 0> (x, a) }"}},
+       [](auto& b) { return b.apply("reduce_sum", {b.input("x", {4, 6})}, {{"axes", {1}}, {"keep_dims", 0}})[0]; }},
+      {"ReduceMean and ReduceMax over everything",
+       {{7, one + "{ z = ReduceMean(x) y = ReduceMax(z) }"}, {18, one + "{ z = ReduceMean(x) y = ReduceMax(z) }"}},
+       [](auto& b) {
+         const auto z = b.apply("reduce_mean", {b.input("x", {4, 6})}, {{"axes", {0, 1}}})[0];
+         return b.apply("reduce_max", {z}, {{"axes", {0, 1}}})[0];
+       }},
+      {"Slice",
+       {{9, one + "{ y = Slice <starts = [1, -2], ends = [1000, 6], axes = [0, 1]> (x) }"},
+        {10, one + "<int64[2] s = {-2, 1}, int64[2] e = {9223372036854775807, -0}, int64[2] a = {1, 0}, int64[2] d = {1, 1}>"
+                   "{ e2 = Constant <value = int64[2] {9223372036854775807, 4}> () y = Slice(x, s, e2, a, d) }"}},
+       [](auto& b) {
+         return b.apply("slice", {b.input("x", {4, 6})}, {{"axes", {0, 1}}, {"starts", {1, 4}}, {"ends", {4, 6}}, {"steps", {1, 1}}})[0];
+       }},
+      {"Split",
+       {{11, "g (float[4,6] x) => (float[n,m] y) { y, z = Split <axis = 1, split = [2, 4]> (x) }"},
+        {13, "g (float[4,6] x) => (float[n,m] y) <int64[2] s = {2, 4}> { y, z = Split <axis = -1> (x, s) }"}},
+       [](auto& b) { return b.split(b.input("x", {4, 6}), 1, {2, 4})[0]; }},
+      {"Split into equal parts, the last smaller from opset 18 on",
+       {{18, "g (float[4,7] x) => (float[n,m] y) { y, z, w = Split <axis = 1, num_outputs = 3> (x) }"},
+        {21, "g (float[4,7] x) => (float[n,m] y) { y, z, w = Split <axis = -1, num_outputs = 3> (x) }"}},
+       [](auto& b) { return b.split(b.input("x", {4, 7}), 1, {3, 3, 1})[0]; }},
+      {"Pad",
+       {{10, one + "{ y = Pad <pads = [0, 1, 0, 2], value = 0.5> (x) }"},
+        {13, one + "<int64[4] p = {0, 1, 0, 2}, float v = {0.5}> { y = Pad(x, p, v) }"},
+        {18, one + "<int64[2] p = {1, 2}, float v = {0.5}, int64[1] a = {-1}> { y = Pad(x, p, v, a) }"}},
+       [](auto& b) { return b.pad(b.input("x", {4, 6}), {0, 1, 0, 2}, 0.5); }},
+      {"Dropout",
+       {{10, one + "{ y = Dropout <ratio = 0.25> (x) }"},
+        {13, one + "<float r = {0.25}> { y = Dropout(x, r) }"},
+        {21, one + "<float r = {0.25}, bool t = {0}> { y = Dropout(x, r, t) }"}},
+       [](auto& b) { return b.apply("dropout", {b.input("x", {4, 6})}, {{"rate", 0.25}})[0]; }},
+      {"Clip at zero",
+       {{10, one + "{ y = Clip <min = 0.0> (x) }"}, {13, one + "<float z = {0}> { y = Clip(x, z) }"}},
+       [](auto& b) { return b.relu(b.input("x", {4, 6})); }},
+      {"Softmax along the last axis",
+       {{11, one + "{ y = Softmax(x) }"}, {13, one + "{ y = Softmax(x) }"}, {21, one + "{ y = Softmax <axis = 1> (x) }"}},
+       [](auto& b) { return b.softmax(b.input("x", {4, 6}), 1); }},
+      {"Reshape",
+       {{7, one + "<int64[3] s = {0, 2, -1}> { y = Reshape(x, s) }"},
+        {14, one + "<int64[3] s = {4, 2, 3}> { y = Reshape <allowzero = 1> (x, s) }"},
+        {21, one + "<int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }"}},
+       [](auto& b) { return b.reshape(b.input("x", {4, 6}), {4, 2, 3}); }},
+      {"Flatten",
+       {{9, "g (float[2,3,4] x) => (float[n,m] y) { y = Flatten <axis = 2> (x) }"},
+        {21, "g (float[2,3,4] x) => (float[n,m] y) { y = Flatten <axis = -1> (x) }"}},
+       [](auto& b) { return b.reshape(b.input("x", {2, 3, 4}), {6, 4}); }},
+      {"BatchNormalization",
+       {{9, "g (float[1,2,3,3] x, float[2] s) => (float[1,2,3,3] y) { y = BatchNormalization <epsilon = 0.5> (x, s, s, s, s) }"},
+        {15, "g (float[1,2,3,3] x, float[2] s) => (float[1,2,3,3] y) { y = BatchNormalization <epsilon = 0.5> (x, s, s, s, s) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {1, 2, 3, 3});
+         const auto s = b.input("s", {2});
+         return b.batch_norm(x, s, s, s, s, 0.5);
+       }},
+      {"a mean over images",
+       {{7, "g (float[1,2,3,3] x) => (float[1,2,1,1] y) { y = GlobalAveragePool(x) }"}},
+       [](auto& b) { return b.global_average_pool(b.input("x", {1, 2, 3, 3})); }},
+      {"Transpose without permutation",
+       {{7, one + "{ y = Transpose(x) }"}, {21, one + "{ y = Transpose <perm = [1, 0]> (x) }"}},
+       [](auto& b) { return b.transpose(b.input("x", {4, 6}), {1, 0}); }},
+      {"Gemm with a transposed matrix and a row as bias",
+       {{7, "g (float[4,6] x, float[5,6] w, float[1,5] c) => (float[4,5] y) { y = Gemm <transB = 1> (x, w, c) }"},
+        {13, "g (float[4,6] x, float[5,6] w, float[1,5] c) => (float[4,5] y) { y = Gemm <transB = 1, alpha = 1.0> (x, w, c) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {4, 6});
+         const auto w = b.input("w", {5, 6});
+         const auto c = b.input("c", {1, 5});
+         const auto t = b.transpose(w, {1, 0});
+         return b.linear(x, t, b.reshape(c, {5}));
+       }},
+      {"Gelu", {{20, one + "{ y = Gelu(x) }"}}, [](auto& b) { return b.gelu(b.input("x", {4, 6})); }},
+      {"n-ary operators",
+       {{8, "g (float[6] a, float[4,6] b, float[6] c) => (float[4,6] y) { y = Sum(a, b, c) }"}},
+       [](auto& b) {
+         const auto x = b.input("a", {6});
+         const auto y = b.input("b", {4, 6});
+         const auto z = b.input("c", {6});
+         return b.add(b.add(x, y), z);
+       }},
+      {"a row taken by its number",
+       {{13, "g (float[2,5,3] x) => (float[2,3] y) <int64 i = {-1}> { y = Gather <axis = 1> (x, i) }"}},
+       [](auto& b) {
+         const auto part = b.slice(b.input("x", {2, 5, 3}), {1}, {4}, {5});
+         return b.apply("squeeze", {part}, {{"axes", {1}}})[0];
+       }},
+      {"rows of a table",
+       {{13, "g (float[5,3] x, int64[2,2] i) => (float[2,2,3] y) { y = Gather(x, i) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {5, 3});
+         return b.embedding(x, b.input("i", {2, 2}, dtype::int64));
+       }},
+      {"automatic padding",
+       {{11, "g (float[1,1,5,5] x, float[1,1,2,2] w) => (float[1,1,3,3] y) { y = Conv <auto_pad = \"SAME_UPPER\", strides = [2, 2]> (x, w) }"}},
+       [](auto& b) {
+         const auto x = b.input("x", {1, 1, 5, 5});
+         tensor::conv2d_options how;
+         how.stride = {2, 2};
+         how.padding = "same";
+         return b.conv2d(x, b.input("w", {1, 1, 2, 2}), how);
+       }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("an operator means the same in the notation of every opset") {
+  for (const auto& f : all_forms()) {
+    const auto meaning = built(f.meaning);
+    for (const auto& [opset, text] : f.texts) {
+      CAPTURE(f.name, opset, text);
+      const auto m = read(text, opset);
+      CHECK(m.graph == meaning);
+      CHECK(m.opaque_operators.empty());
+    }
+  }
+}
+
+TEST_CASE("Softmax of older opsets sees all dimensions from its axis on as one") {
+  const std::string graph = "g (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax <axis = 1> (x) }";
+  CHECK(outline(read(graph, 11)) == "reshape softmax reshape");
+  CHECK(outline(read(graph, 13)) == "softmax");
+}
+
+TEST_CASE("what this library has no operator for is carried through and reported once") {
+  const auto m = read(R"(g (float[2,3] x) => (float[2,3] y) { a = HardSwish(x) b = Elu <alpha = 2.0> (a) y = HardSwish(b) })");
+  CHECK(outline(m) == "opaque opaque opaque");
+  CHECK(m.opaque_operators == std::vector<std::string>{"Elu", "HardSwish"});
+  CHECK(m.opaque_nodes.size() == 3);
+}
+
+TEST_CASE("forms beyond the tensor algebra are carried through") {
+  const auto opaque = [](const std::string& graph, int opset = 17) {
+    const auto m = read(graph, opset);
+    CAPTURE(graph);
+    CHECK(m.opaque_operators.size() == 1);
+  };
+  opaque("g (float[1,2,5] x, float[3,2,2] w) => (float[1,3,4] y) { y = Conv(x, w) }");
+  opaque("g (float[1,2,4,4] x) => (float[1,2,4,4] y, int64[1,2,4,4] i) { y, i = MaxPool <kernel_shape = [1, 1]> (x) }");
+  opaque("g (float[4] x) => (float[4] y) <int64[1] s = {-1}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] d = {-1}>"
+         "{ y = Slice(x, s, e, a, d) }");
+  opaque("g (float[4,4] x) => (float[4,4] y) <int64[4] p = {1, 1, -1, -1}> { y = Pad(x, p) }");
+  opaque("g (float[4,4] x) => (float[6,6] y) <int64[4] p = {1, 1, 1, 1}> { y = Pad <mode = \"edge\"> (x, p) }");
+  opaque("g (float[2,3,4] x, int64[2] i) => (float[2,2,4] y) { y = Gather <axis = 1> (x, i) }");
+  opaque("g (int64[4] x) => (int64[4] y) <int64 n = {2}> { y = Div(x, n) }");
+  opaque("g (float[4] x) => (float[4] y) { y = Gelu <approximate = \"tanh\"> (x) }", 20);
+  opaque("g (float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}> { y = Dropout(x, r, t) }");
+}
+
+TEST_CASE("shape arithmetic is computed away") {
+  SECTION("a view of the batch, as exporters write it") {
+    const auto m = read(R"(g (float[2,5,6] x) => (float[2,5,2,3] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> {
+      s = Shape(x) b0 = Gather(s, zero) n0 = Gather(s, one)
+      b = Unsqueeze(b0, axis) n = Unsqueeze(n0, axis)
+      heads = Constant <value = int64[1] {2}> () size = Constant <value = int64[1] {-1}> ()
+      dims = Concat <axis = 0> (b, n, heads, size)
+      y = Reshape(x, dims) })");
+    CHECK(m.graph == built([](auto& b) { return b.reshape(b.input("x", {2, 5, 6}), {2, 5, 2, 3}); }));
+    CHECK(m.data.empty());
+  }
+  SECTION("arithmetic, casts, comparisons and choices") {
+    const auto m = read(R"(g (float[6,4] x) => (float[n,m] y) <int64 zero = {0}, int64 two = {2}, int64[1] axis = {0}> {
+      s = Shape(x) rows = Gather(s, zero) half = Div(rows, two) less = Sub(half, two) real = Cast <to = 1> (less)
+      root = Sqrt(real) back = Cast <to = 7> (root) same = Equal(back, two) pick = Where(same, two, half)
+      most = Max(pick, half) end = Unsqueeze(most, axis)
+      y = Slice(x, axis, end) })");
+    CHECK(m.graph == built([](auto& b) { return b.slice(b.input("x", {6, 4}), {0}, {0}, {3}); }));
+  }
+  SECTION("part of a shape, its product, ranges and filled shapes") {
+    const auto m = read(R"(g (float[2,3,4] x) => (float[n] y) <int64[1] one = {1}> {
+      tail = Shape <start = 1> (x) count = ReduceProd(tail) dims = Concat <axis = 0> (one, count)
+      zeros = ConstantOfShape <value = float[1] {0.5}> (dims) flat = Reshape(zeros, count)
+      f = Flatten <axis = 1> (x) y = Add(f, flat) })");
+    CHECK(outline(m) == "reshape add");
+    CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{2, 12});
+  }
+  SECTION("a branch that is decided takes the place of the If") {
+    auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2,3] x) => (float[2,3] y)
+      <int64 i = {0}, int64 two = {2}> { s = Shape(x) n = Gather(s, i) c = Equal(n, two) y = If(c) })");
+    for (const auto* name : {"then_branch", "else_branch"}) {
+      auto& attribute = *model.mutable_graph()->mutable_node(3)->add_attribute();
+      attribute.set_name(name);
+      attribute.set_type(onnx::AttributeProto::GRAPH);
+      auto& branch = *attribute.mutable_g();
+      branch.set_name(name);
+      auto& node = *branch.add_node();
+      node.set_op_type(name[0] == 't' ? "Relu" : "Tanh");
+      node.add_input("x");
+      node.add_output(name);
+      branch.add_output()->set_name(name);
+      branch.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(1);
+    }
+    CHECK(outline(io::parse_onnx(standard(), model.SerializeAsString(), "if", {})) == "relu");
+  }
+}
+
+TEST_CASE("constants: numbers for shapes, fills for equal numbers, data for the rest, weights for initializers") {
+  const auto m = read(R"(g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
+    half = Constant <value = float {0.5}> () list = Constant <value = float[2] {3, 4}> ()
+    a = Mul(x, half) b = Add(a, list) y = Sub(b, w) })");
+  std::map<std::string, int> kinds;
+  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
+    ++kinds[standard().signature(m.graph.operation(node_id{i}).kind).name];
+  }
+  CHECK(kinds == std::map<std::string, int>{{"input", 1}, {"fill", 1}, {"constant", 1}, {"weight", 1}, {"mul", 1}, {"add", 1}, {"sub", 1}});
+  CHECK(io::elements_of<double>(m.data.at("w")) == std::vector<double>{1, 2});
+  CHECK(io::elements_of<double>(m.data.at("list")) == std::vector<double>{3, 4});
+  CHECK(m.data.size() == 2);
+}
+
+TEST_CASE("named dimensions take their sizes from the options") {
+  auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[1,3] x, float[1,3] z) => (float[1,3] y) { y = Add(x, z) })");
+  set_dimension(model, 0, 0, "batch");
+  set_dimension(model, 1, 0, "batch");
+  const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "m", {}, {{{"batch", 5}}});
+  CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{5, 3});
+  SECTION("one without a size is an error that names it, the input and the flag") {
+    CHECK_THAT(complaint(model), Catch::Contains("input 'x'") && Catch::Contains("(batch)") && Catch::Contains("--dim batch=SIZE"));
+  }
+  SECTION("a name that no dimension has is an error that lists those there are") {
+    CHECK_THAT(complaint(model, {{{"batch", 5}, {"bach", 5}}}), Catch::Contains("'bach'") && Catch::Contains("one of: batch"));
+  }
+  SECTION("a size must be positive") {
+    CHECK_THAT(complaint(model, {{{"batch", 0}}}), Catch::Contains("dimension 0 is 0") && Catch::Contains("a positive size"));
+    CHECK_THAT(complaint(model, {{{"batch", -3}}}), Catch::Contains("a positive size"));
+  }
+  SECTION("an open dimension without a name is called by its place") {
+    model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->clear_value();
+    CHECK_THAT(complaint(model, {{{"batch", 5}}}), Catch::Contains("--dim x.0=SIZE"));
+    CHECK_NOTHROW(io::parse_onnx(standard(), model.SerializeAsString(), "m", {}, {{{"batch", 5}, {"x.0", 5}}}));
+  }
+}
+
+TEST_CASE("a file that is cut or damaged is an error in one line") {
+  const auto bytes = onnx_bytes_of("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }");
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CAPTURE(length);
+    const auto message = message_of([&] { (void)io::parse_onnx(standard(), bytes.substr(0, length), "model", {}); });
+    CHECK_THAT(message, Catch::Contains("model") && Catch::Contains("expected"));
+  }
+  CHECK_THAT(message_of([] { (void)io::parse_onnx(standard(), "not a model at all", "notes.txt", {}); }), Catch::Contains("notes.txt"));
+  CHECK_THAT(message_of([] { (void)io::import_onnx(standard(), "none.onnx"); }), Catch::Contains("none.onnx") && Catch::Contains("No such file"));
+}
+
+TEST_CASE("any single damaged byte gives a model or an error, nothing else") {
+  const auto bytes = onnx_bytes_of(R"(g (float[2,3] x, float[3,4] v) => (float[2,4] y) <float[4] w = {1, 2, 3, 4}, int64[2] s = {3, 2}> {
+    r = Reshape(x, s) t = Transpose <perm = [1, 0]> (r) a = MatMul(t, v) b = Add(a, w) y = Softmax <axis = -1> (b) })");
+  std::size_t errors = 0;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (const char with : {'\0', '\x7f', '\xff'}) {
+      auto damaged = bytes;
+      damaged[at] = with;
+      errors += message_of([&] { (void)io::parse_onnx(standard(), damaged, "model", {}); }).empty() ? 0 : 1;
+    }
+  }
+  CHECK(errors > bytes.size());
+}
+
+TEST_CASE("opsets outside of 7 to 21 are refused by number") {
+  const std::string graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }";
+  CHECK_THAT(complaint(graph, 6), Catch::Contains("opset 6") && Catch::Contains("7 to 21"));
+  CHECK_THAT(complaint(graph, 22), Catch::Contains("opset 22"));
+  CHECK(complaint(graph, 7).empty());
+  CHECK(complaint(graph, 21).empty());
+  auto none = onnx_model_of(R"(<ir_version: 8, opset_import: [ "other" : 1 ]> g (float[2] x) => (float[2] y) { y = Relu(x) })");
+  CHECK_THAT(complaint(none), Catch::Contains("no opset of the default domain"));
+}
+
+TEST_CASE("sizes that do not fit are refused with the node and the types") {
+  CHECK_THAT(complaint("g (float[2,3] x, float[4,5] z) => (float[2,5] y) { y = MatMul(x, z) }"),
+             Catch::Contains("node 0 (MatMul)") && Catch::Contains("float32[2,3]") && Catch::Contains("float32[4,5]"));
+  CHECK_THAT(complaint("g (float[2,3] x, float[4,5] z) => (float[2,5] y) { y = Add(x, z) }"), Catch::Contains("broadcast"));
+  CHECK_THAT(complaint("g (float[1,3,8,8] x, float[4,2,3,3] w) => (float[1,4,6,6] y) { y = Conv(x, w) }"), Catch::Contains("(Conv)"));
+  CHECK_THAT(complaint("g (float[2,3] x) => (float[7] y) <int64[1] s = {7}> { y = Reshape(x, s) }"),
+             Catch::Contains("float32[2,3] to [7]"));
+  CHECK_THAT(complaint("g (float[2,3] x) => (float[2] y) { y = ReduceMean <axes = [5]> (x) }"), Catch::Contains("within rank 2"));
+  CHECK_THAT(complaint("g (float[2,3] x) => (float[2,2] y) <int64[2] s = {2, 2}> { y, z = Split <axis = 1> (x, s) }"), Catch::Contains("(Split)"));
+  CHECK_THAT(complaint("g (float[2,3] x, float[5] w) => (float[2,5] y) { y = LSTM <hidden_size = 3> (x, w, w) }"), Catch::Contains("(LSTM)"));
+  CHECK_THAT(complaint("g (float[3] x) => (float[n] y) <int64[1] s = {3}> { y = Slice(x, s, s) }"), Catch::Contains("without elements"));
+}
+
+TEST_CASE("graphs that are no graphs are refused with the name that is at fault") {
+  auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2] x) => (float[2] y) { a = Relu(x) y = Tanh(a) })");
+  auto& g = *model.mutable_graph();
+  SECTION("dangling") {
+    g.mutable_node(1)->set_input(0, "nowhere");
+    CHECK_THAT(complaint(model), Catch::Contains("node 1 (Tanh): reads 'nowhere', which nothing defines"));
+  }
+  SECTION("cyclic") {
+    g.mutable_node(0)->set_input(0, "y");
+    CHECK_THAT(complaint(model), Catch::Contains("depends on itself through 'y'"));
+  }
+  SECTION("out of order") {
+    g.mutable_node()->SwapElements(0, 1);
+    CHECK_THAT(complaint(model), Catch::Contains("before node 1 (Relu) defines it"));
+  }
+  SECTION("defined twice") {
+    g.mutable_node(1)->set_output(0, "a");
+    CHECK_THAT(complaint(model), Catch::Contains("defines 'a' a second time"));
+  }
+  SECTION("an output that is not there") {
+    g.mutable_output(0)->set_name("z");
+    CHECK_THAT(complaint(model), Catch::Contains("output 'z': is not defined"));
+  }
+  SECTION("an operator that does not exist") {
+    g.mutable_node(0)->set_op_type("Rellu");
+    CHECK_THAT(complaint(model), Catch::Contains("Rellu"));
+    model.mutable_opset_import(0)->set_version(19);  // where the checker is not asked
+    CHECK_THAT(complaint(model), Catch::Contains("Rellu") && Catch::Contains("no known sizes"));
+  }
+  SECTION("no outputs, no graph") {
+    g.clear_output();
+    CHECK_THAT(complaint(model), Catch::Contains("computes nothing"));
+    model.clear_graph();
+    CHECK_THAT(complaint(model), Catch::Contains("has no graph"));
+  }
+}
+
+TEST_CASE("tensors whose data is wrong are refused by name") {
+  auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) })");
+  auto& w = *model.mutable_graph()->mutable_initializer(0);
+  SECTION("NaN") {
+    w.set_float_data(1, std::numeric_limits<float>::quiet_NaN());
+    CHECK_THAT(complaint(model), Catch::Contains("tensor 'w': element 1 is NaN"));
+  }
+  SECTION("too few elements") {
+    w.mutable_float_data()->RemoveLast();
+    CHECK_THAT(complaint(model), Catch::Contains("tensor 'w': holds 4 bytes; expected 8"));
+  }
+  SECTION("a size without end") {
+    w.set_dims(0, std::numeric_limits<std::int64_t>::max());
+    CHECK_THAT(complaint(model), Catch::Contains("tensor 'w'"));
+  }
+  SECTION("an element type that is not known") {
+    w.set_data_type(onnx::TensorProto::COMPLEX64);
+    CHECK_THAT(complaint(model), Catch::Contains("COMPLEX64") && Catch::Contains("float32"));
+  }
+  SECTION("external data that is missing, outside of the folder or of another size") {
+    const auto put = [&](const std::string& key, const std::string& value) {
+      auto& entry = *w.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    };
+    w.clear_float_data();
+    w.set_data_location(onnx::TensorProto::EXTERNAL);
+    put("location", "w.bin");
+    const auto folder = fresh_folder("external");
+    const auto text = [&] { return message_of([&] { (void)io::parse_onnx(standard(), model.SerializeAsString(), "model", folder); }); };
+    CHECK_THAT(text(), Catch::Contains("tensor 'w': external data:") && Catch::Contains((folder / "w.bin").string()));
+    io::atomic_write(folder / "w.bin", std::string(12, '\0'));
+    CHECK(text().empty());
+    put("offset", "8");
+    CHECK_THAT(text(), Catch::Contains("ends at byte 12"));
+    put("offset", "x8");
+    CHECK_THAT(text(), Catch::Contains("'x8'"));
+    w.mutable_external_data()->RemoveLast();
+    put("location", "../w.bin");
+    CHECK_THAT(text(), Catch::Contains("'../w.bin'") && Catch::Contains("folder or below"));
+  }
+}
+
+TEST_CASE("models in the form of PyTorch's exporter are read without opaque operators") {
+  const auto kinds = [](const io::onnx_model& m) {
+    std::map<std::string, int> count;
+    for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
+      ++count[standard().signature(m.graph.operation(node_id{i}).kind).name];
+    }
+    return count;
+  };
+  const std::filesystem::path models{UNITY_TEST_MODEL_DIR};
+  SECTION("ResNet") {
+    const auto m = io::import_onnx(standard(), models / "resnet_small.onnx", {{{"batch", 2}}});
+    CHECK(m.opaque_operators.empty());
+    const auto count = kinds(m);
+    CHECK(count.at("conv2d") == 53);
+    CHECK(count.at("batch_norm") == 53);
+    CHECK(count.at("add") == 16);
+    CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{2, 10});
+  }
+  SECTION("BERT, its layer norm in parts") {
+    const auto m = io::import_onnx(standard(), models / "bert_small.onnx", {{{"batch", 2}, {"sequence", 5}}});
+    CHECK(m.opaque_operators.empty());
+    const auto count = kinds(m);
+    CHECK(count.at("matmul") == 2 * 8);
+    CHECK(count.at("softmax") == 2);
+    CHECK(count.at("reshape") == 2 * 4);
+    CHECK(count.at("embedding") == 3);
+    CHECK(m.outputs == std::vector<std::string>{"last_hidden_state", "pooled"});
+  }
+  SECTION("BERT with layer norm as one operator and its weights in another file") {
+    const auto m = io::import_onnx(standard(), models / "bert_fused.onnx", {{{"batch", 1}, {"sequence", 16}}});
+    CHECK(kinds(m).at("layer_norm") == 5);
+    CHECK(m.data.contains("layer.0.attention.query.weight"));
+  }
+}

@@ -1,0 +1,120 @@
+#include <unity/io/rule_text.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/parse.hpp>
+
+namespace io = unity::io;
+using rule = io::foreign_rule;
+
+namespace {
+
+std::string converted(const rule& r) {
+  const auto result = io::to_rule_text(r);
+  INFO(result.outside_because);
+  REQUIRE(result);
+  CHECK(unity::parse_rules(result.text, r.name).size() == 1);
+  return result.text;
+}
+
+rule of(std::vector<rule::operation> source, std::vector<rule::operation> target) {
+  const auto last = [](const auto& all) { return static_cast<std::int64_t>(all.size()) - 1; };
+  return {"r", source, target, {{{last(source), 0}, {last(target), 0}}}};
+}
+
+const std::map<std::string, std::int64_t> same_window{{"kernel_h", 3}, {"kernel_w", 3}, {"stride_h", 2},
+                                                      {"stride_w", 2}, {"pad", 0},      {"activation", 2}};
+
+}  // namespace
+
+TEST_CASE("variables are numbered and operators nest") {
+  CHECK_THAT(converted(of({{"relu", {{-3, 0}}, {}}}, {{"relu", {{-3, 0}}, {}}, {"relu", {{0, 0}}, {}}})),
+             Catch::Contains("relu(?x3) => relu(relu(?x3))"));
+}
+
+TEST_CASE("element-wise operators demand equal shapes, since foreign ones do not broadcast") {
+  CHECK_THAT(converted(of({{"add", {{-1, 0}, {-2, 0}}, {}}}, {{"add", {{-2, 0}, {-1, 0}}, {}}})),
+             Catch::Contains("shape(?x1) == shape(?x2)"));
+}
+
+TEST_CASE("a convolution fixes its kernel's size, stride, padding and activation") {
+  const auto text = converted(of({{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}, {{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}));
+  CHECK_THAT(text, Catch::Contains("conv2d{stride=[2, 2], padding=same, activation=relu}(?x1, ?x2)"));
+  CHECK_THAT(text, Catch::Contains("size(?x2, 2) == 3") && Catch::Contains("size(?x2, 3) == 3"));
+}
+
+TEST_CASE("a split gets its sizes from the concat that it undoes") {
+  const rule r{"r",
+               {{"relu", {{-1, 0}}, {}}, {"relu", {{-2, 0}}, {}}},
+               {{"concat", {{-1, 0}, {-2, 0}}, {{"num_inputs", 2}, {"axis", 1}, {"num_dims", 2}}},
+                {"relu", {{0, 0}}, {}},
+                {"split", {{1, 0}}, {{"num_outputs", 2}, {"axis", 1}}}},
+               {{{0, 0}, {2, 0}}, {{1, 0}, {2, 1}}}};
+  CHECK_THAT(converted(r), Catch::Contains("(relu(?x1), relu(?x2)) => split{axis=1, sizes=[size(?x1, 1), size(?x2, 1)]}"
+                                           "(relu(concat{axis=1}(?x1, ?x2)))"));
+}
+
+TEST_CASE("results of a split in another order are picked one by one") {
+  const rule r{"r",
+               {{"relu", {{-1, 0}}, {}}, {"relu", {{-2, 0}}, {}}},
+               {{"concat", {{-2, 0}, {-1, 0}}, {{"axis", 0}, {"num_dims", 3}}},
+                {"relu", {{0, 0}}, {}},
+                {"split", {{1, 0}}, {{"num_outputs", 2}, {"axis", 0}}}},
+               {{{0, 0}, {2, 1}}, {{1, 0}, {2, 0}}}};
+  CHECK_THAT(converted(r), Catch::Contains(".1, split{") && Catch::Contains(".0)\n"));
+}
+
+TEST_CASE("a convolution's split along channels takes the kernels' sizes") {
+  auto window = same_window;
+  window["activation"] = 0;
+  const rule r{"r",
+               {{"conv2d", {{-1, 0}, {-2, 0}}, window}, {"conv2d", {{-1, 0}, {-3, 0}}, window}},
+               {{"concat", {{-2, 0}, {-3, 0}}, {{"axis", 0}, {"num_dims", 4}}},
+                {"conv2d", {{-1, 0}, {0, 0}}, window},
+                {"split", {{1, 0}}, {{"num_outputs", 2}, {"axis", 1}}}},
+               {{{0, 0}, {2, 0}}, {{1, 0}, {2, 1}}}};
+  CHECK_THAT(converted(r), Catch::Contains("sizes=[size(?x2, 0), size(?x3, 0)]"));
+}
+
+TEST_CASE("a transpose's code is a number to the base of the rank") {
+  const rule::operation swap{"transpose", {{-1, 0}}, {{"num_dims", 3}, {"permutation", 0 * 9 + 2 * 3 + 1}}};
+  CHECK_THAT(converted(of({swap}, {swap})), Catch::Contains("transpose{permutation=[0, 2, 1]}(?x1)"));
+}
+
+TEST_CASE("constant tensors take their sizes from what reads them") {
+  const auto text = converted(of({{"relu", {{-1, 0}}, {}}},
+                                 {{"identity_matrix", {}, {}}, {"relu", {{-1, 0}}, {}}, {"matmul", {{1, 0}, {0, 0}}, {}}}));
+  CHECK_THAT(text, Catch::Contains("matmul(relu(?x1), identity_matrix{size=size(?x1, -1)}())"));
+}
+
+TEST_CASE("what cannot be stated is outside, with the reason") {
+  const auto reason = [](const rule& r) {
+    const auto result = io::to_rule_text(r);
+    CHECK_FALSE(result);
+    return result.outside_because;
+  };
+  const rule::operation relu{"relu", {{-1, 0}}, {}};
+  CHECK_THAT(reason(of({relu}, {{"replicate", {{-1, 0}}, {}}})), Catch::Contains("replicate"));
+  CHECK_THAT(reason(of({relu}, {{"relu", {{-2, 0}}, {}}})), Catch::Contains("?x2, which the source does not bind"));
+  CHECK_THAT(reason(of({relu}, {{"split", {{-1, 0}}, {{"num_outputs", 2}, {"axis", 0}}}})), Catch::Contains("undoes no concat"));
+  CHECK_THAT(reason(of({relu}, {{"add", {{-1, 0}}, {}}})), Catch::Contains("add with 1 inputs"));
+  CHECK_THAT(reason(of({relu}, {{"conv2d", {{-1, 0}, {-1, 0}}, {}}})), Catch::Contains("no parameter"));
+  CHECK_THAT(reason(of({relu}, {{"transpose", {{-1, 0}}, {{"num_dims", 3}, {"permutation", 0}}}})),
+             Catch::Contains("not a permutation"));
+}
+
+TEST_CASE("a rule whose terms share operators beyond measure is outside, not a text without end") {
+  rule r = of({{"relu", {{-1, 0}}, {}}}, {{"add", {{-1, 0}, {-1, 0}}, {}}});
+  for (std::int64_t i = 0; i < 60; ++i) {
+    r.target.push_back({"add", {{i, 0}, {i, 0}}, {}});
+  }
+  r.outputs[0].target.node = 60;
+  const auto result = io::to_rule_text(r);
+  CHECK_FALSE(result);
+  CHECK_THAT(result.outside_because, Catch::Contains("characters"));
+}

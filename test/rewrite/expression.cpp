@@ -1,0 +1,201 @@
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/expression.hpp>
+
+using namespace unity;
+
+namespace {
+
+using result = std::optional<attribute>;
+constexpr auto least = std::numeric_limits<std::int64_t>::min();
+constexpr auto most = std::numeric_limits<std::int64_t>::max();
+
+result f(function code, std::vector<attribute> arguments) { return call(code, arguments); }
+result list(std::initializer_list<std::int64_t> items) { return attribute{items}; }
+
+// Two attribute variables, a measure that says what it is asked, and n repetitions.
+struct environment {
+  std::vector<attribute> attributes{{7}, {1, 2, 3}};
+  std::size_t count = 3;
+
+  const attribute& attribute_at(std::size_t slot) const { return attributes[slot]; }
+  std::size_t repetitions() const { return count; }
+  result measure(int m, std::size_t slot, std::size_t index, const attribute& arguments) const {
+    attribute answer{m, static_cast<std::int64_t>(slot), static_cast<std::int64_t>(index)};
+    answer.append(arguments.begin(), arguments.end());
+    return arguments.size() < 3 ? result{answer} : std::nullopt;
+  }
+};
+
+expression literal(std::initializer_list<std::int64_t> items) {
+  expression e;
+  e.literal = attribute{items};
+  return e;
+}
+expression of(expression::form kind, std::vector<expression> arguments, std::size_t slot = 0) {
+  expression e;
+  e.kind = kind;
+  e.slot = slot;
+  e.arguments = std::move(arguments);
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("arithmetic is element by element, a single number going with every element") {
+  CHECK(f(function::add, {{1, 2}, {10, 20}}) == list({11, 22}));
+  CHECK(f(function::subtract, {{5}, {1, 2}}) == list({4, 3}));
+  CHECK(f(function::multiply, {{1, 2}, {3}}) == list({3, 6}));
+  CHECK(f(function::divide, {{7, -7}, {2}}) == list({3, -3}));
+  CHECK(f(function::remainder, {{7, -7}, {2}}) == list({1, -1}));
+  CHECK(f(function::negate, {{3, -4}}) == list({-3, 4}));
+  CHECK(f(function::minimum, {{1, 5}, {3, 3}}) == list({1, 3}));
+  CHECK(f(function::maximum, {{1, 5}, {3}}) == list({3, 5}));
+  CHECK(f(function::less, {{1, 3}, {2}}) == list({1, 0}));
+  CHECK(f(function::greater_equal, {{2}, {2}}) == list({1}));
+  CHECK(f(function::add, {attribute{}, {3}}) == list({}));
+}
+
+TEST_CASE("lists of different lengths have no sum") {
+  CHECK_FALSE(f(function::add, {{1, 2}, {1, 2, 3}}));
+  CHECK_FALSE(f(function::less, {attribute{}, {1, 2}}));
+}
+
+TEST_CASE("what overflows or divides by zero has no value") {
+  CHECK_FALSE(f(function::add, {{most}, {1}}));
+  CHECK_FALSE(f(function::subtract, {{least}, {1}}));
+  CHECK_FALSE(f(function::multiply, {{most}, {2}}));
+  CHECK_FALSE(f(function::negate, {{least}}));
+  CHECK_FALSE(f(function::divide, {{1}, {0}}));
+  CHECK_FALSE(f(function::remainder, {{1}, {0}}));
+  CHECK_FALSE(f(function::divide, {{least}, {-1}}));
+  CHECK_FALSE(f(function::remainder, {{least}, {-1}}));
+  CHECK_FALSE(f(function::sum, {{most, 1}}));
+  CHECK_FALSE(f(function::product, {{most, 2}}));
+}
+
+TEST_CASE("equality is of whole lists, truth is of all elements") {
+  CHECK(f(function::equal, {{1, 2}, {1, 2}}) == list({1}));
+  CHECK(f(function::equal, {{1, 1}, {1}}) == list({0}));
+  CHECK(f(function::unequal, {{1, 1}, {1}}) == list({1}));
+  CHECK(f(function::logical_and, {{1, 2}, {3}}) == list({1}));
+  CHECK(f(function::logical_and, {{1, 0}, {3}}) == list({0}));
+  CHECK(f(function::logical_or, {{1, 0}, {3}}) == list({1}));
+  CHECK(f(function::logical_not, {{1, 0}}) == list({1}));
+}
+
+TEST_CASE("lists are taken apart and put together") {
+  CHECK(f(function::at, {{4, 5, 6}, {1}}) == list({5}));
+  CHECK(f(function::length, {{4, 5, 6}}) == list({3}));
+  CHECK(f(function::sum, {{4, 5, 6}}) == list({15}));
+  CHECK(f(function::sum, {attribute{}}) == list({0}));
+  CHECK(f(function::product, {{4, 5, 6}}) == list({120}));
+  CHECK(f(function::product, {attribute{}}) == list({1}));
+  CHECK(f(function::concat, {{4}, {5, 6}}) == list({4, 5, 6}));
+  CHECK(f(function::prefix, {{4, 5, 6}, {2}}) == list({4, 5}));
+  CHECK(f(function::prefix, {{4, 5, 6}, {3}}) == list({4, 5, 6}));
+  CHECK(f(function::suffix, {{4, 5, 6}, {1}}) == list({5, 6}));
+  CHECK(f(function::suffix, {{4, 5, 6}, {3}}) == list({}));
+  CHECK(f(function::insert, {{4, 5}, {2}, {9}}) == list({4, 5, 9}));
+  CHECK(f(function::insert, {{4, 5}, {0}, {9}}) == list({9, 4, 5}));
+  CHECK(f(function::remove, {{4, 5}, {0}}) == list({5}));
+  CHECK(f(function::replace, {{4, 5}, {1}, {9}}) == list({4, 9}));
+  CHECK(f(function::iota, {{3}}) == list({0, 1, 2}));
+  CHECK(f(function::repeat, {{7}, {2}}) == list({7, 7}));
+  CHECK(f(function::insert, {{1, 2, 3, 4}, {2}, {9}}) == list({1, 2, 9, 3, 4}));  // from inside the object to the heap
+}
+
+TEST_CASE("places outside of a list have no value") {
+  for (const auto index : {std::int64_t{-1}, std::int64_t{2}, most, least}) {
+    CAPTURE(index);
+    CHECK_FALSE(f(function::at, {{4, 5}, {index}}));
+    CHECK_FALSE(f(function::remove, {{4, 5}, {index}}));
+    CHECK_FALSE(f(function::replace, {{4, 5}, {index}, {1}}));
+  }
+  CHECK_FALSE(f(function::prefix, {{4, 5}, {3}}));
+  CHECK_FALSE(f(function::suffix, {{4, 5}, {3}}));
+  CHECK_FALSE(f(function::insert, {{4, 5}, {3}, {1}}));
+  CHECK_FALSE(f(function::at, {{4, 5}, {0, 1}}));
+  CHECK_FALSE(f(function::insert, {{4, 5}, {0}, {1, 2}}));
+  CHECK_FALSE(f(function::iota, {{-1}}));
+  CHECK_FALSE(f(function::iota, {{most}}));
+  CHECK_FALSE(f(function::repeat, {{1, 2}, {2}}));
+}
+
+TEST_CASE("permutations compose and invert, and nothing else does", "[law]") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto n = static_cast<std::int64_t>(random.below(7));
+    const auto permutation = [&] {
+      auto p = *call(function::iota, std::vector<attribute>{{n}});
+      for (std::size_t i = p.size(); i > 1; --i) {
+        std::swap(p[i - 1], p[random.below(i)]);
+      }
+      return p;
+    };
+    const auto p = permutation();
+    const auto q = permutation();
+    const auto pq = f(function::compose, {p, q});
+    REQUIRE(pq);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      REQUIRE((*pq)[i] == q[static_cast<std::size_t>(p[i])]);
+    }
+    const auto inverse = f(function::inverse, {p});
+    REQUIRE(inverse);
+    REQUIRE(f(function::compose, {p, *inverse}) == f(function::iota, {{n}}));
+    REQUIRE(f(function::compose, {*inverse, p}) == f(function::iota, {{n}}));
+  }
+  CHECK_FALSE(f(function::inverse, {{0, 0}}));
+  CHECK_FALSE(f(function::inverse, {{1, 2}}));
+  CHECK_FALSE(f(function::compose, {{0, 1}, {0, 1, 2}}));
+}
+
+TEST_CASE("every function has a name, and takes as many arguments as it says") {
+  for (const auto& s : functions) {
+    CAPTURE(s.name);
+    const std::vector<attribute> ones(s.arguments, attribute{0});
+    CHECK_NOTHROW((void)call(s.code, ones));
+  }
+}
+
+TEST_CASE("an expression reads variables, measures and lists from where it is evaluated") {
+  using form = expression::form;
+  const environment env;
+  CHECK(evaluate(literal({4, 5}), env) == list({4, 5}));
+  CHECK(evaluate(of(form::attribute_variable, {}, 1), env) == list({1, 2, 3}));
+  CHECK(evaluate(of(form::list, {literal({4, 5}), of(form::attribute_variable, {}, 0)}), env) == list({4, 5, 7}));
+  auto sum = of(form::call, {literal({1}), of(form::attribute_variable, {}, 1)});
+  CHECK(evaluate(sum, env) == list({2, 3, 4}));
+
+  auto measure = of(form::measure, {literal({9})}, 5);
+  measure.measure = 8;
+  CHECK(evaluate(measure, env) == list({8, 5, 0, 9}));
+  CHECK(evaluate(measure, env, 2) == list({8, 5, 2, 9}));
+  CHECK_FALSE(evaluate(of(form::measure, {literal({1, 2, 3})}), env));
+}
+
+TEST_CASE("a pack in a list is there once per repetition") {
+  using form = expression::form;
+  const auto pack = of(form::list, {literal({-1}), of(form::pack, {of(form::measure, {}, 4)})});
+  CHECK(evaluate(pack, environment{}) == list({-1, 0, 4, 0, 0, 4, 1, 0, 4, 2}));
+  CHECK(evaluate(pack, environment{{}, 0}) == list({-1}));
+}
+
+TEST_CASE("an expression has no value when a part has none") {
+  using form = expression::form;
+  auto quotient = of(form::call, {literal({1}), literal({0})});
+  quotient.callee = function::divide;
+  CHECK_FALSE(evaluate(quotient, environment{}));
+  CHECK_FALSE(evaluate(of(form::list, {literal({1}), quotient}), environment{}));
+  CHECK_FALSE(evaluate(of(form::list, {of(form::pack, {quotient})}), environment{}));
+}

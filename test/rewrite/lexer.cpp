@@ -1,0 +1,119 @@
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/lexer.hpp>
+
+using unity::detail::lexer;
+using unity::detail::token;
+using form = unity::detail::token::form;
+
+namespace {
+
+std::vector<token> tokens(std::string_view text) {
+  lexer in{text, "file"};
+  std::vector<token> all;
+  while (in.peek().kind != form::end) {
+    all.push_back(in.next());
+  }
+  return all;
+}
+
+std::vector<std::string> texts(std::string_view text) {
+  std::vector<std::string> all;
+  for (const auto& t : tokens(text)) {
+    all.emplace_back(t.text);
+  }
+  return all;
+}
+
+std::string message(std::string_view text) {
+  try {
+    (void)tokens(text);
+  } catch (const unity::error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("tokens are names, variables, numbers, texts and symbols") {
+  const auto all = tokens(R"(rule ?x ??w 12 0.5 1e-05 "a b" {)");
+  REQUIRE(all.size() == 8);
+  CHECK(all[0].kind == form::name);
+  CHECK(all[1].kind == form::variable);
+  CHECK(all[1].text == "x");
+  CHECK(all[2].kind == form::indexed_variable);
+  CHECK(all[2].text == "w");
+  CHECK(all[3].kind == form::number);
+  CHECK(all[4].text == "0.5");
+  CHECK(all[5].text == "1e-05");
+  CHECK(all[6].kind == form::text);
+  CHECK(all[6].text == "a b");
+  CHECK(all[7].kind == form::symbol);
+}
+
+TEST_CASE("the longest symbol is taken") {
+  CHECK(texts("a...==b=>c..<=d<>=&&||!=!.*.") ==
+        std::vector<std::string>{"a", "...", "==", "b", "=>", "c", "..", "<=", "d", "<", ">=", "&&", "||", "!=", "!", ".", "*", "."});
+  CHECK(texts("f(?x).0...") == std::vector<std::string>{"f", "(", "x", ")", ".", "0", "..."});
+  CHECK(texts("f.0.5") == std::vector<std::string>{"f", ".", "0.5"});
+  CHECK(texts("1e 2e+ 3.x 4..5") == std::vector<std::string>{"1", "e", "2", "e", "+", "3", ".", "x", "4", "..", "5"});
+}
+
+TEST_CASE("a token knows the line and the column where it begins") {
+  const auto all = tokens("rule a # a comment ?y\n  f(?x,\t??w)\r\n\n\"text\" 12");
+  struct place {
+    std::size_t line;
+    std::size_t column;
+  };
+  const std::vector<place> expected{{1, 1}, {1, 6}, {2, 3}, {2, 4}, {2, 5}, {2, 7}, {2, 9}, {2, 12}, {4, 1}, {4, 8}};
+  REQUIRE(all.size() == expected.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i, all[i].text);
+    CHECK(all[i].line == expected[i].line);
+    CHECK(all[i].column == expected[i].column);
+  }
+}
+
+TEST_CASE("comments end with their line, the last one with the text") {
+  CHECK(texts("# all\n#again\na # b\n#") == std::vector<std::string>{"a"});
+  CHECK(texts("").empty());
+  CHECK(texts("#").empty());
+  CHECK(texts("a#\n\n\nb") == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("the end of the text has a place, too") {
+  lexer in{"a\n  ", "file"};
+  in.next();
+  CHECK(in.peek().kind == form::end);
+  CHECK(in.peek().line == 2);
+  CHECK(in.peek().column == 3);
+  CHECK_THROWS_WITH(in.fail("'b'"), "file:2:3: found end of file; expected 'b'");
+}
+
+TEST_CASE("an error names the file, the place, what was found and what was expected") {
+  lexer in{"\n  ( a", "some.rules"};
+  CHECK_THROWS_WITH(in.expect(")"), "some.rules:2:3: found '('; expected ')'");
+  CHECK_NOTHROW(in.expect("("));
+  CHECK(in.at_name("a"));
+  CHECK_FALSE(in.at("a"));
+}
+
+TEST_CASE("a text must be closed on its line") {
+  CHECK(message("x \"abc\ndef\"") == "file:1:3: found 'abc'; expected a closing quote");
+  CHECK(message("\"abc") == "file:1:1: found 'abc'; expected a closing quote");
+}
+
+TEST_CASE("bytes that are no text become symbols, one each") {
+  const std::string bytes{"\0\xff@", 3};
+  const auto all = tokens(bytes);
+  REQUIRE(all.size() == 3);
+  CHECK(all[1].kind == form::symbol);
+  CHECK(all[1].text == "\xff");
+}

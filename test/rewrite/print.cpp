@@ -1,0 +1,57 @@
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+
+using namespace unity;
+using expression = syntax::expression;
+
+namespace {
+
+std::string again(const std::string& condition) {
+  return to_text(parse_rules("rule r f(?x) => ?x if " + condition).at(0).conditions.at(0));
+}
+
+}  // namespace
+
+TEST_CASE("a rule is printed with its clauses, each on a line of its own, defaults left out") {
+  const auto rules = parse_rules(R"(rule full (f{a=1,..}(?x,??w...),g().2)==(h(?x).*...,??w) if ?k>2,?k<9 safe inference real proved "z3 4.8.12"
+                                    rule plain f(?x)=>?x safe training assumed)");
+  CHECK(to_text(rules[0]) ==
+        "rule full\n"
+        "  (f{a=1, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)\n"
+        "  if ?k > 2, ?k < 9\n"
+        "  safe inference\n"
+        "  real\n"
+        "  proved \"z3 4.8.12\"\n");
+  CHECK(to_text(rules[1]) == "rule plain\n  f(?x) => ?x\n");
+}
+
+TEST_CASE("expressions are printed with parentheses where an operator is inside another") {
+  CHECK(again("1+2*3") == "1 + (2 * 3)");
+  CHECK(again("-?a") == "-?a");
+  CHECK(again("-(-?a)") == "-(-?a)");
+  CHECK(again("!(?a==1)") == "!(?a == 1)");
+  CHECK(again("f(1,[?a,??b...])") == "f(1, [?a, ??b...])");
+}
+
+TEST_CASE("a word is quoted unless it reads as a name") {
+  CHECK(again("same") == "same");
+  CHECK(again("\"same\"") == "same");
+  CHECK(again("\"two words\"") == "\"two words\"");
+  CHECK(again("\"2d\"") == "\"2d\"");
+  CHECK(again("\"\"") == "\"\"");
+}
+
+TEST_CASE("reals look like reals and keep every bit") {
+  CHECK(again("1e-05") == "1e-05");
+  CHECK(again("2.0") == "2.0");
+  CHECK(again("0.1") == "0.1");
+  CHECK(again("1e22") == "1e+22");
+  const expression third{expression::form::real, std::bit_cast<std::int64_t>(1.0 / 3), {}, {}};
+  CHECK(parse_rules("rule r f(?x) => ?x if " + to_text(third)).at(0).conditions.at(0) == third);
+}
