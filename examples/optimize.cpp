@@ -130,11 +130,9 @@ io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
 
 rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
   const auto text = a.rules.empty() ? std::string{tensor::standard_rules} : io::read_file(a.rules);
-  auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
+  const auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
   if (!a.rules.empty()) {
-    for (const auto& r : rules) {
-      tensor::require_sound(operators, r);
-    }
+    tensor::check_rules(operators, rules, a.rules);
   }
   return systems::select_rules(rules, syntax::standing::tested, a.options.objective.mode);
 }
@@ -148,7 +146,7 @@ std::size_t peak_rss_bytes() {
 struct outcome {
   io::onnx_model before;
   systems::taso_result found;
-  tensor::equivalence check;
+  tensor::equivalence_report check;
 };
 
 void print(const tensor::algebra& operators, const arguments& a, const outcome& r) {
@@ -198,21 +196,41 @@ nlohmann::json to_json(const tensor::algebra& operators, const arguments& a, con
           {"opaque_ops", r.before.opaque_operators}};
 }
 
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed || !std::filesystem::is_directory(folder)) {
+    throw error{folder.string(), "the folder cannot be made (" + failed.message() + ")", "a writable place"};
+  }
+}
+
+std::string title(const char* what, double seconds) {
+  return std::string{what} + ": " + std::to_string(seconds * 1e6) + " us";
+}
+
+// The optimized graph, and both side by side with what is new marked.
+void draw(const tensor::algebra& operators, const outcome& r, const std::filesystem::path& folder) {
+  io::dot_options before{.title = title("before", r.found.cost_before_s)};
+  io::dot_options after{.title = title("after", r.found.cost_after_s),
+                        .highlighted = {r.found.new_nodes.begin(), r.found.new_nodes.end()}};
+  io::atomic_write(folder / "optimized.dot", io::to_dot(operators, r.found.graph, after));
+  const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
+  io::atomic_write(folder / "before_after.dot", both);
+  if (const auto problem = io::write_svg(folder / "before_after.svg", both)) {
+    std::fprintf(stderr, "no picture: %s\n", problem->c_str());
+  }
+}
+
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
   if (!a.out.empty()) {
     const std::filesystem::path folder{a.out};
-    io::make_folder(folder);
+    make_folder(folder);
     auto after = r.before;
     after.graph = r.found.graph;
     io::export_options options;
     options.fold_constants = a.options.objective.mode == tensor::mode::inference;
     io::export_onnx(operators, after, folder / "optimized.onnx", options);
-    io::atomic_write(folder / "optimized.dot", io::to_dot(operators, after.graph));
-    const auto both = io::to_dot(operators, r.before.graph, after.graph);
-    io::atomic_write(folder / "before_after.dot", both);
-    if (const auto problem = io::write_svg(folder / "before_after.svg", both)) {
-      std::fprintf(stderr, "no picture: %s\n", problem->c_str());
-    }
+    draw(operators, r, folder);
   }
   if (!a.json.empty()) {
     io::atomic_write(a.json, to_json(operators, a, r).dump(2) + "\n");
@@ -238,9 +256,9 @@ void run(arguments& a) {
     std::fprintf(stderr, "\r%80s\r", "");
   }
   r.check = tensor::check_equivalence(operators, r.before.graph, r.found.graph,
-                                      {.seed = a.options.seed, .real_only = r.found.real_only});
+                                      {.modular = !r.found.real_only, .seed = a.options.seed});
   if (!r.check.passed) {
-    throw error{a.model, "the optimized graph differs: " + r.check.difference, "equal graphs: please report this as a bug"};
+    throw error{a.model, "the optimized graph differs: " + r.check.problem, "equal graphs; please report this"};
   }
   print(operators, a, r);
   write(operators, a, r);

@@ -374,7 +374,6 @@ TEST_CASE("sizes that do not fit are refused with the node and the types") {
              Catch::Contains("float32[2,3] to [7]"));
   CHECK_THAT(complaint("g (float[2,3] x) => (float[2] y) { y = ReduceMean <axes = [5]> (x) }"), Catch::Contains("within rank 2"));
   CHECK_THAT(complaint("g (float[2,3] x) => (float[2,2] y) <int64[2] s = {2, 2}> { y, z = Split <axis = 1> (x, s) }"), Catch::Contains("(Split)"));
-  CHECK_THAT(complaint("g (float[2,3] x, float[5] w) => (float[2,5] y) { y = LSTM <hidden_size = 3> (x, w, w) }"), Catch::Contains("(LSTM)"));
   CHECK_THAT(complaint("g (float[3] x) => (float[n] y) <int64[1] s = {3}> { y = Slice(x, s, s) }"), Catch::Contains("without elements"));
 }
 

@@ -1,6 +1,8 @@
 // Laws that every operator keeps, on random operands.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -314,7 +316,7 @@ TEST_CASE("every dimension's size is the product of its indices") {
   });
 }
 
-TEST_CASE("operators are additive in their linear groups, and in no larger set") {
+TEST_CASE("operators are jointly additive in their linear groups, and products not in both factors") {
   for_all_cases(11, [](const std::string& name, const random_case& c, auto& random) {
     if (!can_evaluate(name) || c.inputs.empty() || c.inputs.size() > 7) {
       return;
@@ -354,4 +356,84 @@ TEST_CASE("operators are additive in their linear groups, and in no larger set")
       CHECK_FALSE(additive(3));
     }
   });
+}
+
+namespace {
+
+// The dimension of a tensor along which the index alone runs.
+std::optional<std::size_t> dimension_along(const tensor_indices& dims, std::size_t index) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].indices == std::vector{index}) {
+      return d;
+    }
+  }
+  return std::nullopt;
+}
+
+// Positions [from, to) along a dimension.
+template <class Scalar>
+dense<Scalar> block(const dense<Scalar>& t, std::size_t d, std::int64_t from, std::int64_t to) {
+  const auto op = standard().make_operation(
+      "slice", {{"axes", {static_cast<std::int64_t>(d)}}, {"starts", {from}}, {"ends", {to}}, {"steps", {1}}});
+  return evaluate<Scalar>(standard(), op, std::vector{t}, types{type(t.dims)})[0];
+}
+
+// Does the index run alone along every dimension that it runs along.
+bool is_alone(const index_structure& s, std::size_t index) {
+  bool alone = true;
+  for (const auto* tensors : {&s.operands, &s.results}) {
+    for (const auto& dims : *tensors) {
+      for (const auto& d : dims) {
+        const bool has = std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end();
+        alone = alone && (!has || d.indices.size() == 1);
+      }
+    }
+  }
+  for (const auto& w : s.windows) {
+    alone = alone && w.outer != static_cast<int>(index) && w.inner != static_cast<int>(index);
+  }
+  return alone;
+}
+
+}  // namespace
+
+TEST_CASE("a block of a parallel index is computed from that block of the operands") {
+  int blocks = 0;
+  // whose attributes hold no sizes
+  for (const std::string name :
+       {"matmul",    "linear",          "conv2d",     "max_pool",    "average_pool", "global_max_pool", "relu",
+        "add",       "scalar_multiply", "reduce_sum", "reduce_mean", "reduce_max",   "concat",          "transpose",
+        "embedding", "softmax",         "layer_norm", "batch_norm",  "attention",    "lstm_cell"}) {
+    unity::random_engine random{12};
+    for (int round = 0; round < rounds; ++round) {
+      const auto c = draw(name, random);
+      CAPTURE(name, round);
+      const auto s = *dimension_indices(standard(), c.op, c.inputs);
+      const auto values = values_for<modular61>(c.inputs, random());
+      const auto all = evaluate<modular61>(standard(), c.op, values, c.inputs);
+      for (std::size_t i = 0; i < s.indices.size(); ++i) {
+        if (s.indices[i].kind != index_kind::parallel || s.indices[i].size < 2 || !is_alone(s, i)) {
+          continue;
+        }
+        const auto from = random.between(0, s.indices[i].size - 2);
+        const auto to = random.between(from + 1, s.indices[i].size);
+        auto part = values;
+        auto part_types = c.inputs;
+        for (std::size_t o = 0; o < part.size(); ++o) {
+          if (const auto d = dimension_along(s.operands[o], i)) {
+            part[o] = block(part[o], *d, from, to);
+            part_types[o].dims = part[o].dims;
+          }
+        }
+        const auto found = evaluate<modular61>(standard(), c.op, part, part_types);
+        for (std::size_t r = 0; r < all.size(); ++r) {
+          const auto d = dimension_along(s.results[r], i);
+          REQUIRE(d.has_value());
+          CHECK(found[r] == block(all[r], *d, from, to));
+          ++blocks;
+        }
+      }
+    }
+  }
+  CHECK(blocks > 500);
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ class digraph {
   // Expects an acyclic graph.
   template <dataflow_graph G>
   explicit digraph(const G& g);
+  // The graph of these edges (from, to). Expects from < to, so that ascending ids are an order.
+  digraph(std::size_t nodes, std::span<const std::pair<node_id, node_id>> edges);
 
   [[nodiscard]] std::size_t node_count() const noexcept { return order_.size(); }
   // What n reads from, in the order of its operands; once for each operand.
@@ -70,6 +73,28 @@ digraph::digraph(const G& g) {
     }
     successors_.close();
   }
+}
+
+inline digraph::digraph(std::size_t nodes, std::span<const std::pair<node_id, node_id>> edges) {
+  for (std::size_t n = 0; n < nodes; ++n) {
+    order_.emplace_back(n);
+  }
+  const auto fill = [&](lists& to_fill, auto owner, auto other) {
+    to_fill.first.assign(nodes + 2, 0);
+    to_fill.nodes.resize(edges.size());
+    for (const auto& e : edges) {
+      UNITY_EXPECTS(e.first < e.second && e.second.index() < nodes, "edges of ascending nodes");
+      ++to_fill.first[(e.*owner).index() + std::size_t{2}];
+    }
+    std::partial_sum(to_fill.first.begin(), to_fill.first.end(), to_fill.first.begin());
+    for (const auto& e : edges) {
+      to_fill.nodes[to_fill.first[(e.*owner).index() + std::size_t{1}]++] = e.*other;
+    }
+    to_fill.first.pop_back();
+  };
+  using edge = std::pair<node_id, node_id>;
+  fill(predecessors_, &edge::second, &edge::first);
+  fill(successors_, &edge::first, &edge::second);
 }
 
 // Where paths through a graph begin and end. An algorithm that takes terminals looks only at paths from a

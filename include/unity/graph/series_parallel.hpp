@@ -11,7 +11,8 @@ namespace unity {
 // Decomposes the part of a graph that lies on paths from a source to a sink. All sources hang on one virtual
 // start and all sinks on one virtual finish; several uses between the same two nodes count as one wire.
 // Without terminals: those of find_terminals. Expects an acyclic graph.
-// Complexity: O((N + E) log N) where the graph is series-parallel; a core of n points and m edges adds O(n * m).
+// Complexity: O((N + E) log N) where the graph is series-parallel. Otherwise each stretch of m edges between nodes that
+// every path meets adds O(d * m), for d points there at which branches of a core part.
 // Source: the reductions of Valdes, Tarjan and Lawler, STOC'79; cores are the rigid components of Hopcroft and
 // Tarjan's decomposition, Dividing a graph into triconnected components, SIAM J. Computing 2 (1973).
 template <dataflow_graph G>

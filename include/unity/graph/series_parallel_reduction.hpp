@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/graph/digraph.hpp>
-#include <unity/graph/path_section.hpp>
 #include <unity/graph/series_parallel_drafts.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
 #include <unity/graph/split_components.hpp>
@@ -26,30 +24,45 @@ class series_parallel_builder {
 
  private:
   using branch_index = std::uint32_t;
+  static constexpr branch_index none = static_cast<branch_index>(-1);
+
+  // One edge between two points, standing for all that lies between them.
+  struct branch {
+    path_point from;
+    path_point to;
+    part_drafts::index part;
+    branch_index next_out;  // of `from`
+    branch_index next_in;   // of `to`
+    bool live = true;
+  };
+  // The live branches at a point are found by running through all that there ever were.
+  struct branch_list {
+    std::uint32_t live = 0;
+    branch_index newest = none;
+  };
 
   static std::uint64_t key(path_point from, path_point to) { return (std::uint64_t{from} << 32U) | to; }
-  [[nodiscard]] path_point start() const { return static_cast<path_point>(degree_in_.size() - 2); }
-  [[nodiscard]] path_point finish() const { return static_cast<path_point>(degree_in_.size() - 1); }
+  [[nodiscard]] path_point start() const { return static_cast<path_point>(rank_.size() - 2); }
+  [[nodiscard]] path_point finish() const { return static_cast<path_point>(rank_.size() - 1); }
+  [[nodiscard]] branch_index first_out(path_point p) const;
+  [[nodiscard]] branch_index first_in(path_point p) const;
 
   void join(path_point from, path_point to, part_drafts::index part);
   void take(branch_index b);
   void consider(path_point p);
   void reduce();
 
-  [[nodiscard]] part_drafts::index split(const path_section& whole);
-  [[nodiscard]] part_drafts::index split_series(const path_section& whole, const std::vector<std::uint32_t>& cuts);
-  [[nodiscard]] part_drafts::index split_parallel(const path_section& whole, const std::vector<std::uint32_t>& group);
-  [[nodiscard]] part_drafts::index split_core(const path_section& whole);
+  [[nodiscard]] std::vector<std::vector<branch_index>> sections() const;
+  void contract(const std::vector<branch_index>& section);
+  void contract(path_point from, path_point to, const std::vector<path_point>& inner);
+  void move_to_core(branch_index b, part_drafts::index core);
 
   part_drafts drafts_;
   std::vector<branch> branches_;
   std::unordered_map<std::uint64_t, branch_index> between_;  // live branches by their ends; never iterated
   std::vector<std::uint32_t> rank_;                          // of each point, its place in topological order
-  std::vector<std::uint32_t> degree_in_;
-  std::vector<std::uint32_t> degree_out_;
-  // The exclusive or of the live branches at a point: the only one, when there is one.
-  std::vector<branch_index> only_in_;
-  std::vector<branch_index> only_out_;
+  std::vector<branch_list> out_;
+  std::vector<branch_list> in_;
   std::vector<path_point> ready_;
 };
 
@@ -82,10 +95,8 @@ inline std::vector<char> nodes_on_paths(const digraph& graph, const terminals& e
 
 inline series_parallel_builder::series_parallel_builder(const digraph& graph, const terminals& ends)
     : rank_(2 * graph.node_count() + 2, 0),
-      degree_in_(rank_.size(), 0),
-      degree_out_(rank_.size(), 0),
-      only_in_(rank_.size(), 0),
-      only_out_(rank_.size(), 0) {
+      out_(rank_.size()),
+      in_(rank_.size()) {
   const auto on_path = nodes_on_paths(graph, ends);
   std::uint32_t rank = 0;
   for (const node_id n : graph.order()) {
@@ -118,15 +129,30 @@ inline series_parallel_tree series_parallel_builder::build() {
   if (branches_.empty()) {
     return drafts_.finish(drafts_.wire());
   }
-  reduce();
-  std::vector<branch> rest;
-  for (branch_index b = 0; b < branches_.size(); ++b) {
-    const auto live = between_.find(key(branches_[b].from, branches_[b].to));
-    if (live != between_.end() && live->second == b) {
-      rest.push_back(branches_[b]);
-    }
+  for (path_point p = 0; p < rank_.size(); ++p) {
+    consider(p);
   }
-  return drafts_.finish(split(make_section(std::move(rest), rank_)));
+  reduce();
+  for (const auto& section : sections()) {
+    contract(section);
+  }
+  return drafts_.finish(branches_[between_.at(key(start(), finish()))].part);
+}
+
+inline series_parallel_builder::branch_index series_parallel_builder::first_out(path_point p) const {
+  auto b = out_[p].newest;
+  while (b != none && !branches_[b].live) {
+    b = branches_[b].next_out;
+  }
+  return b;
+}
+
+inline series_parallel_builder::branch_index series_parallel_builder::first_in(path_point p) const {
+  auto b = in_[p].newest;
+  while (b != none && !branches_[b].live) {
+    b = branches_[b].next_in;
+  }
+  return b;
 }
 
 // Adds a branch, or puts it in parallel with the one that already joins these points.
@@ -138,122 +164,121 @@ inline void series_parallel_builder::join(path_point from, path_point to, part_d
     other.part = drafts_.parallel(other.part, part);
     return;
   }
-  branches_.push_back({from, to, part});
-  ++degree_out_[from];
-  ++degree_in_[to];
-  only_out_[from] ^= next;
-  only_in_[to] ^= next;
+  branches_.push_back({from, to, part, out_[from].newest, in_[to].newest});
+  out_[from] = {out_[from].live + 1, next};
+  in_[to] = {in_[to].live + 1, next};
 }
 
 inline void series_parallel_builder::take(branch_index b) {
-  const auto& [from, to, part] = branches_[b];
-  between_.erase(key(from, to));
-  --degree_out_[from];
-  --degree_in_[to];
-  only_out_[from] ^= b;
-  only_in_[to] ^= b;
+  auto& taken = branches_[b];
+  taken.live = false;
+  between_.erase(key(taken.from, taken.to));
+  --out_[taken.from].live;
+  --in_[taken.to].live;
 }
 
 inline void series_parallel_builder::consider(path_point p) {
-  if (degree_in_[p] == 1 && degree_out_[p] == 1) {
+  if (in_[p].live == 1 && out_[p].live == 1) {
     ready_.push_back(p);
   }
 }
 
-// Series and parallel reductions until none is left. The terminals have no branch on one side.
+// Series and parallel reductions at the points considered, until none is left. Terminals have no branch on one side.
 inline void series_parallel_builder::reduce() {
-  for (path_point p = 0; p < degree_in_.size(); ++p) {
-    consider(p);
-  }
   while (!ready_.empty()) {
     const path_point p = ready_.back();
     ready_.pop_back();
-    if (degree_in_[p] != 1 || degree_out_[p] != 1) {
+    if (in_[p].live != 1 || out_[p].live != 1) {
       continue;
     }
-    const branch_index in = only_in_[p];
-    const branch_index out = only_out_[p];
-    take(in);
-    take(out);
-    const path_point from = branches_[in].from;
-    const path_point to = branches_[out].to;
-    join(from, to, drafts_.series(branches_[in].part, branches_[out].part));
-    consider(from);
-    consider(to);
+    const branch before = branches_[first_in(p)];
+    const branch after = branches_[first_out(p)];
+    take(first_in(p));
+    take(first_out(p));
+    join(before.from, after.to, drafts_.series(before.part, after.part));
+    consider(before.from);
+    consider(after.to);
   }
 }
 
-inline part_drafts::index series_parallel_builder::split(const path_section& whole) {
-  if (whole.branches.size() == 1) {
-    return whole.branches.front().part;
+// The live branches, cut where all paths meet: each section is a two-terminal graph. Sections of one branch are
+// left out, and so are the terminals' points, which its branches name.
+inline std::vector<std::vector<series_parallel_builder::branch_index>> series_parallel_builder::sections() const {
+  std::vector<branch_index> live;
+  for (branch_index b = 0; b < branches_.size(); ++b) {
+    if (branches_[b].live) {
+      live.push_back(b);
+    }
   }
-  if (const auto cuts = sequence_points(whole); !cuts.empty()) {
-    return split_series(whole, cuts);
+  std::ranges::sort(live, {}, [this](branch_index b) {
+    return std::pair{rank_[branches_[b].from], rank_[branches_[b].to]};
+  });
+  std::vector<std::vector<branch_index>> found;
+  std::uint32_t reach = 0;
+  for (const branch_index b : live) {
+    if (rank_[branches_[b].from] >= reach) {
+      found.emplace_back();
+    }
+    found.back().push_back(b);
+    reach = std::max(reach, rank_[branches_[b].to]);
   }
-  const auto group = parallel_groups(whole);
-  const bool together = std::ranges::all_of(group, [&](std::uint32_t g) { return g == group.front(); });
-  return together ? split_core(whole) : split_parallel(whole, group);
+  std::erase_if(found, [](const auto& section) { return section.size() == 1; });
+  return found;
 }
 
-inline part_drafts::index series_parallel_builder::split_series(const path_section& whole,
-                                                                const std::vector<std::uint32_t>& cuts) {
-  std::vector<std::vector<branch>> pieces(cuts.size() + 1);
-  for (const auto& b : whole.branches) {
-    const auto piece = std::ranges::upper_bound(cuts, b.from) - cuts.begin();
-    pieces[static_cast<std::size_t>(piece)].push_back({whole.points[b.from], whole.points[b.to], b.part});
+// Makes one branch of a section, from within: what two points cut off is contracted before what surrounds it.
+inline void series_parallel_builder::contract(const std::vector<branch_index>& section) {
+  std::vector<path_point> points;
+  for (const auto b : section) {
+    points.push_back(branches_[b].from);
+    points.push_back(branches_[b].to);
   }
-  auto result = drafts_.wire();
-  for (auto& piece : pieces) {
-    result = drafts_.series(result, split(make_section(std::move(piece), rank_)));
-  }
-  return result;
-}
-
-inline part_drafts::index series_parallel_builder::split_parallel(const path_section& whole,
-                                                                  const std::vector<std::uint32_t>& group) {
-  std::map<std::uint32_t, std::vector<branch>> pieces;
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    const auto& b = whole.branches[i];
-    pieces[group[i]].push_back({whole.points[b.from], whole.points[b.to], b.part});
-  }
-  auto piece = pieces.begin();
-  auto result = split(make_section(std::move(piece->second), rank_));
-  for (++piece; piece != pieces.end(); ++piece) {
-    result = drafts_.parallel(result, split(make_section(std::move(piece->second), rank_)));
-  }
-  return result;
-}
-
-// What two points cut off becomes one branch between them; the rest is irreducible.
-inline part_drafts::index series_parallel_builder::split_core(const path_section& whole) {
+  const auto by_rank = [this](path_point p) { return rank_[p]; };
+  std::ranges::sort(points, {}, by_rank);
+  points.erase(std::ranges::unique(points).begin(), points.end());
+  const auto local = [&](path_point p) {
+    return node_id{static_cast<std::size_t>(std::ranges::lower_bound(points, rank_[p], {}, by_rank) - points.begin())};
+  };
   std::vector<split_search::link> links;
-  for (const auto& b : whole.branches) {
-    links.emplace_back(b.from, b.to);
+  for (const auto b : section) {
+    links.emplace_back(local(branches_[b].from), local(branches_[b].to));
   }
-  std::map<split_search::link, std::vector<branch>> pieces;
-  std::vector<split_search::link> owner(whole.points.size());
-  for (const auto& component : maximal_split_components(whole.points.size(), links)) {
-    pieces[{component.a, component.b}];
-    for (const auto p : component.interior) {
-      owner[p] = {component.a, component.b};
+  for (const auto& component : split_components(points.size(), links)) {
+    std::vector<path_point> inner;
+    for (const auto p : component.inner) {
+      if (out_[points[p]].live > 0) {
+        inner.push_back(points[p]);
+      }
+    }
+    // Nothing is left of it if all in it was nested.
+    if (!inner.empty()) {
+      contract(points[component.a], points[component.b], inner);
     }
   }
+}
+
+// Makes a core of the inner points and all branches at them.
+inline void series_parallel_builder::contract(path_point from, path_point to, const std::vector<path_point>& inner) {
   const auto core = drafts_.core();
-  for (const auto& b : whole.branches) {
-    const auto inner = std::max(owner[b.from], owner[b.to]);
-    const auto piece = pieces.find(inner == split_search::link{} ? split_search::link{b.from, b.to} : inner);
-    const branch outer{whole.points[b.from], whole.points[b.to], b.part};
-    if (piece != pieces.end()) {
-      piece->second.push_back(outer);
-    } else {
-      drafts_.add_to_core(core, outer.part, outer.from, outer.to);
+  for (const path_point p : inner) {
+    for (auto b = in_[p].newest; b != none; b = branches_[b].next_in) {
+      move_to_core(b, core);
+    }
+    for (auto b = out_[p].newest; b != none; b = branches_[b].next_out) {
+      move_to_core(b, core);
     }
   }
-  for (auto& [ends, piece] : pieces) {
-    const auto part = split(make_section(std::move(piece), rank_));
-    drafts_.add_to_core(core, part, whole.points[ends.first], whole.points[ends.second]);
+  join(from, to, core);
+  consider(from);
+  consider(to);
+  reduce();
+}
+
+inline void series_parallel_builder::move_to_core(branch_index b, part_drafts::index core) {
+  if (branches_[b].live) {
+    take(b);
+    drafts_.add_to_core(core, branches_[b].part, branches_[b].from, branches_[b].to);
   }
-  return core;
 }
 
 }  // namespace unity::detail

@@ -9,64 +9,66 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/graph/digraph.hpp>
+#include <unity/graph/dominators.hpp>
+
 namespace unity::detail {
 
 // Points that reach the rest of the graph only through the two points a < b.
 struct split_component {
   std::uint32_t a;
   std::uint32_t b;
-  std::vector<std::uint32_t> interior;
+  std::uint32_t size;                // the number of its points
+  std::vector<std::uint32_t> inner;  // they, without those of smaller components with the same a
 };
 
-// Depth-first search for the points that separate a graph from which one point has been taken.
+// Depth-first searches for the points that, with one taken away, separate a graph whose terminals are linked.
+// Source: Hopcroft and Tarjan, Algorithm 447: efficient algorithms for graph manipulation, CACM 16 (1973).
 class split_search {
  public:
   using point = std::uint32_t;
-  using link = std::pair<point, point>;
+  using link = std::pair<node_id, node_id>;
 
   split_search(std::size_t points, std::span<const link> links);
 
-  // The maximal split components that hold neither terminal; see maximal_split_components.
-  [[nodiscard]] std::vector<split_component> find();
+  // Effects: finds the components whose first point a is `taken`.
+  void search_without(point taken);
+  // The components found, the smaller first.
+  [[nodiscard]] std::vector<split_component> finish();
 
  private:
-  // The subtree of `inside` is cut off when the two points a < b are taken away.
-  struct candidate {
-    std::uint32_t size;
-    point a;
-    point b;
-    point inside;
-  };
-
-  void search_without(point taken);
+  [[nodiscard]] point last() const { return static_cast<point>(points_ - 1); }
   void enter(point p, point parent);
   void leave(point p, point taken);
-  [[nodiscard]] std::vector<point> collect(const candidate& c, std::vector<char>& owned) const;
+  void cut_off(point p, point taken, point above);
 
   std::size_t points_;
   std::vector<std::uint32_t> first_;
   std::vector<point> neighbours_;
-  std::vector<candidate> candidates_{};
-  // Of one search: when a point was met (from 1; 0 before), the earliest point its subtree is linked to, ...
-  std::vector<std::uint32_t> met_{};
-  std::vector<std::uint32_t> low_{};
-  std::vector<std::uint32_t> size_{};
-  std::vector<std::uint32_t> next_{};
+  std::vector<split_component> found_{};
+  // Of one search, by point:
+  std::vector<std::uint32_t> met_{};      // when it was met, from 1; 0 before
+  std::vector<std::uint32_t> low_{};      // when the earliest point that its subtree is linked to was met
+  std::vector<std::uint32_t> size_{};     // of its subtree
+  std::vector<std::uint32_t> ways_{};     // links from the taken point into its subtree
+  std::vector<std::uint32_t> covered_{};  // the most such links into one component found in its subtree
+  std::vector<std::uint32_t> height_{};   // of left_, when it was met
+  std::vector<std::uint32_t> next_{};     // the neighbour to try next
   std::vector<point> parent_{};
-  std::vector<point> path_{};
+  std::vector<point> path_{};  // the points being visited
+  std::vector<point> left_{};  // the points visited that are in no component yet
   std::uint32_t clock_ = 0;
 };
 
 inline split_search::split_search(std::size_t points, std::span<const link> links)
     : points_{points}, first_(points + 2, 0), neighbours_(2 * (links.size() + 1)) {
-  // The terminals are linked from outside: through that link they stay together.
-  const link outside{0, static_cast<point>(points - 1)};
   const auto for_each_end = [&](auto&& visit) {
-    visit(outside.first, outside.second);
-    visit(outside.second, outside.first);
+    visit(point{0}, last());
+    visit(last(), point{0});
     for (const auto& [from, to] : links) {
-      visit(from, to);
-      visit(to, from);
+      visit(from.index(), to.index());
+      visit(to.index(), from.index());
     }
   };
   for_each_end([&](point from, point) { ++first_[from + std::size_t{2}]; });
@@ -77,32 +79,14 @@ inline split_search::split_search(std::size_t points, std::span<const link> link
   first_.pop_back();
 }
 
-inline std::vector<split_component> split_search::find() {
-  for (point p = 0; p < points_; ++p) {
-    search_without(p);
-  }
-  // The largest first: what overlaps one already taken lies within it.
-  std::ranges::sort(candidates_, [](const candidate& x, const candidate& y) {
-    return std::tie(y.size, x.a, x.b, x.inside) < std::tie(x.size, y.a, y.b, y.inside);
-  });
-  std::vector<split_component> found;
-  std::vector<char> owned(points_, 0);
-  for (const auto& c : candidates_) {
-    if (owned[c.inside] == 0) {
-      found.push_back({c.a, c.b, collect(c, owned)});
-    }
-  }
-  return found;
-}
-
 inline void split_search::search_without(point taken) {
-  met_.assign(points_, 0);
-  low_.assign(points_, 0);
-  size_.assign(points_, 0);
-  parent_.assign(points_, 0);
+  for (auto* of_point : {&met_, &low_, &size_, &ways_, &covered_, &height_, &parent_}) {
+    of_point->assign(points_, 0);
+  }
   next_ = first_;
+  left_.clear();
   clock_ = 0;
-  const point root = taken == 0 ? static_cast<point>(points_ - 1) : 0;
+  const point root = taken == 0 ? last() : 0;
   enter(root, root);
   while (!path_.empty()) {
     const point p = path_.back();
@@ -111,12 +95,11 @@ inline void split_search::search_without(point taken) {
       continue;
     }
     const point q = neighbours_[next_[p]++];
-    if (q == taken || q == parent_[p]) {
-      continue;
-    }
-    if (met_[q] == 0) {
+    if (q == taken) {
+      ++ways_[p];
+    } else if (met_[q] == 0) {
       enter(q, p);
-    } else {
+    } else if (q != parent_[p]) {
       low_[p] = std::min(low_[p], met_[q]);
     }
   }
@@ -126,52 +109,68 @@ inline void split_search::enter(point p, point parent) {
   parent_[p] = parent;
   met_[p] = low_[p] = ++clock_;
   size_[p] = 1;
+  height_[p] = static_cast<std::uint32_t>(left_.size());
   path_.push_back(p);
 }
 
 inline void split_search::leave(point p, point taken) {
   path_.pop_back();
+  left_.push_back(p);
   if (path_.empty()) {
     return;
   }
   const point above = parent_[p];
+  if (low_[p] >= met_[above] && taken < above) {
+    cut_off(p, taken, above);
+  }
   low_[above] = std::min(low_[above], low_[p]);
   size_[above] += size_[p];
-  const auto last = static_cast<point>(points_ - 1);
-  const bool is_root = path_.size() == 1;
-  bool cut_off = low_[p] >= met_[above];
-  if (is_root) {
-    // The root is one terminal. Below it, only what does not hold the other is cut off.
-    const bool holds_other = met_[last] >= met_[p] && met_[last] < met_[p] + size_[p];
-    cut_off = taken != 0 && taken != last && !holds_other;
-  }
-  if (cut_off) {
-    candidates_.push_back({size_[p], std::min(above, taken), std::max(above, taken), p});
+  ways_[above] += ways_[p];
+  covered_[above] = std::max(covered_[above], covered_[p]);
+}
+
+// The subtree of p is a component. If all ways into it lead into one already found, it only prolongs that one.
+inline void split_search::cut_off(point p, point taken, point above) {
+  if (covered_[p] < ways_[p]) {
+    covered_[p] = ways_[p];
+    const auto begin = left_.begin() + height_[p];
+    found_.push_back({taken, above, size_[p], {begin, left_.end()}});
+    left_.erase(begin, left_.end());
   }
 }
 
-inline std::vector<split_search::point> split_search::collect(const candidate& c, std::vector<char>& owned) const {
-  std::vector<point> interior{c.inside};
-  owned[c.inside] = 1;
-  for (std::size_t i = 0; i < interior.size(); ++i) {
-    for (auto n = first_[interior[i]]; n < first_[interior[i] + std::size_t{1}]; ++n) {
-      const point q = neighbours_[n];
-      if (q != c.a && q != c.b && owned[q] == 0) {
-        owned[q] = 1;
-        interior.push_back(q);
-      }
+inline std::vector<split_component> split_search::finish() {
+  std::ranges::sort(found_, [](const split_component& x, const split_component& y) {
+    return std::tie(x.size, x.a, x.b, x.inner) < std::tie(y.size, y.a, y.b, y.inner);
+  });
+  return std::move(found_);
+}
+
+// The sets of points that two points a < b cut off from the rest of an acyclic graph, where terminals 0 and points-1 are
+// linked from outside; the smaller first. Points are numbered in topological order, and each is on a path from 0 to
+// points-1. Sets that series composition makes of others may be left out; the last is all but the terminals, or what is
+// left of it beside branches that are sets of their own.
+// Complexity: O(d * (points + links)) for d points that are the immediate dominator of one where paths meet.
+[[nodiscard]] inline std::vector<split_component> split_components(std::size_t points,
+                                                                   std::span<const split_search::link> links) {
+  const digraph graph{points, links};
+  const node_id start{0U};
+  const dominator_tree tree{graph, std::span{&start, 1}, dominator_tree::direction::forward};
+  // What lies between a and b is entered through a alone. Unless it begins with a single point, ways that part
+  // at a meet within it, and there a is the immediate dominator.
+  std::vector<char> parts(points, 0);
+  for (std::size_t p = 1; p + 1 < points; ++p) {
+    if (graph.predecessors(node_id{p}).size() > 1) {
+      parts[tree.immediate(node_id{p}).index()] = 1;
     }
   }
-  return interior;
-}
-
-// The largest sets of points of a graph, given as links between points 0 .. points-1, that two points cut off from the
-// terminals 0 and points-1. Expects a graph that no single point and not the two terminals together cut in two, once
-// the terminals are linked; then these sets do not overlap.
-// Complexity: O(points * (points + links)).
-[[nodiscard]] inline std::vector<split_component> maximal_split_components(std::size_t points,
-                                                                          std::span<const split_search::link> links) {
-  return split_search{points, links}.find();
+  split_search search{points, links};
+  for (std::uint32_t p = 0; p < points; ++p) {
+    if (parts[p] != 0) {
+      search.search_without(p);
+    }
+  }
+  return search.finish();
 }
 
 }  // namespace unity::detail

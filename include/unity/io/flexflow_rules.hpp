@@ -37,14 +37,23 @@ inline std::string flexflow_parameter(std::string name) {
   return found != known.end() ? found->second : lower(name.starts_with("PM_") ? name.substr(3) : std::move(name));
 }
 
+// Rules count operators and name sizes; numbers of more than 32 bits are damage.
+inline std::int64_t small_integer(const json_place& in) {
+  const auto number = in.integer();
+  if (number < INT32_MIN || number > INT32_MAX) {
+    throw error{in.where(), "is " + std::to_string(number), "an integer of 32 bits"};
+  }
+  return number;
+}
+
 inline foreign_rule::operation flexflow_operation(const json_place& in) {
   foreign_rule::operation op;
   op.type = flexflow_operator(in.at("type").word());
   for (const auto& tensor : in.at("input").items()) {
-    op.inputs.push_back({tensor.at("opId").integer(), tensor.at("tsId").integer()});
+    op.inputs.push_back({small_integer(tensor.at("opId")), small_integer(tensor.at("tsId"))});
   }
   for (const auto& parameter : in.at("para").items()) {
-    op.parameters[flexflow_parameter(parameter.at("key").word())] = parameter.at("value").integer();
+    op.parameters[flexflow_parameter(parameter.at("key").word())] = small_integer(parameter.at("value"));
   }
   return op;
 }
@@ -52,15 +61,20 @@ inline foreign_rule::operation flexflow_operation(const json_place& in) {
 inline foreign_rule flexflow_rule(const json_place& in) {
   foreign_rule r;
   r.name = in.at("name").word();
-  for (const auto& op : in.at("srcOp").items()) {
-    r.source.push_back(flexflow_operation(op));
-  }
-  for (const auto& op : in.at("dstOp").items()) {
-    r.target.push_back(flexflow_operation(op));
-  }
+  const auto read = [&](const char* member, std::vector<foreign_rule::operation>& side) {
+    const auto items = in.at(member).items();
+    if (items.size() > 1000) {
+      throw error{in.where() + "." + member, "has " + std::to_string(items.size()) + " operators", "at most 1000"};
+    }
+    for (const auto& op : items) {
+      side.push_back(flexflow_operation(op));
+    }
+  };
+  read("srcOp", r.source);
+  read("dstOp", r.target);
   for (const auto& m : in.at("mappedOutput").items()) {
-    r.outputs.push_back({{m.at("srcOpId").integer(), m.at("srcTsId").integer()},
-                         {m.at("dstOpId").integer(), m.at("dstTsId").integer()}});
+    r.outputs.push_back({{small_integer(m.at("srcOpId")), small_integer(m.at("srcTsId"))},
+                         {small_integer(m.at("dstOpId")), small_integer(m.at("dstTsId"))}});
   }
   return r;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -135,6 +136,9 @@ class foreign_ranks {
     }
   }
   void set(tensor_key k, std::int64_t n) {
+    if (n < 1 || n > 16) {
+      throw outside{"a tensor of " + std::to_string(n) + " dimensions"};
+    }
     const auto [place, fresh] = known_.try_emplace(find(k), n);
     if (!fresh && place->second != n) {
       throw outside{"a tensor of both " + std::to_string(place->second) + " and " + std::to_string(n) + " dimensions"};
@@ -160,12 +164,15 @@ class foreign_shapes {
     if (t.node < 0) {
       return size_of(variable_name(t), axis);
     }
-    const auto& op = at(t, side);
-    auto expression = size_of_result(op, t, side, axis);
+    const std::array key{static_cast<std::int64_t>(side), t.node, t.result, axis};
+    if (const auto known = sizes_.find(key); known != sizes_.end()) {
+      return known->second;
+    }
+    auto expression = size_of_result(at(t, side), t, side, axis);
     if (expression.size() > longest) {
       throw outside{"a size that takes more than " + std::to_string(longest) + " characters"};
     }
-    return expression;
+    return sizes_.emplace(key, std::move(expression)).first->second;
   }
   // The sizes of a split, found from the concat that it undoes: the operands of the first concat along the
   // split's axis on the way up. Nothing where there is none.
@@ -195,6 +202,9 @@ class foreign_shapes {
         conditions_of(op, side, all);
       }
     }
+    if (all.size() > most_conditions) {
+      throw outside{"more than " + std::to_string(most_conditions) + " conditions"};
+    }
     std::vector<std::string> distinct;
     for (auto& c : all) {
       if (std::find(distinct.begin(), distinct.end(), c) == distinct.end()) {
@@ -206,6 +216,7 @@ class foreign_shapes {
 
  private:
   static constexpr std::size_t longest = 4000;
+  static constexpr std::size_t most_conditions = 1000;
 
   [[nodiscard]] const foreign_rule::operation& at(const source_of& t, int side) const {
     return (side == 0 ? rule_.source : rule_.target).at(static_cast<std::size_t>(t.node));
@@ -360,6 +371,7 @@ class foreign_shapes {
 
   const foreign_rule& rule_;
   foreign_ranks ranks_;
+  mutable std::map<std::array<std::int64_t, 4>, std::string> sizes_;  // each is asked for many times
 };
 
 }  // namespace unity::io::detail

@@ -38,7 +38,7 @@ class term_writer {
         throw outside{"the target reads " + v + ", which the source does not bind"};
       }
     }
-    auto text = "rule " + rule_.name + "\n  " + source + " => " + target + "\n";
+    auto text = "rule " + identifier(rule_.name) + "\n  " + source + " => " + target + "\n";
     auto conditions = shapes_.conditions();
     std::erase_if(conditions, [&](const std::string& c) { return !bound(c); });
     for (std::size_t i = 0; i < conditions.size(); ++i) {
@@ -93,10 +93,21 @@ class term_writer {
     if (fresh) {
       place->second = write(operation(node, s), s);
     }
-    if (place->second.size() > longest) {
+    return place->second;
+  }
+  static void check_length(const std::string& text) {
+    if (text.size() > longest) {
       throw outside{"a term of more than " + std::to_string(longest) + " characters"};
     }
-    return place->second;
+  }
+  // A rule's name as rule text takes it.
+  static std::string identifier(std::string_view name) {
+    std::string text;
+    for (const char c : name.substr(0, 100)) {
+      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      text += letter || (c >= '0' && c <= '9') ? c : '_';
+    }
+    return text.empty() || (text.front() >= '0' && text.front() <= '9') ? "rule_" + text : text;
   }
   std::string write(const foreign_rule::operation& op, int s) {
     using writer = std::string (term_writer::*)(const foreign_rule::operation&, int);
@@ -125,6 +136,7 @@ class term_writer {
     text += attributes.empty() ? "(" : "}(";
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       text += (i == 0 ? "" : ", ") + operand(op, i, s);
+      check_length(text);
     }
     return text + ")";
   }

@@ -83,8 +83,9 @@ class rule_compiler {
     } else if (results == op_signature::any) {
       results = static_cast<int>(other.size());
     }
+    const auto slot = root.slot;  // the reference ends with the first push_back
     for (int i = 1; i < results; ++i) {
-      p.roots.push_back({false, root.slot, i, false});
+      p.roots.push_back({false, slot, i, false});
     }
   }
 

@@ -52,6 +52,7 @@ struct rule_use {
 
 struct taso_result {
   tensor::tensor_graph graph{};
+  std::vector<node_id> new_nodes{};  // of graph: made by rewriting
   double cost_before_s = 0;
   double cost_after_s = 0;
   std::vector<rule_use> rules_used{};  // most gain first
@@ -117,6 +118,19 @@ inline std::vector<rule_use> uses(const taso_space& space, const taso_search& fo
   return all;
 }
 
+// Positions in `best` of nodes that `start` does not have: ids of the graph that is extracted from it.
+inline std::vector<node_id> made_by_rewriting(const taso_space::state_type& start, const taso_space::state_type& best) {
+  auto old = start.nodes;
+  std::sort(old.begin(), old.end());
+  std::vector<node_id> made;
+  for (std::size_t i = 0; i + 1 < best.nodes.size(); ++i) {
+    if (!std::binary_search(old.begin(), old.end(), best.nodes[i])) {
+      made.push_back(node_id{i});
+    }
+  }
+  return made;
+}
+
 inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace detail
@@ -131,6 +145,7 @@ inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_
   const auto found = detail::search(space, options);
   taso_result r;
   r.graph = space.graph(found.best);
+  r.new_nodes = detail::made_by_rewriting(start, found.best);
   r.cost_before_s = to_seconds(start.total.first.first);
   r.cost_after_s = to_seconds(found.best.total.first.first);
   r.rules_used = detail::uses(space, found, space.cost(start));

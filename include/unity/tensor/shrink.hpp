@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/resize.hpp>
@@ -24,6 +24,8 @@
 namespace unity::tensor {
 
 struct shrink_options {
+  // No size becomes smaller than that; at least 2, as tensors of size 1 broadcast.
+  std::int64_t least = 2;
   // Keeps the sizes of what is split, joined, or reshaped into other sizes.
   bool careful = false;
   // Sources whose sizes must stay (data is there for them); asked by name.
@@ -120,7 +122,7 @@ class graph_resizer {
 class shrinker {
  public:
   shrinker(const algebra& a, const tensor_graph& first, const tensor_graph& second, const shrink_options& o)
-      : algebra_{a}, graphs_{&first, &second}, relations_{a} {
+      : algebra_{a}, graphs_{&first, &second}, least_{o.least}, relations_{a} {
     for (const auto* g : graphs_) {
       numbers_.push_back(relations_.read(*g, o.keeps));
     }
@@ -132,7 +134,7 @@ class shrinker {
   }
 
   [[nodiscard]] shrunk_graphs run() {
-    size_choice choice{relations_.classes, relations_.functions()};
+    size_choice choice{relations_.classes, relations_.functions(), least_};
     while (true) {
       const auto& chosen = choice.run();
       std::optional<node_id> failed;
@@ -222,6 +224,7 @@ class shrinker {
 
   const algebra& algebra_;
   const tensor_graph* graphs_[2];
+  std::int64_t least_;
   size_relations relations_;
   std::vector<graph_sizes> numbers_;
 };
@@ -234,6 +237,7 @@ class shrinker {
 // Complexity: about linear in nodes for graphs that are trained in practice; nothing is evaluated.
 [[nodiscard]] inline shrunk_graphs shrink(const algebra& a, const tensor_graph& first, const tensor_graph& second,
                                           const shrink_options& options = {}) {
+  UNITY_EXPECTS(options.least >= 2, "a least size of 2 or more");
   return detail::shrinker{a, first, second, options}.run();
 }
 

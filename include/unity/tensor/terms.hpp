@@ -13,7 +13,8 @@
 
 namespace unity::tensor::terms {
 
-using namespace unity::terms;  // NOLINT: one room's vocabulary on top of the other's
+using namespace unity::terms;    // NOLINT: one vocabulary on top of the other
+using unity::terms::expression;  // not unity::expression, the compiled one
 
 template <argument... A>
 [[nodiscard]] term input(const A&... a) {

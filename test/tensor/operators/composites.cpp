@@ -121,5 +121,7 @@ TEST_CASE("lstm_cell agrees with its equations") {
   CHECK(distance(found[0], state) < 1e-14);
   CHECK(distance(found[1], cell) < 1e-14);
   CHECK(refusal_of("lstm_cell", {}, types_of({x, h, x, w, r, bias})) ==
-        "expected as many cells as states in operand 2");
+        "expected weights [4, cells, features] in operand 3");
+  CHECK(refusal_of("lstm_cell", {}, types_of({x, x, c, w, r, bias})) ==
+        "expected weights [4, cells, states] in operand 4");
 }

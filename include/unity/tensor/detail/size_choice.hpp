@@ -22,8 +22,9 @@ class size_choice {
  public:
   using number = size_classes::number;
 
-  size_choice(const size_classes& classes, std::span<const size_function> functions)
-      : classes_{classes}, functions_{functions}, kept_(classes.count()), follows_(classes.count()),
+  // least: no size becomes smaller than that.
+  size_choice(const size_classes& classes, std::span<const size_function> functions, std::int64_t least)
+      : classes_{classes}, functions_{functions}, least_{least}, kept_(classes.count()), follows_(classes.count()),
         relations_(classes.count()), sizes_(classes.count()) {
     for (number n = 0; n < classes_.count(); ++n) {
       if (classes_.find(n) == n) {
@@ -132,7 +133,7 @@ class size_choice {
   }
 
   [[nodiscard]] std::int64_t least_size(number n) const {
-    return std::min(classes_.size(n), std::max<std::int64_t>(classes_.least(n), 2));
+    return std::min(classes_.size(n), std::max(classes_.least(n), least_));
   }
 
   bool fits(number n, std::int64_t size) {
@@ -229,6 +230,7 @@ class size_choice {
 
   const size_classes& classes_;
   std::span<const size_function> functions_;
+  std::int64_t least_;
   std::vector<bool> kept_;
   std::vector<bool> follows_;  // from others, rather than others from it
   std::vector<std::vector<relation>> relations_;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unity/core/hash.hpp>
@@ -35,12 +36,16 @@ namespace detail {
 struct value_role {
   bool positive = false;    // it has a root, a logarithm or a reciprocal
   bool exponent = false;    // it is a power's
+  bool offset = false;      // it is added to something
+  bool gain = false;        // it multiplies what has been normalized
   std::int64_t below = 4;   // where it is an integer: it numbers that many rows
   bool read = false;        // `below` is from a reader
 
   void join(const value_role& o) {
     positive = positive || o.positive;
     exponent = exponent || o.exponent;
+    offset = offset || o.offset;
+    gain = gain || o.gain;
     below = !o.read ? below : read ? std::min(below, o.below) : o.below;
     read = read || o.read;
   }
@@ -103,6 +108,24 @@ class source_roles {
     if (name == "pow") {
       join(1, {.exponent = true});
     }
+    pass_sizes(g, n, name, join);
+  }
+  // What must be about how large, so that signals neither drown nor vanish.
+  template <class Join>
+  static void pass_sizes(const tensor_graph& g, node_id n, std::string_view name, const Join& join) {
+    const auto operands = g.operands(n);
+    const bool normalizes = name == "layer_norm" || name == "batch_norm";
+    if (normalizes) {
+      join(1, {.gain = true});
+    }
+    if ((normalizes || name == "conv2d" || name == "linear") && operands.size() >= 3) {
+      join(2, {.offset = true});
+    }
+    for (std::size_t i = 0; i < 2 && (name == "add" || name == "sub"); ++i) {
+      if (g.type(operands[i]).constant && !g.type(operands[1 - i]).constant) {
+        join(i, {.offset = true});
+      }
+    }
   }
   [[nodiscard]] bool is_view(const operation& op) const {
     return std::holds_alternative<view>(algebra_.definition_of(op.kind).body);
@@ -120,20 +143,25 @@ class source_roles {
 };
 
 // The values of sources at one point: the same for the same name, sizes and point.
+//
+// Inputs and weights are uniform in [-1, 1). At biased points, weights are in [-0.6, 1), so that what a relu gets is
+// mostly positive, and all layers of a deep network stay alive. What is added is smaller.
 class source_values {
  public:
   source_values(const algebra& a, source_roles roles, const source_data& data)
       : algebra_{a}, roles_{std::move(roles)}, data_{data} {}
 
-  void move_to(std::uint64_t point) noexcept { point_ = point; }
+  void move_to(std::uint64_t point, bool biased) noexcept {
+    point_ = point;
+    biased_ = biased;
+  }
   void make_positive() {
     roles_.make_positive();
-    scales_.clear();
+    scales_ = {};
   }
-  // From now on, the real values of the source are `factor` times what they were.
-  void scale(const std::string& name, double factor) { scales_.emplace(name, 1.0).first->second *= factor; }
+  // From now on, the real values of the source at points as biased are `factor` times what they were.
+  void scale(const std::string& name, double factor) { scales_[biased_].emplace(name, 1.0).first->second *= factor; }
 
-  // Inputs are uniform in [-1, 1), weights in [-0.6, 1), so that most of what a relu gets is positive and some is not.
   template <class Scalar>
   [[nodiscard]] dense<Scalar> get(const operation& op, const tensor_type& type) const {
     const auto name = algebra_.read(op).word("name");
@@ -143,8 +171,9 @@ class source_values {
       return out;
     }
     const auto role = roles_.of(name);
-    const auto scale = scales_.find(name);
-    const bool is_input = algebra_.definition_of(op.kind).source == source_kind::input;
+    const auto scale = scales_[biased_].find(name);
+    const auto factor = scale == scales_[biased_].end() ? 1 : scale->second;
+    const bool is_weight = algebra_.definition_of(op.kind).source == source_kind::constant;
     const auto stream = hash_combine(point_, hash_bytes(name));
     for (std::size_t i = 0; i < out.data.size(); ++i) {
       const auto bits = hash_combine(stream, i);
@@ -157,19 +186,31 @@ class source_values {
         out.data[i] = modular61::of_residue(bits);
       } else {
         const auto unit = static_cast<double>(bits >> 11U) * 0x1.0p-53;
-        const auto value = role.positive ? unit + 0.125 : is_input ? 2 * unit - 1 : 1.6 * unit - 0.6;
-        out.data[i] = static_cast<Scalar>(scale == scales_.end() ? value : value * scale->second);
+        out.data[i] = static_cast<Scalar>(factor * real_value(unit, role, is_weight));
       }
     }
     return out;
   }
 
  private:
+  // unit: uniform in [0, 1).
+  [[nodiscard]] double real_value(double unit, const value_role& role, bool is_weight) const noexcept {
+    if (role.positive) {
+      return unit + 0.125;
+    }
+    if (role.gain) {
+      return unit + 0.5;
+    }
+    const auto value = is_weight && biased_ ? 1.6 * unit - 0.6 : 2 * unit - 1;
+    return role.offset ? value / 4 : value;
+  }
+
   const algebra& algebra_;
   source_roles roles_;
   const source_data& data_;
-  std::map<std::string, double, std::less<>> scales_;
+  std::array<std::map<std::string, double, std::less<>>, 2> scales_;
   std::uint64_t point_ = 0;
+  bool biased_ = false;
 };
 
 }  // namespace detail

@@ -11,7 +11,8 @@
 namespace unity::tensor::operators {
 
 // One step of a long short-term memory.
-// Shapes: x[b, m], h[b, n], c[b, n], w[4, n, m], r[4, n, n], bias[4, n] -> h[b, n], c[b, n].
+// Shapes: x[b, m], h[b, k], c[b, n], w[4, n, m], r[4, n, k], bias[4, n] -> h[b, n], c[b, n]; k is n but in a part of
+// a cell, which sees all of the state and computes some of it.
 // The gates along dimension 0 are input, output, forget, cell: ONNX's order.
 [[nodiscard]] inline definition lstm_cell() {
   const auto types = [](judgement& j, const attribute_reader&) {
@@ -23,15 +24,16 @@ namespace unity::tensor::operators {
     }
     const auto b = j.dims(0)[0];
     const auto m = j.dims(0)[1];
-    const auto n = j.dims(1)[1];
+    const auto k = j.dims(1)[1];
+    const auto n = j.dims(2)[1];
     j.require_floating();
-    j.require(j.dims(1) == shape{b, n}, "one state per row of the input", 1);
-    j.require(j.dims(2) == shape{b, n}, "as many cells as states", 2);
-    j.require(j.dims(3) == shape{4, n, m}, "weights [4, states, features]", 3);
-    j.require(j.dims(4) == shape{4, n, n}, "weights [4, states, states]", 4);
-    j.require(j.dims(5) == shape{4, n}, "a bias [4, states]", 5);
-    j.result(j.dims(1));
-    j.result(j.dims(1));
+    j.require(j.dims(1)[0] == b, "a state per row of the input", 1);
+    j.require(j.dims(2)[0] == b, "a cell per row of the input", 2);
+    j.require(j.dims(3) == shape{4, n, m}, "weights [4, cells, features]", 3);
+    j.require(j.dims(4) == shape{4, n, k}, "weights [4, cells, states]", 4);
+    j.require(j.dims(5) == shape{4, n}, "a bias [4, cells]", 5);
+    j.result(j.dims(2));
+    j.result(j.dims(2));
   };
   const auto body = [](body_builder& b, const attribute_reader&, std::span<const value_id> x) {
     const auto times = [&](value_id in, value_id weight) {

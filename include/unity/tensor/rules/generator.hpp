@@ -1,8 +1,11 @@
 // Random instances of a substitution, and systematic variations of them.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,11 +23,21 @@ namespace unity::tensor {
 
 namespace detail {
 
+// The numbers in an expression that can only be reals: as bits, small integers are denormal.
+inline void collect_reals(const expression& e, std::vector<double>& reals) {
+  if (e.kind == expression::form::literal && e.literal.size() == 1 && std::isnormal(to_real(e.literal[0]))) {
+    reals.push_back(to_real(e.literal[0]));
+  }
+  for (const auto& a : e.arguments) {
+    collect_reals(a, reals);
+  }
+}
+
 // One attempt: walks the source from its variables up, and guesses what each operator leaves open.
 class instance_draft {
  public:
-  instance_draft(const algebra& a, const substitution& s, random_engine& random)
-      : algebra_{a}, s_{s}, random_{random}, proposer_{random} {}
+  instance_draft(const algebra& a, const substitution& s, random_engine& random, std::span<const double> reals)
+      : algebra_{a}, s_{s}, random_{random}, proposer_{random, reals} {}
 
   // Nothing where the guesses do not fit together.
   std::optional<rule_instance> make() {
@@ -198,13 +211,17 @@ class instance_draft {
 // Finds instances of one substitution, each once. The algebra and the substitution must outlive the generator.
 class instance_generator {
  public:
-  instance_generator(const algebra& a, const substitution& s, std::uint64_t seed) : algebra_{a}, s_{s}, random_{seed} {}
+  instance_generator(const algebra& a, const substitution& s, std::uint64_t seed) : algebra_{a}, s_{s}, random_{seed} {
+    for (const auto& c : s.conditions) {
+      detail::collect_reals(c, reals_);
+    }
+  }
 
   // An instance that was not returned before, or nothing after so many attempts.
   // Shapes: sizes of 1 to 5, images of 3 to 8, ranks up to 4 and more; two to four repetitions.
   [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts) {
     for (; attempts > 0; --attempts) {
-      auto instance = detail::instance_draft{algebra_, s_, random_}.make();
+      auto instance = detail::instance_draft{algebra_, s_, random_, reals_}.make();
       if (instance && fresh(*instance)) {
         return instance;
       }
@@ -280,6 +297,7 @@ class instance_generator {
   const algebra& algebra_;
   const substitution& s_;
   random_engine random_;
+  std::vector<double> reals_;
   std::set<std::uint64_t> seen_;
 };
 

@@ -41,7 +41,9 @@ struct proposal {
 // sums of two products, say, come about; one axis is preferred for all concats and splits of an instance.
 class proposer {
  public:
-  explicit proposer(random_engine& random) : random_{random}, axis_{random.between(0, 3)} {}
+  // reals: numbers that the rule compares attributes with.
+  proposer(random_engine& random, std::span<const double> reals)
+      : random_{random}, reals_{reals}, axis_{random.between(0, 3)} {}
 
   void fill_in(proposal& p) {
     if (const auto* family = find(p.kind)) {
@@ -114,8 +116,9 @@ class proposer {
       return {a.choices.size() > 5 ? 0 : random_.between(0, static_cast<size>(a.choices.size()) - 1)};
     }
     if (a.form == attribute_form::real) {
-      constexpr std::array<double, 4> reals{0.0, 0.5, 1.0, 1e-3};
-      return real_attribute(reals[random_.below(reals.size())]);
+      constexpr std::array<double, 4> usual{0.0, 0.5, 1.0, 1e-3};
+      const auto& among = reals_.empty() ? std::span<const double>{usual} : reals_;
+      return real_attribute(among[random_.below(among.size())]);
     }
     if (a.form == attribute_form::word) {
       return word_attribute("w");
@@ -520,6 +523,7 @@ class proposer {
   }
 
   random_engine& random_;
+  std::span<const double> reals_;
   size axis_;
   std::map<std::string_view, size> last_{};
   shape last_shape_{};

@@ -1,0 +1,33 @@
+// Any bytes are a model or an error. A model can be written, or it is an error why not.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <google/protobuf/stubs/logging.h>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx.hpp>
+
+namespace {
+
+// A parser's complaints go to the error; its log would drown the fuzzer's.
+void no_log(google::protobuf::LogLevel, const char*, int, const std::string&) {}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const unity::tensor::algebra algebra = unity::tensor::standard_algebra();
+  static const auto silenced = google::protobuf::SetLogHandler(no_log);
+  (void)silenced;
+  try {
+    unity::io::import_options options;
+    const auto model = unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", "/nonexistent", options);
+    const auto bytes = unity::io::serialize_onnx(algebra, model);
+    (void)unity::io::parse_onnx(algebra, bytes, "again", "/nonexistent");
+  } catch (const unity::error& e) {
+    if (std::string{e.what()}.find('\n') != std::string::npos) {
+      __builtin_trap();  // messages have one line
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+
+#include "../support/circuits.hpp"
+#include "../support/matrices.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+rule_set compiled(std::string_view rule) { return compile_rules(matrices{}, parse_rules("rule r " + std::string{rule})); }
+
+std::string message(std::string_view rule) {
+  try {
+    (void)compiled(rule);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+kind_id kind(std::string_view name) { return *matrices{}.find_kind(name); }
+
+}  // namespace
+
+TEST_CASE("a rule that goes both ways is two substitutions, the second named .reverse") {
+  const auto both = compiled("transpose(matmul(?x, ?y)) == matmul(transpose(?y), transpose(?x))");
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].name == "r");
+  CHECK(both[1].name == "r.reverse");
+  CHECK(both[0].source.nodes.size() == 2);
+  CHECK(both[1].source.nodes.size() == 3);
+  CHECK(both[0].rule == both[1].rule);
+  CHECK(compiled("transpose(transpose(?x)) => ?x").size() == 1);
+}
+
+TEST_CASE("compiling is a function of the rule and the algebra", "[law]") {
+  const auto rules = parse_rules(matrix_rules);
+  CHECK(compile_rules(matrices{}, rules) == compile_rules(matrices{}, rules));
+  CHECK_FALSE(compile_rules(circuits{}, parse_rules(circuit_rules)).empty());
+}
+
+TEST_CASE("equal subterms become one node of the pattern, operands before users") {
+  const auto s = compiled("add(transpose(?x), mul(transpose(?x), ?y)) => ?x").at(0);
+  REQUIRE(s.source.nodes.size() == 3);
+  CHECK(s.source.nodes[0].kind == kind("transpose"));
+  CHECK(s.source.nodes[1].kind == kind("mul"));
+  CHECK(s.source.nodes[2].operands.at(0) == s.source.nodes[1].operands.at(0));
+  CHECK(s.source.nodes[2].commutative);
+  CHECK(s.variables == 2);
+  CHECK_FALSE(s.repeats());
+}
+
+TEST_CASE("variables of values and of attributes live in two worlds") {
+  const auto s = compiled("scale{by=?x}(?x) => scale{by=?x}(transpose(transpose(?x)))").at(0);
+  CHECK(s.variables == 1);
+  CHECK(s.attribute_variables == 1);
+}
+
+TEST_CASE("attributes that a source leaves out must be the default, or anything after ..") {
+  const auto closed = compiled("split{sizes=?s}(?x) => split{sizes=?s}(?x)").at(0);
+  CHECK(closed.source.nodes[0].attributes.at(0).kind == pattern_attribute::form::value);
+  CHECK(closed.source.nodes[0].attributes[0].value.literal == attribute{0});
+  CHECK(closed.source.nodes[0].attributes.at(1).kind == pattern_attribute::form::bind);
+  const auto open = compiled("scale{..}(?x) => ?x").at(0);
+  CHECK(open.source.nodes[0].attributes.at(0).kind == pattern_attribute::form::any);
+  CHECK(compiled("transpose(?x) => scale(?x)").at(0).target.nodes[0].attributes.at(0).value.literal == attribute{1});
+}
+
+TEST_CASE("literals take the form of their attribute: choices by name, reals as bits, words as bytes") {
+  const auto choice = compiled("power{form=cube}(?x) => power{form=1}(?x)").at(0);
+  CHECK(choice.source.nodes[0].attributes.at(0).value.literal == attribute{1});
+  const auto real = [&](std::string_view text) {
+    return compiled("transpose(?x) => shift{by=" + std::string{text} + "}(?x)").at(0).target.nodes[0].attributes.at(0).value.literal;
+  };
+  CHECK(real("0.25") == attribute{std::bit_cast<std::int64_t>(0.25)});
+  CHECK(real("2") == attribute{std::bit_cast<std::int64_t>(2.0)});
+  CHECK(real("-0.25") == attribute{std::bit_cast<std::int64_t>(-0.25)});
+  CHECK(real("-2") == attribute{std::bit_cast<std::int64_t>(-2.0)});
+  const auto word = compiled("transpose(?x) => input{name=ab, rows=1, columns=2}()").at(0);
+  CHECK(word.target.nodes[0].attributes.at(0).value.literal == attribute{'a', 'b'});
+}
+
+TEST_CASE("in a condition a word stands for the choice of that name") {
+  const auto s = compiled("power{form=?f}(?x) => ?x if ?f == cube").at(0);
+  CHECK(s.conditions.at(0).arguments.at(1).literal == attribute{1});
+}
+
+TEST_CASE("a single root without a selector stands for all results") {
+  CHECK(compiled("parts(?x) => parts(?x)").at(0).source.roots.size() == 2);
+  CHECK(compiled("parts(?x).1 => ?x").at(0).source.roots.size() == 1);
+  const auto some = compiled("(scale(?x), scale(?y)) => split{sizes=[1, 1]}(concat(?x, ?y))").at(0);
+  REQUIRE(some.target.roots.size() == 2);
+  CHECK(some.target.roots[1].result == 1);
+  CHECK_FALSE(some.target.roots[1].repeated);
+  const auto any = compiled("split{sizes=?s}(?x) => scale(split{sizes=?s}(?x).*)...").at(0);
+  REQUIRE(any.source.roots.size() == 1);
+  CHECK(any.source.roots[0].repeated);
+  CHECK(any.source.roots[0].result == pattern_operand::each);
+}
+
+TEST_CASE("what depends on an indexed variable, operand or attribute, is there once per repetition") {
+  const auto s = compiled("matmul(?x, ??w)... => scale{by=size(??w, 1)}(matmul(?x, ??w))...").at(0);
+  CHECK(s.repeats());
+  CHECK(s.source.nodes.at(0).indexed);
+  CHECK(s.indexed_variables == std::vector{false, true});
+  const auto by_attribute = compiled("matmul(?x, ??w)... => scale{by=size(??w, 1)}(?x)...").at(0);
+  CHECK(by_attribute.target.nodes.at(0).indexed);
+  const auto packed = compiled("matmul(?x, ??w)... => split{sizes=[size(??w, 1)...]}(?x)").at(0);
+  CHECK_FALSE(packed.target.nodes.at(0).indexed);
+}
+
+TEST_CASE("a malformed rule is told which part of it is wrong and what would be right") {
+  // Unbound.
+  CHECK(message("scale(?x) => ?y") == "rule r: unbound variable ?y; expected a variable of the source");
+  CHECK(message("scale(?x) => ??x...") == "rule r: unbound variable ??x; expected a variable of the source");
+  CHECK(message("scale(?x) => scale{by=?k}(?x)") ==
+        "rule r: unbound attribute variable ?k; expected one that the source binds before this place");
+  CHECK(message("scale(?x) => ?x if ?k == 1") ==
+        "rule r: unbound attribute variable ?k; expected one that the source binds before this place");
+  CHECK(message("scale(?x) => ?x if size(?y, 0) == 1") == "rule r: unbound variable ?y; expected a variable that the source binds");
+  CHECK(message("add(?x, ?x) == scale{by=2}(?y)") == "rule r: unbound variable ?y; expected a variable of the source");
+  CHECK(message("mul(?x, ?y) == scale(?x)") == "rule r.reverse: unbound variable ?y; expected a variable of the source");
+
+  // Unknown.
+  CHECK(message("sale(?x) => ?x") == "rule r: operator 'sale'; expected an operator of the algebra");
+  CHECK(message("scale{b=1}(?x) => ?x") == "rule r: scale{b=1}(?x); expected attributes of scale, each once: by");
+  CHECK(message("add{by=1}(?x, ?y) => ?x") == "rule r: add{by=1}(?x, ?y); expected attributes of add, each once: none");
+  CHECK(message("scale{by=1, by=1}(?x) => ?x") == "rule r: scale{by=1, by=1}(?x); expected attributes of scale, each once: by");
+  CHECK(message("power{form=fourth}(?x) => ?x") == "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
+  CHECK(message("power{form=?f}(?x) => ?x if ?f == fourth") == "rule r: word 'fourth'; expected a choice of some attribute");
+  CHECK(message("scale(?x) => ?x if depth(?x) == 1") == "rule r: depth(?x); expected a function or measure with 1 argument(s)");
+  CHECK(message("scale{by=?k}(?x) => ?x if min(?k) == 1") == "rule r: min(?k); expected a function or measure with 1 argument(s)");
+
+  // Of the wrong number.
+  CHECK(message("scale(?x, ?y) => ?x") == "rule r: scale(?x, ?y); expected 1 operand(s) of scale");
+  CHECK(message("add() => add()") == "rule r: add(); expected 2 operand(s) of add");
+  CHECK(message("add(??x...) => ?x") == "rule r: add(??x...); expected 2 operand(s) of add");
+  CHECK(message("parts(?x).2 => ?x") == "rule r: parts(?x).2; expected a result below 2");
+  CHECK(message("(scale(?x), transpose(?x)) => ?x") ==
+        "rule r: (scale(?x), transpose(?x)) and ?x; expected as many outputs on one side as on the other");
+  CHECK(message("parts(?x) => ?x") == "rule r: parts(?x) and ?x; expected as many outputs on one side as on the other");
+  CHECK(message("(scale(?x), scale(?x)) => (?x, transpose(transpose(?x)))") == "rule r: (scale(?x), scale(?x)); expected each output once");
+  CHECK(message("(parts(?x).0, parts(?x).0) => (?x, ?x)") == "rule r: (parts(?x).0, parts(?x).0); expected each output once");
+
+  // Where it cannot stand.
+  CHECK(message("?x => scale(?x)") ==
+        "rule r: ?x; expected an operator, not a variable, as what is replaced (write => to go one way)");
+  CHECK(message("scale(?x) == ?x") ==
+        "rule r.reverse: ?x; expected an operator, not a variable, as what is replaced (write => to go one way)");
+  CHECK(message("scale(?x) => scale{..}(?x)") == "rule r: scale{..}(?x); expected no '..' on the side that is built");
+  CHECK(message("scale(?x) => input{name=a}()") ==
+        "rule r: input{name=a}(); expected a value for attribute 'rows', which has no default");
+  CHECK(message("join(parts(?x), ?y) => ?x") ==
+        "rule r: parts(?x); expected a selector, as in parts(..).0, where an operator has several results");
+  CHECK(message("concat(split{sizes=[1]}(?x)) => ?x") ==
+        "rule r: split{sizes=[1]}(?x); expected a selector, as in split(..).0, where an operator has several results");
+  CHECK(message("shift{by=0.5}(?x) => shift{by=0.5 + 1}(?x)") ==
+        "rule r: 0.5 + 1; expected a number or a variable for real attribute 'by'");
+
+  // Repetition misused.
+  CHECK(message("matmul(?x, ??w) => ?x") == "rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
+  CHECK(message("matmul(?x, ??w)... => scale(?x)") ==
+        "rule r: matmul(?x, ??w)... and scale(?x); expected as many outputs on one side as on the other");
+  CHECK(message("concat(??x...) => scale(??x)") == "rule r: scale(??x); expected '...' after what is there once per repetition");
+  CHECK(message("scale(?x)... => ?x...") == "rule r: scale(?x)...; expected '...' only after what differs from repetition to repetition");
+  CHECK(message("(matmul(?x, ??w)..., scale(?x)) => (??w..., ?x)") ==
+        "rule r: (matmul(?x, ??w)..., scale(?x)); expected a repeated output to be the only one");
+  CHECK(message("matmul(?x, ??w)... => ??w... if ??w == 1") ==
+        "rule r: ??w; expected size(??w, ..) or another measure of it");
+  CHECK(message("matmul(?x, ??w)... => ??w... if sum(size(??w, 1)...) == 4") ==
+        "rule r: sum(size(??w, 1)...); expected a list around '...', as in [x...]");
+  CHECK(message("split{sizes=?s}(?x).* => ?x") == "rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
+}
+
+TEST_CASE("every message of a malformed rule is one line that begins with the rule's name") {
+  for (const auto* rule : {"scale(?x) => ?y", "sale(?x) => ?x", "add() => add()", "?x => scale(?x)"}) {
+    const auto said = message(rule);
+    CHECK(said.rfind("rule r: ", 0) == 0);
+    CHECK(std::count(said.begin(), said.end(), '\n') == 0);
+  }
+}
+
+TEST_CASE("one bad rule refuses the whole set and is named") {
+  const auto rules = parse_rules("rule good scale(?x) => ?x\nrule bad scale(?x) => ?y");
+  CHECK_THROWS_WITH(compile_rules(matrices{}, rules), Catch::StartsWith("rule bad: "));
+}
+
+namespace {
+
+// Two attributes whose choices share a word at different places.
+struct ambiguous : matrices {
+  op_signature other{"other", 1, 1, false, {{"mode", attribute_form::choice, {"cube", "plain"}, attribute{0}}}};
+
+  std::size_t kind_count() const { return matrices::kind_count() + 1; }
+  const op_signature& signature(kind_id k) const { return k.index() < matrices::kind_count() ? matrices::signature(k) : other; }
+};
+
+}  // namespace
+
+TEST_CASE("a word that means different choices in different places is refused in a condition") {
+  const auto rule = [](std::string_view text) { return parse_rules("rule r power{form=?f}(?x) => ?x if ?f == " + std::string{text}).at(0); };
+  CHECK_THROWS_WITH(compile_rule(ambiguous{}, rule("cube")),
+                    "rule r: word 'cube'; expected a word that stands for the same choice wherever it is one");
+  CHECK_NOTHROW(compile_rule(ambiguous{}, rule("square")));
+}

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/node_store.hpp>
+#include <unity/rewrite/state_view.hpp>
+#include <unity/search/rewrite_graph.hpp>
+
+#include "../support/child.hpp"
+#include "../support/circuits.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+TEST_CASE("a view answers who defines, who uses and what depends, as a plain search does", "[law]") {
+  state_view view;  // one for all: what was loaded before must not show
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    node_store<circuits> store{circuits{}};
+    const auto nodes = intern_graph(store, random_circuit(random, 4, 1 + random.below(90)));
+    view.load(store, nodes);
+    REQUIRE(std::vector(view.nodes().begin(), view.nodes().end()) == nodes);
+    std::vector<std::set<node_id>> below(store.node_count());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      REQUIRE(view.live(nodes[i]));
+      REQUIRE(view.position(nodes[i]) == i);
+      for (std::uint32_t k = 0; k < store.operands(nodes[i]).size(); ++k) {
+        const auto v = store.operands(nodes[i])[k];
+        const auto d = view.definition(v);
+        const auto results = store.results(d);
+        REQUIRE(std::find(results.begin(), results.end(), v) != results.end());
+        std::size_t listed = 0;
+        for (const auto& u : view.users(v)) {
+          REQUIRE(store.operands(u.node)[u.operand] == v);
+          listed += u.node == nodes[i] && u.operand == k ? 1 : 0;
+        }
+        REQUIRE(listed == 1);
+        below[nodes[i].index()].insert(below[d.index()].begin(), below[d.index()].end());
+      }
+      below[nodes[i].index()].insert(nodes[i]);
+    }
+    std::size_t uses = 0;
+    std::size_t operands = 0;
+    for (const auto n : nodes) {
+      operands += store.operands(n).size();
+      for (const auto v : store.results(n)) {
+        uses += view.use_count(v);
+      }
+      for (const auto m : nodes) {
+        REQUIRE(view.depends(store, n, m) == below[n.index()].contains(m));
+      }
+    }
+    REQUIRE(uses == operands);
+  }
+}
+
+TEST_CASE("what is not in the state does not live, and unknown ids are no harm") {
+  node_store<circuits> store{circuits{}};
+  const auto zero = store.cons(store.intern(gate{gate::form::zero, {}}), {}).value();
+  const auto n = store.cons(store.intern(gate{gate::form::negation, {}}), store.results(zero)).value();
+  state_view view;
+  view.load(store, std::vector{zero});
+  CHECK(view.live(zero));
+  CHECK_FALSE(view.live(n));
+  CHECK_FALSE(view.definition(store.results(n)[0]).valid());
+  CHECK(view.users(store.results(zero)[0]).empty());
+  CHECK_FALSE(view.live(node_id{100000U}));
+  CHECK_FALSE(view.definition(value_id{100000U}).valid());
+  view.load(store, std::vector{zero, n});
+  CHECK(view.live(n));
+  CHECK(view.users(store.results(zero)[0]).size() == 1);
+  view.load(store, {});
+  CHECK_FALSE(view.live(zero));
+  CHECK(view.use_count(store.results(zero)[0]) == 0);
+}
+
+TEST_CASE("a state that is not in order breaks a contract") {
+  node_store<circuits> store{circuits{}};
+  const auto zero = store.cons(store.intern(gate{gate::form::zero, {}}), {}).value();
+  const auto n = store.cons(store.intern(gate{gate::form::negation, {}}), store.results(zero)).value();
+  const auto result = in_child([&] {
+    state_view view;
+    view.load(store, std::vector{n, zero});
+  });
+  CHECK(result.aborted);
+  CHECK_THAT(result.messages, Catch::Contains("operands that are results of earlier nodes"));
+}
