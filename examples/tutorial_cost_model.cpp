@@ -42,7 +42,7 @@ class energy_cost {
 };
 static_assert(unity::additive_cost_model<energy_cost, tensor::algebra>);
 
-constexpr auto rules = R"(
+constexpr auto laws = R"(
   rule association  matmul(?x, matmul(?y, ?z)) == matmul(matmul(?x, ?y), ?z)
   rule fusion       relu(matmul(?x, ?y)) == matmul{activation=relu}(?x, ?y)
 )";
@@ -74,7 +74,7 @@ int main() {
   const auto before = std::move(b).finish({b.relu(b.matmul(b.matmul(p, q), r))});
 
   const energy_cost energy{operators};
-  unity::rewrite_space space{operators, energy, unity::compile_rules(operators, unity::parse_rules(rules)), before};
+  unity::rewrite_space space{operators, energy, unity::compile_rules(operators, unity::parse_rules(laws)), before};
   const auto found = unity::backtracking(space);
   const auto after = space.graph(found.best);
   std::cout << "energy: " << cost_of(energy, before) / 1000 << " -> " << found.cost / 1000 << " nJ\n";

@@ -20,7 +20,7 @@
 
 namespace tensor = unity::tensor;
 
-constexpr auto text = R"(
+constexpr auto rule_text = R"(
   rule shared_factor  # two products with one factor are one product
     add(matmul(?x, ?y), matmul(?x, ?z)) == matmul(?x, add(?y, ?z))
 
@@ -42,17 +42,20 @@ std::vector<unity::syntax::rule> same_rules_in_cpp() {
 
 int main() {
   const auto operators = tensor::standard_algebra();
-  const auto rules = unity::parse_rules(text);
+  const auto rules = unity::parse_rules(rule_text);
   if (rules != same_rules_in_cpp()) {
     std::cout << "text and C++ state different rules\n";
     return 1;
   }
 
+  // x Y + x Z, and the three projections that attention starts with.
   tensor::builder b{operators};
   const auto x = b.input("x", {64, 256});
-  const auto y = b.input("y", {256, 256});
-  const auto z = b.input("z", {256, 256});
-  const auto before = std::move(b).finish({b.relu(b.add(b.matmul(x, y), b.matmul(x, z)))});
+  const auto weight = [&](const char* name) { return b.weight(name, {256, 256}); };
+  const auto sum = b.add(b.matmul(x, weight("y")), b.matmul(x, weight("z")));
+  const auto query = b.matmul(x, weight("query")), key = b.matmul(x, weight("key")),
+             value = b.matmul(x, weight("value"));
+  const auto before = std::move(b).finish({sum, query, key, value});
 
   const tensor::analytic_cost time{operators, unity::find_device("v100").value()};
   unity::rewrite_space space{operators, time, unity::compile_rules(operators, rules), before};

@@ -141,6 +141,7 @@ TEST_CASE("a region has the nodes of the set and stands in for the rest") {
 
 TEST_CASE("a set is convex if and only if no path leaves it and comes back") {
   int convex = 0;
+  int not_convex = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
     random_engine rng{seed};
@@ -149,11 +150,11 @@ TEST_CASE("a set is convex if and only if no path leaves it and comes back") {
       const auto set = random_set(rng, g.node_count());
       const bool expected = convex_by_search(test::path_matrix(form), set);
       REQUIRE(is_convex(form, reachability{form}, set) == expected);
-      convex += expected ? 1 : 0;
+      (expected ? convex : not_convex)++;
     });
   }
-  CHECK(convex > 400);
-  CHECK(convex < 1100);
+  CHECK(convex > 100);
+  CHECK(not_convex > 100);
 }
 
 TEST_CASE("the whole graph as a region is the graph") {

@@ -1,7 +1,9 @@
 // Graphs into a node store and back.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +42,31 @@ void drop_unused(const Store& store, std::vector<node_id>& nodes) {
 
 }  // namespace detail
 
+namespace detail {
+
+// The node for one node of a graph, under fresh values; sources with equal operators are one (law of `algebra`).
+template <class Store>
+node_id intern_node(Store& store, const typename Store::op_type& operation, std::size_t place, std::span<const value_id> operands,
+                    const std::vector<typename Store::value_type>& types) {
+  const auto op = store.intern(operation);
+  if (store.infer(op, operands) != std::optional{types}) {
+    throw error{"node " + std::to_string(place) + " (" + store.algebra().signature(store.kind(op)).name + ")",
+                "operands or results of other types", "what the operator infers"};
+  }
+  if (operands.empty()) {
+    return *store.cons(op, operands);
+  }
+  small_vector<value_id, 8> results;
+  for (const auto& t : types) {
+    results.push_back(store.new_value(t));
+  }
+  const auto n = store.define(op, operands, results);
+  store.adopt(n);
+  return n;
+}
+
+}  // namespace detail
+
 // The nodes of `graph` that its outputs depend on, interned under fresh values, operands before users; the last is
 // a sink, without an operator, that reads the outputs.
 // Throws: unity::error if the graph is cyclic or a node's operands or results do not fit its operator.
@@ -53,32 +80,31 @@ template <class Store, dataflow_graph Graph>
   }
   std::vector<node_id> nodes;
   std::vector<value_id> mine(traits::value_count(graph));
-  small_vector<value_id, 8> operands;
-  small_vector<value_id, 8> results;
+  const auto translated = [&](const auto& values) {
+    std::vector<value_id> all;
+    for (const auto v : values) {
+      all.push_back(mine[v.index()]);
+    }
+    return all;
+  };
+  std::vector<bool> listed;
   for (const auto n : *order) {
-    operands.clear();
-    results.clear();
-    for (const auto v : traits::operands(graph, n)) {
-      operands.push_back(mine[v.index()]);
-    }
+    std::vector<typename Store::value_type> types;
     for (const auto v : traits::results(graph, n)) {
-      mine[v.index()] = store.new_value(traits::type(graph, v));
-      results.push_back(mine[v.index()]);
+      types.push_back(traits::type(graph, v));
     }
-    const auto op = store.intern(typename Store::op_type{traits::operation(graph, n)});
-    const auto inferred = store.infer(op, operands);
-    if (!inferred || *inferred != store.types(results)) {
-      throw error{"node " + std::to_string(n.index()) + " (" + store.algebra().signature(store.kind(op)).name + ")",
-                  "operands or results of other types", "what the operator infers"};
+    const auto made = detail::intern_node(store, traits::operation(graph, n), n.index(), translated(traits::operands(graph, n)), types);
+    std::size_t r = 0;
+    for (const auto v : traits::results(graph, n)) {
+      mine[v.index()] = store.results(made)[r++];
     }
-    nodes.push_back(store.define(op, operands, results));
-    store.adopt(nodes.back());
+    listed.resize(std::max<std::size_t>(listed.size(), made.index() + 1));
+    if (!listed[made.index()]) {
+      listed[made.index()] = true;
+      nodes.push_back(made);
+    }
   }
-  operands.clear();
-  for (const auto v : traits::outputs(graph)) {
-    operands.push_back(mine[v.index()]);
-  }
-  nodes.push_back(store.define(operator_id{}, operands, {}));
+  nodes.push_back(store.define(operator_id{}, translated(traits::outputs(graph)), {}));
   detail::drop_unused(store, nodes);
   return nodes;
 }

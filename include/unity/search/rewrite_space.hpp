@@ -19,6 +19,7 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/rewrite/duplicates.hpp>
 #include <unity/rewrite/match_store.hpp>
 #include <unity/rewrite/matcher.hpp>
 #include <unity/rewrite/merkle.hpp>
@@ -69,6 +70,7 @@ class rewrite_space {
   rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, layouts how = layouts::kept)
       : store_{std::move(algebra)}, model_{std::move(model)}, rules_{std::move(rules)}, index_{rules_, store_}, layouts_{how} {
     UNITY_EXPECTS(how == layouts::kept || layout_algebra<Algebra>, "an algebra with variants");
+    merge_.name = "common_subexpression";
     relayout_.name = "relayout";
     first_nodes_ = intern_graph(store_, graph);
     price_new_nodes();
@@ -184,10 +186,10 @@ class rewrite_space {
   [[nodiscard]] const match_store<store_type>& matches() const noexcept { return matches_; }
   [[nodiscard]] const rule_set& rules() const noexcept { return rules_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
-  // The rule that a move applies; a nameless one called "relayout" for moves that only change a layout.
+  // The rule that a move applies; for moves that merge equal nodes or change a layout one that holds but a name.
   [[nodiscard]] const substitution& rule_of(match_id m) const {
     const auto rule = matches_.record(m).rule;
-    return rule < rules_.size() ? rules_[rule] : relayout_;
+    return rule < rules_.size() ? rules_[rule] : rule == merge_rule() ? merge_ : relayout_;
   }
 
  private:
@@ -322,6 +324,7 @@ class rewrite_space {
   // Appends the matches that involve n and are not listed yet.
   void find_matches(node_id n, state_view& view, std::vector<match_id>& list) {
     matcher_.match(store_, index_, view, n, [&](const bindings& b) { list_matches(b, list); });
+    find_duplicates(store_, matches_, view, merge_rule(), n, [&](match_id m) { list_match(m, list); });
   }
   void list_matches(const bindings& b, std::vector<match_id>& list) {
     list_match(matches_.intern(store_, index_, b), list);
@@ -334,11 +337,13 @@ class rewrite_space {
       list.push_back(*m);
     }
   }
+  // Moves of no rule are numbered behind the rules.
+  [[nodiscard]] std::uint32_t merge_rule() const noexcept { return static_cast<std::uint32_t>(rules_.size()); }
+
   void find_layouts(node_id n, const state_view& view, std::vector<match_id>& list) {
     if constexpr (layout_algebra<Algebra>) {
       if (layouts_ == layouts::searched) {
-        const auto rule = static_cast<std::uint32_t>(rules_.size());
-        find_relayouts(store_, matches_, view, rule, n, [&](match_id m) { list_match(m, list); });
+        find_relayouts(store_, matches_, view, merge_rule() + 1, n, [&](match_id m) { list_match(m, list); });
       }
     }
   }
@@ -382,6 +387,7 @@ class rewrite_space {
   rule_set rules_;
   rule_index index_;
   layouts layouts_;
+  substitution merge_;
   substitution relayout_;
   match_store<store_type> matches_;
   matcher<store_type> matcher_;

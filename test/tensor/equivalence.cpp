@@ -1,0 +1,394 @@
+#include <unity/tensor/equivalence.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/rewrite_space.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "mutation.hpp"
+#include "testing.hpp"
+
+namespace {
+
+using namespace unity::tensor;
+using unity::value_id;
+using unity::tensor::test::standard;
+
+constexpr unity::flops no_second_look{0};
+
+tensor_graph finish(builder& b, std::initializer_list<value_id> outputs) { return std::move(b).finish(outputs); }
+
+void check_equal(const tensor_graph& a, const tensor_graph& b, bool modular = true) {
+  const auto r = check_equivalence(standard(), a, b, {.modular = modular, .affordable = no_second_look});
+  CAPTURE(r.sizes, r.problem, r.max_rel_error);
+  CHECK(r.passed);
+  CHECK(r.problem.empty());
+  CHECK(r.points == (modular ? 6 : 4));
+}
+void check_different(const tensor_graph& a, const tensor_graph& b) {
+  for (const bool modular : {false, true}) {
+    const auto r = check_equivalence(standard(), a, b, {.modular = modular});
+    CAPTURE(r.sizes, modular);
+    CHECK_FALSE(r.passed);
+    CHECK_FALSE(r.problem.empty());
+  }
+}
+
+using space_type = unity::rewrite_space<unity::tensor::algebra, analytic_cost>;
+
+unity::rule_set rules() {
+  const std::string path = std::string{UNITY_TEST_SOURCE_DIR} + "/rules/tensor.rules";
+  std::ifstream file{path};
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  return unity::compile_rules(standard(), unity::parse_rules(text, path));
+}
+
+// The graph after some random rewrites.
+tensor_graph rewritten(const tensor_graph& g, int steps, unity::random_engine& random) {
+  static const auto all = rules();
+  space_type s{standard(), analytic_cost{standard(), *unity::find_device("taso")}, all, g};
+  auto state = s.initial();
+  space_type::scratch_type from;
+  space_type::scratch_type to;
+  for (int i = 0; i < steps && !s.moves(state).empty(); ++i) {
+    const auto moves = s.moves(state);
+    const auto move = moves[static_cast<std::size_t>(random.below(moves.size()))];
+    s.prepare(state, from);
+    if (s.price(state, move, from)) {
+      state = s.apply(state, move, from, to);
+      std::swap(from, to);
+    }
+  }
+  return s.graph(state);
+}
+
+// Small forms of every kind of model: the checks take as long, building candidates does not.
+constexpr std::array models{"zoo:bert?layers=2",
+                            "zoo:bert?form=taso&layers=3",
+                            "zoo:bert?form=ae&layers=3",
+                            "zoo:mlp?layers=4",
+                            "zoo:mlp?form=ae",
+                            "zoo:mlp?form=fig1",
+                            "zoo:nasnet_a?form=taso&layers=1",
+                            "zoo:nasrnn",
+                            "zoo:resnet50",
+                            "zoo:resnet50?form=taso",
+                            "zoo:resnext50?form=taso",
+                            "zoo:vgg16"};
+
+}  // namespace
+
+TEST_CASE("every model of the zoo computes what it computes") {
+  for (const auto& m : zoo::models) {
+    for (const auto& f : m.forms) {
+      const auto text = std::string{zoo::prefix} + std::string{m.name} + "?form=" + std::string{f.name};
+      CAPTURE(text);
+      const auto g = zoo::build(standard(), text);
+      const auto r = check_equivalence(standard(), g, g, {.points = 1});
+      CAPTURE(r.problem);
+      CHECK(r.passed);
+      CHECK(r.points == 1);
+      CHECK(r.max_rel_error == 0);
+    }
+  }
+}
+
+TEST_CASE("random rewrites of models are found equal") {
+  const std::uint64_t seed = 7;
+  CAPTURE(seed);
+  unity::random_engine random{seed};
+  for (const std::string text : models) {
+    const auto g = zoo::build(standard(), text);
+    for (int i = 0; i < 3; ++i) {
+      CAPTURE(text, i);
+      check_equal(g, rewritten(g, 25, random));
+    }
+  }
+}
+
+TEST_CASE("wrong graphs are found different") {
+  const std::uint64_t seed = 11;
+  unity::random_engine random{seed};
+  int drawn = 0;
+  int missed = 0;
+  std::string misses;
+  for (const std::string text : models) {
+    const auto g = zoo::build(standard(), text);
+    const auto h = rewritten(g, 25, random);
+    unity::tensor::test::mutator mutator{standard(), h, random};
+    for (int i = 0; i < 40; ++i) {
+      const auto m = mutator.draw();
+      const auto r = check_equivalence(standard(), g, m.graph, {.modular = true, .affordable = no_second_look});
+      ++drawn;
+      missed += r.passed ? 1 : 0;
+      misses += r.passed ? text + ": " + m.what + "\n" : "";
+    }
+  }
+  CAPTURE(seed, drawn, misses);
+  CHECK(missed * 100 <= drawn);
+}
+
+TEST_CASE("the output that differs is named") {
+  const auto graph = [](const char* function) {
+    builder b{standard()};
+    const auto x = b.input("x", {100, 200});
+    return finish(b, {b.relu(x), b.apply(function, {x})[0], b.tanh(x)});
+  };
+  const auto r = check_equivalence(standard(), graph("sigmoid"), graph("gelu"));
+  CHECK_FALSE(r.passed);
+  CHECK(r.first_difference == std::size_t{1});
+  CHECK(r.problem == "output 1 differs");
+  CHECK(r.max_rel_error > 1e-3);
+}
+
+TEST_CASE("outputs of different types are different") {
+  const auto graph = [](const shape& permutation, std::size_t outputs) {
+    builder b{standard()};
+    const auto y = b.transpose(b.input("x", {20, 30}), permutation);
+    return outputs == 1 ? finish(b, {y}) : finish(b, {y, y});
+  };
+  const auto r = check_equivalence(standard(), graph({0, 1}, 1), graph({1, 0}, 1));
+  CHECK(r.problem == "output 0 is float32[20,30] and float32[30,20]");
+  CHECK(r.first_difference == std::size_t{0});
+  CHECK(check_equivalence(standard(), graph({0, 1}, 1), graph({0, 1}, 2)).problem == "1 outputs and 2");
+}
+
+TEST_CASE("kernels of two sizes are one convolution once they are enlarged") {
+  const auto graph = [](bool merged, std::int64_t first) {
+    builder b{standard()};
+    const auto x = b.input("x", {16, 64, 56, 56});
+    const auto v = b.weight("v", {96, 64, 1, 1});
+    const auto w = b.weight("w", {160, 64, 3, 3});
+    if (!merged) {
+      return finish(b, {b.conv2d(x, v, {.padding = "same"}), b.conv2d(x, w, {.padding = "same"})});
+    }
+    const auto wide = b.apply("enlarge", {v}, {{"kernel", {3, 3}}})[0];
+    const auto both = b.conv2d(x, b.concat(0, std::array{wide, w}), {.padding = "same"});
+    const auto parts = b.split(both, 1, {first, 256 - first});
+    return first == 96 ? finish(b, {parts[0], parts[1]}) : finish(b, {parts[1], parts[0]});
+  };
+  check_equal(graph(false, 0), graph(true, 96));
+  check_different(graph(false, 0), graph(true, 160));
+}
+
+TEST_CASE("a batch norm folds into the convolution before it") {
+  const auto graph = [](bool folded, double epsilon) {
+    builder b{standard()};
+    const auto x = b.input("x", {8, 3, 224, 224});
+    const auto w = b.weight("w", {64, 3, 7, 7});
+    const std::array p{b.weight("scale", {64}), b.weight("shift", {64}), b.weight("mean", {64}), b.weight("var", {64})};
+    const conv2d_options how{.stride = {2, 2}, .pads = {3, 3, 3, 3}};
+    if (!folded) {
+      return finish(b, {b.relu(b.batch_norm(b.conv2d(x, w, how), p[0], p[1], p[2], p[3]))});
+    }
+    const auto deviation = b.apply("sqrt", {b.add(p[3], b.fill(epsilon))})[0];
+    const auto factor = b.div(p[0], deviation);
+    const auto scaled = b.mul(w, b.reshape(factor, {64, 1, 1, 1}));
+    const auto bias = b.sub(p[1], b.mul(p[2], factor));
+    return finish(b, {b.relu(b.conv2d(x, scaled, bias, how))});
+  };
+  check_equal(graph(false, 0), graph(true, 1e-5));
+  check_different(graph(false, 0), graph(true, 1e-3));
+}
+
+TEST_CASE("padding is part of a convolution or comes before it") {
+  const auto graph = [](bool apart, std::int64_t top) {
+    builder b{standard()};
+    const auto x = b.input("x", {4, 32, 112, 112});
+    const auto w = b.weight("w", {48, 32, 5, 5});
+    if (!apart) {
+      return finish(b, {b.conv2d(x, w, {.pads = {1, 2, 3, 2}})});
+    }
+    return finish(b, {b.conv2d(b.pad(x, {0, 0, top, 2, 0, 0, 4 - top, 2}), w)});
+  };
+  check_equal(graph(false, 0), graph(true, 1));
+  check_different(graph(false, 0), graph(true, 3));
+}
+
+TEST_CASE("queries, keys and values come from one product or from three") {
+  const auto graph = [](bool merged, const shape& permutation) {
+    builder b{standard()};
+    const auto x = b.input("x", {4, 128, 768});
+    const std::array w{b.weight("q", {768, 768}), b.weight("k", {768, 768}), b.weight("v", {768, 768})};
+    std::array<value_id, 3> heads;
+    if (merged) {
+      const auto y = b.reshape(b.matmul(x, b.concat(1, w)), {4, 128, 3, 12, 64});
+      const auto parts = b.split(b.transpose(y, permutation), 0, {1, 1, 1});
+      for (std::size_t i = 0; i < 3; ++i) {
+        heads[i] = b.reshape(parts[i], {4, 12, 128, 64});
+      }
+    } else {
+      for (std::size_t i = 0; i < 3; ++i) {
+        heads[i] = b.transpose(b.reshape(b.matmul(x, w[i]), {4, 128, 12, 64}), {0, 2, 1, 3});
+      }
+    }
+    const auto scores = b.softmax(b.matmul(heads[0], b.transpose(heads[1], {0, 1, 3, 2})), 3);
+    return finish(b, {b.matmul(scores, heads[2])});
+  };
+  check_equal(graph(false, {}), graph(true, {2, 0, 3, 1, 4}));
+
+  // Heads and positions mixed up, in sizes that still fit.
+  builder b{standard()};
+  const auto x = b.input("x", {2, 16, 64});
+  const auto right = finish(b, {b.transpose(b.reshape(x, {2, 16, 16, 4}), {0, 2, 1, 3})});
+  builder c{standard()};
+  const auto y = c.input("x", {2, 16, 64});
+  check_different(right, finish(c, {c.reshape(y, {2, 16, 16, 4})}));
+}
+
+TEST_CASE("attention is one operator or many") {
+  const auto graph = [](bool composed, double scale) {
+    builder b{standard()};
+    const auto x = b.input("x", {4, 100, 512});
+    const std::array w{b.weight("q", {512, 512}), b.weight("k", {512, 512}), b.weight("v", {512, 512}),
+                       b.weight("o", {512, 512})};
+    if (composed) {
+      return finish(b, {b.attention(x, x, x, w, 8)});
+    }
+    const auto heads = [&](std::size_t i, const shape& permutation) {
+      return b.transpose(b.reshape(b.matmul(x, w[i]), {4, 100, 8, 64}), permutation);
+    };
+    const auto q = heads(0, {0, 2, 1, 3});
+    const auto k = heads(1, {0, 2, 3, 1});
+    const auto v = heads(2, {0, 2, 1, 3});
+    const auto scores = b.softmax(b.scalar_multiply(b.matmul(q, k), b.fill(scale)), 3);
+    const auto mixed = b.transpose(b.matmul(scores, v), {0, 2, 1, 3});
+    return finish(b, {b.matmul(b.reshape(mixed, {4, 100, 512}), w[3])});
+  };
+  // The operator knows the scale from the size of a head, the graph has it as a number: found out at larger sizes.
+  const auto r = check_equivalence(standard(), graph(true, 0), graph(false, 1 / std::sqrt(64.0)));
+  CHECK(r.passed);
+  check_different(graph(true, 0), graph(false, 1 / 64.0));
+}
+
+TEST_CASE("numbers that stem from sizes are no difference") {
+  const auto graph = [](bool mean, double factor) {
+    builder b{standard()};
+    const auto x = b.input("x", {100, 200});
+    return finish(b, {mean ? b.apply("reduce_mean", {x}, {{"axes", {1}}})[0]
+                           : b.mul(b.apply("reduce_sum", {x}, {{"axes", {1}}})[0], b.fill(factor))});
+  };
+  check_different(graph(true, 0), graph(false, 1 / 100.0));
+  const auto r = check_equivalence(standard(), graph(true, 0), graph(false, 1 / 200.0));
+  CHECK(r.passed);
+  CHECK(r.sizes == "the graphs' own");
+  CHECK_FALSE(
+      check_equivalence(standard(), graph(true, 0), graph(false, 1 / 200.0), {.affordable = no_second_look}).passed);
+}
+
+TEST_CASE("an opaque operator is some function of its operands") {
+  const auto graph = [](bool first, std::string_view signature, bool integers) {
+    builder b{standard()};
+    const auto x = b.input("x", {64, 300});
+    const auto y = b.input("y", {64, 300});
+    const auto sum = first ? b.add(b.add(x, x), y) : b.add(x, b.add(y, x));
+    const shape elements{integers ? 4 : 0};
+    const auto z = b.apply("opaque", {sum, x},
+                           {{"name", "Mystery"}, {"signature", signature}, {"elements", elements}, {"dims", {1, 500}}});
+    const auto v = integers ? b.embedding(b.weight("table", {30522, 64}), z[0]) : b.relu(z[0]);
+    return finish(b, {v, sum});
+  };
+  check_equal(graph(true, "a", false), graph(false, "a", false));
+  check_equal(graph(true, "a", true), graph(false, "a", true));
+  check_different(graph(true, "a", false), graph(true, "b", false));
+  check_different(graph(true, "a", true), graph(true, "b", true));
+
+  builder b{standard()};
+  const auto other = [&](builder& c, double factor) {
+    const auto x = c.mul(c.input("x", {200}), c.fill(factor));
+    return finish(c, {c.apply("opaque", {x},
+                              {{"name", "M"}, {"signature", "s"}, {"elements", {0}}, {"dims", {2, 30, 40}}})[0]});
+  };
+  builder c{standard()};
+  check_different(other(b, 1), other(c, 1.01));
+}
+
+TEST_CASE("roots, logarithms and powers get operands that they take") {
+  builder b{standard()};
+  const auto x = b.input("x", {50, 60});
+  const auto w = b.weight("w", {60});
+  const auto root = b.apply("sqrt", {b.add(w, b.fill(1e-5))})[0];
+  const auto logarithm = b.apply("log", {b.apply("reduce_sum", {b.apply("exp", {x})[0]}, {{"axes", {1}}})[0]})[0];
+  const auto squares = b.apply("pow", {b.sub(x, w), b.constant("two", {})})[0];
+  const auto entropy = b.apply("log", {b.matmul(b.input("p", {50, 70}), b.weight("q", {70, 60}))})[0];
+  const auto g = finish(b, {b.div(x, root), logarithm, squares, entropy});
+  check_equal(g, g);
+}
+
+TEST_CASE("nan is named") {
+  const auto graph = [](bool shifted) {
+    builder b{standard()};
+    const auto x = b.input("x", {50, 60});
+    const auto y = shifted ? b.sub(b.apply("sigmoid", {x})[0], b.fill(1)) : b.apply("sigmoid", {x})[0];
+    return finish(b, {b.apply("sqrt", {y})[0]});
+  };
+  const auto second = check_equivalence(standard(), graph(false), graph(true));
+  CHECK_FALSE(second.passed);
+  CHECK(second.problem == "node 4 (sqrt) gives NaN in the second graph");
+  const auto first = check_equivalence(standard(), graph(true), graph(true));
+  CHECK_FALSE(first.passed);
+  CHECK(first.problem == "node 4 (sqrt) gives NaN in the first graph");
+}
+
+TEST_CASE("data that is known is used") {
+  const auto graph = [](bool known) {
+    builder b{standard()};
+    const auto x = b.input("x", {50, 60});
+    const auto rows = b.constant("rows", {3, 60});
+    const auto half = known ? b.fill(0.5) : b.constant("half", {});
+    return finish(b, {b.mul(x, half), b.matmul(x, b.transpose(rows, {1, 0}))});
+  };
+  const source_data data = [](std::string_view name) -> std::optional<dense<double>> {
+    if (name == "half") {
+      return dense<double>{{}, {0.5}};
+    }
+    return name == "rows" ? std::optional{dense<double>{{3, 60}, std::vector(180, 0.25)}} : std::nullopt;
+  };
+  CHECK_FALSE(check_equivalence(standard(), graph(true), graph(false)).passed);
+  const auto r = check_equivalence(standard(), graph(true), graph(false), {.modular = true, .data = data});
+  CHECK(r.passed);
+  CHECK(r.sizes.starts_with("x float32[50,60] as float32["));
+  CHECK(r.sizes.find(",60], ") != std::string::npos);
+}
+
+TEST_CASE("deep products neither overflow nor vanish") {
+  const auto graph = [](std::size_t other) {
+    builder b{standard()};
+    auto x = b.input("x", {64, 512});
+    for (std::size_t i = 0; i < 60; ++i) {
+      const auto name = "w" + std::to_string(i) + (i == other ? "'" : "");
+      x = b.mul(b.matmul(x, b.weight(name, {512, 512})), x);
+    }
+    return finish(b, {x});
+  };
+  check_equal(graph(100), graph(100));
+  check_different(graph(100), graph(0));
+  check_different(graph(100), graph(30));
+}
+
+TEST_CASE("the same seed gives the same report") {
+  const auto g = zoo::build(standard(), "zoo:nasrnn");
+  unity::random_engine random{3};
+  const auto h = rewritten(g, 10, random);
+  const auto a = check_equivalence(standard(), g, h, {.seed = 5});
+  const auto b = check_equivalence(standard(), g, h, {.seed = 5});
+  CHECK(a.max_rel_error == b.max_rel_error);
+  CHECK(a.sizes == b.sizes);
+}
