@@ -87,7 +87,6 @@ constexpr auto laws = R"(
   rule difference    or(and(?x, not(?y)), and(not(?x), ?y)) => xor(?x, ?y)
   rule equivalence   or(and(?x, ?y), and(not(?x), not(?y))) => not(xor(?x, ?y))
   rule overlap       or(and(?x, ?y), and(?z, or(?x, ?y))) == or(and(?x, ?y), and(?z, xor(?x, ?y)))
-  rule sharing       (xor(?x, ?y), xor(?y, ?x)) => (xor(?x, ?y), xor(?x, ?y))
 )";
 
 using netlist = compact_graph<gate, wire>;

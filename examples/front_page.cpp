@@ -1,4 +1,4 @@
-// The example of the README: one rule, one search, one check. Given a path, draws both graphs there as an SVG.
+// The example of the README: three rules, one search, one check. Given a path, draws both graphs there as an SVG.
 //
 // run: {out}/front_page.svg
 #include <iostream>
@@ -16,9 +16,9 @@
 #include <unity/tensor/operation.hpp>
 
 using namespace unity;
-using namespace unity::tensor;
 
-void draw(const algebra& operators, const tensor_graph& before, const tensor_graph& after, const char* path) {
+void draw(const tensor::algebra& operators, const tensor::tensor_graph& before, const tensor::tensor_graph& after,
+          const char* path) {
   const auto both = io::to_dot(operators, before, {.title = "before"}, after, {.title = "after"});
   if (const auto problem = io::write_svg(path, both)) {
     std::cout << *problem << '\n';
@@ -26,30 +26,35 @@ void draw(const algebra& operators, const tensor_graph& before, const tensor_gra
 }
 
 int main(int argc, char** argv) {
-  // A gated unit: sigmoid(x G) * tanh(x U) + x R.
-  const auto operators = standard_algebra();
-  builder b{operators};
-  const auto x = b.input("x", {64, 256});
-  const auto gate = b.sigmoid(b.matmul(x, b.weight("gate", {256, 256})));
-  const auto update = b.tanh(b.matmul(x, b.weight("update", {256, 256})));
-  const auto rest = b.matmul(x, b.weight("rest", {256, 256}));
-  const auto before = std::move(b).finish({b.add(b.mul(gate, update), rest)});
+  // A gated recurrent unit: sigmoid(x G + h H) * tanh(x U + h W).
+  const auto operators = tensor::standard_algebra();
+  tensor::builder b{operators};
+  const auto x = b.input("x", {16, 256}), h = b.input("h", {16, 256});
+  const auto weight = [&](const char* name) { return b.weight(name, {256, 256}); };
+  const auto gate = b.sigmoid(b.add(b.matmul(x, weight("G")), b.matmul(h, weight("H"))));
+  const auto update = b.tanh(b.add(b.matmul(x, weight("U")), b.matmul(h, weight("W"))));
+  const auto before = std::move(b).finish({b.mul(gate, update)});
 
-  // Any number of products with one factor are the parts of a single product.
   const auto rules = compile_rules(operators, parse_rules(R"(
-    rule merged_products
-      matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))
-      if rank(?x) == 2, rank(??w) == 2
+    rule sum_of_products
+      add(matmul(?x, ?w), matmul(?y, ?v)) => matmul(concat{axis=1}(?x, ?y), concat{axis=0}(?w, ?v))
+      if rank(?x) == 2, rank(?w) == 2, rank(?y) == 2, rank(?v) == 2
+    rule sigmoid_inside  sigmoid(matmul(?x, ?w)) => matmul{activation=sigmoid}(?x, ?w)
+    rule tanh_inside     tanh(matmul(?x, ?w)) => matmul{activation=tanh}(?x, ?w)
   )"));
 
   // The cheapest graph that the rules reach, in time on a V100. What depends on weights alone is precomputed.
-  rewrite_space space{operators, analytic_cost{operators, *find_device("v100")}, rules, before};
+  rewrite_space space{operators, tensor::analytic_cost{operators, *find_device("v100")}, rules, before};
   const auto found = backtracking(space);
   const auto after = space.graph(found.best);
-  std::cout << "picoseconds: " << space.cost(space.initial()) << " before, " << found.cost << " after\n";
+  std::cout << "as written: " << space.cost(space.initial()) / 1000 << " ns\n";
+  for (const auto& [move, cost] : found.path) {
+    std::cout << space.rule_of(move).name << ": " << cost / 1000 << " ns\n";
+  }
 
   // Both compute the same, in exact arithmetic modulo a prime.
-  const bool equal = evaluate<modular61>(operators, before) == evaluate<modular61>(operators, after);
+  const bool equal =
+      tensor::evaluate<tensor::modular61>(operators, before) == tensor::evaluate<tensor::modular61>(operators, after);
   std::cout << (equal ? "equal\n" : "NOT EQUAL\n");
   if (argc > 1) {
     draw(operators, before, after, argv[1]);

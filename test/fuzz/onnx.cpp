@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)silenced;
   try {
     unity::io::import_options options;
-    const auto model = unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", "/nonexistent", options);
+    const auto model =
+        unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", "/nonexistent", options);
     const auto bytes = unity::io::serialize_onnx(algebra, model);
     (void)unity::io::parse_onnx(algebra, bytes, "again", "/nonexistent");
   } catch (const unity::error& e) {

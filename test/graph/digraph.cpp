@@ -71,7 +71,7 @@ void check_terminals(const G& g) {
 }  // namespace
 
 TEST_CASE("a digraph has one edge for each use, and an order that follows them") {
-  const std::uint64_t seed = GENERATE(range(0, 100));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));

@@ -80,7 +80,7 @@ void check_nearest_common(const dominator_tree& tree, std::size_t nodes) {
 }  // namespace
 
 TEST_CASE("a node dominates another if and only if every path from a source passes it") {
-  const std::uint64_t seed = GENERATE(range(0, 80));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 80));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 24));
@@ -93,7 +93,7 @@ TEST_CASE("a node dominates another if and only if every path from a source pass
 }
 
 TEST_CASE("dominators over chosen sources leave out what those do not reach") {
-  const std::uint64_t seed = GENERATE(range(0, 80));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 80));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, {.nodes = 1 + rng.below(24), .most_operands = 2, .window = 4});

@@ -63,9 +63,8 @@ TEST_CASE("what the first edit adds and the second removes is not in their compo
   g.add_node(1, std::array{value_id{0U}}, std::array{0});
   g.set_outputs(std::array{value_id{1U}});
   // x -> f -> becomes x -> a -> f ->, then x -> f -> again.
-  const test::number_edit insert{.removed = {},
-                                 .added = {{5, {value_id{0U}}, {0}}},
-                                 .redirected = {{value_id{0U}, value_id{2U}}}};
+  const test::number_edit insert{
+      .removed = {}, .added = {{5, {value_id{0U}}, {0}}}, .redirected = {{value_id{0U}, value_id{2U}}}};
   const auto between = apply_edit(g, insert);
   REQUIRE(between.has_value());
   const auto a = between->values[2];

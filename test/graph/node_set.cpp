@@ -12,7 +12,7 @@
 using namespace unity;
 
 TEST_CASE("a node set holds what a std::set would") {
-  const std::uint64_t seed = GENERATE(range(0, 50));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 50));
   CAPTURE(seed);
   random_engine rng{seed};
   const std::size_t nodes = 1 + rng.below(200);

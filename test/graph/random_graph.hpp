@@ -80,8 +80,10 @@ inline number_graph random_graph(random_engine& rng, const graph_shape& shape) {
         operands.emplace_back(from + rng.below(values - from));
       }
     }
-    const std::vector<int> types(1 + rng.below(shape.most_results), static_cast<int>(rng.below(3)));
-    g.add_node(static_cast<int>(rng.below(shape.labels)), operands, types);
+    // One draw per statement: the order of draws must not depend on the compiler.
+    const std::size_t results = 1 + rng.below(shape.most_results);
+    const auto type = static_cast<int>(rng.below(3));
+    g.add_node(static_cast<int>(rng.below(shape.labels)), operands, std::vector<int>(results, type));
   }
   std::vector<value_id> outputs;
   for (std::size_t i = 0; g.value_count() > 0 && i < shape.outputs; ++i) {

@@ -52,7 +52,7 @@ std::vector<node_id> dead_by_search(const G& g) {
 }  // namespace
 
 TEST_CASE("a node depends on another if and only if a path leads from it") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, seed % 8 == 0 ? 140 : 20));
@@ -62,7 +62,7 @@ TEST_CASE("a node depends on another if and only if a path leads from it") {
 TEST_CASE("reachability can be computed again in place") {
   random_engine rng{3};
   reachability reach;
-  for (const std::size_t nodes : {70, 200, 5, 0}) {
+  for (const std::size_t nodes : std::vector<std::size_t>{70, 200, 5, 0}) {
     const auto g = test::random_graph(rng, {.nodes = nodes});
     reach.assign(g);
     REQUIRE(reach == reachability{g});
@@ -70,7 +70,7 @@ TEST_CASE("reachability can be computed again in place") {
 }
 
 TEST_CASE("dead nodes are those that no output depends on") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));

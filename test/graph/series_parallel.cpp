@@ -344,7 +344,7 @@ TEST_CASE("drawing the tree again gives the graph, and what is left are cores th
 }
 
 TEST_CASE("a nesting of chains and branches is series-parallel") {
-  const std::uint64_t seed = GENERATE(range(0, 60));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   test::number_graph g;

@@ -129,7 +129,7 @@ node_set random_set(random_engine& rng, std::size_t nodes) {
 }  // namespace
 
 TEST_CASE("a region has the nodes of the set and stands in for the rest") {
-  const std::uint64_t seed = GENERATE(range(0, 200));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 200));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 16));

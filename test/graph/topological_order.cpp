@@ -57,7 +57,7 @@ bool cyclic_by_search(const test::loose_graph& g) {
 }  // namespace
 
 TEST_CASE("the order is the one that always takes the smallest node that can come next") {
-  const std::uint64_t seed = GENERATE(range(0, 200));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 200));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));

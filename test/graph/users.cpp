@@ -47,7 +47,7 @@ void check_users(const G& g, const users& uses) {
 }  // namespace
 
 TEST_CASE("a value's uses are all operands that read it, by node and position") {
-  const std::uint64_t seed = GENERATE(range(0, 200));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 200));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));
@@ -58,7 +58,7 @@ TEST_CASE("use lists can be made again in place, for a smaller graph too") {
   random_engine rng{7};
   users uses;
   REQUIRE(uses.value_count() == 0);
-  for (const std::size_t nodes : {12, 30, 3, 0}) {
+  for (const std::size_t nodes : std::vector<std::size_t>{12, 30, 3, 0}) {
     const auto g = test::random_graph(rng, {.nodes = nodes});
     uses.assign(g);
     REQUIRE(uses == users{g});

@@ -20,9 +20,8 @@ namespace {
 // 0 -> 1 -> 2, where node 1 has two results; the second is an output.
 test::loose_graph chain() {
   test::loose_graph g;
-  g.nodes = {{0, {}, {value_id{0U}}},
-             {1, {value_id{0U}}, {value_id{1U}, value_id{2U}}},
-             {2, {value_id{1U}}, {value_id{3U}}}};
+  g.nodes = {
+      {0, {}, {value_id{0U}}}, {1, {value_id{0U}}, {value_id{1U}, value_id{2U}}}, {2, {value_id{1U}}, {value_id{3U}}}};
   g.producers = {node_id{0U}, node_id{1U}, node_id{1U}, node_id{2U}};
   g.types = {0, 0, 0, 0};
   g.output_values = {value_id{2U}, value_id{3U}};
@@ -44,7 +43,7 @@ std::string defect_after(const std::function<void(test::loose_graph&)>& damage, 
 }  // namespace
 
 TEST_CASE("every sound graph is valid in every form") {
-  const std::uint64_t seed = GENERATE(range(0, 100));
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));
@@ -71,8 +70,9 @@ TEST_CASE("results and producers must agree") {
         "m.onnx: node 2, result 0: value 7; expected one of the 4 values");
   CHECK(defect_after([](auto& g) { g.nodes[2].results[0] = value_id{1U}; }) ==
         "m.onnx: node 2, result 0: value 1, which node 1 defines; expected a value that one node defines, once");
-  CHECK(defect_after([](auto& g) { g.nodes[1].results = {value_id{1U}, value_id{1U}}; }) ==
-        "m.onnx: node 1, result 1: value 1, which node 1 defines; expected a value that one node defines, once");
+  CHECK(defect_after([](auto& g) {
+          g.nodes[1].results = {value_id{1U}, value_id{1U}};
+        }) == "m.onnx: node 1, result 1: value 1, which node 1 defines; expected a value that one node defines, once");
   CHECK(defect_after([](auto& g) { g.producers[3] = node_id{5U}; }) ==
         "m.onnx: value 3: producer node 5; expected one of the 3 nodes");
   CHECK(defect_after([](auto& g) { g.producers[3] = node_id{}; }) ==

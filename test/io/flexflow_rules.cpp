@@ -16,12 +16,15 @@ namespace {
 // linear(x1, w4) and linear(x1, w5), side by side or as one with joined weights.
 const std::string merge_linears = R"({"rule": [{"name": "merge",
   "srcOp": [
-    {"type": "OP_LINEAR", "input": [{"opId": -1, "tsId": 0}, {"opId": -4, "tsId": 0}], "para": [{"key": "PM_ACTI", "value": 2}]},
-    {"type": "OP_LINEAR", "input": [{"opId": -1, "tsId": 0}, {"opId": -5, "tsId": 0}], "para": [{"key": "PM_ACTI", "value": 2}]}],
+    {"type": "OP_LINEAR", "input": [{"opId": -1, "tsId": 0}, {"opId": -4, "tsId": 0}],
+     "para": [{"key": "PM_ACTI", "value": 2}]},
+    {"type": "OP_LINEAR", "input": [{"opId": -1, "tsId": 0}, {"opId": -5, "tsId": 0}],
+     "para": [{"key": "PM_ACTI", "value": 2}]}],
   "dstOp": [
     {"type": "OP_CONCAT", "input": [{"opId": -4, "tsId": 0}, {"opId": -5, "tsId": 0}],
      "para": [{"key": "PM_AXIS", "value": 1}, {"key": "PM_NUMDIM", "value": 3}]},
-    {"type": "OP_LINEAR", "input": [{"opId": -1, "tsId": 0}, {"opId": 0, "tsId": 0}], "para": [{"key": "PM_ACTI", "value": 2}]},
+    {"type": "OP_LINEAR", "input": [{"opId": -1, "tsId": 0}, {"opId": 0, "tsId": 0}],
+     "para": [{"key": "PM_ACTI", "value": 2}]},
     {"type": "OP_SPLIT", "input": [{"opId": 1, "tsId": 0}],
      "para": [{"key": "PM_AXIS", "value": 2}, {"key": "PM_NUM_OUTPUTS", "value": 2}]}],
   "mappedOutput": [{"srcOpId": 0, "srcTsId": 0, "dstOpId": 2, "dstTsId": 0},
@@ -64,7 +67,8 @@ TEST_CASE("what FlexFlow says about parallel tensors is outside, with the operat
 }
 
 TEST_CASE("a malformed file is an error that names the byte or the member") {
-  CHECK_THAT(message_of(merge_linears.substr(0, 200)), Catch::Contains("rules.json, byte ") && Catch::Contains("is not JSON"));
+  CHECK_THAT(message_of(merge_linears.substr(0, 200)),
+             Catch::Contains("rules.json, byte ") && Catch::Contains("is not JSON"));
   CHECK_THAT(message_of(R"({"rules": []})"), Catch::Contains("has no \"rule\""));
   CHECK_THAT(message_of(replaced(merge_linears, R"("opId": -1)", R"("opId": "x")")),
              Catch::Contains("top.rule[0].srcOp[0].input[0].opId: is string; expected an integer"));

@@ -76,14 +76,20 @@ TEST_CASE("what is wrong in a graph's JSON is named by its path") {
   CHECK_THAT(message_of("{\"format\": "), Catch::Contains("graph.json, byte") && Catch::Contains("is not JSON"));
   CHECK_THAT(message_of("[]"), Catch::Contains("graph.json: graph: has no \"format\""));
   CHECK_THAT(message_of(changed("/version", 2)), Catch::Contains("another format"));
-  CHECK_THAT(message_of(changed("/nodes/2/op", "matmull")), Catch::Contains("nodes[2].op: unknown operator \"matmull\""));
-  CHECK_THAT(message_of(changed("/nodes/2/attributes/activation", "swish")), Catch::Contains("nodes[2].attributes.activation"));
-  CHECK_THAT(message_of(changed("/nodes/2/operands/1", 2)), Catch::Contains("nodes[2].operands[1]: value 2 is not defined before"));
+  CHECK_THAT(message_of(changed("/nodes/2/op", "matmull")),
+             Catch::Contains("nodes[2].op: unknown operator \"matmull\""));
+  CHECK_THAT(message_of(changed("/nodes/2/attributes/activation", "swish")),
+             Catch::Contains("nodes[2].attributes.activation"));
+  CHECK_THAT(message_of(changed("/nodes/2/operands/1", 2)),
+             Catch::Contains("nodes[2].operands[1]: value 2 is not defined before"));
   CHECK_THAT(message_of(changed("/nodes/2/operands/1", -1)), Catch::Contains("value -1"));
-  CHECK_THAT(message_of(changed("/nodes/2/results/0/dims/1", 5)), Catch::Contains("results of other types; expected float32[2,4]"));
+  CHECK_THAT(message_of(changed("/nodes/2/results/0/dims/1", 5)),
+             Catch::Contains("results of other types; expected float32[2,4]"));
   CHECK_THAT(message_of(changed("/nodes/1/attributes/dims/0", 4)), Catch::Contains("nodes[1]"));
-  CHECK_THAT(message_of(changed("/nodes/0/attributes/dims/0", 1e3)), Catch::Contains("dims[0]: is number; expected an integer"));
-  CHECK_THAT(message_of(changed("/nodes/0/attributes/dims/0", -2)), Catch::Contains("nodes[0]: operands that input does not take"));
+  CHECK_THAT(message_of(changed("/nodes/0/attributes/dims/0", 1e3)),
+             Catch::Contains("dims[0]: is number; expected an integer"));
+  CHECK_THAT(message_of(changed("/nodes/0/attributes/dims/0", -2)),
+             Catch::Contains("nodes[0]: operands that input does not take"));
   CHECK_THAT(message_of(changed("/outputs/0", 99)), Catch::Contains("outputs[0]: value 99"));
   CHECK_THAT(message_of(changed("/nodes/2/layout", "diagonal")), Catch::Contains("row_major or column_major"));
 }

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <onnx/checker.h>
 #include <onnx/shape_inference/implementation.h>
+#include <catch2/catch.hpp>
 
 #include <unity/io/data_provider.hpp>
 #include <unity/io/onnx_import.hpp>
@@ -46,7 +46,8 @@ struct sample {
 std::vector<sample> samples() {
   std::vector<sample> all;
   const auto add = [&](std::string name, body build) { all.push_back({std::move(name), std::move(build)}); };
-  const auto on_input = [&](std::string name, tensor::shape dims, std::function<value_id(tensor::builder&, value_id)> f) {
+  const auto on_input = [&](std::string name, tensor::shape dims,
+                            std::function<value_id(tensor::builder&, value_id)> f) {
     add(name, [dims, f](tensor::builder& b) { return values{f(b, b.input("x", dims))}; });
   };
   for (const std::string name : {"relu", "gelu", "tanh", "sigmoid", "exp", "erf", "negate", "abs", "identity"}) {
@@ -61,10 +62,13 @@ std::vector<sample> samples() {
   add("pow", [](tensor::builder& b) { return b.apply("pow", {b.weight("w", {2, 3}), b.fill(3)}); });
   on_input("scalar_multiply", {2, 3}, [](auto& b, auto x) { return b.scalar_multiply(x, b.fill(0.5)); });
   on_input("cast", {2, 3}, [](auto& b, auto x) { return b.apply("cast", {x}, {{"element", "int32"}})[0]; });
-  on_input("dropout", {2, 3}, [](auto& b, auto x) { return b.apply("dropout", {x}, {{"rate", 0.25}, {"seed", 3}})[0]; });
+  on_input("dropout", {2, 3}, [](auto& b, auto x) {
+    return b.apply("dropout", {x}, {{"rate", 0.25}, {"seed", 3}})[0];
+  });
   for (const std::string activation : {"none", "relu", "sigmoid", "tanh", "gelu"}) {
-    on_input("matmul " + activation, {2, 3, 4},
-             [activation](auto& b, auto x) { return b.matmul(x, b.weight("w", {4, 5}), activation); });
+    on_input("matmul " + activation, {2, 3, 4}, [activation](auto& b, auto x) {
+      return b.matmul(x, b.weight("w", {4, 5}), activation);
+    });
     on_input("linear " + activation, {3, 4}, [activation](auto& b, auto x) {
       return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5}), activation);
     });
@@ -74,7 +78,9 @@ std::vector<sample> samples() {
       return b.conv2d(x, b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), how);
     });
   }
-  on_input("linear of rank 3", {2, 3, 4}, [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5})); });
+  on_input("linear of rank 3", {2, 3, 4}, [](auto& b, auto x) {
+    return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5}));
+  });
   on_input("linear without bias", {2, 3, 4}, [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5})); });
   for (const std::string padding : {"explicit", "same", "same_lower", "valid"}) {
     on_input("conv2d " + padding, {1, 4, 6, 7}, [padding](auto& b, auto x) {
@@ -124,7 +130,9 @@ std::vector<sample> samples() {
     return b.apply("slice", {x}, {{"axes", {0, 1}}, {"starts", {1, 0}}, {"ends", {5, 6}}, {"steps", {2, 3}}})[0];
   });
   on_input("pad", {2, 3}, [](auto& b, auto x) { return b.pad(x, {1, 0, 0, 2}, -1.5); });
-  add("enlarge", [](tensor::builder& b) { return b.apply("enlarge", {b.weight("w", {2, 2, 1, 3})}, {{"kernel", {3, 5}}}); });
+  add("enlarge", [](tensor::builder& b) {
+    return b.apply("enlarge", {b.weight("w", {2, 2, 1, 3})}, {{"kernel", {3, 5}}});
+  });
   on_input("transpose", {2, 3, 4}, [](auto& b, auto x) { return b.transpose(x, {2, 0, 1}); });
   on_input("reshape", {2, 3, 4}, [](auto& b, auto x) { return b.reshape(x, {4, 6}); });
   on_input("squeeze", {2, 1, 4, 1}, [](auto& b, auto x) { return b.apply("squeeze", {x}, {{"axes", {1, 3}}})[0]; });
@@ -152,8 +160,8 @@ std::vector<sample> samples() {
     return values{b.attention(x, x, x, w, 2)};
   });
   add("lstm_cell", [](tensor::builder& b) {
-    return b.apply("lstm_cell", {b.input("x", {2, 3}), b.input("h", {2, 4}), b.input("c", {2, 4}), b.weight("w", {4, 4, 3}),
-                                 b.weight("r", {4, 4, 4}), b.weight("bias", {4, 4})});
+    return b.apply("lstm_cell", {b.input("x", {2, 3}), b.input("h", {2, 4}), b.input("c", {2, 4}),
+                                 b.weight("w", {4, 4, 3}), b.weight("r", {4, 4, 4}), b.weight("bias", {4, 4})});
   });
   return all;
 }
@@ -265,7 +273,8 @@ TEST_CASE("what is exported passes the packaged checker and its shape inference 
 TEST_CASE("all floating-point types are written and read") {
   for (const auto element : {dtype::float64, dtype::float16, dtype::bfloat16}) {
     tensor::builder b{standard()};
-    const auto y = b.add(b.relu(b.input("x", {2, 3}, element)), b.mul(b.weight("w", {3}, element), b.fill(0.5, {}, element)));
+    const auto y =
+        b.add(b.relu(b.input("x", {2, 3}, element)), b.mul(b.weight("w", {3}, element), b.fill(0.5, {}, element)));
     auto m = io::make_model(std::move(b).finish({y}), "types");
     m.data = data_of(m.graph);
     const auto copy = again(m);
@@ -322,7 +331,9 @@ TEST_CASE("folding leaves no operator that depends on weights alone, and the sam
 
 TEST_CASE("an operator that is not known survives both ways byte by byte") {
   const auto bytes = unity::test::onnx_bytes_of(R"(g (float[3,2,4] x) => (float[3,1,2,6] y, float[1,2,6] last)
-    <float[1,24,4] w = {1}, float[1,24,6] r = {1}> { h = Relu(x) y, last = LSTM <hidden_size = 6, direction = "forward"> (h, w, r) })");
+    <float[1,24,4] w = {1}, float[1,24,6] r = {1}> {
+      h = Relu(x)
+      y, last = LSTM <hidden_size = 6, direction = "forward"> (h, w, r) })");
   onnx::ModelProto source;
   source.ParseFromString(bytes);
   for (auto& t : *source.mutable_graph()->mutable_initializer()) {  // the text form states few numbers
@@ -410,11 +421,17 @@ TEST_CASE("a subgraph that reads values around it still does after the round tri
 }
 
 TEST_CASE("unknown operators of older opsets are converted, those of newer ones exported where opset 17 has the form") {
-  const auto old = io::parse_onnx(standard(), unity::test::onnx_bytes_of(R"(g (float[1,2,3,3] x) => (float[1,2,6,6] y)
-      <float[4] s = {1, 1, 2, 2}> { y = Upsample <mode = "nearest"> (x, s) })", 9), "old", {});
+  const auto old = io::parse_onnx(standard(),
+                                  unity::test::onnx_bytes_of(R"(g (float[1,2,3,3] x) => (float[1,2,6,6] y)
+      <float[4] s = {1, 1, 2, 2}> { y = Upsample <mode = "nearest"> (x, s) })",
+                                                             9),
+                                  "old", {});
   CHECK(again(old).opaque_operators == std::vector<std::string>{"Resize"});
-  const auto reduced = io::parse_onnx(standard(), unity::test::onnx_bytes_of(R"(g (float[2,3] x) => (float[2,1] y)
-      <int64[1] axes = {1}> { y = ReduceProd(x, axes) })", 18), "reduced", {});
+  const auto reduced = io::parse_onnx(standard(),
+                                      unity::test::onnx_bytes_of(R"(g (float[2,3] x) => (float[2,1] y)
+      <int64[1] axes = {1}> { y = ReduceProd(x, axes) })",
+                                                                 18),
+                                      "reduced", {});
   CHECK(reduced.opaque_operators == std::vector<std::string>{"ReduceProd"});
   onnx::ModelProto written;
   REQUIRE(written.ParseFromString(io::serialize_onnx(standard(), reduced)));
@@ -458,7 +475,8 @@ TEST_CASE("a model that cannot be written leaves nothing behind") {
   tensor::builder b{standard()};
   const auto y = b.relu(b.input("x", {2}));
   const auto m = io::make_model(std::move(b).finish({y}), "m");
-  CHECK_THAT(message_of([&] { io::export_onnx(standard(), m, folder / "none" / "m.onnx"); }), Catch::Contains("cannot be created"));
+  CHECK_THAT(message_of([&] { io::export_onnx(standard(), m, folder / "none" / "m.onnx"); }),
+             Catch::Contains("cannot be created"));
   CHECK(std::filesystem::is_empty(folder));
 }
 

@@ -43,7 +43,8 @@ TEST_CASE("element-wise operators demand equal shapes, since foreign ones do not
 }
 
 TEST_CASE("a convolution fixes its kernel's size, stride, padding and activation") {
-  const auto text = converted(of({{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}, {{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}));
+  const auto text =
+      converted(of({{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}, {{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}));
   CHECK_THAT(text, Catch::Contains("conv2d{stride=[2, 2], padding=same, activation=relu}(?x1, ?x2)"));
   CHECK_THAT(text, Catch::Contains("size(?x2, 2) == 3") && Catch::Contains("size(?x2, 3) == 3"));
 }
@@ -87,8 +88,9 @@ TEST_CASE("a transpose's code is a number to the base of the rank") {
 }
 
 TEST_CASE("constant tensors take their sizes from what reads them") {
-  const auto text = converted(of({{"relu", {{-1, 0}}, {}}},
-                                 {{"identity_matrix", {}, {}}, {"relu", {{-1, 0}}, {}}, {"matmul", {{1, 0}, {0, 0}}, {}}}));
+  const auto text =
+      converted(of({{"relu", {{-1, 0}}, {}}},
+                   {{"identity_matrix", {}, {}}, {"relu", {{-1, 0}}, {}}, {"matmul", {{1, 0}, {0, 0}}, {}}}));
   CHECK_THAT(text, Catch::Contains("matmul(relu(?x1), identity_matrix{size=size(?x1, -1)}())"));
 }
 
@@ -101,7 +103,8 @@ TEST_CASE("what cannot be stated is outside, with the reason") {
   const rule::operation relu{"relu", {{-1, 0}}, {}};
   CHECK_THAT(reason(of({relu}, {{"replicate", {{-1, 0}}, {}}})), Catch::Contains("replicate"));
   CHECK_THAT(reason(of({relu}, {{"relu", {{-2, 0}}, {}}})), Catch::Contains("?x2, which the source does not bind"));
-  CHECK_THAT(reason(of({relu}, {{"split", {{-1, 0}}, {{"num_outputs", 2}, {"axis", 0}}}})), Catch::Contains("undoes no concat"));
+  CHECK_THAT(reason(of({relu}, {{"split", {{-1, 0}}, {{"num_outputs", 2}, {"axis", 0}}}})),
+             Catch::Contains("undoes no concat"));
   CHECK_THAT(reason(of({relu}, {{"add", {{-1, 0}}, {}}})), Catch::Contains("add with 1 inputs"));
   CHECK_THAT(reason(of({relu}, {{"conv2d", {{-1, 0}, {-1, 0}}, {}}})), Catch::Contains("no parameter"));
   CHECK_THAT(reason(of({relu}, {{"transpose", {{-1, 0}}, {{"num_dims", 3}, {"permutation", 0}}}})),

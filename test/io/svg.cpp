@@ -18,7 +18,8 @@ std::filesystem::path fresh_folder(const std::string& name) {
   return folder;
 }
 bool only_file(const std::filesystem::path& path) {
-  return std::distance(std::filesystem::directory_iterator{path.parent_path()}, std::filesystem::directory_iterator{}) == 1 &&
+  return std::distance(std::filesystem::directory_iterator{path.parent_path()},
+                       std::filesystem::directory_iterator{}) == 1 &&
          std::filesystem::exists(path);
 }
 

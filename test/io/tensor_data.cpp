@@ -26,7 +26,8 @@ TEST_CASE("elements of every type come back as they were put in") {
 }
 
 TEST_CASE("large integers keep all digits") {
-  const std::vector<std::int64_t> values{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  const std::vector<std::int64_t> values{std::numeric_limits<std::int64_t>::max(),
+                                         std::numeric_limits<std::int64_t>::min()};
   CHECK(io::elements_of<std::int64_t>(io::make_data(dtype::int64, {2}, values)) == values);
 }
 
@@ -65,7 +66,8 @@ TEST_CASE("NaN is found in every floating-point type and nowhere else") {
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto element : {dtype::float32, dtype::float64, dtype::float16, dtype::bfloat16}) {
     CHECK(io::find_nan(io::make_data(element, {3}, std::vector<double>{1, 2, nan})) == 2U);
-    CHECK_FALSE(io::find_nan(io::make_data(element, {2}, std::vector<double>{1, std::numeric_limits<double>::infinity()})));
+    CHECK_FALSE(
+        io::find_nan(io::make_data(element, {2}, std::vector<double>{1, std::numeric_limits<double>::infinity()})));
   }
   CHECK_FALSE(io::find_nan({dtype::int64, {1}, std::string(8, '\xff')}));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -106,9 +107,9 @@ TEST_CASE("every operator shrinks to one that takes its operands") {
       tensor_graph g;
       std::vector<value_id> operands;
       for (const auto& t : c.inputs) {
-        const auto op = standard().make_operation("input", {{"name", "x" + std::to_string(operands.size())},
-                                                            {"element", name_of(t.element)},
-                                                            {"dims", t.dims}});
+        const auto op = standard().make_operation(
+            "input",
+            {{"name", "x" + std::to_string(operands.size())}, {"element", name_of(t.element)}, {"dims", t.dims}});
         operands.push_back(g.results(g.add_node(op, {}, std::vector{t}))[0]);
       }
       const auto n = g.add_node(c.op, operands, *standard().infer(c.op, c.inputs));
@@ -324,9 +325,18 @@ TEST_CASE("sizes stay where that is asked for") {
   const auto named = shrunk(g, {.keeps = [](std::string_view name) { return name == "w"; }});
   CHECK(dims_of(named, w) == shape{256, 1000});
   CHECK(dims_of(named, x)[0] < 8);
-  const auto careful = shrunk(g, {.careful = true});
+  const auto careful = shrunk(g, {.care = shrink_care::structure});
   CHECK(dims_of(careful, parts[1])[1] == 600);
   CHECK(dims_of(careful, x)[1] < 8);
+}
+
+TEST_CASE("sizes from which numbers may stem stay where that is asked for") {
+  builder b{standard()};
+  const auto x = b.input("x", {500, 768});
+  const auto mean = b.mul(b.apply("reduce_sum", {x}, {{"axes", {1}}})[0], b.fill(1.0F / 768));
+  const auto g = std::move(b).finish({b.mul(mean, b.fill(1 / std::sqrt(500.0)))});
+  CHECK(dims_of(shrunk(g), x)[1] < 10);
+  CHECK(dims_of(shrunk(g, {.care = shrink_care::numbers}), x) == shape{500, 768});
 }
 
 TEST_CASE("operators of which too little is known keep their sizes") {

@@ -43,6 +43,10 @@ concept result_edge = operand_edge<E> && requires(E& e) {
   requires std::integral<std::remove_cvref_t<decltype(e.result)>>;
 };
 
+// A Boost graph whose edge bundle is one.
+template <class List>
+concept operand_list = operand_edge<typename boost::edge_bundle_type<List>::type>;
+
 // An edge bundle for graphs made for this bridge.
 struct operand_place {
   std::uint32_t position = 0;
@@ -70,10 +74,11 @@ std::size_t operand_position(const List& list, typename boost::graph_traits<List
 // graph bundle's member `outputs` or, without it, the vertices that nothing reads.
 // Expects: the positions on the edges into a vertex differ, and an edge list that keeps parallel edges.
 // Complexity: operands O(d log d) for d operands, outputs without the bundle O(N). boost_dataflow is faster.
-template <class OutEdges, class Vertex, class Edge, class Graph, class EdgeList>
-  requires operand_edge<Edge>
-struct graph_traits<boost::adjacency_list<OutEdges, boost::vecS, boost::bidirectionalS, Vertex, Edge, Graph, EdgeList>> {
+template <class OutEdges, class Vertex, operand_edge Edge, class Graph, class EdgeList>
+struct graph_traits<
+    boost::adjacency_list<OutEdges, boost::vecS, boost::bidirectionalS, Vertex, Edge, Graph, EdgeList>> {
   using list = boost::adjacency_list<OutEdges, boost::vecS, boost::bidirectionalS, Vertex, Edge, Graph, EdgeList>;
+  static constexpr bool has_outputs = requires(const Graph& bundle) { bundle.outputs; };
 
   static std::size_t node_count(const list& g) { return num_vertices(g); }
   static std::size_t value_count(const list& g) { return num_vertices(g); }
@@ -107,7 +112,7 @@ struct graph_traits<boost::adjacency_list<OutEdges, boost::vecS, boost::bidirect
   }
   static node_id producer(const list&, value_id v) { return node_id{v.index()}; }
   static decltype(auto) outputs(const list& g) {
-    if constexpr (requires { { g[boost::graph_bundle].outputs } -> value_range; }) {
+    if constexpr (has_outputs) {
       return (g[boost::graph_bundle].outputs);
     } else {
       std::vector<value_id> unread;
@@ -123,10 +128,10 @@ struct graph_traits<boost::adjacency_list<OutEdges, boost::vecS, boost::bidirect
 
 // An adjacency_list and the index that makes every question about its dataflow constant time; vertices may
 // have several results, and the list need not store in-edges. Models mutable_dataflow_graph.
+// Copies and moves copy the list: Boost's cannot be moved.
 // `List` is an adjacency_list over vecS whose edge bundle is an operand_edge (a result_edge where vertices have several
 // results) and whose edge list keeps parallel edges.
-template <class List, class Type = untyped>
-  requires operand_edge<typename boost::edge_bundle_type<List>::type>
+template <operand_list List, class Type = untyped>
 class boost_dataflow {
  public:
   using list_type = List;
@@ -135,15 +140,16 @@ class boost_dataflow {
   using edge_type = typename boost::edge_bundle_type<List>::type;
 
   boost_dataflow() = default;
-  // Indexes a list whose vertices have one result each, of type Type{}. Values are numbered by vertex and result.
-  // Outputs are the results of the vertices that nothing reads, until set_outputs.
+  // Copies and indexes a list whose vertices have one result each, of type Type{}. Values are numbered by vertex, then
+  // result. Outputs are the results of the vertices that nothing reads, until set_outputs.
   // Throws: unity::error if the positions at a vertex are not 0 .. in-degree - 1, or an edge names no result.
   // Complexity: O(N + E).
-  explicit boost_dataflow(List list)
-      : boost_dataflow{std::move(list), [](const operation_type&) { return std::vector<Type>(1); }} {}
+  explicit boost_dataflow(const List& list)
+      : boost_dataflow{list, [](const operation_type&) { return std::vector<Type>(1); }} {}
   // As above, with types_of(bundle) as the types of a vertex's results, a range of Type.
   template <std::invocable<const operation_type&> TypesOf>
-  boost_dataflow(List list, TypesOf types_of) : list_{std::move(list)} {
+  boost_dataflow(const List& list, TypesOf types_of) {
+    copy_list(list);
     for (std::size_t v = 0; v < node_count(); ++v) {
       add_results(node_id{v}, types_of(operation(node_id{v})));
     }
@@ -168,8 +174,7 @@ class boost_dataflow {
   [[nodiscard]] std::span<const value_id> outputs() const noexcept { return outputs_; }
 
   // The graph as Boost sees it.
-  [[nodiscard]] const List& list() const& noexcept { return list_; }
-  [[nodiscard]] List list() && { return std::move(list_); }
+  [[nodiscard]] const List& list() const noexcept { return list_; }
 
  private:
   [[nodiscard]] std::span<const value_id> slice(const std::vector<value_id>& values,
@@ -181,6 +186,7 @@ class boost_dataflow {
     UNITY_EXPECTS(v.index() < types_.size(), "a value of this graph");
     return v.index();
   }
+  void copy_list(const List& list);
   template <std::ranges::input_range Types>
   void add_results(node_id n, const Types& types);
   void index_operands();
@@ -195,8 +201,7 @@ class boost_dataflow {
   std::vector<value_id> outputs_{};
 };
 
-template <class List, class Type>
-  requires operand_edge<typename boost::edge_bundle_type<List>::type>
+template <operand_list List, class Type>
 template <std::ranges::input_range Types>
 void boost_dataflow<List, Type>::add_results(node_id n, const Types& types) {
   for (const auto& t : types) {
@@ -207,9 +212,22 @@ void boost_dataflow<List, Type>::add_results(node_id n, const Types& types) {
   first_result_.push_back(static_cast<std::uint32_t>(results_.size()));
 }
 
+// Vertex by vertex and edge by edge: an optimizing g++ 12 warns of uninitialized iterators in the list's own copy.
+template <operand_list List, class Type>
+void boost_dataflow<List, Type>::copy_list(const List& list) {
+  for (std::size_t v = 0; v < num_vertices(list); ++v) {
+    add_vertex(list[v], list_);
+  }
+  for (auto [e, end] = edges(list); e != end; ++e) {
+    add_edge(source(*e, list), target(*e, list), list[*e], list_);
+  }
+  if constexpr (!std::is_same_v<typename boost::graph_bundle_type<List>::type, boost::no_property>) {
+    list_[boost::graph_bundle] = list[boost::graph_bundle];
+  }
+}
+
 // Fills the operands of every vertex from the edges, which may come in any order.
-template <class List, class Type>
-  requires operand_edge<typename boost::edge_bundle_type<List>::type>
+template <operand_list List, class Type>
 void boost_dataflow<List, Type>::index_operands() {
   const std::size_t nodes = num_vertices(list_);
   first_operand_.assign(nodes + 1, 0);
@@ -244,8 +262,7 @@ void boost_dataflow<List, Type>::index_operands() {
   }
 }
 
-template <class List, class Type>
-  requires operand_edge<typename boost::edge_bundle_type<List>::type>
+template <operand_list List, class Type>
 node_id boost_dataflow<List, Type>::add_node(operation_type op, std::span<const value_id> operands,
                                              std::span<const Type> types) {
   const node_id n{add_vertex(std::move(op), list_)};
@@ -336,8 +353,7 @@ class boost_view {
   friend degree_size_type degree(vertex_descriptor v, const boost_view& g) {
     return in_degree(v, g) + out_degree(v, g);
   }
-  friend std::pair<adjacency_iterator, adjacency_iterator> adjacent_vertices(vertex_descriptor v,
-                                                                             const boost_view& g) {
+  friend std::pair<adjacency_iterator, adjacency_iterator> adjacent_vertices(vertex_descriptor v, const boost_view& g) {
     return {g.targets_.data() + g.first_out_[v], g.targets_.data() + g.first_out_[v + 1]};
   }
   friend boost::typed_identity_property_map<vertex_descriptor> get(boost::vertex_index_t, const boost_view&) {

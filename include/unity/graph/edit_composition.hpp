@@ -35,10 +35,10 @@ class edit_composer {
   const edited<Op, Type>& between_;
   const edit<Op, Type>& second_;
   std::size_t values_before_;
-  std::vector<node_id> removed_{};   // nodes from before the first edit that the second removes
-  std::vector<char> dropped_;        // nodes that the first edit adds and the second removes
+  std::vector<node_id> removed_{};  // nodes from before the first edit that the second removes
+  std::vector<char> dropped_;       // nodes that the first edit adds and the second removes
   std::vector<value_id> names_;
-  std::vector<value_id> now_;        // redirections of the second edit, over the values between
+  std::vector<value_id> now_;  // redirections of the second edit, over the values between
 };
 
 template <class Op, class Type>
@@ -78,8 +78,8 @@ void edit_composer<Op, Type>::name_values() {
       names_[between_.values[v].index()] = value_id{v};
     }
   }
-  std::size_t next = values_before_;        // among the values of the composition
-  std::size_t of_first = values_before_;    // among those of the first edit
+  std::size_t next = values_before_;      // among the values of the composition
+  std::size_t of_first = values_before_;  // among those of the first edit
   for (std::size_t i = 0; i < first_.added.size(); ++i) {
     for (std::size_t r = 0; r < first_.added[i].types.size(); ++r, ++of_first) {
       names_[between_.values[of_first].index()] = dropped(i) ? value_id{} : value_id{next++};

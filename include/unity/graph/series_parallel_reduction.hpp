@@ -94,9 +94,7 @@ inline std::vector<char> nodes_on_paths(const digraph& graph, const terminals& e
 }
 
 inline series_parallel_builder::series_parallel_builder(const digraph& graph, const terminals& ends)
-    : rank_(2 * graph.node_count() + 2, 0),
-      out_(rank_.size()),
-      in_(rank_.size()) {
+    : rank_(2 * graph.node_count() + 2, 0), out_(rank_.size()), in_(rank_.size()) {
   const auto on_path = nodes_on_paths(graph, ends);
   std::uint32_t rank = 0;
   for (const node_id n : graph.order()) {

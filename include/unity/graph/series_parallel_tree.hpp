@@ -26,10 +26,10 @@ using path_point = std::uint32_t;
 
 struct series_parallel_part {
   part_kind kind = part_kind::wire;
-  node_id node;              // of a node; null for other kinds
-  path_point from = 0;       // what a child of a core leads from and to, wires at its ends included;
-  path_point to = 0;         // 0 for a child of any other part
-  std::uint32_t first = 0;   // its children: see series_parallel_tree::children
+  node_id node;             // of a node; null for other kinds
+  path_point from = 0;      // what a child of a core leads from and to, wires at its ends included;
+  path_point to = 0;        // 0 for a child of any other part
+  std::uint32_t first = 0;  // its children: see series_parallel_tree::children
   std::uint32_t last = 0;
 
   friend bool operator==(const series_parallel_part&, const series_parallel_part&) = default;

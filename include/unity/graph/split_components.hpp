@@ -146,8 +146,8 @@ inline std::vector<split_component> split_search::finish() {
   return std::move(found_);
 }
 
-// The sets of points that two points a < b cut off from the rest of an acyclic graph, where terminals 0 and points-1 are
-// linked from outside; the smaller first. Points are numbered in topological order, and each is on a path from 0 to
+// The sets of points that two points a < b cut off from the rest of an acyclic graph, where terminals 0 and points-1
+// are linked from outside; the smaller first. Points are numbered in topological order, and each is on a path from 0 to
 // points-1. Sets that series composition makes of others may be left out; the last is all but the terminals, or what is
 // left of it beside branches that are sets of their own.
 // Complexity: O(d * (points + links)) for d points that are the immediate dominator of one where paths meet.

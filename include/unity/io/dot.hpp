@@ -48,9 +48,11 @@ namespace detail {
   };
   static constexpr family families[] = {
       {"#f4a582", " matmul linear conv2d attention lstm_cell "},
-      {"#fddbc7", " softmax layer_norm batch_norm reduce_sum reduce_mean reduce_max max_pool average_pool "
-                  "global_average_pool global_max_pool "},
-      {"#d1e5f0", " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding cast identity "},
+      {"#fddbc7",
+       " softmax layer_norm batch_norm reduce_sum reduce_mean reduce_max max_pool average_pool "
+       "global_average_pool global_max_pool "},
+      {"#d1e5f0",
+       " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding cast identity "},
       {"#e0e0e0", " input weight constant fill pool_kernel identity_kernel identity_matrix "},
       {"#e9d5f5", " opaque "}};
   for (const auto& f : families) {
@@ -99,7 +101,8 @@ class dot_writer {
     for (const auto& a : attributes(n)) {
       label += "\\n" + a;
     }
-    std::string out = "  " + name(n) + " [label=\"" + label + "\", fillcolor=\"" + std::string{dot_colour(kind(n))} + "\"";
+    std::string out =
+        "  " + name(n) + " [label=\"" + label + "\", fillcolor=\"" + std::string{dot_colour(kind(n))} + "\"";
     if (graph_->operands(n).empty()) {
       out += ", shape=ellipse";
     }
@@ -180,8 +183,8 @@ inline constexpr std::string_view dot_header =
 // One graph. Complexity: linear in nodes and edges.
 [[nodiscard]] inline std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& graph,
                                         const dot_options& options = {}) {
-  return "digraph \"" + detail::dot_text(options.title) + "\" {\n  label=\"" + detail::dot_text(options.title) + "\";\n" +
-         std::string{detail::dot_header} + detail::dot_writer{algebra, graph, options, ""}.body() + "}\n";
+  return "digraph \"" + detail::dot_text(options.title) + "\" {\n  label=\"" + detail::dot_text(options.title) +
+         "\";\n" + std::string{detail::dot_header} + detail::dot_writer{algebra, graph, options, ""}.body() + "}\n";
 }
 
 // Two graphs side by side, each in a frame of its own with its options' title.

@@ -77,8 +77,8 @@ inline constexpr std::uint64_t rest = ~std::uint64_t{0};
   constexpr std::size_t chunk = std::size_t{1} << 20U;
   while (bytes.size() < wanted) {
     const auto have = bytes.size();
-    bytes.resize(have + static_cast<std::size_t>(std::min<std::uint64_t>(
-                            wanted - have, size == rest ? chunk : std::uint64_t{1} << 30U)));
+    bytes.resize(have + static_cast<std::size_t>(
+                            std::min<std::uint64_t>(wanted - have, size == rest ? chunk : std::uint64_t{1} << 30U)));
     const auto got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno != EINTR) {
       throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};

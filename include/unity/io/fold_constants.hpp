@@ -1,13 +1,18 @@
 // Computes once what depends on weights and constants alone: what inference mode saves becomes real in the file.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/io/data_provider.hpp>
 #include <unity/io/onnx/prune.hpp>
@@ -103,17 +108,29 @@ class constant_folder {
     one.set_outputs(outputs);
     const auto type = one.type(v);
     const auto value = tensor::evaluate<double>(*algebra_, one, data_provider<double>{*algebra_, model_.data});
+    const auto& data = value.front().data;
+    auto plain = type;
+    plain.order = tensor::layout::row_major;
+    const auto add = [&](std::string_view kind, std::initializer_list<tensor::named_attribute> attributes) {
+      return to.results(to.add_node(algebra_->make_operation(kind, attributes), {}, {&plain, 1}))[0];
+    };
+    const auto element = tensor::name_of(type.element);
+    if (std::any_of(data.begin(), data.end(), [](double x) { return std::isnan(x); })) {
+      const auto node = one.producer(v);
+      throw error{
+          "node " + std::to_string(node.index()) + " (" + algebra_->signature(one.operation(node).kind).name + ")",
+          "computes NaN from weights alone", "numbers"};
+    }
+    if (std::all_of(data.begin(), data.end(), [&](double x) { return x == data.front(); })) {
+      return add("fill", {{"value", data.front()}, {"element", element}, {"dims", type.dims}});
+    }
     std::string name;
     do {
       name = "folded_" + std::to_string(next_++);
     } while (model_.data.contains(name));
-    model_.data.emplace(name, make_data(type.element, type.dims, value.front().data));
-    const tensor::named_attribute attributes[] = {
-        {"name", name}, {"element", tensor::name_of(type.element)}, {"dims", type.dims}};
-    const auto kind = tensor::is_floating(type.element) ? "weight" : "constant";
-    auto plain = type;
-    plain.order = tensor::layout::row_major;
-    return to.results(to.add_node(algebra_->make_operation(kind, attributes), {}, {&plain, 1}))[0];
+    model_.data.emplace(name, make_data(type.element, type.dims, data));
+    return add(tensor::is_floating(type.element) ? "weight" : "constant",
+               {{"name", name}, {"element", element}, {"dims", type.dims}});
   }
 
   const tensor::algebra* algebra_;
@@ -127,6 +144,7 @@ class constant_folder {
 
 // The model with every constant subgraph replaced by its value. Weights without data stay as they are, and so does
 // what depends on them.
+// Throws: unity::error where a constant subgraph computes NaN.
 // Complexity: one reference evaluation of each constant subgraph.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
                                                std::int64_t most_elements = std::int64_t{1} << 28) {

@@ -32,7 +32,9 @@ struct foreign_rule {
       const auto found = parameters.find(key);
       return found == parameters.end() ? std::nullopt : std::optional{found->second};
     }
-    [[nodiscard]] std::int64_t result_count() const { return type == "split" ? parameter("num_outputs").value_or(2) : 1; }
+    [[nodiscard]] std::int64_t result_count() const {
+      return type == "split" ? parameter("num_outputs").value_or(2) : 1;
+    }
   };
   struct mapping {
     source_of source;
@@ -81,8 +83,7 @@ inline void check_mapped(const std::vector<foreign_rule::operation>& all, const 
   const auto count = static_cast<std::int64_t>(all.size());
   if (mapped.node < 0 || mapped.node >= count || mapped.result < 0 ||
       mapped.result >= all[static_cast<std::size_t>(mapped.node)].result_count()) {
-    throw error{where,
-                "maps result " + std::to_string(mapped.result) + " of operator " + std::to_string(mapped.node),
+    throw error{where, "maps result " + std::to_string(mapped.result) + " of operator " + std::to_string(mapped.node),
                 "a result of one of its " + std::to_string(count) + " operators"};
   }
 }

@@ -50,7 +50,9 @@ namespace detail {
     case attribute_form::real: {
       const auto real = tensor::to_real(value[0]);
       return std::isfinite(real) ? nlohmann::json(real)
-                                 : nlohmann::json(std::isnan(real) ? "nan" : real > 0 ? "inf" : "-inf");
+                                 : nlohmann::json(std::isnan(real) ? "nan"
+                                                  : real > 0       ? "inf"
+                                                                   : "-inf");
     }
     case attribute_form::word:
       if (const auto text = tensor::to_word(value); is_plain_text(text)) {
@@ -91,8 +93,9 @@ namespace detail {
         throw error{in.where(), "\"" + word.substr(0, 60) + "\"", "a number, \"nan\", \"inf\" or \"-inf\""};
       }
       const auto infinity = std::numeric_limits<double>::infinity();
-      return tensor::real_attribute(word == "nan" ? std::numeric_limits<double>::quiet_NaN()
-                                                  : word == "inf" ? infinity : -infinity);
+      return tensor::real_attribute(word == "nan"   ? std::numeric_limits<double>::quiet_NaN()
+                                    : word == "inf" ? infinity
+                                                    : -infinity);
     }
     case attribute_form::word:
       if (in.value().is_string()) {
@@ -105,7 +108,8 @@ namespace detail {
 }
 
 [[nodiscard]] inline nlohmann::json type_to_json(const tensor::tensor_type& t) {
-  nlohmann::json out{{"element", tensor::name_of(t.element)}, {"dims", std::vector<std::int64_t>(t.dims.begin(), t.dims.end())}};
+  nlohmann::json out{{"element", tensor::name_of(t.element)},
+                     {"dims", std::vector<std::int64_t>(t.dims.begin(), t.dims.end())}};
   if (t.order == tensor::layout::column_major) {
     out["layout"] = "column_major";
   }
@@ -244,7 +248,8 @@ class graph_from_json {
 }
 
 // Throws: unity::error.
-[[nodiscard]] inline tensor::tensor_graph read_graph(const tensor::algebra& algebra, const std::filesystem::path& path) {
+[[nodiscard]] inline tensor::tensor_graph read_graph(const tensor::algebra& algebra,
+                                                     const std::filesystem::path& path) {
   return parse_graph(algebra, read_file(path), path.string());
 }
 inline void write_graph(const tensor::algebra& algebra, const tensor::tensor_graph& graph,

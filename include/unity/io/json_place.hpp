@@ -63,7 +63,8 @@ class json_place {
   try {
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::parse_error& e) {
-    throw error{std::string{file} + ", byte " + std::to_string(e.byte), "is not JSON", "a value, ',' or a closing bracket"};
+    throw error{std::string{file} + ", byte " + std::to_string(e.byte), "is not JSON",
+                "a value, ',' or a closing bracket"};
   } catch (const nlohmann::json::exception&) {  // a number that no double holds
     throw error{std::string{file}, "holds a number that is too large", "numbers of 64 bits"};
   }

@@ -18,7 +18,6 @@
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/onnx/exporter.hpp>
 #include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx_import.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -171,18 +170,6 @@ inline void export_onnx(const tensor::algebra& algebra, const onnx_model& model,
   file.write(bytes);
   data.commit();
   file.commit();
-}
-
-// A model around a graph that came from no file, such as one of the zoo's.
-[[nodiscard]] inline onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data = {}) {
-  onnx_model model;
-  model.graph = std::move(graph);
-  model.name = std::move(name);
-  model.data = std::move(data);
-  for (std::size_t i = 0; i < model.graph.outputs().size(); ++i) {
-    model.outputs.push_back(i == 0 ? "output" : "output_" + std::to_string(i));
-  }
-  return model;
 }
 
 }  // namespace unity::io

@@ -29,9 +29,6 @@ namespace unity::io {
 
 namespace detail {
 
-// The metadata under which an exported file lists the inputs that are weights without data.
-inline constexpr std::string_view weights_key = "unity.weights";
-
 class model_reader {
  public:
   model_reader(const tensor::algebra& algebra, std::string file, std::filesystem::path directory,
@@ -141,7 +138,8 @@ class model_reader {
     }
     for (int i = 0; i < shape.dim_size(); ++i) {
       auto& d = *shape.mutable_dim(i);
-      const auto name = d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : in.name() + "." + std::to_string(i);
+      const auto name =
+          d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : in.name() + "." + std::to_string(i);
       if (!d.has_dim_value() || d.dim_value() < 1) {  // older exporters write 0 or -1 for an open size
         known.insert(name);
         const auto bound = options_->dimensions.find(name);
@@ -152,7 +150,8 @@ class model_reader {
         d.set_dim_value(bound->second);
       }
       if (d.dim_value() < 1 || d.dim_value() > tensor::max_elements) {
-        throw error{where, "dimension " + std::to_string(i) + " is " + std::to_string(d.dim_value()), "a positive size"};
+        throw error{where, "dimension " + std::to_string(i) + " is " + std::to_string(d.dim_value()),
+                    "a positive size"};
       }
     }
   }

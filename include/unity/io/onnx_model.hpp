@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/io/tensor_data.hpp>
@@ -45,5 +46,17 @@ struct export_options {
   // Units: bytes. Protocol buffers end at 2 GiB.
   std::int64_t external_data_above = std::int64_t{1900} << 20;
 };
+
+// A model around a graph that came from no file, such as one of the zoo's.
+[[nodiscard]] inline onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data = {}) {
+  onnx_model model;
+  model.graph = std::move(graph);
+  model.name = std::move(name);
+  model.data = std::move(data);
+  for (std::size_t i = 0; i < model.graph.outputs().size(); ++i) {
+    model.outputs.push_back(i == 0 ? "output" : "output_" + std::to_string(i));
+  }
+  return model;
+}
 
 }  // namespace unity::io

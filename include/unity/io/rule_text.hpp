@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/io/foreign_ranks.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/foreign_shapes.hpp>
 
@@ -25,6 +26,9 @@ class term_writer {
   explicit term_writer(const foreign_rule& rule) : rule_{rule}, shapes_{rule} {}
 
   std::string text() {
+    if (std::max(rule_.source.size(), rule_.target.size()) > most_operators) {
+      throw outside{"more than " + std::to_string(most_operators) + " operators"};
+    }
     std::vector<source_of> from;
     std::vector<source_of> to;
     for (const auto& m : rule_.outputs) {
@@ -49,6 +53,7 @@ class term_writer {
 
  private:
   static constexpr std::size_t longest = 20000;
+  static constexpr std::size_t most_operators = 100;
 
   // Operators that no output reaches are not part of what a rule says, and neither are their conditions.
   [[nodiscard]] bool bound(const std::string& condition) const {
@@ -112,13 +117,13 @@ class term_writer {
   std::string write(const foreign_rule::operation& op, int s) {
     using writer = std::string (term_writer::*)(const foreign_rule::operation&, int);
     static const std::map<std::string, writer> writers{
-        {"add", &term_writer::plain},           {"mul", &term_writer::plain},
-        {"relu", &term_writer::plain},          {"sigmoid", &term_writer::plain},
-        {"tanh", &term_writer::plain},          {"scalar_multiply", &term_writer::plain},
-        {"matmul", &term_writer::activated},    {"linear", &term_writer::activated},
-        {"conv2d", &term_writer::convolution},  {"max_pool", &term_writer::pool},
-        {"average_pool", &term_writer::pool},   {"concat", &term_writer::concat},
-        {"split", &term_writer::split},         {"transpose", &term_writer::transpose},
+        {"add", &term_writer::plain},          {"mul", &term_writer::plain},
+        {"relu", &term_writer::plain},         {"sigmoid", &term_writer::plain},
+        {"tanh", &term_writer::plain},         {"scalar_multiply", &term_writer::plain},
+        {"matmul", &term_writer::activated},   {"linear", &term_writer::activated},
+        {"conv2d", &term_writer::convolution}, {"max_pool", &term_writer::pool},
+        {"average_pool", &term_writer::pool},  {"concat", &term_writer::concat},
+        {"split", &term_writer::split},        {"transpose", &term_writer::transpose},
         {"enlarge", &term_writer::enlarge}};
     const auto found = writers.find(op.type);
     if (found == writers.end()) {
@@ -155,8 +160,8 @@ class term_writer {
       return s == 0 ? "fill{value=1.0, dims=?ones, ..}()" : "fill{value=1.0, dims=" + shape(other, s) + "}()";
     }
     if ((constant.type == "identity_kernel" || constant.type == "pool_kernel") && op.type == "conv2d" && i == 1) {
-      return constant.type + "{channels=" + expression(other, s, 1, "channels") + ", kernel=" + pair(constant, "kernel") +
-             "}()";
+      return constant.type + "{channels=" + expression(other, s, 1, "channels") +
+             ", kernel=" + pair(constant, "kernel") + "}()";
     }
     throw outside{"operator " + constant.type + " where its size is not known"};
   }

@@ -100,8 +100,8 @@ class temporary_path {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string arguments[] = {program->string(), "-Tsvg", "-o", out.get().string(), in.get().string()};
-  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
-                  arguments[4].data(), nullptr};
+  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
+                  arguments[3].data(), arguments[4].data(), nullptr};
   pid_t child = 0;
   const int problem = ::posix_spawn(&child, program->c_str(), &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);

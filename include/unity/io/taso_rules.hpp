@@ -19,18 +19,39 @@ namespace unity::io {
 namespace detail {
 
 inline std::string taso_operator(std::uint64_t number) {
-  static constexpr std::array names{
-      "input",    "weight",  "any",       "conv2d",        "dropout", "linear",    "max_pool", "average_pool", "relu",
-      "sigmoid",  "tanh",    "batch_norm", "concat",       "split",   "reshape",   "transpose", "add",         "mul",
-      "matmul",   "scalar_multiply", "enlarge", "merge_grouped_conv", "identity_matrix", "identity_kernel", "one",
-      "pool_kernel"};
+  static constexpr std::array names{"input",
+                                    "weight",
+                                    "any",
+                                    "conv2d",
+                                    "dropout",
+                                    "linear",
+                                    "max_pool",
+                                    "average_pool",
+                                    "relu",
+                                    "sigmoid",
+                                    "tanh",
+                                    "batch_norm",
+                                    "concat",
+                                    "split",
+                                    "reshape",
+                                    "transpose",
+                                    "add",
+                                    "mul",
+                                    "matmul",
+                                    "scalar_multiply",
+                                    "enlarge",
+                                    "merge_grouped_conv",
+                                    "identity_matrix",
+                                    "identity_kernel",
+                                    "one",
+                                    "pool_kernel"};
   return number < names.size() ? names[number] : "taso_" + std::to_string(number);
 }
 
 inline std::string taso_parameter(std::int64_t number) {
-  static constexpr std::array names{"op_type",  "num_inputs", "num_outputs", "groups",     "kernel_h", "kernel_w",
-                                    "stride_h", "stride_w",   "pad",         "activation", "num_dims", "axis",
-                                    "permutation", "out_shuffle", "merge_count"};
+  static constexpr std::array names{"op_type",  "num_inputs", "num_outputs", "groups",      "kernel_h",
+                                    "kernel_w", "stride_h",   "stride_w",    "pad",         "activation",
+                                    "num_dims", "axis",       "permutation", "out_shuffle", "merge_count"};
   return number >= 0 && number < static_cast<std::int64_t>(names.size()) ? names[static_cast<std::size_t>(number)]
                                                                          : "taso_" + std::to_string(number);
 }

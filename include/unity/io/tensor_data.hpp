@@ -72,7 +72,8 @@ template <unsigned ExponentBits, unsigned FractionBits>
     return static_cast<std::uint16_t>(sign | infinite);
   }
   // In units of the last place; a carry out of the fraction moves into the exponent by itself.
-  const auto units = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, static_cast<int>(FractionBits) - exponent)));
+  const auto units =
+      static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, static_cast<int>(FractionBits) - exponent)));
   const auto encoded = units + (static_cast<unsigned>(exponent + bias - 1) << FractionBits);
   return static_cast<std::uint16_t>(sign | encoded);
 }
@@ -128,7 +129,8 @@ template <class Number = double>
 
 // The inverse: elements rounded to what `element` can hold.
 template <class Number>
-[[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims, std::span<const Number> elements) {
+[[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims,
+                                    std::span<const Number> elements) {
   tensor_data data{element, dims, {}};
   detail::with_storage(element, [&](auto stored) {
     data.bytes.resize(elements.size() * sizeof stored);
@@ -148,7 +150,8 @@ template <class Number>
   return data;
 }
 template <class Number>
-[[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims, const std::vector<Number>& elements) {
+[[nodiscard]] tensor_data make_data(tensor::dtype element, const tensor::shape& dims,
+                                    const std::vector<Number>& elements) {
   return make_data(element, dims, std::span<const Number>{elements});
 }
 

@@ -17,9 +17,9 @@ class wire_reader {
   struct field {
     std::uint32_t number = 0;
     bool is_bytes = false;
-    std::uint64_t integer = 0;    // of a varint
-    std::string_view bytes{};     // of a length-delimited field
-    std::size_t position = 0;     // where the field starts in the file
+    std::uint64_t integer = 0;  // of a varint
+    std::string_view bytes{};   // of a length-delimited field
+    std::size_t position = 0;   // where the field starts in the file
   };
 
   // `position` is where `message` starts in the file named `file`.

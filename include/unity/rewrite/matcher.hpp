@@ -52,6 +52,7 @@ class matcher {
   void match(const Store& store, const rule_index& rules, state_view& view, node_id n, Sink&& sink) {
     store_ = &store;
     view_ = &view;
+    among_ = view.nodes();
     for (const auto& a : rules.anchors(store.kind(n))) {
       rule_ = &rules.rule(a.rule);
       anchor_ = &a;
@@ -74,13 +75,15 @@ class matcher {
     for (const auto& a : rules.unconnected()) {
       rule_ = &rules.rule(a.rule);
       anchor_ = &a;
-      const std::vector<node_id> nodes(view.nodes().begin(), view.nodes().end());
+      const auto nodes = possible_roots();
+      among_ = nodes;
       for (const auto n : nodes) {
         if (store.kind(n) == source().nodes[a.slot].kind) {
           start(n, sink);
         }
       }
     }
+    among_ = {};
   }
 
  private:
@@ -92,6 +95,17 @@ class matcher {
   };
 
   [[nodiscard]] const pattern& source() const { return rule_->rule->source; }
+
+  [[nodiscard]] std::vector<node_id> possible_roots() const {
+    std::vector<node_id> nodes;
+    for (const auto n : view_->nodes()) {
+      const auto kind = store_->kind(n);
+      if (std::any_of(source().roots.begin(), source().roots.end(), [&](const auto& r) { return source().nodes[r.slot].kind == kind; })) {
+        nodes.push_back(n);
+      }
+    }
+    return nodes;
+  }
 
   template <class Visit>
   void climb_up(node_id n, const climb& path, std::size_t step, const Visit& visit) {
@@ -299,7 +313,7 @@ class matcher {
   // Roots that share nothing: merging them is only possible where neither depends on another.
   template <class Visit>
   void try_unconnected(kind_id kind, const Visit& visit) {
-    for (const auto n : view_->nodes()) {
+    for (const auto n : among_) {
       if (store_->kind(n) == kind && independent_of_roots(n)) {
         visit(n);
       }
@@ -455,6 +469,7 @@ class matcher {
   state_view* view_ = nullptr;
   const prepared_rule* rule_ = nullptr;
   const anchor* anchor_ = nullptr;
+  std::span<const node_id> among_{};  // where unconnected roots are looked for
   bindings found_{};
   std::vector<std::uint32_t> bound_attributes_{};
   std::vector<node_id> tried_{};

@@ -28,21 +28,21 @@
 namespace unity::tensor {
 
 struct equivalence_options {
-  std::size_t points = 4;   // with how many sets of values
-  bool modular = false;     // half of them also modulo 2^61 - 1: only for graphs that are equal not just on real numbers
+  std::size_t points = 4;  // with how many sets of values
+  bool modular = false;    // half of them also modulo 2^61 - 1: only for graphs that are equal not just on real numbers
   std::uint64_t seed = 0;
-  double tolerance = 1e-7;  // relative to the largest element of an output
-  source_data data{};       // for constants that rules depend on; their sizes stay
+  double tolerance = 1e-7;          // relative to the largest element of an output
+  source_data data{};               // for constants that rules depend on; their sizes stay
   flops affordable{2'000'000'000};  // up to where graphs that differ are compared again on larger sizes
 };
 
 struct equivalence_report {
   bool passed = false;
   double max_rel_error = 0;
-  std::size_t points = 0;  // that were compared
-  std::string sizes{};     // that they were compared on, in one line
+  std::size_t points = 0;                         // that were compared
+  std::string sizes{};                            // that they were compared on, in one line
   std::optional<std::size_t> first_difference{};  // the first output that differs
-  std::string problem{};   // in one line; empty if passed
+  std::string problem{};                          // in one line; empty if passed
 };
 
 namespace detail {
@@ -194,12 +194,31 @@ class comparison {
   return shrink(a, first, second, options);
 }
 
+// Graphs that differ on small sizes are looked at again on their own, or on larger ones, whatever is affordable.
+// Nothing where nothing is.
+[[nodiscard]] inline std::optional<shrunk_graphs> larger_sizes(const algebra& a, const shrunk_graphs& own,
+                                                               shrink_options shrinking, flops affordable) {
+  const auto is_affordable = [&](const shrunk_graphs& g) {
+    return work_of(a, g.first) <= affordable && work_of(a, g.second) <= affordable;
+  };
+  if (is_affordable(own)) {
+    return own;
+  }
+  for (const auto care : {shrink_care::structure, shrink_care::numbers}) {
+    shrinking.care = care;
+    auto larger = shrink(a, own.first, own.second, shrinking);
+    if (is_affordable(larger)) {
+      return larger;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace detail
 
 // Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources of one name,
 // and compares their outputs. Every operator takes part: opaque ones as some fixed function of their operands.
-// A difference is looked at again on the graphs' own sizes, or on larger ones, where that is affordable: an attribute
-// may hold a number that stems from a size.
+// A difference is looked at again on larger sizes, if those are affordable: a number in a graph may stem from a size.
 // NaN in the second graph is a difference; in the first, when positive sources do not help, a problem.
 [[nodiscard]] inline equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
                                                           const tensor_graph& second,
@@ -207,20 +226,17 @@ class comparison {
   if (auto different = detail::compare_types(first, second)) {
     return *std::move(different);
   }
-  const auto keeps = [&](std::string_view name) { return options.data && options.data(name).has_value(); };
-  const auto small = detail::shrink_enough(a, first, second, {.keeps = keeps});
+  shrink_options shrinking;
+  if (options.data) {
+    shrinking.keeps = [&](std::string_view name) { return options.data(name).has_value(); };
+  }
+  const auto small = detail::shrink_enough(a, first, second, shrinking);
   auto report = detail::comparison{a, small, options}.run();
-  if (report.passed) {
-    return report;
-  }
-  const auto is_affordable = [&](const tensor_graph& g) { return detail::work_of(a, g) <= options.affordable; };
-  if (is_affordable(first) && is_affordable(second)) {
-    const shrunk_graphs same{first, second, "the graphs' own", 0};
-    return detail::comparison{a, same, options}.run();
-  }
-  const auto larger = shrink(a, first, second, {.careful = true, .keeps = keeps});
-  if (is_affordable(larger.first) && is_affordable(larger.second)) {
-    return detail::comparison{a, larger, options}.run();
+  if (!report.passed) {
+    const shrunk_graphs own{first, second, "the graphs' own", 0};
+    if (const auto larger = detail::larger_sizes(a, own, shrinking, options.affordable)) {
+      report = detail::comparison{a, *larger, options}.run();
+    }
   }
   return report;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,11 +24,17 @@
 
 namespace unity::tensor {
 
+// Which sizes stay although smaller ones would fit.
+enum class shrink_care : std::uint8_t {
+  none,
+  numbers,    // those that the value of a fill may stem from: 1 / 768, 1 / sqrt(64)
+  structure,  // and those of what is split, joined, or reshaped into other sizes
+};
+
 struct shrink_options {
   // No size becomes smaller than that; at least 2, as tensors of size 1 broadcast.
   std::int64_t least = 2;
-  // Keeps the sizes of what is split, joined, or reshaped into other sizes.
-  bool careful = false;
+  shrink_care care = shrink_care::none;
   // Sources whose sizes must stay (data is there for them); asked by name.
   std::function<bool(std::string_view)> keeps{};
 };
@@ -36,8 +43,8 @@ struct shrink_options {
 struct shrunk_graphs {
   tensor_graph first{};
   tensor_graph second{};
-  std::string sizes{};         // in one line: the inputs' dimensions before and after
-  std::int64_t elements = 0;   // of all values of both
+  std::string sizes{};        // in one line: the inputs' dimensions before and after
+  std::int64_t elements = 0;  // of all values of both
 };
 
 namespace detail {
@@ -60,8 +67,13 @@ class graph_resizer {
       const node_id n{i};
       const auto types = types_of(graph_, graph_.operands(n));
       const auto before = types_of(graph_, graph_.results(n));
-      resizing r{graph_.operation(n), types, before, dims_of(graph_.operands(n)), dims_of(graph_.results(n)),
-                 sizes_of(numbers_.own[i], 0), sizes_of(numbers_.own[i], 1)};
+      resizing r{graph_.operation(n),
+                 types,
+                 before,
+                 dims_of(graph_.operands(n)),
+                 dims_of(graph_.results(n)),
+                 sizes_of(numbers_.own[i], 0),
+                 sizes_of(numbers_.own[i], 1)};
       const auto op = resized(algebra_, r);
       const auto results = algebra_.infer(op, types_of(out.graph, graph_.operands(n)));
       if (!results || !fit(*results, before, r.new_outputs)) {
@@ -128,7 +140,10 @@ class shrinker {
     }
     unite_outputs();
     relations_.settle();
-    if (o.careful) {
+    if (o.care != shrink_care::none) {
+      fix_counted();
+    }
+    if (o.care == shrink_care::structure) {
       fix_related();
     }
   }
@@ -166,6 +181,34 @@ class shrinker {
     }
   }
 
+  // The whole numbers that the values of fills may have been computed from.
+  [[nodiscard]] std::vector<std::int64_t> counts() const {
+    constexpr double most = 1e12;
+    std::vector<std::int64_t> found;
+    for (const auto* g : graphs_) {
+      for (std::size_t i = 0; i < g->node_count(); ++i) {
+        const auto& op = g->operation(node_id{i});
+        const auto is_fill = algebra_.signature(op.kind).name == "fill";
+        const auto value = is_fill ? std::abs(algebra_.read(op).real("value")) : 0;
+        for (const auto count : {value, 1 / value, value * value, 1 / (value * value)}) {
+          if (count > 4 && count < most && std::abs(count - std::round(count)) < 1e-6 * count) {
+            found.push_back(std::llround(count));
+          }
+        }
+      }
+    }
+    return found;
+  }
+  void fix_counted() {
+    auto& classes = relations_.classes;
+    for (const auto count : counts()) {
+      for (size_number n = 0; n < classes.count(); ++n) {
+        if (classes.size(n) > 4 && count % classes.size(n) == 0) {
+          classes.fix(n);
+        }
+      }
+    }
+  }
   void fix_related() {
     auto& classes = relations_.classes;
     const auto fix = [&](std::span<const size_number> members) {

@@ -19,10 +19,10 @@ struct namesake {
   std::string_view tensor;
 };
 inline constexpr namesake elementwise_namesakes[] = {
-    {"Relu", "relu"},       {"Tanh", "tanh"},   {"Sigmoid", "sigmoid"}, {"Exp", "exp"},
-    {"Log", "log"},         {"Erf", "erf"},     {"Sqrt", "sqrt"},       {"Reciprocal", "reciprocal"},
-    {"Neg", "negate"},      {"Abs", "abs"},     {"Identity", "identity"}, {"Add", "add"},
-    {"Sub", "sub"},         {"Mul", "mul"},     {"Div", "div"},         {"Max", "maximum"},
+    {"Relu", "relu"},  {"Tanh", "tanh"}, {"Sigmoid", "sigmoid"},   {"Exp", "exp"},
+    {"Log", "log"},    {"Erf", "erf"},   {"Sqrt", "sqrt"},         {"Reciprocal", "reciprocal"},
+    {"Neg", "negate"}, {"Abs", "abs"},   {"Identity", "identity"}, {"Add", "add"},
+    {"Sub", "sub"},    {"Mul", "mul"},   {"Div", "div"},           {"Max", "maximum"},
     {"Min", "minimum"}};
 
 [[nodiscard]] inline std::string_view tensor_name(std::string_view onnx) {
@@ -126,21 +126,33 @@ inline void export_dropout(export_node& n) {
 }
 
 [[nodiscard]] inline onnx_family elementwise_family() {
-  return {{{"Relu", import_unary},       {"Tanh", import_unary},   {"Sigmoid", import_unary},
-           {"Exp", import_unary},        {"Log", import_unary},    {"Erf", import_unary},
-           {"Sqrt", import_unary},       {"Reciprocal", import_unary}, {"Neg", import_unary},
-           {"Abs", import_unary},        {"Add", import_binary},   {"Sub", import_binary},
-           {"Mul", import_binary},       {"Div", import_binary},   {"Max", import_fold},
-           {"Min", import_fold},         {"Sum", import_fold},     {"Pow", import_pow},
-           {"Clip", import_clip},        {"Gelu", import_gelu},    {"Cast", import_cast},
-           {"Dropout", import_dropout}},
-          {{"relu", export_namesake},    {"tanh", export_namesake}, {"sigmoid", export_namesake},
-           {"exp", export_namesake},     {"log", export_namesake},  {"erf", export_namesake},
-           {"sqrt", export_namesake},    {"reciprocal", export_namesake}, {"negate", export_namesake},
-           {"abs", export_namesake},     {"identity", export_namesake}, {"add", export_namesake},
-           {"sub", export_namesake},     {"mul", export_namesake},  {"div", export_namesake},
-           {"maximum", export_namesake}, {"minimum", export_namesake}, {"pow", export_namesake},
-           {"scalar_multiply", export_namesake}, {"gelu", export_gelu}, {"cast", export_cast},
+  return {{{"Relu", import_unary}, {"Tanh", import_unary},     {"Sigmoid", import_unary}, {"Exp", import_unary},
+           {"Log", import_unary},  {"Erf", import_unary},      {"Sqrt", import_unary},    {"Reciprocal", import_unary},
+           {"Neg", import_unary},  {"Abs", import_unary},      {"Add", import_binary},    {"Sub", import_binary},
+           {"Mul", import_binary}, {"Div", import_binary},     {"Max", import_fold},      {"Min", import_fold},
+           {"Sum", import_fold},   {"Pow", import_pow},        {"Clip", import_clip},     {"Gelu", import_gelu},
+           {"Cast", import_cast},  {"Dropout", import_dropout}},
+          {{"relu", export_namesake},
+           {"tanh", export_namesake},
+           {"sigmoid", export_namesake},
+           {"exp", export_namesake},
+           {"log", export_namesake},
+           {"erf", export_namesake},
+           {"sqrt", export_namesake},
+           {"reciprocal", export_namesake},
+           {"negate", export_namesake},
+           {"abs", export_namesake},
+           {"identity", export_namesake},
+           {"add", export_namesake},
+           {"sub", export_namesake},
+           {"mul", export_namesake},
+           {"div", export_namesake},
+           {"maximum", export_namesake},
+           {"minimum", export_namesake},
+           {"pow", export_namesake},
+           {"scalar_multiply", export_namesake},
+           {"gelu", export_gelu},
+           {"cast", export_cast},
            {"dropout", export_dropout}}};
 }
 

@@ -24,7 +24,11 @@ class export_node {
   // `names`: of all values of the graph.
   export_node(const tensor::algebra& algebra, const tensor::tensor_graph& graph, node_id node,
               const std::vector<std::string>& names, graph_writer& writer)
-      : attributes{algebra.read(graph.operation(node))}, out{writer}, algebra_{&algebra}, graph_{&graph}, node_{node},
+      : attributes{algebra.read(graph.operation(node))},
+        out{writer},
+        algebra_{&algebra},
+        graph_{&graph},
+        node_{node},
         names_{&names} {}
 
   const tensor::attribute_reader attributes;
@@ -33,8 +37,12 @@ class export_node {
   [[nodiscard]] const std::string& kind() const { return algebra_->signature(graph_->operation(node_).kind).name; }
   [[nodiscard]] std::size_t input_count() const { return graph_->operands(node_).size(); }
   [[nodiscard]] const std::string& input(std::size_t i) const { return (*names_)[graph_->operands(node_)[i].index()]; }
-  [[nodiscard]] const tensor::tensor_type& type(std::size_t i) const { return graph_->type(graph_->operands(node_)[i]); }
-  [[nodiscard]] const std::string& result(std::size_t i = 0) const { return (*names_)[graph_->results(node_)[i].index()]; }
+  [[nodiscard]] const tensor::tensor_type& type(std::size_t i) const {
+    return graph_->type(graph_->operands(node_)[i]);
+  }
+  [[nodiscard]] const std::string& result(std::size_t i = 0) const {
+    return (*names_)[graph_->results(node_)[i].index()];
+  }
   [[nodiscard]] const tensor::tensor_type& result_type(std::size_t i = 0) const {
     return graph_->type(graph_->results(node_)[i]);
   }

@@ -93,7 +93,9 @@ class graph_maker {
   }
 
  private:
-  static tensor::shape dims_of(const known_tensor& known) { return tensor::shape(std::span<const std::int64_t>{known.dims}); }
+  static tensor::shape dims_of(const known_tensor& known) {
+    return tensor::shape(std::span<const std::int64_t>{known.dims});
+  }
   static bool is_uniform(const known_tensor& known) {
     return known.is_real() && known.size() > 0 &&
            std::all_of(known.reals.begin(), known.reals.end(), [&](double x) { return x == known.reals.front(); });

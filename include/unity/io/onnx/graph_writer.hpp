@@ -71,8 +71,8 @@ class graph_writer {
     return name;
   }
 
-  onnx::NodeProto& node(std::string_view type, std::span<const std::string> inputs, std::span<const std::string> outputs,
-                        std::span<const onnx_attribute> attributes = {}) {
+  onnx::NodeProto& node(std::string_view type, std::span<const std::string> inputs,
+                        std::span<const std::string> outputs, std::span<const onnx_attribute> attributes = {}) {
     auto& n = *proto_.add_node();
     n.set_op_type(std::string{type});
     for (const auto& in : inputs) {

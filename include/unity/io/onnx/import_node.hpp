@@ -21,7 +21,12 @@ class import_node {
  public:
   import_node(const onnx::NodeProto& node, std::int64_t opset, graph_maker& maker, std::span<onnx_value* const> inputs,
               std::string where)
-      : attributes{node, where}, node_{&node}, opset_{opset}, maker_{&maker}, inputs_{inputs}, where_{std::move(where)} {}
+      : attributes{node, where},
+        node_{&node},
+        opset_{opset},
+        maker_{&maker},
+        inputs_{inputs},
+        where_{std::move(where)} {}
 
   const node_attributes attributes;
 

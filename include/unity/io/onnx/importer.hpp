@@ -7,11 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,9 +17,8 @@
 #include <unity/io/onnx/fold.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/import_node.hpp>
-#include <unity/io/onnx/opaque.hpp>
+#include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
-#include <unity/io/onnx/structure.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -29,10 +26,12 @@ namespace unity::io::detail {
 
 class graph_importer {
  public:
-  // `envelope`: the model without its graph. `hints`: types that the file states for values.
+  // `envelope`: the model without its graph, which must outlive this. `hints`: types that the file states for values.
   graph_importer(const tensor::algebra& algebra, std::string file, std::int64_t opset, const onnx::ModelProto& envelope,
                  std::map<std::string, tensor::tensor_type> hints)
-      : maker_{algebra}, file_{std::move(file)}, opset_{opset}, envelope_{&envelope}, hints_{std::move(hints)} {}
+      : maker_{algebra}, opaque_{maker_, envelope, opset, std::move(hints)}, file_{std::move(file)}, opset_{opset} {}
+  graph_importer(const graph_importer&) = delete;
+  graph_importer& operator=(const graph_importer&) = delete;
 
   void add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight) {
     onnx_value v;
@@ -45,16 +44,15 @@ class graph_importer {
     values_.emplace(name, std::move(v));
   }
   // Floating-point initializers are weights; integers and booleans are constants, of which shapes are made.
-  void add_initializer(const std::string& name, tensor_data data) {
-    add_data(name, std::move(data), true);
-  }
+  void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
   void add_nodes(const onnx::GraphProto& graph) {
     for (int i = 0; i < graph.node_size(); ++i) {
       add_node(graph.node(i), static_cast<std::size_t>(i));
     }
   }
 
-  // The model so far, with the graph's outputs. Throws: unity::error where an output cannot be computed.
+  // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
+  // output cannot be computed.
   [[nodiscard]] onnx_model finish(const onnx::GraphProto& graph) {
     std::vector<value_id> outputs;
     onnx_model model;
@@ -69,8 +67,7 @@ class graph_importer {
     maker_.graph().set_outputs(outputs);
     model.graph = std::move(maker_.graph());
     model.data = std::move(maker_.data());
-    model.opaque_operators.assign(opaque_operators_.begin(), opaque_operators_.end());
-    model.opaque_nodes = std::move(opaque_nodes_);
+    model.opaque_nodes = opaque_.take_nodes();
     model.opset = opset_;
     return model;
   }
@@ -144,8 +141,8 @@ class graph_importer {
     } else if (const auto* all = attributes.find("value_ints"); all != nullptr && all->ints_size() <= 65536) {
       add_known(node.output(0), known_integers({all->ints().begin(), all->ints().end()}));
     } else if (const auto* reals = attributes.find("value_floats"); reals != nullptr && reals->floats_size() <= 65536) {
-      add_known(node.output(0), {tensor::dtype::float32, {reals->floats_size()}, {},
-                                 {reals->floats().begin(), reals->floats().end()}});
+      add_known(node.output(0),
+                {tensor::dtype::float32, {reals->floats_size()}, {}, {reals->floats().begin(), reals->floats().end()}});
     } else {
       throw error{where, "holds no tensor", "a value of numbers"};
     }
@@ -188,7 +185,8 @@ class graph_importer {
     for (const auto& inner : g.node()) {
       for (const auto& in : inner.input()) {
         if (!in.empty() && !values_.contains(in)) {
-          throw error{where + ", " + node_place(inner, index), "reads " + in_quotes(in) + ", which nothing defines before",
+          throw error{where + ", " + node_place(inner, index),
+                      "reads " + in_quotes(in) + ", which nothing defines before",
                       "a value of the branch or around it"};
         }
       }
@@ -197,7 +195,8 @@ class graph_importer {
     for (int i = 0; i < g.output_size(); ++i) {
       const auto found = values_.find(g.output(i).name());
       if (found == values_.end()) {
-        throw error{where, "branch output " + in_quotes(g.output(i).name()) + " is not defined", "a value of the branch"};
+        throw error{where, "branch output " + in_quotes(g.output(i).name()) + " is not defined",
+                    "a value of the branch"};
       }
       alias(node.output(i), found->second);
     }
@@ -260,55 +259,8 @@ class graph_importer {
     }
   }
 
-  // Operands: the inputs that are there, then what subgraphs read from outside.
   void add_opaque(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where) {
-    std::vector<value_id> operands;
-    std::vector<typed_input> typed;
-    const auto read = [&](const std::string& name, onnx_value& v) {
-      if (v.known != nullptr && v.known->size() == 0) {  // such as Resize's absent region: no value, but the node needs it
-        maker_.data()[name] = data_from(*v.known);
-        typed.push_back({name, {}, v.known.get()});
-        return;
-      }
-      operands.push_back(carried(v, where));
-      const bool listed = std::any_of(typed.begin(), typed.end(), [&](const auto& t) { return t.name == name; });
-      if (!listed) {
-        typed.push_back({name, maker_.type(operands.back()), v.known.get()});
-      }
-    };
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] != nullptr) {
-        read(node.input(static_cast<int>(i)), *inputs[i]);
-      }
-    }
-    const captures captured{node};
-    for (const auto& name : captured.names()) {
-      const auto found = values_.find(name);
-      if (found == values_.end()) {
-        throw error{where, "reads " + in_quotes(name) + ", which nothing defines before", "a value of the graph"};
-      }
-      read(name, found->second);
-    }
-    const auto types = result_types(node, typed, where);
-    const auto key = operator_name(node) + "#" + std::to_string(opaque_nodes_.size());
-    std::vector<std::int64_t> elements;
-    std::vector<std::int64_t> dims;
-    for (const auto& t : types) {
-      elements.push_back(static_cast<std::int64_t>(t.element));
-      dims.push_back(static_cast<std::int64_t>(t.rank()));
-      dims.insert(dims.end(), t.dims.begin(), t.dims.end());
-    }
-    const tensor::named_attribute attributes[] = {
-        {"name", operator_name(node)}, {"signature", key}, {"elements", elements}, {"dims", dims}};
-    try {
-      define_results(node, maker_.emit("opaque", operands, attributes));
-    } catch (const not_accepted& e) {
-      throw error{where, e.found, e.expected};
-    }
-    opaque_nodes_.emplace(key, node.SerializeAsString());
-    opaque_operators_.insert(operator_name(node));
-  }
-  void define_results(const onnx::NodeProto& node, const std::vector<value_id>& results) {
+    const auto results = opaque_.add(node, inputs, values_, where);
     std::size_t next = 0;
     for (const auto& out : node.output()) {
       if (!out.empty()) {
@@ -316,42 +268,7 @@ class graph_importer {
       }
     }
   }
-  // What the file says where inference agrees in rank, since the packaged inference has errors; else inference,
-  // which saw the sizes that hold here.
-  [[nodiscard]] std::vector<tensor::tensor_type> result_types(const onnx::NodeProto& node,
-                                                              std::span<const typed_input> inputs,
-                                                              const std::string& where) const {
-    std::string problem;
-    const auto inferred = infer_results(node, inputs, *envelope_, opset_, problem);
-    std::vector<tensor::tensor_type> types;
-    for (const auto& out : node.output()) {
-      if (out.empty()) {
-        continue;
-      }
-      const auto found = inferred.find(out);
-      const auto hint = hints_.find(out);
-      if (found == inferred.end() && hint == hints_.end()) {
-        throw error{where,
-                    "output " + in_quotes(out) + " has no known sizes" + (problem.empty() ? "" : " (" + problem + ")"),
-                    "an operator of known result types, or value_info with sizes"};
-      }
-      const bool both = found != inferred.end() && hint != hints_.end();
-      if (both && (found->second.element != hint->second.element || found->second.rank() != hint->second.rank())) {
-        throw error{where, "output " + in_quotes(out) + " is " + tensor::to_string(found->second),
-                    tensor::to_string(hint->second) + " as value_info says"};
-      }
-      types.push_back(hint != hints_.end() ? hint->second : found->second);
-    }
-    return types;
-  }
 
-  value_id carried(onnx_value& v, const std::string& where) {
-    try {
-      return maker_.materialize(v);
-    } catch (const not_accepted&) {
-      throw error{where, "reads " + in_quotes(v.name) + ", which has no elements", "a tensor with elements"};
-    }
-  }
   [[nodiscard]] std::vector<std::int64_t> dims_of(onnx_value& v) {
     const auto& dims = v.value.valid() ? maker_.type(v.value).dims : v.data->dims;
     return {dims.begin(), dims.end()};
@@ -363,14 +280,11 @@ class graph_importer {
   }
 
   graph_maker maker_;
+  opaque_importer opaque_;
   std::string file_;
   std::int64_t opset_;
-  const onnx::ModelProto* envelope_;
-  std::map<std::string, tensor::tensor_type> hints_;
   onnx_operators operators_;
-  std::unordered_map<std::string, onnx_value> values_;
-  std::map<std::string, std::string, std::less<>> opaque_nodes_;
-  std::set<std::string> opaque_operators_;
+  onnx_values values_;
 };
 
 }  // namespace unity::io::detail

@@ -81,8 +81,9 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
     return 0;
   }
   constexpr double edge = 0x1p63;
-  return value >= edge ? std::numeric_limits<std::int64_t>::max()
-         : value < -edge ? std::numeric_limits<std::int64_t>::min() : static_cast<std::int64_t>(value);
+  return value >= edge   ? std::numeric_limits<std::int64_t>::max()
+         : value < -edge ? std::numeric_limits<std::int64_t>::min()
+                         : static_cast<std::int64_t>(value);
 }
 
 // An axis counted from the front, or nothing where it is outside of [-rank, rank).
@@ -96,7 +97,7 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
 
 // Ascending axes from the front, or nothing where one is outside or doubled.
 [[nodiscard]] inline std::optional<std::vector<std::int64_t>> front_axes(std::span<const std::int64_t> axes,
-                                                                        std::size_t rank) {
+                                                                         std::size_t rank) {
   std::vector<std::int64_t> all;
   for (const auto a : axes) {
     const auto axis = front_axis(a, rank);
@@ -116,7 +117,7 @@ struct slice_range {
   std::int64_t count = 0;
 };
 [[nodiscard]] inline std::optional<slice_range> clamp_slice(std::int64_t start, std::int64_t end, std::int64_t step,
-                                                           std::int64_t size) {
+                                                            std::int64_t size) {
   constexpr auto least = std::numeric_limits<std::int64_t>::min();
   if (step == 0 || step == least) {
     return std::nullopt;
@@ -134,8 +135,8 @@ struct slice_range {
 
 // The dimensions that Reshape asks for: 0 copies (unless zeros are allowed), -1 is what remains.
 [[nodiscard]] inline std::optional<std::vector<std::int64_t>> reshaped(std::span<const std::int64_t> from,
-                                                                      std::span<const std::int64_t> wanted,
-                                                                      bool allow_zero) {
+                                                                       std::span<const std::int64_t> wanted,
+                                                                       bool allow_zero) {
   std::vector<std::int64_t> dims(wanted.begin(), wanted.end());
   std::int64_t count = 1;
   for (const auto d : from) {

@@ -95,8 +95,10 @@ inline import_result import_slice(import_node& n) {
   };
   return cuts.empty() ? one(n.input(0))
                       : one(n.emit("slice", {n.input(0)},
-                                   {{"axes", column(&cut::axis)}, {"starts", column(&cut::start)},
-                                    {"ends", column(&cut::end)}, {"steps", column(&cut::step)}}));
+                                   {{"axes", column(&cut::axis)},
+                                    {"starts", column(&cut::start)},
+                                    {"ends", column(&cut::end)},
+                                    {"steps", column(&cut::step)}}));
 }
 
 // Pads and value: attributes before opset 11, inputs since; axes from opset 18.
@@ -208,7 +210,8 @@ inline import_result import_gather(import_node& n) {
     if (at < 0 || at >= size) {
       n.refuse("index " + std::to_string(index->front()), "one within size " + std::to_string(size));
     }
-    const auto v = n.emit("slice", {n.input(0)}, {{"axes", {axis}}, {"starts", {at}}, {"ends", {at + 1}}, {"steps", {1}}});
+    const auto v =
+        n.emit("slice", {n.input(0)}, {{"axes", {axis}}, {"starts", {at}}, {"ends", {at + 1}}, {"steps", {1}}});
     return one(n.rank(1) == 1 ? v : n.emit("squeeze", {v}, {{"axes", {axis}}}));
   }
   const bool counts_back = index && std::any_of(index->begin(), index->end(), [](std::int64_t i) { return i < 0; });

@@ -55,6 +55,10 @@ class node_attributes {
     if (a == nullptr) {
       return std::nullopt;
     }
+    if (a->t().data_location() == onnx::TensorProto::EXTERNAL) {
+      throw error{where_, "attribute " + std::string{name} + " keeps its data in another file",
+                  "it here; initializers may"};
+    }
     auto copy = a->t();
     return tensor_reader{where_, {}}.read(copy, name);
   }
@@ -65,7 +69,8 @@ class node_attributes {
   }
 
  private:
-  [[nodiscard]] const onnx::AttributeProto* typed(std::string_view name, onnx::AttributeProto::AttributeType type) const {
+  [[nodiscard]] const onnx::AttributeProto* typed(std::string_view name,
+                                                  onnx::AttributeProto::AttributeType type) const {
     const auto* a = find(name);
     // Files of the first IR versions leave the type out.
     if (a != nullptr && a->type() != type && a->type() != onnx::AttributeProto::UNDEFINED) {

@@ -217,11 +217,13 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
 // The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
 // complained about, if it did.
 [[nodiscard]] inline std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
-                                                                             std::span<const typed_input> inputs,
-                                                                             const onnx::ModelProto& envelope,
-                                                                             std::int64_t opset, std::string& problem) {
+                                                                              std::span<const typed_input> inputs,
+                                                                              const onnx::ModelProto& envelope,
+                                                                              std::int64_t opset,
+                                                                              std::string& problem) {
   // Forms that the package does not know would be inferred wrongly: they are restated, or left to what the file says.
-  const auto known = opset > newest_checked_opset ? node_at_export_opset(node, inputs, envelope, opset) : std::optional{node};
+  const auto known =
+      opset > newest_checked_opset ? node_at_export_opset(node, inputs, envelope, opset) : std::optional{node};
   if (!known) {
     problem = "it is newer than opset " + std::to_string(newest_checked_opset);
     return {};

@@ -27,15 +27,23 @@ inline import_result import_pool(import_node& n) {
   }
   if (largest) {
     return one(n.emit("max_pool", {n.input(0)},
-                      {{"kernel", kernel}, {"stride", w.stride}, {"padding", w.padding}, {"pads", w.pads},
-                       {"dilation", w.dilation}, {"ceil_mode", ceil_mode}}));
+                      {{"kernel", kernel},
+                       {"stride", w.stride},
+                       {"padding", w.padding},
+                       {"pads", w.pads},
+                       {"dilation", w.dilation},
+                       {"ceil_mode", ceil_mode}}));
   }
   if (w.dilation != std::vector<std::int64_t>{1, 1}) {
     return std::nullopt;
   }
   return one(n.emit("average_pool", {n.input(0)},
-                    {{"kernel", kernel}, {"stride", w.stride}, {"padding", w.padding}, {"pads", w.pads},
-                     {"ceil_mode", ceil_mode}, {"count_include_pad", n.attributes.integer("count_include_pad", 0)}}));
+                    {{"kernel", kernel},
+                     {"stride", w.stride},
+                     {"padding", w.padding},
+                     {"pads", w.pads},
+                     {"ceil_mode", ceil_mode},
+                     {"count_include_pad", n.attributes.integer("count_include_pad", 0)}}));
 }
 
 // Over images one operator; over other ranks a reduction.
@@ -63,8 +71,9 @@ inline import_result import_reduction(import_node& n) {
     return one(n.input(0));
   }
   const auto name = n.type() == "ReduceSum" ? "reduce_sum" : n.type() == "ReduceMean" ? "reduce_mean" : "reduce_max";
-  return axes.empty() ? one(n.input(0))
-                      : one(n.emit(name, {n.input(0)}, {{"axes", axes}, {"keep_dims", n.attributes.integer("keepdims", 1)}}));
+  return axes.empty()
+             ? one(n.input(0))
+             : one(n.emit(name, {n.input(0)}, {{"axes", axes}, {"keep_dims", n.attributes.integer("keepdims", 1)}}));
 }
 
 // Before opset 13 all dimensions from the axis on are one.

@@ -116,7 +116,10 @@ inline import_result import_conv(import_node& n) {
 
 inline std::string auto_pad_of(const export_node& n) {
   const auto padding = n.choice("padding");
-  return padding == "same" ? "SAME_UPPER" : padding == "same_lower" ? "SAME_LOWER" : padding == "valid" ? "VALID" : "NOTSET";
+  return padding == "same"         ? "SAME_UPPER"
+         : padding == "same_lower" ? "SAME_LOWER"
+         : padding == "valid"      ? "VALID"
+                                   : "NOTSET";
 }
 inline std::vector<onnx_attribute> window_attributes(const export_node& n) {
   std::vector<onnx_attribute> all{{"strides", n.integers("stride")}};

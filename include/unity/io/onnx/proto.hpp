@@ -19,6 +19,9 @@ inline constexpr std::int64_t newest_checked_opset = 17;  // what the packaged c
 inline constexpr std::int64_t export_opset = 17;
 inline constexpr std::int64_t export_ir_version = 8;
 
+// The metadata under which an exported file lists the inputs that are weights without data.
+inline constexpr std::string_view weights_key = "unity.weights";
+
 [[nodiscard]] inline std::optional<tensor::dtype> from_onnx_type(std::int32_t type) {
   switch (type) {
     case onnx::TensorProto::FLOAT: return tensor::dtype::float32;

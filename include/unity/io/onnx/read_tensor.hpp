@@ -107,7 +107,8 @@ class tensor_reader {
     }
   }
 
-  [[nodiscard]] std::string external(const onnx::TensorProto& proto, std::uint64_t size, const std::string& where) const {
+  [[nodiscard]] std::string external(const onnx::TensorProto& proto, std::uint64_t size,
+                                     const std::string& where) const {
     std::string location;
     std::uint64_t offset = 0;
     std::uint64_t length = size;

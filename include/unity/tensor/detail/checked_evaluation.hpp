@@ -38,9 +38,7 @@ class checked_evaluation {
   }
 
   // Evaluates, and scales weights where what they are first used for would grow or vanish from node to node.
-  void calibrate(source_values& sources)
-    requires std::floating_point<Scalar>
-  {
+  void calibrate(source_values& sources) requires std::floating_point<Scalar> {
     used_.clear();
     const auto results = [&](node_id n, std::span<const Scalar* const> operands) {
       auto values = results_of(n, operands, sources);
@@ -96,8 +94,8 @@ class checked_evaluation {
       for (const auto& v : values) {
         for (const auto x : v.data) {
           if (std::isnan(x) && problem_.empty()) {
-            problem_ = "node " + std::to_string(n.index()) + " (" +
-                       algebra_.signature(graph_.operation(n).kind).name + ") gives NaN";
+            problem_ = "node " + std::to_string(n.index()) + " (" + algebra_.signature(graph_.operation(n).kind).name +
+                       ") gives NaN";
           }
         }
       }

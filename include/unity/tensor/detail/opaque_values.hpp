@@ -72,9 +72,8 @@ class opaque_function {
         out.data[j] = modular61::of_residue(is_floating(type.element) ? bits : bits % choices);
       } else {
         const auto wave = std::sin(phase(bits));
-        out.data[j] = static_cast<Scalar>(is_floating(type.element)
-                                              ? 1.5 + wave
-                                              : std::floor((wave + 1) / 2.000001 * static_cast<double>(choices)));
+        out.data[j] = static_cast<Scalar>(
+            is_floating(type.element) ? 1.5 + wave : std::floor((wave + 1) / 2.000001 * static_cast<double>(choices)));
       }
     }
     return out;

@@ -157,7 +157,8 @@ inline void size_relations::relate_strided(const node_view& n, const piece& p, s
   }
   const auto r = algebra_.read(n.op);
   const auto axes = r.integers("axes");
-  const auto i = static_cast<std::size_t>(std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) - axes.begin());
+  const auto i =
+      static_cast<std::size_t>(std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) - axes.begin());
   const auto outside = r.integers("starts")[i] + classes.size(from) - r.integers("ends")[i];
   functions_.push_back({from, to, [outside, step = p.source[d].step](std::int64_t size) {
                           return size > outside ? (size - outside - 1) / step + 1 : 0;

@@ -23,8 +23,8 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 // the sizes that it has to.
 [[nodiscard]] inline bool follows_sizes(const algebra& a, const operation& op) {
   constexpr std::array<std::string_view, 14> kinds{
-      "input",  "weight", "constant", "fill",  "pool_kernel", "identity_kernel", "identity_matrix",
-      "conv2d", "split",  "slice",    "pad",   "expand",      "reshape",         "opaque"};
+      "input",  "weight", "constant", "fill", "pool_kernel", "identity_kernel", "identity_matrix",
+      "conv2d", "split",  "slice",    "pad",  "expand",      "reshape",         "opaque"};
   const std::string_view name = a.signature(op.kind).name;
   for (const auto k : kinds) {
     if (k == name) {
@@ -37,7 +37,7 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 // An operator, the types that it has, and the sizes that it shall have.
 struct resizing {
   const operation& op;
-  std::span<const tensor_type> inputs;    // types before
+  std::span<const tensor_type> inputs;  // types before
   std::span<const tensor_type> outputs;
   std::vector<shape> new_inputs{};
   std::vector<shape> new_outputs{};

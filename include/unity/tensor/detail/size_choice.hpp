@@ -24,8 +24,13 @@ class size_choice {
 
   // least: no size becomes smaller than that.
   size_choice(const size_classes& classes, std::span<const size_function> functions, std::int64_t least)
-      : classes_{classes}, functions_{functions}, least_{least}, kept_(classes.count()), follows_(classes.count()),
-        relations_(classes.count()), sizes_(classes.count()) {
+      : classes_{classes},
+        functions_{functions},
+        least_{least},
+        kept_(classes.count()),
+        follows_(classes.count()),
+        relations_(classes.count()),
+        sizes_(classes.count()) {
     for (number n = 0; n < classes_.count(); ++n) {
       if (classes_.find(n) == n) {
         list_relations(n);
@@ -49,7 +54,9 @@ class size_choice {
 
   // A size that must stay after all.
   void keep(number n) { kept_[classes_.find(n)] = true; }
-  [[nodiscard]] bool keeps(number n) const { return kept_[classes_.find(n)] || classes_.fixed(n) || classes_.size(n) == 1; }
+  [[nodiscard]] bool keeps(number n) const {
+    return kept_[classes_.find(n)] || classes_.fixed(n) || classes_.size(n) == 1;
+  }
 
  private:
   enum class kind : std::uint8_t { sum, product, function };
@@ -125,9 +132,8 @@ class size_choice {
     if (fitting.empty()) {
       return settle(n, own);
     }
-    const auto chosen = *std::min_element(fitting.begin(), fitting.end(), [&](auto a, auto b) {
-      return times_used_[a] < times_used_[b];
-    });
+    const auto chosen = *std::min_element(fitting.begin(), fitting.end(),
+                                          [&](auto a, auto b) { return times_used_[a] < times_used_[b]; });
     ++times_used_[chosen];
     return settle(n, chosen);
   }

@@ -34,12 +34,12 @@ namespace detail {
 
 // What the readers of a value ask of it.
 struct value_role {
-  bool positive = false;    // it has a root, a logarithm or a reciprocal
-  bool exponent = false;    // it is a power's
-  bool offset = false;      // it is added to something
-  bool gain = false;        // it multiplies what has been normalized
-  std::int64_t below = 4;   // where it is an integer: it numbers that many rows
-  bool read = false;        // `below` is from a reader
+  bool positive = false;   // it has a root, a logarithm or a reciprocal
+  bool exponent = false;   // it is a power's
+  bool offset = false;     // it is added to something
+  bool gain = false;       // it multiplies what has been normalized
+  std::int64_t below = 4;  // where it is an integer: it numbers that many rows
+  bool read = false;       // `below` is from a reader
 
   void join(const value_role& o) {
     positive = positive || o.positive;
@@ -132,9 +132,22 @@ class source_roles {
   }
   // Positive operands have positive results, and others may not.
   [[nodiscard]] static bool keeps_positive(std::string_view name) {
-    constexpr std::array<std::string_view, 16> kinds{
-        "add",     "mul",        "div",         "maximum",    "minimum",  "scalar_multiply", "matmul",             "linear",
-        "conv2d", "reduce_sum", "reduce_mean", "reduce_max", "max_pool", "average_pool",    "global_average_pool", "global_max_pool"};
+    constexpr std::array<std::string_view, 16> kinds{"add",
+                                                     "mul",
+                                                     "div",
+                                                     "maximum",
+                                                     "minimum",
+                                                     "scalar_multiply",
+                                                     "matmul",
+                                                     "linear",
+                                                     "conv2d",
+                                                     "reduce_sum",
+                                                     "reduce_mean",
+                                                     "reduce_max",
+                                                     "max_pool",
+                                                     "average_pool",
+                                                     "global_average_pool",
+                                                     "global_max_pool"};
     return std::find(kinds.begin(), kinds.end(), name) != kinds.end();
   }
 

@@ -47,12 +47,15 @@ namespace detail {
   }
 }
 
-[[nodiscard]] inline degree degree_of(const scalar_program& p, std::span<const degree> operands, const degree& reduced) {
+[[nodiscard]] inline degree degree_of(const scalar_program& p, std::span<const degree> operands,
+                                      const degree& reduced) {
   std::vector<degree> stack;
   for (const auto& i : p) {
     if (is_leaf(i.op)) {
       const bool is_operand = i.op == scalar_op::operand;
-      stack.push_back(is_operand ? operands[static_cast<std::size_t>(i.number)] : i.op == scalar_op::accumulated ? reduced : degree{});
+      stack.push_back(is_operand                       ? operands[static_cast<std::size_t>(i.number)]
+                      : i.op == scalar_op::accumulated ? reduced
+                                                       : degree{});
       continue;
     }
     const auto b = is_binary(i.op) ? stack.back() : degree{};
@@ -69,12 +72,15 @@ namespace detail {
   if (how == reduction::largest) {
     return {saturating_add(1, saturating_multiply(terms, inner.sum())), 0};
   }
-  return {saturating_add(inner.numerator, saturating_multiply(terms - 1, inner.denominator)), saturating_multiply(terms, inner.denominator)};
+  return {saturating_add(inner.numerator, saturating_multiply(terms - 1, inner.denominator)),
+          saturating_multiply(terms, inner.denominator)};
 }
 
-[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given);
+[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g,
+                                                 std::span<const degree> given);
 
-[[nodiscard]] inline std::vector<degree> degrees_of(const algebra& a, const operation& op, std::span<const tensor_type> types,
+[[nodiscard]] inline std::vector<degree> degrees_of(const algebra& a, const operation& op,
+                                                    std::span<const tensor_type> types,
                                                     std::span<const degree> operands) {
   if (const auto s = a.iteration(op, types)) {
     const auto& d = a.definition_of(op.kind);
@@ -101,7 +107,8 @@ namespace detail {
 }
 
 // The first nodes, of no kind, have the given degrees.
-[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given) {
+[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g,
+                                                 std::span<const degree> given) {
   std::vector<degree> of(g.value_count());
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     const node_id n{i};
@@ -129,8 +136,8 @@ namespace detail {
 
 }  // namespace detail
 
-// For every output of `g`, bounds on the degrees of the polynomials in the elements of its sources whose quotient it is.
-// What is no polynomial (relu, exp, a maximum) counts as a new unknown.
+// For every output of `g`, bounds on the degrees of the polynomials in the elements of its sources whose quotient it
+// is. What is no polynomial (relu, exp, a maximum) counts as a new unknown.
 [[nodiscard]] inline std::vector<degree> degree_bounds(const algebra& a, const tensor_graph& g) {
   return detail::degrees(a, g, {});
 }

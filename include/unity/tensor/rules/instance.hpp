@@ -256,7 +256,8 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
       if (op.attributes[k] == field.default_value && !field.default_value.empty()) {
         continue;
       }
-      attributes += (attributes.empty() ? "" : ", ") + field.name + "=" + detail::attribute_text(field, op.attributes[k]);
+      attributes +=
+          (attributes.empty() ? "" : ", ") + field.name + "=" + detail::attribute_text(field, op.attributes[k]);
     }
     text += attributes.empty() ? "" : "; " + signature.name + "{" + attributes + "}";
   }

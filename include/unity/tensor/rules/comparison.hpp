@@ -1,0 +1,162 @@
+// Two graphs compared at random points.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <unity/core/hash.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/degree.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+struct rule_test_options {
+  std::size_t instances = 50;       // to find in which the target fits
+  std::size_t attempts = 200000;    // to find one
+  std::size_t varied = 3;           // instances of which all variations are tried as well
+  std::size_t points = 4;           // of either kind of scalar, more where there are few elements
+  double tolerance = 0x1p-30;       // relative to the largest element
+  double real_tolerance = 0x1p-23;  // of rules for reals, which may name constants as float32 has them
+  std::uint64_t seed = 1;
+};
+
+namespace detail {
+
+// Values of the variables of an instance at one random point.
+template <class Scalar>
+class random_point {
+ public:
+  random_point(const algebra& a, std::uint64_t seed, bool positive) : algebra_{a}, seed_{seed}, positive_{positive} {}
+
+  std::optional<dense<Scalar>> operator()(const operation& op, const tensor_type& type) const {
+    if (algebra_.definition_of(op.kind).source == source_kind::none) {
+      return std::nullopt;
+    }
+    dense<Scalar> values{type.dims};
+    const auto stream = hash_combine(seed_, hash_bytes(algebra_.read(op).word("name")));
+    for (std::size_t i = 0; i < values.data.size(); ++i) {
+      const auto bits = hash_combine(stream, i);
+      values.data[i] =
+          is_floating(type.element) ? value(bits) : static_cast<Scalar>(static_cast<std::int64_t>(bits % 4));
+    }
+    return values;
+  }
+
+ private:
+  // Reals in [-2, 2), or in [1/4, 9/4) where roots and logarithms are to exist.
+  [[nodiscard]] Scalar value(std::uint64_t bits) const {
+    if constexpr (std::floating_point<Scalar>) {
+      const auto unit = static_cast<double>(bits >> 11U) * 0x1p-53;
+      return static_cast<Scalar>(positive_ ? 2 * unit + 0.25 : 4 * unit - 2);
+    } else {
+      return Scalar::of_residue(bits);
+    }
+  }
+
+  const algebra& algebra_;
+  std::uint64_t seed_;
+  bool positive_;
+};
+
+// Two graphs of equal output types, compared at random points.
+class side_comparison {
+ public:
+  side_comparison(const algebra& a, const rule_test_options& o, const tensor_graph& source, const tensor_graph& target)
+      : algebra_{a}, options_{o}, source_{source}, target_{target} {}
+
+  // The place where they differ, or nothing.
+  std::optional<std::string> run(bool real_only, std::uint64_t seed) {
+    std::size_t elements = 0;
+    for (const auto v : source_.outputs()) {
+      elements += static_cast<std::size_t>(element_count(source_.type(v).dims));
+    }
+    points_ = std::max(options_.points, std::min<std::size_t>(32, 64 / std::max<std::size_t>(1, elements)));
+    tolerance_ = real_only ? options_.real_tolerance : options_.tolerance;
+    for (std::size_t k = 0; k < points_; ++k) {
+      auto difference = compare<double>(hash_combine(seed, k), k % 2 == 1);
+      if (!difference && !real_only) {
+        difference = compare<modular61>(hash_combine(seed, k), false);
+      }
+      if (difference) {
+        return difference;
+      }
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::size_t defined() const noexcept { return defined_; }
+  [[nodiscard]] int bits(bool real_only) const {
+    const auto points = static_cast<int>(points_);
+    if (real_only) {
+      return 23 * points;
+    }
+    std::int64_t most = 1;
+    const auto a = degree_bounds(algebra_, source_);
+    const auto b = degree_bounds(algebra_, target_);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      most = std::max(most, saturating_add(a[i].sum(), b[i].sum()));
+    }
+    return points * std::max(0, static_cast<int>(std::floor(61 - std::log2(static_cast<double>(most)))));
+  }
+
+ private:
+  template <class Scalar>
+  std::optional<std::string> compare(std::uint64_t seed, bool positive) {
+    const random_point<Scalar> point{algebra_, seed, positive};
+    const auto x = evaluate<Scalar>(algebra_, source_, point);
+    const auto y = evaluate<Scalar>(algebra_, target_, point);
+    for (std::size_t o = 0; o < x.size(); ++o) {
+      const auto at = difference(x[o].data, y[o].data);
+      if (at) {
+        return (x.size() > 1 ? "output " + std::to_string(o) + " " : "") + "element " + std::to_string(*at) + ": " +
+               text(x[o].data[*at]) + " and " + text(y[o].data[*at]);
+      }
+    }
+    return std::nullopt;
+  }
+  // What the source does not define (the root of a negative number) the target may define as it likes.
+  std::optional<std::size_t> difference(std::span<const double> x, std::span<const double> y) {
+    double largest = 1;
+    for (const auto v : x) {
+      largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (std::isfinite(x[i])) {
+        ++defined_;
+        if (!(std::abs(x[i] - y[i]) <= tolerance_ * largest)) {
+          return i;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+  std::optional<std::size_t> difference(std::span<const modular61> x, std::span<const modular61> y) {
+    const auto place = std::mismatch(x.begin(), x.end(), y.begin()).first;
+    return place == x.end() ? std::nullopt : std::optional{static_cast<std::size_t>(place - x.begin())};
+  }
+  static std::string text(double v) { return unity::detail::real_text(v); }
+  static std::string text(modular61 v) { return std::to_string(v.residue()) + " modulo 2^61 - 1"; }
+
+  const algebra& algebra_;
+  const rule_test_options& options_;
+  const tensor_graph& source_;
+  const tensor_graph& target_;
+  std::size_t points_ = 0;
+  std::size_t defined_ = 0;
+  double tolerance_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace unity::tensor

@@ -1,0 +1,154 @@
+// Random sizes, shapes and attribute values that fit together often.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include <unity/core/random.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+// Sizes that rules relate are drawn under one name and often repeated, so that sums of two products, say, come about;
+// one axis is preferred for all concats and splits.
+class guesses {
+ public:
+  using size = std::int64_t;
+
+  // reals: what real attributes are drawn from, if not empty.
+  guesses(random_engine& random, std::span<const double> reals)
+      : random_{random}, reals_{reals}, axis_{random.between(0, 3)} {}
+
+  [[nodiscard]] size between(size least, size most) { return random_.between(least, most); }
+  [[nodiscard]] std::size_t below(std::size_t n) { return random_.below(n); }
+  [[nodiscard]] bool chance(int percent) { return random_.between(1, 100) <= percent; }
+  [[nodiscard]] size any_size() {
+    constexpr std::array<size, 7> sizes{1, 2, 2, 3, 3, 4, 5};
+    return sizes[random_.below(sizes.size())];
+  }
+  // A size that other operators know under the same name: mostly the last one.
+  [[nodiscard]] size shared(const char* name, int percent = 70) {
+    auto& last = last_[name];
+    if (last == 0 || !chance(percent)) {
+      last = any_size();
+    }
+    return last;
+  }
+  [[nodiscard]] size shared_kernel(const char* name) {
+    auto& last = last_[name];
+    if (last == 0 || !chance(75)) {
+      last = random_.between(1, 4);
+    }
+    return last;
+  }
+  [[nodiscard]] size shared_extent(const char* name) {
+    auto& last = last_[name];
+    if (last == 0 || !chance(80)) {
+      last = random_.between(3, 8);
+    }
+    return last;
+  }
+  [[nodiscard]] shape any_shape() {
+    if (!last_shape_.empty() && chance(60)) {
+      auto s = last_shape_;
+      if (chance(50) && static_cast<std::size_t>(axis_) < s.size()) {
+        s[static_cast<std::size_t>(axis_)] = any_size();
+      }
+      return s;
+    }
+    last_shape_.clear();
+    for (auto rank = random_.between(1, 4); rank > 0; --rank) {
+      last_shape_.push_back(any_size());
+    }
+    return last_shape_;
+  }
+  [[nodiscard]] shape shape_of_rank(std::size_t rank) {
+    shape s;
+    while (s.size() < rank) {
+      s.push_back(any_size());
+    }
+    return s;
+  }
+  [[nodiscard]] attribute any_value(const attribute_field& f) {
+    const auto& a = f.signature;
+    if (a.form == attribute_form::choice) {
+      return {a.choices.size() > 5 ? 0 : random_.between(0, static_cast<size>(a.choices.size()) - 1)};
+    }
+    if (a.form == attribute_form::real) {
+      static constexpr std::array<double, 4> usual{0.0, 0.5, 1.0, 1e-3};
+      const auto& among = reals_.empty() ? std::span<const double>{usual} : reals_;
+      return real_attribute(among[random_.below(among.size())]);
+    }
+    if (a.form == attribute_form::word) {
+      return word_attribute("w");
+    }
+    if (!a.default_value.empty() && (f.length != 1 || chance(50))) {
+      return a.default_value;
+    }
+    return f.length == 1 ? attribute{f.is_flag ? random_.between(0, 1) : any_size()} : attribute{};
+  }
+  [[nodiscard]] size axis_below(std::size_t rank) {
+    const bool usual = static_cast<std::size_t>(axis_) < rank && chance(80);
+    return usual ? axis_ : static_cast<size>(random_.below(rank));
+  }
+  [[nodiscard]] attribute some_axes(std::size_t rank) {
+    attribute axes;
+    const bool suffix = chance(50);
+    const auto from = static_cast<size>(random_.below(rank));
+    for (size d = 0; d < static_cast<size>(rank); ++d) {
+      if (suffix ? d >= from : chance(40)) {
+        axes.push_back(d);
+      }
+    }
+    return axes.empty() ? attribute{from} : axes;
+  }
+  // A shape that `s` broadcasts with.
+  [[nodiscard]] shape fitting(const shape& s) {
+    if (chance(50)) {
+      return s;
+    }
+    shape other(std::span<const size>{s}.subspan(random_.below(s.size() + 1)));
+    for (auto& d : other) {
+      d = chance(30) ? 1 : d;
+    }
+    return other;
+  }
+  // Another shape of as many elements.
+  [[nodiscard]] shape reshaped(const shape& s) {
+    auto left = element_count(s);
+    shape other;
+    for (auto parts = random_.between(0, 3); parts > 0; --parts) {
+      const auto d = s.empty() ? 1 : s[random_.below(s.size())];
+      other.push_back(left % d == 0 ? d : 1);
+      left /= other.back();
+    }
+    if (left > 1 || other.empty()) {
+      other.push_back(left);
+    }
+    return other;
+  }
+  // A whole in `count` parts.
+  [[nodiscard]] attribute parts(size whole, std::size_t count) {
+    attribute sizes;
+    for (auto left = static_cast<size>(count); left > 0; --left) {
+      const auto most = whole - (left - 1);
+      sizes.push_back(left == 1 ? whole : most > 0 ? random_.between(1, most) : 1);
+      whole -= sizes.back();
+    }
+    return sizes;
+  }
+
+ private:
+  random_engine& random_;
+  std::span<const double> reals_;
+  size axis_;
+  std::map<std::string_view, size> last_{};
+  shape last_shape_{};
+};
+
+}  // namespace unity::tensor::detail

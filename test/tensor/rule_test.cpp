@@ -1,0 +1,179 @@
+#include <unity/tensor/rule_test.hpp>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+
+#include "testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+using verdict = rule_report::verdict;
+
+namespace {
+
+rule_set compiled(const std::string& text) { return compile_rules(standard(), parse_rules("rule r\n  " + text)); }
+rule_report tested(const std::string& text, const rule_test_options& options = {}) {
+  return test_rule(standard(), compiled(text).at(0), options);
+}
+// Wrong: the report must name shapes and two values.
+void check_refuted(const std::string& text) {
+  const auto report = tested(text);
+  INFO(text << '\n' << report.because);
+  CHECK(report.found == verdict::refuted);
+  CHECK(report.bits == 0);
+  CHECK(report.because.find("float32[") != std::string::npos);
+  CHECK(report.because.find("element ") != std::string::npos);
+  CHECK(report.because.find(" and ") != std::string::npos);
+}
+void check_passes(const std::string& text) {
+  const auto report = tested(text);
+  INFO(text << '\n' << report.because);
+  CHECK(report.found == verdict::passes);
+  CHECK(report.instances >= 50);
+  CHECK(report.bits > 0);
+}
+std::string message_of(const std::string& text) {
+  try {
+    check_rules(standard(), compiled(text), "my.rules");
+  } catch (const error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+const std::string window_attributes = "stride=?s, padding=?p, pads=?q, dilation=?d";
+
+}  // namespace
+
+TEST_CASE("true rules pass on at least 50 instances") {
+  check_passes("matmul(?x, matmul(?y, ?z)) => matmul(matmul(?x, ?y), ?z)");
+  check_passes("sqrt(mul(?x, ?x)) => abs(?x)\n  real");
+  check_passes("relu(split{axis=?a, sizes=?s}(?x).*)... => split{axis=?a, sizes=?s}(relu(?x))");
+  check_passes("embedding(?t, ?i) => identity(embedding(?t, ?i))");
+}
+
+TEST_CASE("rules with one thing wrong are refuted with shapes and values") {
+  check_refuted("matmul(?x, matmul(?y, ?z)) => matmul(?x, matmul(?z, ?y))");
+  check_refuted("relu(add(?x, ?y)) => add(relu(?x), relu(?y))");
+  check_refuted("sub(?x, sub(?y, ?z)) => sub(sub(?x, ?y), ?z)");
+  check_refuted("mul(?x, fill{value=2.0, ..}()) => ?x");
+  check_refuted("gelu(?x) => mul(?x, sigmoid(?x))");
+  check_refuted("transpose{permutation=?p}(transpose{permutation=?q}(?x)) => transpose{permutation=compose(?q, ?p)}(?x)");
+  check_refuted(
+      "slice{axes=?a, starts=?s, ends=?e, steps=?t}(slice{axes=?a, starts=?b, ends=?c, steps=?d}(?x)) => "
+      "slice{axes=?a, starts=?b + ?s, ends=?b + (?e - 1) * ?d + 1, steps=?t * ?d}(?x)");
+  check_refuted(
+      "matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul{activation=relu}(?x, "
+      "concat{axis=1}(??w...)))\n  if rank(?x) == 2, rank(??w) == 2");
+}
+
+TEST_CASE("what holds only for some sizes, strides or paddings is refuted") {
+  // A kernel that broadcasts along its own image: 1x1 against 3x3.
+  check_refuted("add(conv2d{" + window_attributes + "}(?x, ?w), conv2d{" + window_attributes + "}(?x, ?v)) => conv2d{" + window_attributes +
+                "}(?x, add(?w, ?v))");
+  // Zeros around a kernel smaller than the stride move its centre.
+  check_refuted("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => conv2d{stride=?s, padding=same}(?x, ?w)");
+  // At the border there are fewer elements to average.
+  check_refuted(
+      "average_pool{kernel=?k, padding=same}(?x) => conv2d{padding=same, groups=size(?x, 1)}(?x, "
+      "pool_kernel{channels=size(?x, 1), kernel=?k}())");
+  // Kernels of groups must be interleaved.
+  check_refuted("conv2d{" + window_attributes + ", groups=?g}(?x, ??w)... => split{axis=1, sizes=[size(??w, 0)...]}(conv2d{" +
+                window_attributes + ", groups=?g}(?x, concat{axis=0}(??w...)))");
+  check_refuted(
+      "batch_norm{epsilon=?e}(conv2d(?x, ?w), ?k, ?b, ?m, ?v) => conv2d(?x, mul(?w, reshape{dims=[size(?w, 0), 1, 1, "
+      "1]}(div(?k, sqrt(add(?v, fill{value=?e, dims=[]}()))))), ?b)");
+}
+
+TEST_CASE("an identity of polynomials that is false below zero is refuted on a scalar") {
+  check_refuted(
+      "relu(add(mul(?s, ?s), ?s)) => add(mul(relu(?s), ?s), relu(?s))\n  if rank(?s) == 1, size(?s, 0) == 1");
+}
+
+TEST_CASE("a target of other shapes never fits, and the report shows both") {
+  const auto report = tested("concat{axis=0}(?x, ?x) => ?x");
+  CHECK(report.found == verdict::never_fits);
+  CHECK(report.instances == 0);
+  CHECK(report.misfits > 0);
+  CHECK(report.because.find("source gives float32[") != std::string::npos);
+  CHECK(report.because.find("target gives float32[") != std::string::npos);
+}
+
+TEST_CASE("where no instance is found a rule is untested, not passed") {
+  const auto report = tested("relu(?x) => relu(relu(?x))\n  if rank(?x) == 3, rank(?x) == 4");
+  CHECK(report.found == verdict::untested);
+  CHECK(report.bits == 0);
+}
+
+TEST_CASE("a rule whose source is defined nowhere is not passed") {
+  CHECK(tested("sqrt(negate(abs(?x))) => sqrt(sub(negate(abs(?x)), abs(?x)))\n  real").found != verdict::passes);
+}
+
+TEST_CASE("the same seed gives the same report, another seed other instances") {
+  const auto a = tested("add(?x, ?y) => sub(?x, ?y)", {.seed = 5});
+  CHECK(a.because == tested("add(?x, ?y) => sub(?x, ?y)", {.seed = 5}).because);
+  CHECK(a.because != tested("add(?x, ?y) => sub(?x, ?y)", {.seed = 6}).because);
+}
+
+TEST_CASE("a file is checked as it is loaded, and the message names file, rule and shapes") {
+  CHECK(message_of("relu(relu(?x)) => relu(?x)").empty());
+  const auto differ = message_of("add(?x, ?y) => mul(?x, ?y)");
+  CHECK(differ.starts_with("my.rules: rule r: sides that differ: ?x float32["));
+  CHECK(differ.find('\n') == std::string::npos);
+  const auto shapes = message_of("concat{axis=1}(?x, ?y) => concat{axis=1}(?x, ?y, ?y)");
+  CHECK(shapes.starts_with("my.rules: rule r: "));
+  CHECK(shapes.find("expected a target whose outputs have the shapes of the source's") != std::string::npos);
+}
+
+TEST_CASE("a generator gives no instance twice, and its variations differ in sizes that change together") {
+  const auto rules = compiled("add(matmul(?x, ?w), matmul(?y, ?v)) => add(matmul(?y, ?v), matmul(?x, ?w))");
+  instance_generator generator{standard(), rules[0], 3};
+  std::vector<rule_instance> all;
+  for (int i = 0; i < 20; ++i) {
+    const auto instance = generator.next(100000);
+    REQUIRE(instance);
+    CHECK(source_graph(standard(), rules[0], *instance).has_value());
+    CHECK(std::find(all.begin(), all.end(), *instance) == all.end());
+    all.push_back(*instance);
+  }
+  std::size_t together = 0;
+  for (const auto& v : generator.variations(all[0])) {
+    std::set<std::int64_t> steps;
+    std::size_t changed = 0;
+    for (std::size_t slot = 0; slot < v.values.size(); ++slot) {
+      const auto& before = all[0].values[slot][0].dims;
+      for (std::size_t d = 0; d < before.size(); ++d) {
+        changed += v.values[slot][0].dims[d] != before[d] ? 1 : 0;
+        steps.insert(v.values[slot][0].dims[d] - before[d]);
+      }
+    }
+    CHECK(steps == std::set<std::int64_t>{0, 1});
+    CHECK(changed >= 1);
+    CHECK(changed <= 4);
+    together += changed > 1 ? 1 : 0;
+  }
+  CHECK(together >= 3);  // m of x and y, n of w and v, k of one product and of the other
+}
+
+TEST_CASE("degrees count products, and unknown functions as new variables") {
+  const auto degree_of_source = [](const std::string& text) {
+    const auto rules = compiled(text + " => " + text);
+    instance_generator generator{standard(), rules[0], 1};
+    const auto instance = generator.next(100000);
+    REQUIRE(instance);
+    return degree_bounds(standard(), *source_graph(standard(), rules[0], *instance)).at(0);
+  };
+  CHECK(degree_of_source("add(?x, ?y)") == degree{1, 0});
+  CHECK(degree_of_source("matmul(?x, matmul(?y, ?z))") == degree{3, 0});
+  CHECK(degree_of_source("div(mul(?x, ?y), ?z)") == degree{2, 1});
+  CHECK(degree_of_source("add(div(?x, ?y), div(?z, ?w))") == degree{2, 2});
+  CHECK(degree_of_source("mul(exp(matmul(?x, ?y)), ?z)") == degree{4, 0});
+  CHECK(degree_of_source("mul(?x, fill{value=0.5, dims=[]}())") == degree{1, 0});
+}

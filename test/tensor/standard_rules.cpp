@@ -1,0 +1,190 @@
+#include <unity/tensor/standard_rules.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/cost/roofline.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/search/rewrite_space.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+
+namespace {
+
+const rule_set& rules() {
+  static const auto all = compile_rules(standard(), parse_rules(standard_rules, "rules/tensor.rules"));
+  return all;
+}
+
+using space_type = rewrite_space<algebra, analytic_cost>;
+
+analytic_cost taso_cost() { return {standard(), *find_device("taso")}; }
+
+// Both graphs at one random point. What the first does not define the second may define as it likes.
+template <class Scalar>
+void check_equal(const tensor_graph& a, const tensor_graph& b, std::uint64_t seed, double tolerance) {
+  const detail::random_point<Scalar> point{standard(), seed, true};
+  const auto x = evaluate<Scalar>(standard(), a, point);
+  const auto y = evaluate<Scalar>(standard(), b, point);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t o = 0; o < x.size(); ++o) {
+    REQUIRE(x[o].dims == y[o].dims);
+    if constexpr (std::floating_point<Scalar>) {
+      double largest = 1;
+      double worst = 0;
+      for (std::size_t i = 0; i < x[o].data.size(); ++i) {
+        if (std::isfinite(x[o].data[i])) {
+          largest = std::max(largest, std::abs(x[o].data[i]));
+          const auto error = std::abs(x[o].data[i] - y[o].data[i]);
+          worst = error <= worst ? worst : error;
+        }
+      }
+      CHECK(worst <= tolerance * largest);
+    } else {
+      CHECK(x[o].data == y[o].data);
+    }
+  }
+}
+
+// How many rewrites of `g` by one rule the engine finds; each must leave the values as they are.
+std::size_t check_rewrites(const substitution& s, const tensor_graph& g) {
+  space_type space{standard(), taso_cost(), rule_set{s}, g};
+  const auto start = space.initial();
+  space_type::scratch_type scratch;
+  space_type::scratch_type other;
+  std::size_t applied = 0;
+  for (const auto m : space.moves(start)) {
+    space.prepare(start, scratch);
+    if (!space.price(start, m, scratch)) {
+      continue;
+    }
+    ++applied;
+    const auto after = space.graph(space.apply(start, m, scratch, other));
+    check_equal<double>(g, after, applied, s.rule.real_only ? 0x1p-23 : 0x1p-30);
+    if (!s.rule.real_only) {
+      check_equal<modular61>(g, after, applied, 0);
+    }
+  }
+  return applied;
+}
+
+search_result<space_type::state_type, space_type::move_type> optimized(space_type& space, std::uint64_t expansions) {
+  backtracking_options o;
+  o.limits.expansions = expansions;
+  return backtracking(space, o);
+}
+
+double ratio(const std::string& model, std::uint64_t expansions) {
+  space_type space{standard(), taso_cost(), rules(), zoo::build(standard(), model)};
+  const auto before = space.cost(space.initial());
+  return static_cast<double>(optimized(space, expansions).cost) / static_cast<double>(before);
+}
+
+}  // namespace
+
+TEST_CASE("the header holds the text of rules/tensor.rules") {
+  std::ifstream file{UNITY_TEST_SOURCE_DIR "/rules/tensor.rules"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
+  CHECK((text.str() == standard_rules));
+}
+
+TEST_CASE("every shipped rule has a name of its own and is tested or proved") {
+  std::set<std::string> names;
+  for (const auto& s : rules()) {
+    INFO(s.name);
+    CHECK(names.insert(s.name).second);
+    CHECK(s.rule.known >= syntax::standing::tested);
+  }
+}
+
+TEST_CASE("every shipped rule holds on 50 shapes and attributes, and its file claims no more than that") {
+  for (const auto& s : rules()) {
+    const auto report = test_rule(standard(), s);
+    INFO("rule " << s.name << ": " << report.because);
+    CHECK(report.found == rule_report::verdict::passes);
+    CHECK(report.instances >= 50);
+    CHECK(report.bits >= s.rule.tested_bits);
+  }
+}
+
+TEST_CASE("every shipped rule is matched on what it describes, and its rewrite leaves the values as they are") {
+  for (const auto& s : rules()) {
+    INFO("rule " << s.name);
+    instance_generator generator{standard(), s, 7};
+    std::size_t applied = 0;
+    for (int tries = 0; tries < 60 && applied < 5; ++tries) {
+      const auto instance = generator.next(200000);
+      REQUIRE(instance);
+      if (const auto target = target_graph(standard(), s, *instance)) {
+        applied += check_rewrites(s, *source_graph(standard(), s, *instance));
+      }
+    }
+    CHECK(applied >= 5);
+  }
+}
+
+TEST_CASE("a rule of the file with a condition taken away is refuted") {
+  std::size_t refuted = 0;
+  for (auto s : rules()) {
+    const bool guarded = s.name == "conv_of_kernel_sum.reverse" || s.name == "conv_of_sum.reverse" ||
+                         s.name == "conv_of_enlarged_kernel" || s.name == "pool_to_conv" || s.name == "slice_whole" ||
+                         s.name == "transpose_same";
+    if (guarded) {
+      INFO("rule " << s.name);
+      s.conditions.clear();
+      const auto found = test_rule(standard(), s).found;
+      CHECK(found == rule_report::verdict::refuted);
+      refuted += found == rule_report::verdict::refuted ? 1 : 0;
+    }
+  }
+  CHECK(refuted == 6);
+}
+
+TEST_CASE("every graph on the way to the best one computes what the first does") {
+  for (const auto* model :
+       {"zoo:nasrnn?form=taso&hidden=6&seq=2", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
+        "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=11", "zoo:mlp?hidden=8&layers=3&batch=2"}) {
+    INFO(model);
+    const auto g = zoo::build(standard(), model);
+    space_type space{standard(), taso_cost(), rules(), g};
+    const auto found = optimized(space, 100);
+    CHECK_FALSE(found.path.empty());
+    auto at = space.initial();
+    space_type::scratch_type scratch;
+    space_type::scratch_type other;
+    for (const auto& [move, cost] : found.path) {
+      INFO(space.rule_of(move).name);
+      space.prepare(at, scratch);
+      REQUIRE(space.price(at, move, scratch));
+      at = space.apply(at, move, scratch, other);
+      check_equal<double>(g, space.graph(at), 3, 1e-9);
+      check_equal<modular61>(g, space.graph(at), 4, 0);
+    }
+  }
+}
+
+TEST_CASE("the shipped rules reach what they are meant to on TASO's graphs under its cost") {
+  CHECK(ratio("zoo:resnet50?form=taso", 100) <= 0.9964);
+  CHECK(ratio("zoo:resnext50?form=taso", 100) <= 0.99655);
+  CHECK(ratio("zoo:bert?form=taso", 100) <= 0.70);
+  CHECK(ratio("zoo:nasrnn?form=taso", 300) <= 0.46);
+  CHECK(ratio("zoo:nasnet_a?form=taso", 300) <= 0.81);
+}
