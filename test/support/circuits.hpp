@@ -219,4 +219,21 @@ rule negate_pair       (not(?x), not(?y)) => (xor(?x, one()), xor(?y, one()))
 rule one_by_xor        xor(?x, one()) => not(?x)
 )";
 
+// Rules under which a circuit turns into finitely many others.
+inline constexpr std::string_view finite_circuit_rules = R"(
+rule double_negation   not(not(?x)) => ?x
+rule and_idempotent    and(?x, ?x) => ?x
+rule or_idempotent     or(?x, ?x) => ?x
+rule and_associative   and(?x, and(?y, ?z)) => and(and(?x, ?y), ?z)
+rule de_morgan         and(not(?x), not(?y)) == not(or(?x, ?y))
+rule distributive      or(and(?x, ?y), and(?x, ?z)) => and(?x, or(?y, ?z))
+rule absorption        or(?x, and(?x, ?y)) => ?x
+rule contradiction     and(?x, not(?x)) => zero()
+rule and_zero          and(?x, zero()) => zero()
+rule or_zero           or(?x, zero()) => ?x
+rule not_zero          not(zero()) == one()
+rule xor_by_others     xor(?x, ?y) => or(and(?x, not(?y)), and(not(?x), ?y))
+rule add               (xor(?x, ?y), and(?x, ?y)) == half_adder(?x, ?y)
+)";
+
 }  // namespace unity::test

@@ -74,7 +74,7 @@ rule relu_into_conv
 rule merge_convolutions
   conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?x, ??w)... => split{axis=1, sizes=[size(??w, 0)...]}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?x, concat{axis=0}(??w...)))
 )",
-                                                              "joining rules"));
+                                                             "joining rules"));
 }
 
 struct rewritten_graph {
@@ -105,10 +105,18 @@ rewritten_graph rewritten(const tensor_graph& g, const unity::rule_set& rules, u
 }
 
 // Small forms of every kind of model: the checks take as long, building candidates does not.
-constexpr std::array models{
-    "zoo:bert?layers=2", "zoo:bert?form=taso&layers=3", "zoo:bert?form=ae&layers=3",       "zoo:mlp?layers=4",
-    "zoo:mlp?form=ae",   "zoo:mlp?form=fig1",           "zoo:nasnet_a?form=taso&layers=1", "zoo:nasrnn",
-    "zoo:resnet50",      "zoo:resnet50?form=taso",      "zoo:resnext50?form=taso",         "zoo:vgg16"};
+constexpr std::array models{"zoo:bert?layers=2&batch=2",
+                            "zoo:bert?form=taso&layers=3",
+                            "zoo:bert?form=ae&layers=3",
+                            "zoo:mlp?layers=4",
+                            "zoo:mlp?form=ae",
+                            "zoo:mlp?form=fig1",
+                            "zoo:nasnet_a?form=taso&layers=1",
+                            "zoo:nasrnn",
+                            "zoo:resnet50",
+                            "zoo:resnet50?form=taso",
+                            "zoo:resnext50?form=taso",
+                            "zoo:vgg16"};
 
 }  // namespace
 

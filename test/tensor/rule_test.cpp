@@ -65,7 +65,8 @@ TEST_CASE("rules with one thing wrong are refuted with shapes and values") {
   check_refuted("sub(?x, sub(?y, ?z)) => sub(sub(?x, ?y), ?z)");
   check_refuted("mul(?x, fill{value=2.0, ..}()) => ?x");
   check_refuted("gelu(?x) => mul(?x, sigmoid(?x))");
-  check_refuted("transpose{permutation=?p}(transpose{permutation=?q}(?x)) => transpose{permutation=compose(?q, ?p)}(?x)");
+  check_refuted(
+      "transpose{permutation=?p}(transpose{permutation=?q}(?x)) => transpose{permutation=compose(?q, ?p)}(?x)");
   check_refuted(
       "slice{axes=?a, starts=?s, ends=?e, steps=?t}(slice{axes=?a, starts=?b, ends=?c, steps=?d}(?x)) => "
       "slice{axes=?a, starts=?b + ?s, ends=?b + (?e - 1) * ?d + 1, steps=?t * ?d}(?x)");
@@ -76,25 +77,26 @@ TEST_CASE("rules with one thing wrong are refuted with shapes and values") {
 
 TEST_CASE("what holds only for some sizes, strides or paddings is refuted") {
   // A kernel that broadcasts along its own image: 1x1 against 3x3.
-  check_refuted("add(conv2d{" + window_attributes + "}(?x, ?w), conv2d{" + window_attributes + "}(?x, ?v)) => conv2d{" + window_attributes +
-                "}(?x, add(?w, ?v))");
+  check_refuted("add(conv2d{" + window_attributes + "}(?x, ?w), conv2d{" + window_attributes + "}(?x, ?v)) => conv2d{" +
+                window_attributes + "}(?x, add(?w, ?v))");
   // Zeros around a kernel smaller than the stride move its centre.
-  check_refuted("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => conv2d{stride=?s, padding=same}(?x, ?w)");
+  check_refuted(
+      "conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => conv2d{stride=?s, padding=same}(?x, ?w)");
   // At the border there are fewer elements to average.
   check_refuted(
       "average_pool{kernel=?k, padding=same}(?x) => conv2d{padding=same, groups=size(?x, 1)}(?x, "
       "pool_kernel{channels=size(?x, 1), kernel=?k}())");
   // Kernels of groups must be interleaved.
-  check_refuted("conv2d{" + window_attributes + ", groups=?g}(?x, ??w)... => split{axis=1, sizes=[size(??w, 0)...]}(conv2d{" +
-                window_attributes + ", groups=?g}(?x, concat{axis=0}(??w...)))");
+  check_refuted("conv2d{" + window_attributes +
+                ", groups=?g}(?x, ??w)... => split{axis=1, sizes=[size(??w, 0)...]}(conv2d{" + window_attributes +
+                ", groups=?g}(?x, concat{axis=0}(??w...)))");
   check_refuted(
       "batch_norm{epsilon=?e}(conv2d(?x, ?w), ?k, ?b, ?m, ?v) => conv2d(?x, mul(?w, reshape{dims=[size(?w, 0), 1, 1, "
       "1]}(div(?k, sqrt(add(?v, fill{value=?e, dims=[]}()))))), ?b)");
 }
 
 TEST_CASE("an identity of polynomials that is false below zero is refuted on a scalar") {
-  check_refuted(
-      "relu(add(mul(?s, ?s), ?s)) => add(mul(relu(?s), ?s), relu(?s))\n  if rank(?s) == 1, size(?s, 0) == 1");
+  check_refuted("relu(add(mul(?s, ?s), ?s)) => add(mul(relu(?s), ?s), relu(?s))\n  if rank(?s) == 1, size(?s, 0) == 1");
 }
 
 TEST_CASE("a target of other shapes never fits, and the report shows both") {

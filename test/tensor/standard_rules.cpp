@@ -32,14 +32,14 @@ const rule_set& rules() {
   return all;
 }
 
-using space_type = rewrite_space<algebra, analytic_cost>;
+using space_type = rewrite_space<tensor::algebra, analytic_cost>;
 
 analytic_cost taso_cost() { return {standard(), *find_device("taso")}; }
 
 // Both graphs at one random point. What the first does not define the second may define as it likes.
 template <class Scalar>
 void check_equal(const tensor_graph& a, const tensor_graph& b, std::uint64_t seed, double tolerance) {
-  const detail::random_point<Scalar> point{standard(), seed, true};
+  const tensor::detail::random_point<Scalar> point{standard(), seed, true};
   const auto x = evaluate<Scalar>(standard(), a, point);
   const auto y = evaluate<Scalar>(standard(), b, point);
   REQUIRE(x.size() == y.size());
@@ -84,7 +84,7 @@ std::size_t check_rewrites(const substitution& s, const tensor_graph& g) {
   return applied;
 }
 
-search_result<space_type::state_type, space_type::move_type> optimized(space_type& space, std::uint64_t expansions) {
+auto optimized(space_type& space, std::uint64_t expansions) {
   backtracking_options o;
   o.limits.expansions = expansions;
   return backtracking(space, o);
@@ -159,9 +159,8 @@ TEST_CASE("a rule of the file with a condition taken away is refuted") {
 }
 
 TEST_CASE("every graph on the way to the best one computes what the first does") {
-  for (const auto* model :
-       {"zoo:nasrnn?form=taso&hidden=6&seq=2", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
-        "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=11", "zoo:mlp?hidden=8&layers=3&batch=2"}) {
+  for (const auto* model : {"zoo:nasrnn?form=taso&hidden=6&seq=2", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
+                            "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=11", "zoo:mlp?hidden=8&layers=3&batch=2"}) {
     INFO(model);
     const auto g = zoo::build(standard(), model);
     space_type space{standard(), taso_cost(), rules(), g};

@@ -27,19 +27,21 @@ class canonical_refinement {
  private:
   using place = flat_graph::place;
   using places = std::vector<place>;
+  using place_span = std::span<const place>;
 
-  [[nodiscard]] fingerprint certificate(const places& nodes);
-  [[nodiscard]] fingerprint component_certificate(const places& component);
-  [[nodiscard]] fingerprint least_choice(const places& component, std::span<const place> choices);
-  [[nodiscard]] places refine(const places& nodes);
-  [[nodiscard]] std::vector<places> components(const places& nodes);
+  [[nodiscard]] fingerprint certificate(place_span nodes);
+  [[nodiscard]] fingerprint component_certificate(place_span component);
+  [[nodiscard]] fingerprint least_choice(place_span component, place_span choices);
+  [[nodiscard]] places refine(place_span nodes);
+  [[nodiscard]] std::vector<std::size_t> gather_components(places& nodes);
+  [[nodiscard]] place leader(place n);
 
   void spend(std::size_t effort);
-  void sweep_backward(const places& nodes);
-  void sweep_forward(const places& nodes);
-  void sort_by_colour(const places& nodes);
+  void sweep_backward(place_span nodes);
+  void sweep_forward(place_span nodes);
+  void sort_by_colour(place_span nodes);
   [[nodiscard]] std::size_t sorted_run(std::size_t begin) const;
-  [[nodiscard]] std::size_t count_colours(const places& nodes);
+  [[nodiscard]] std::size_t count_colours(place_span nodes);
   void drop_singles(places& nodes);
 
   flat_graph* graph_ = nullptr;
@@ -74,8 +76,8 @@ inline fingerprint canonical_refinement::run(flat_graph& g) {
 
 // Nodes with a colour of their own are named by it. Two others that differ in their connections to each other
 // alone are connected within one component, so components can be named one by one.
-inline fingerprint canonical_refinement::certificate(const places& nodes) {
-  const places rest = refine(nodes);
+inline fingerprint canonical_refinement::certificate(place_span nodes) {
+  places rest = refine(nodes);
   fingerprint sum;
   auto next = rest.begin();
   for (const place n : nodes) {
@@ -85,15 +87,18 @@ inline fingerprint canonical_refinement::certificate(const places& nodes) {
       sum += absorb(set_seed, graph_->colour[n]);
     }
   }
-  for (const auto& component : components(rest)) {
-    sum += component_certificate(component);
+  const auto ends = gather_components(rest);
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    sum += component_certificate(place_span{rest}.subspan(begin, end - begin));
+    begin = end;
   }
   return sum;
 }
 
 // Within a component of different colours, a colour names a node. Otherwise: single out each node of a smallest
 // group in turn, and take the least certificate, which does not depend on ids.
-inline fingerprint canonical_refinement::component_certificate(const places& component) {
+inline fingerprint canonical_refinement::component_certificate(place_span component) {
   sort_by_colour(component);
   fingerprint sum;
   std::size_t smallest = 0;
@@ -118,7 +123,7 @@ inline fingerprint canonical_refinement::component_certificate(const places& com
   return finish(absorb(component_seed, sum), component.size());
 }
 
-inline fingerprint canonical_refinement::least_choice(const places& component, std::span<const place> choices) {
+inline fingerprint canonical_refinement::least_choice(place_span component, place_span choices) {
   std::vector<fingerprint> before;
   before.reserve(component.size());
   for (const place n : component) {
@@ -143,8 +148,8 @@ inline fingerprint canonical_refinement::least_choice(const places& component, s
 
 // Rounds over the nodes until no round tells more of them apart. A node with a colour of its own keeps it: what
 // it is connected to has been told in that round. Returns the nodes that still share a colour, ascending.
-inline canonical_refinement::places canonical_refinement::refine(const places& nodes) {
-  places active = nodes;
+inline canonical_refinement::places canonical_refinement::refine(place_span nodes) {
+  places active{nodes.begin(), nodes.end()};
   std::size_t told_apart = count_colours(active);
   while (!active.empty()) {
     spend(active.size());
@@ -167,7 +172,7 @@ inline void canonical_refinement::spend(std::size_t effort) {
   effort_left_ -= depth_ == 0 ? 0 : std::min(effort, effort_left_);
 }
 
-inline void canonical_refinement::sweep_backward(const places& nodes) {
+inline void canonical_refinement::sweep_backward(place_span nodes) {
   auto& g = *graph_;
   for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
     fingerprint sum;
@@ -179,7 +184,7 @@ inline void canonical_refinement::sweep_backward(const places& nodes) {
   }
 }
 
-inline void canonical_refinement::sweep_forward(const places& nodes) {
+inline void canonical_refinement::sweep_forward(place_span nodes) {
   auto& g = *graph_;
   for (const place n : nodes) {
     fingerprint h = g.colour[n];
@@ -196,7 +201,7 @@ inline void canonical_refinement::sweep_forward(const places& nodes) {
   }
 }
 
-inline void canonical_refinement::sort_by_colour(const places& nodes) {
+inline void canonical_refinement::sort_by_colour(place_span nodes) {
   sorted_.clear();
   for (const place n : nodes) {
     sorted_.emplace_back(graph_->colour[n], n);
@@ -213,7 +218,7 @@ inline std::size_t canonical_refinement::sorted_run(std::size_t begin) const {
   return end - begin;
 }
 
-inline std::size_t canonical_refinement::count_colours(const places& nodes) {
+inline std::size_t canonical_refinement::count_colours(place_span nodes) {
   sort_by_colour(nodes);
   std::size_t colours = 0;
   for (std::size_t i = 0; i < sorted_.size(); i += sorted_run(i)) {
@@ -233,42 +238,40 @@ inline void canonical_refinement::drop_singles(places& nodes) {
   std::erase_if(nodes, [this](place n) { return single_[n] != 0; });
 }
 
-// The nodes in groups connected by uses among them, each ascending.
-inline std::vector<canonical_refinement::places> canonical_refinement::components(const places& nodes) {
+inline canonical_refinement::place canonical_refinement::leader(place n) {
+  while (leader_[n] != n) {
+    n = leader_[n] = leader_[leader_[n]];
+  }
+  return n;
+}
+
+// Reorders the nodes so that those connected by uses among them lie together, each group ascending; returns where
+// the groups end.
+inline std::vector<std::size_t> canonical_refinement::gather_components(places& nodes) {
   ++now_;
   for (const place n : nodes) {
     epoch_[n] = now_;
     leader_[n] = n;
   }
-  const auto find = [this](place n) {
-    while (leader_[n] != n) {
-      n = leader_[n] = leader_[leader_[n]];
-    }
-    return n;
-  };
   for (const place n : nodes) {
     for (auto i = graph_->first_operand[n]; i < graph_->first_operand[n + std::size_t{1}]; ++i) {
       const place p = graph_->operands[i].producer;
       if (epoch_[p] == now_) {
-        const place a = find(p);
-        const place b = find(n);
+        const place a = leader(p);
+        const place b = leader(n);
         leader_[std::max(a, b)] = std::min(a, b);
       }
     }
   }
-  std::vector<std::pair<place, place>> by_leader;
-  for (const place n : nodes) {
-    by_leader.emplace_back(find(n), n);
-  }
-  std::ranges::sort(by_leader);
-  std::vector<places> found;
-  for (std::size_t i = 0; i < by_leader.size(); ++i) {
-    if (i == 0 || by_leader[i].first != by_leader[i - 1].first) {
-      found.emplace_back();
+  const auto by_leader = [this](place n) { return std::pair{leader(n), n}; };
+  std::ranges::sort(nodes, {}, by_leader);
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 1; i <= nodes.size(); ++i) {
+    if (i == nodes.size() || leader(nodes[i]) != leader(nodes[i - 1])) {
+      ends.push_back(i);
     }
-    found.back().push_back(by_leader[i].second);
   }
-  return found;
+  return ends;
 }
 
 }  // namespace unity::detail

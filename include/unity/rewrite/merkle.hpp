@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/state_view.hpp>
 
 namespace unity {
@@ -29,20 +30,18 @@ class merkle_hasher {
  private:
   template <class Store>
   fingerprint node_hash(const Store& store, const state_view& view, node_id n) {
-    const auto op = store.op(n);
     operands_.clear();
     for (const auto v : store.operands(n)) {
-      const auto d = view.definition(v);
-      const auto results = store.results(d);
-      const auto result = results.size() == 1 ? 0 : std::find(results.begin(), results.end(), v) - results.begin();
-      auto h = hashes_[view.position(d)];
-      h.low += static_cast<std::uint64_t>(result) * 0x9e3779b97f4a7c15U;
+      const auto [position, result] = view.place(v);
+      auto h = hashes_[position];
+      h.low += result * 0x9e3779b97f4a7c15U;
       operands_.push_back(h);
     }
-    if (op.valid() && store.commutative(op)) {
+    const auto label = store.label(n);
+    if ((label & 1U) != 0) {
       std::sort(operands_.begin(), operands_.end());
     }
-    fingerprint h{op.valid() ? store.hash(op) : 0, operands_.size()};
+    fingerprint h{label, operands_.size()};
     for (const auto& o : operands_) {
       absorb(h, o);
     }
@@ -57,7 +56,7 @@ class merkle_hasher {
   }
 
   std::vector<fingerprint> hashes_;
-  std::vector<fingerprint> operands_;
+  small_vector<fingerprint, 8> operands_;
 };
 
 }  // namespace unity

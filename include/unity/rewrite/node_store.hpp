@@ -55,7 +55,7 @@ class node_store {
     if (found != index_table::none) {
       return operator_id{found};
     }
-    operator_record r{op, algebra_.kind_of(op), hash, {}};
+    operator_record r{op, algebra_.kind_of(op), algebra_.signature(algebra_.kind_of(op)).commutative, hash, {}};
     for (const auto& a : algebra_.attributes_of(op)) {
       r.attributes.push_back(intern(a));
     }
@@ -132,7 +132,7 @@ class node_store {
   [[nodiscard]] const op_type& operation(operator_id op) const { return operators_[op.index()].op; }
   [[nodiscard]] kind_id kind(operator_id op) const { return operators_[op.index()].kind; }
   [[nodiscard]] std::uint64_t hash(operator_id op) const { return operators_[op.index()].hash; }
-  [[nodiscard]] bool commutative(operator_id op) const { return algebra_.signature(kind(op)).commutative; }
+  [[nodiscard]] bool commutative(operator_id op) const { return operators_[op.index()].commutative; }
   [[nodiscard]] std::span<const attribute_id> attributes(operator_id op) const { return operators_[op.index()].attributes; }
   [[nodiscard]] const value_type& type(value_id v) const { return types_[value_types_[v.index()].index()]; }
   [[nodiscard]] type_id type_of(value_id v) const { return value_types_[v.index()]; }
@@ -141,6 +141,8 @@ class node_store {
 
   [[nodiscard]] operator_id op(node_id n) const { return nodes_[n.index()].op; }
   [[nodiscard]] kind_id kind(node_id n) const { return nodes_[n.index()].kind; }
+  // The hash of the node's operator; odd where that is commutative. 0 without an operator.
+  [[nodiscard]] std::uint64_t label(node_id n) const { return nodes_[n.index()].label; }
   [[nodiscard]] fingerprint mix(node_id n) const { return nodes_[n.index()].mix; }
   [[nodiscard]] std::span<const value_id> operands(node_id n) const {
     const auto& r = nodes_[n.index()];
@@ -184,11 +186,13 @@ class node_store {
   struct operator_record {
     op_type op;
     kind_id kind;
+    bool commutative;
     std::uint64_t hash;
     std::vector<attribute_id> attributes;
   };
   struct node_record {
     fingerprint mix;
+    std::uint64_t label;  // the operator's hash, again, and whether it is commutative: read for every node of a state
     operator_id op;
     kind_id kind;
     std::uint32_t first;
@@ -210,7 +214,8 @@ class node_store {
   node_id append(operator_id op, std::span<const value_id> operands, std::span<const value_id> results, fingerprint mixed) {
     UNITY_EXPECTS(operands.size() < 65536 && results.size() < 65536, "nodes of fewer than 65536 operands and results");
     const node_id n{nodes_.size()};
-    nodes_.push_back({mixed, op, op.valid() ? kind(op) : kind_id{}, static_cast<std::uint32_t>(pool_.size()),
+    const auto label = op.valid() ? (hash(op) << 1U | (commutative(op) ? 1U : 0U)) : 0;
+    nodes_.push_back({mixed, label, op, op.valid() ? kind(op) : kind_id{}, static_cast<std::uint32_t>(pool_.size()),
                       static_cast<std::uint16_t>(operands.size()), static_cast<std::uint16_t>(results.size())});
     pool_.insert(pool_.end(), operands.begin(), operands.end());
     pool_.insert(pool_.end(), results.begin(), results.end());

@@ -33,8 +33,9 @@ class state_view {
         ++s.uses;
         level = std::max(level, s.level + 1);
       }
+      std::uint32_t result = 0;
       for (const auto v : store.results(nodes_[i])) {
-        values_[v.index()] = {epoch_, nodes_[i], 0, 0, level};
+        values_[v.index()] = {epoch_, nodes_[i], 0, 0, level, i, result++};
       }
       nodes_at_[nodes_[i].index()] = {epoch_, i, level};
     }
@@ -51,6 +52,15 @@ class state_view {
   // The node that defines v; null where v does not live here.
   [[nodiscard]] node_id definition(value_id v) const {
     return v.index() < values_.size() && values_[v.index()].epoch == epoch_ ? values_[v.index()].definition : node_id{};
+  }
+  // Of a live value: the position of its definition, and which of its results it is.
+  struct place_of_value {
+    std::uint32_t position;
+    std::uint32_t result;
+  };
+  [[nodiscard]] place_of_value place(value_id v) const {
+    const auto& s = values_[v.index()];
+    return {s.position, s.result};
   }
   [[nodiscard]] std::uint32_t use_count(value_id v) const {
     return v.index() < values_.size() && values_[v.index()].epoch == epoch_ ? values_[v.index()].uses : 0;
@@ -83,6 +93,8 @@ class state_view {
     std::uint32_t uses = 0;
     std::uint32_t first_use = 0;
     std::uint32_t level = 0;
+    std::uint32_t position = 0;
+    std::uint32_t result = 0;
   };
   struct node_slot {
     std::uint32_t epoch = 0;
@@ -131,7 +143,7 @@ class state_view {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       auto* const mine = ancestors_.data() + words_ * i;
       for (const auto v : store.operands(nodes_[i])) {
-        const std::size_t d = position(definition(v));
+        const std::size_t d = place(v).position;
         const auto* const theirs = ancestors_.data() + words_ * d;
         for (std::size_t w = 0; w <= d / 64; ++w) {
           mine[w] |= theirs[w];

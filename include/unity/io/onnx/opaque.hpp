@@ -19,6 +19,7 @@
 #include <onnx/version_converter/convert.h>
 
 #include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/isolated.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/shape.hpp>
@@ -196,7 +197,7 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
   if (version(opset) == version(export_opset)) {
     return node;
   }
-  try {
+  const auto bytes = isolated([&] {
     auto m = model_of(node, inputs, envelope, opset);
     for (const auto& out : node.output()) {
       if (!out.empty()) {
@@ -205,11 +206,11 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
     }
     onnx::shape_inference::InferShapes(m);
     const auto converted = onnx::version_conversion::ConvertVersion(m, static_cast<int>(export_opset));
-    if (converted.graph().node_size() == 1) {
-      return converted.graph().node(0);
-    }
-  } catch (const std::exception&) {
-    // The converter has no way for this operator.
+    return converted.graph().node_size() == 1 ? converted.graph().node(0).SerializeAsString() : std::string{};
+  });
+  onnx::NodeProto converted;
+  if (bytes && !bytes->empty() && converted.ParseFromString(*bytes)) {
+    return converted;
   }
   return std::nullopt;
 }
@@ -228,15 +229,24 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
     problem = "it is newer than opset " + std::to_string(newest_checked_opset);
     return {};
   }
-  auto m = model_of(*known, inputs, envelope, std::min(opset, newest_checked_opset));
+  const auto bytes = isolated([&] {
+    auto m = model_of(*known, inputs, envelope, std::min(opset, newest_checked_opset));
+    try {
+      onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
+    } catch (const std::exception& e) {
+      return "!" + one_line(e.what());
+    }
+    onnx::GraphProto types;
+    types.mutable_value_info()->Swap(m.mutable_graph()->mutable_value_info());
+    return " " + types.SerializeAsString();
+  });
   std::map<std::string, tensor::tensor_type> types;
-  try {
-    onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
-  } catch (const std::exception& e) {
-    problem = one_line(e.what());
+  onnx::GraphProto inferred;
+  if (!bytes || bytes->empty() || bytes->front() == '!' || !inferred.ParseFromString(bytes->substr(1))) {
+    problem = bytes && !bytes->empty() ? bytes->substr(1) : "the packaged shape inference fails on it";
     return types;
   }
-  for (const auto& info : m.graph().value_info()) {
+  for (const auto& info : inferred.value_info()) {
     if (const auto t = concrete_type(info.type(), {})) {
       types.emplace(info.name(), *t);
     }

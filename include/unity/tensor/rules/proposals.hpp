@@ -278,11 +278,17 @@ class proposer {
     }
   }
   void slice(proposal& p) {
+    const bool open = !p.operands[0];
     unary(p);
-    const auto& x = *p.operands[0];
+    auto& x = *p.operands[0];
     auto& axes = p.at("axes");
     if (!axes && !x.empty()) {
       axes = draw_.chance(60) ? attribute{draw_.axis_below(x.size())} : draw_.some_axes(x.size());
+    }
+    for (const auto a : open&& axes ? *axes : attribute{}) {
+      if (static_cast<std::size_t>(a) < x.size()) {
+        x[static_cast<std::size_t>(a)] = draw_.between(1, 9);  // long enough to be cut twice
+      }
     }
     attribute starts;
     attribute ends;
@@ -290,9 +296,9 @@ class proposer {
     for (const auto a : axes.value_or(attribute{})) {
       const auto extent = a >= 0 && static_cast<std::size_t>(a) < x.size() ? x[static_cast<std::size_t>(a)] : 1;
       const bool all = draw_.chance(30);
-      starts.push_back(all ? 0 : draw_.between(0, extent - 1));
-      ends.push_back(all ? extent : draw_.between(starts.back() + 1, extent));
-      steps.push_back(draw_.chance(70) ? 1 : draw_.between(1, 3));
+      starts.push_back(all ? 0 : draw_.between(0, extent / 2));
+      ends.push_back(all ? extent : draw_.between(std::min(starts.back() + 1, extent), extent));
+      steps.push_back(draw_.chance(50) ? 1 : draw_.between(1, 3));
     }
     p.at("starts") = p.at("starts") ? p.at("starts") : starts;
     p.at("ends") = p.at("ends") ? p.at("ends") : ends;

@@ -1,0 +1,100 @@
+// Runs code that may crash on hostile input in a process of its own.
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <unity/io/file.hpp>
+
+namespace unity::io::detail {
+
+// What a complete result ends with.
+inline constexpr char end_mark = '.';
+
+// The child's part: ends the process, whatever `work` does.
+template <class Work>
+[[noreturn]] void run_and_exit(int out, Work& work) noexcept {
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    ::signal(number, SIG_DFL);  // handlers of the parent would report its end
+  }
+  try {
+    const std::string result = work() + end_mark;
+    std::string_view rest_of_it = result;
+    while (!rest_of_it.empty()) {
+      const auto put = ::write(out, rest_of_it.data(), rest_of_it.size());
+      if (put <= 0) {
+        break;
+      }
+      rest_of_it.remove_prefix(static_cast<std::size_t>(put));
+    }
+  } catch (...) {
+    // Without its end mark, a result is none.
+  }
+  ::_exit(0);
+}
+
+// Reads until the other end closes; nothing where that takes too long.
+[[nodiscard]] inline std::optional<std::string> read_all(int in, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::string all;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd ready{in, POLLIN, 0};
+    const int count = left.count() > 0 ? ::poll(&ready, 1, static_cast<int>(left.count())) : 0;
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    const auto got = count > 0 ? ::read(in, buffer.data(), buffer.size()) : -1;
+    if (got <= 0) {
+      return got == 0 ? std::optional{all} : std::nullopt;
+    }
+    all.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+// What work() returns, a std::string, or nothing where it throws, crashes or takes longer than `limit`.
+// The packaged shape inference and version conversion read out of bounds on models that they should refuse.
+// Effects: work() runs in a copy of this process and changes nothing here. Threads of this process do not exist there.
+template <class Work>
+[[nodiscard]] std::optional<std::string> isolated(Work work,
+                                                  std::chrono::milliseconds limit = std::chrono::seconds{10}) {
+  int ends[2];
+  if (::pipe(ends) != 0) {
+    return std::nullopt;
+  }
+  descriptor in{ends[0]};
+  descriptor out{ends[1]};
+  const auto child = ::fork();
+  if (child < 0) {
+    return std::nullopt;
+  }
+  if (child == 0) {
+    run_and_exit(out.get(), work);
+  }
+  (void)out.close();
+  auto result = read_all(in.get(), limit);
+  if (!result) {
+    ::kill(child, SIGKILL);
+  }
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (!result || !result->ends_with(end_mark)) {
+    return std::nullopt;
+  }
+  result->pop_back();
+  return result;
+}
+
+}  // namespace unity::io::detail

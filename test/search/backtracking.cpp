@@ -1,0 +1,183 @@
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/search/rewrite_space.hpp>
+
+#include "../support/child.hpp"
+#include "../support/circuits.hpp"
+#include "../support/explicit_space.hpp"
+#include "../support/recording_space.hpp"
+#include "../support/space_laws.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+using circuit_space = rewrite_space<circuits, gate_count>;
+
+circuit_space random_space(std::uint64_t seed, std::size_t gates, std::string_view rules = circuit_rules) {
+  random_engine random{seed};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), random_circuit(random, 4, gates)};
+}
+
+backtracking_options with_alpha(double alpha) {
+  backtracking_options o;
+  o.alpha = alpha;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("the cheapest state is expanded first, and the way to the best is told") {
+  //  0 (10) -> 1 (9) -> 3 (8)
+  //         -> 2 (5) -> 4 (4)
+  explicit_space space{{10, 9, 5, 8, 4}, {{1, 2}, {3}, {4}, {}, {}}};
+  const auto r = backtracking(space, with_alpha(10));
+  CHECK(r.best == 4);
+  CHECK(r.cost == 4);
+  CHECK(r.path == std::vector<std::pair<std::uint32_t, cost_value>>{{2, 5}, {4, 4}});
+  CHECK(r.stopped == stop_reason::exhausted);
+  CHECK(r.counts.expanded == 5);
+  CHECK(r.counts.candidates == 4);
+  REQUIRE(r.history.size() == 4);
+  CHECK(r.history[0].cost == 10);
+  CHECK(r.history[1].cost == 9);
+  CHECK(r.history[2].cost == 5);
+  CHECK(r.history[3].cost == 4);
+  CHECK(r.lower_bound == std::numeric_limits<cost_value>::min());
+}
+
+TEST_CASE("alpha is how much dearer than the best a state may be to be kept") {
+  // A hill of height 12 before the valley.
+  explicit_space space{{10, 12, 3}, {{1}, {2}, {}}};
+  CHECK(backtracking(space, with_alpha(1.2)).cost == 10);
+  CHECK(backtracking(space, with_alpha(1.21)).cost == 3);
+  explicit_space flat{{10, 10, 3}, {{1}, {2}, {}}};
+  CHECK(backtracking(flat, with_alpha(1)).cost == 3);
+}
+
+TEST_CASE("what was queued before a better state was found is dropped when it is too dear then") {
+  explicit_space space{{100, 104, 50, 51}, {{1, 2}, {3}, {}, {}}};
+  const auto r = backtracking(space, with_alpha(1.05));
+  CHECK(r.counts.expanded == 2);  // not 104, once 50 is known
+}
+
+TEST_CASE("costs may be zero or negative") {
+  explicit_space space{{0, -5, -10}, {{1}, {2}, {0}}};
+  const auto r = backtracking(space, with_alpha(1.05));
+  CHECK(r.cost == -10);
+  CHECK(r.path.size() == 2);
+}
+
+TEST_CASE("moves that do not apply are counted as rejected, states met again as duplicates") {
+  explicit_space space{{10, 9, 9}, {{1, explicit_space::nowhere, 2, 1}, {2, 0}, {explicit_space::nowhere}}};
+  const auto r = backtracking(space, with_alpha(2));
+  CHECK(r.counts == counters{3, 5, 2, 3, 0});
+}
+
+TEST_CASE("alpha below one breaks a contract") {
+  const auto result = in_child([] {
+    auto space = staircase(3);
+    (void)backtracking(space, with_alpha(0.9));
+  });
+  CHECK(result.aborted);
+  CHECK_THAT(result.messages, Catch::Contains("alpha of at least 1"));
+}
+
+TEST_CASE("with alpha one a search of circuits never goes uphill, and improves", "[law]") {
+  std::size_t improved = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    auto space = random_space(seed, 16);
+    const auto before = space.cost(space.initial());
+    const auto r = backtracking(space, with_alpha(1));
+    REQUIRE(r.stopped == stop_reason::exhausted);
+    auto last = before;
+    for (const auto& [m, cost] : r.path) {
+      REQUIRE(cost <= last);
+      last = cost;
+    }
+    improved += r.cost < before ? 1 : 0;
+  }
+  CHECK(improved > 30);
+}
+
+TEST_CASE("every graph that a search meets means what its input means, and the best costs what is said", "[law]") {
+  std::size_t met = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    auto space = random_space(seed, 14);
+    const auto truth = meaning(space.graph(space.initial()));
+    recording_space<circuit_space> all{space, [&](const auto& s) {
+                                         ++met;
+                                         REQUIRE(structural_fault(space, s) == "");
+                                         REQUIRE(meaning(space.graph(s)) == truth);
+                                       }};
+    auto options = with_alpha(1.3);
+    options.limits.expansions = 300;
+    const auto r = backtracking(all, options);
+    REQUIRE(recomputed(space, r.best).cost == r.cost);
+    REQUIRE((r.path.empty() || r.path.back().second == r.cost));
+    // The path, taken again, leads to the best.
+    circuit_space::scratch_type from;
+    circuit_space::scratch_type to;
+    auto s = space.initial();
+    for (const auto& [m, cost] : r.path) {
+      space.prepare(s, from);
+      const auto c = space.price(s, m, from);
+      REQUIRE(c);
+      REQUIRE(c->cost == cost);
+      s = space.apply(s, m, from, to);
+    }
+    REQUIRE(space.fingerprint_of(s) == space.fingerprint_of(r.best));
+  }
+  CHECK(met > 3000);
+}
+
+// Sleep sets lose some states: a state that is met again by another way keeps the moves asleep that slept on the first.
+TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer candidates", "[law]") {
+  std::size_t spaces = 0;
+  std::size_t states = 0;
+  std::size_t lost = 0;
+  std::uint64_t candidates[2]{};
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    CAPTURE(seed);
+    std::set<fingerprint> met[2];
+    cost_value best[2]{};
+    bool exhausted = true;
+    for (const std::size_t sleep : {0U, 1U}) {
+      auto space = random_space(seed, 10, finite_circuit_rules);
+      circuit_space::scratch_type scratch;
+      recording_space<circuit_space> all{space, [&](const auto& s) { met[sleep].insert(space.canonical_fingerprint(s, scratch)); }};
+      auto options = with_alpha(1e9);
+      options.sleep_sets = sleep == 1;
+      options.limits.expansions = 2000;
+      const auto r = backtracking(all, options);
+      exhausted = exhausted && r.stopped == stop_reason::exhausted;
+      best[sleep] = r.cost;
+      candidates[sleep] += exhausted ? r.counts.candidates : 0;
+      REQUIRE((sleep == 1 || r.counts.asleep == 0));
+    }
+    if (exhausted) {
+      ++spaces;
+      states += met[0].size();
+      REQUIRE(std::includes(met[0].begin(), met[0].end(), met[1].begin(), met[1].end()));
+      lost += met[0].size() - met[1].size();
+      REQUIRE(best[0] == best[1]);
+    }
+  }
+  CAPTURE(spaces, states, lost, candidates[0], candidates[1]);
+  CHECK(spaces > 40);
+  CHECK(lost * 10 < states);
+  CHECK(candidates[1] * 3 < candidates[0] * 2);
+}

@@ -1,0 +1,147 @@
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/search/rewrite_space.hpp>
+
+#include "../support/child.hpp"
+#include "../support/circuits.hpp"
+#include "../support/explicit_space.hpp"
+#include "../support/recording_space.hpp"
+#include "../support/space_laws.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+using circuit_space = rewrite_space<circuits, gate_count>;
+
+circuit_space random_space(std::uint64_t seed, std::size_t gates) {
+  random_engine random{seed};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)), random_circuit(random, 4, gates)};
+}
+
+beam_options of(std::size_t width, std::size_t patience) {
+  beam_options o;
+  o.width = width;
+  o.patience = patience;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("a beam goes over hills that its patience allows") {
+  explicit_space space{{10, 20, 30, 5}, {{1}, {2}, {3}, {}}};
+  CHECK(beam(space, of(1, 2)).cost == 10);
+  const auto r = beam(space, of(1, 3));
+  CHECK(r.cost == 5);
+  CHECK(r.path == std::vector<std::pair<std::uint32_t, cost_value>>{{1, 20}, {2, 30}, {3, 5}});
+  CHECK(r.stopped == stop_reason::exhausted);
+  CHECK(beam(space, of(1, 2)).stopped == stop_reason::converged);
+}
+
+TEST_CASE("a beam keeps the cheapest of each level") {
+  //  0 -> 1 (9) -> 3 (8);  0 -> 2 (11) -> 4 (1)
+  explicit_space space{{10, 9, 11, 8, 1}, {{1, 2}, {3}, {4}, {}, {}}};
+  CHECK(beam(space, of(1, 5)).cost == 8);
+  CHECK(beam(space, of(2, 5)).cost == 1);
+}
+
+TEST_CASE("a beam stops at its budget and says which") {
+  auto long_way = staircase(3000);
+  auto expansions = of(4, 8);
+  expansions.limits.expansions = 7;
+  const auto r = beam(long_way, expansions);
+  CHECK(r.stopped == stop_reason::expansions);
+  CHECK(r.counts.expanded == 7);
+
+  auto time = of(4, 8);
+  time.limits.seconds = 0;
+  CHECK(beam(long_way, time).stopped == stop_reason::time);
+
+  measured_explicit_space measured{staircase(3000)};
+  auto memory = of(4, 8);
+  memory.limits.memory = 64 * 1024;
+  CHECK(beam(measured, memory).stopped == stop_reason::memory);
+
+  auto watched = of(4, 8);
+  std::size_t calls = 0;
+  watched.watch = [&](const progress& p) {
+    CHECK(p.counts.expanded == calls);
+    return ++calls < 5;
+  };
+  CHECK(beam(long_way, watched).stopped == stop_reason::observer);
+  CHECK(calls == 5);
+}
+
+TEST_CASE("a budget that ends within a level is a budget, not the end of the space") {
+  //  0 -> 1, 2; 1 has nothing, 2 has 3
+  explicit_space space{{10, 9, 9, 1}, {{1, 2}, {}, {3}, {}}};
+  auto o = of(2, 5);
+  o.limits.expansions = 2;
+  const auto r = beam(space, o);
+  CHECK(r.counts.expanded == 2);
+  CHECK(r.stopped == stop_reason::expansions);
+}
+
+TEST_CASE("a beam of no width breaks a contract") {
+  const auto result = in_child([] {
+    auto space = staircase(3);
+    (void)beam(space, of(0, 1));
+  });
+  CHECK(result.aborted);
+  CHECK_THAT(result.messages, Catch::Contains("a beam at least one wide"));
+}
+
+TEST_CASE("what a beam returns costs what its graph costs, means what the input means, and lies at the end of its path", "[law]") {
+  std::size_t improved = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    auto space = random_space(seed, 14);
+    const auto first = space.initial();
+    const auto truth = meaning(space.graph(first));
+    recording_space<circuit_space> all{space, [&](const auto& s) { REQUIRE(meaning(space.graph(s)) == truth); }};
+    const auto r = beam(all, of(1 + seed % 8, 4));
+    REQUIRE(structural_fault(space, r.best) == "");
+    REQUIRE(recomputed(space, r.best).cost == r.cost);
+    REQUIRE(r.cost <= space.cost(first));
+    improved += r.cost < space.cost(first) ? 1 : 0;
+    circuit_space::scratch_type from;
+    circuit_space::scratch_type to;
+    auto s = space.initial();
+    for (const auto& [m, cost] : r.path) {
+      s = space.apply(s, m, from, to);
+      REQUIRE(space.cost(s) == cost);
+    }
+    REQUIRE(s.fingerprint == r.best.fingerprint);
+  }
+  CHECK(improved > 20);
+}
+
+TEST_CASE("a beam's answer does not depend on the number of threads", "[law]") {
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    CAPTURE(seed);
+    const auto run = [&](std::size_t threads) {
+      auto space = random_space(seed, 200);
+      auto o = of(3, 2);
+      o.threads = threads;
+      o.limits.expansions = 12;
+      return beam(space, o);
+    };
+    const auto one = run(1);
+    for (const std::size_t threads : {2U, 4U}) {
+      const auto r = run(threads);
+      REQUIRE(r.cost == one.cost);
+      REQUIRE(r.path == one.path);
+      REQUIRE(r.counts == one.counts);
+      REQUIRE(r.best.nodes == one.best.nodes);
+    }
+  }
+}

@@ -1,0 +1,283 @@
+// What backtracking and exact search share: budgets, threads, checkpoints.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/search/rewrite_space.hpp>
+
+#include "../support/circuits.hpp"
+#include "../support/explicit_space.hpp"
+#include "../support/matrices.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+using circuit_space = rewrite_space<circuits, gate_count>;
+using result = search_result<circuit_space::state_type, match_id>;
+
+circuit_space random_space(std::uint64_t seed, std::size_t gates = 14, std::string_view rules = circuit_rules) {
+  random_engine random{seed};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), random_circuit(random, 4, gates)};
+}
+
+backtracking_options options_of(std::uint64_t expansions, double alpha = 1.3) {
+  backtracking_options o;
+  o.alpha = alpha;
+  o.limits.expansions = expansions;
+  return o;
+}
+
+void require_same(const result& a, const result& b) {
+  REQUIRE(a.cost == b.cost);
+  REQUIRE(a.path == b.path);
+  REQUIRE(a.counts == b.counts);
+  REQUIRE(a.best.fingerprint == b.best.fingerprint);
+  REQUIRE(a.best.nodes == b.best.nodes);
+  REQUIRE(a.stopped == b.stopped);
+  REQUIRE(a.history.size() == b.history.size());
+  for (std::size_t i = 0; i < a.history.size(); ++i) {
+    REQUIRE(a.history[i].cost == b.history[i].cost);
+    REQUIRE(a.history[i].expanded == b.history[i].expanded);
+  }
+}
+
+std::string file(const std::string& name) { return std::string{UNITY_TEST_SCRATCH_DIR} + "/" + name; }
+std::string content(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+void write(const std::string& path, std::string_view text) {
+  std::ofstream out{path, std::ios::binary | std::ios::trunc};
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+std::string refusal(const std::string& path, circuit_space& space) {
+  try {
+    (void)backtracking.resume(space, path, options_of(100));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a search stops at its budget and says which") {
+  auto long_way = staircase(5000);
+  backtracking_options o;
+  o.alpha = 2;
+
+  auto expansions = o;
+  expansions.limits.expansions = 17;
+  const auto by_expansions = backtracking(long_way, expansions);
+  CHECK(by_expansions.stopped == stop_reason::expansions);
+  CHECK(by_expansions.counts.expanded == 17);
+
+  auto time = o;
+  time.limits.seconds = 0;
+  const auto by_time = backtracking(long_way, time);
+  CHECK(by_time.stopped == stop_reason::time);
+  CHECK(by_time.counts.expanded == 1);  // the expansion under way is finished
+
+  measured_explicit_space measured{staircase(5000)};
+  auto memory = o;
+  memory.limits.memory = 1024 * 1024;
+  const auto by_memory = backtracking(measured, memory);
+  CHECK(by_memory.stopped == stop_reason::memory);
+  CHECK(by_memory.counts.expanded > 100);
+  CHECK(by_memory.counts.expanded <= 1024);
+
+  CHECK(backtracking(long_way, o).stopped == stop_reason::exhausted);
+}
+
+TEST_CASE("an observer sees progress and can stop the search") {
+  auto space = random_space(3, 40);
+  auto o = options_of(1000000, 2);
+  std::size_t calls = 0;
+  progress last;
+  o.watch = [&](const progress& p) {
+    CHECK(p.counts.expanded >= last.counts.expanded);
+    CHECK(p.seconds >= last.seconds);
+    CHECK((calls == 0 || p.best <= last.best));
+    last = p;
+    return ++calls < 3;
+  };
+  o.limits.seconds = 20;
+  const auto r = backtracking(space, o);
+  CHECK(r.stopped == stop_reason::observer);
+  CHECK(calls == 3);
+  CHECK(last.queued > 0);
+}
+
+TEST_CASE("the answer does not depend on the number of threads", "[law]") {
+  // Wide spaces, so that threads do share the moves of one state.
+  std::size_t wide = 0;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
+    const auto run = [&](std::size_t threads) {
+      auto space = random_space(seed, 220);
+      wide += space.moves(space.initial()).size() >= 512 ? 1 : 0;
+      auto o = options_of(25, 1.2);
+      o.threads = threads;
+      return backtracking(space, o);
+    };
+    const auto one = run(1);
+    require_same(run(2), one);
+    require_same(run(4), one);
+  }
+  CHECK(wide > 3);
+}
+
+TEST_CASE("the same search twice gives the same answer", "[law]") {
+  auto first = random_space(11, 20);
+  auto second = random_space(11, 20);
+  require_same(backtracking(first, options_of(200)), backtracking(second, options_of(200)));
+}
+
+TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted one gives", "[law]") {
+  const auto path = file("resumed.checkpoint");
+  std::size_t resumed = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    auto whole_space = random_space(seed);
+    const auto whole = backtracking(whole_space, options_of(150));
+    // Interrupted up to three times, each time continued in a new space, as a new process would.
+    std::uint64_t done = 1 + random.below(60);
+    auto interrupted = options_of(done);
+    interrupted.checkpoint = path;
+    auto first_space = random_space(seed);
+    auto r = backtracking(first_space, interrupted);
+    for (auto more = random.below(3); more > 0; --more) {
+      interrupted.limits.expansions = done += 1 + random.below(40);
+      auto next_space = random_space(seed);
+      r = backtracking.resume(next_space, path, interrupted);
+      REQUIRE((r.counts.expanded == done || r.stopped == stop_reason::exhausted));
+      ++resumed;
+    }
+    auto last_space = random_space(seed);
+    require_same(backtracking.resume(last_space, path, options_of(150)), whole);
+  }
+  CHECK(resumed > 10);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("writing checkpoints on the way changes nothing") {
+  const auto path = file("often.checkpoint");
+  auto plain = random_space(5);
+  auto watched = random_space(5);
+  auto o = options_of(100);
+  o.checkpoint = path;
+  o.checkpoint_seconds = 0;
+  require_same(backtracking(watched, o), backtracking(plain, options_of(100)));
+  CHECK_FALSE(std::filesystem::exists(path + ".partial"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a checkpoint that is cut short or altered is refused in one line that names it", "[law]") {
+  const auto path = file("damaged.checkpoint");
+  auto space = random_space(6);
+  auto o = options_of(20);
+  o.checkpoint = path;
+  (void)backtracking(space, o);
+  const auto good = content(path);
+  REQUIRE(good.size() > 1000);
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    auto bad = good;
+    if (random.below(3) == 0) {
+      bad.resize(random.below(bad.size()));
+    } else {
+      bad[random.below(bad.size())] ^= static_cast<char>(1U << random.below(8));
+    }
+    write(path, bad);
+    auto fresh = random_space(6);
+    const auto said = refusal(path, fresh);
+    REQUIRE(said.rfind(path + ": ", 0) == 0);
+    REQUIRE(said.find('\n') == std::string::npos);
+  }
+  std::filesystem::remove(path);
+  auto fresh = random_space(6);
+  CHECK(refusal(path, fresh) == path + ": the file cannot be read; expected a checkpoint");
+}
+
+TEST_CASE("a checkpoint of another graph, of other rules or of another cost is refused") {
+  const auto path = file("other.checkpoint");
+  circuit_builder b;
+  const auto build = [](auto gate, char name) {
+    circuit_builder c;
+    const auto x = c.input(name);
+    return c.build({gate(c, c.negation(x), c.negation(c.input('b')))});
+  };
+  const auto conjunction = [](auto& c, auto x, auto y) { return c.conjunction(x, y); };
+  const auto disjunction = [](auto& c, auto x, auto y) { return c.disjunction(x, y); };
+  const std::string_view swapped = "rule a and(not(?x), not(?y)) => not(or(?x, ?y))\nrule b or(not(?x), not(?y)) => not(and(?x, ?y))";
+  const auto space = [&](const circuit& g, std::string_view rules) {
+    return circuit_space{circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), g};
+  };
+  auto original = space(build(conjunction, 'a'), swapped);
+  auto o = options_of(100, 3);
+  o.checkpoint = path;
+  const auto r = backtracking(original, o);
+  CHECK(r.counts.expanded == 2);
+
+  auto same = space(build(conjunction, 'a'), swapped);
+  CHECK(refusal(path, same) == "no error");
+  auto other_gate = space(build(disjunction, 'a'), swapped);  // ids, cost and number of moves are the same
+  CHECK_THAT(refusal(path, other_gate), Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  auto other_input = space(build(conjunction, 'c'), swapped);
+  CHECK_THAT(refusal(path, other_input), Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  auto other_rule = space(build(conjunction, 'a'), "rule a and(not(?x), not(?y)) => not(not(not(or(?x, ?y))))");
+  CHECK_THAT(refusal(path, other_rule), Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  auto no_rule = space(build(conjunction, 'a'), "");
+  CHECK_THAT(refusal(path, no_rule), Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a checkpoint that cannot be written is an error, and leaves what was there") {
+  auto space = random_space(7);
+  auto o = options_of(10);
+  o.checkpoint = file("no such folder") + "/checkpoint";
+  CHECK_THROWS_WITH(backtracking(space, o), Catch::StartsWith(o.checkpoint + ": the file cannot be written"));
+}
+
+TEST_CASE("every graph of matrices that a search meets means what its input means, for any number of threads", "[law]") {
+  using matrix_space = rewrite_space<matrices, matrix_cost>;
+  const auto rules = compile_rules(matrices{}, parse_rules(matrix_rules));
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    CAPTURE(seed);
+    const auto run = [&](std::size_t threads) {
+      random_engine random{seed};
+      matrix_space space{matrices{}, matrix_cost{}, rules, random_matrix_graph(random, 4, 14)};
+      const auto truth = meaning(space.graph(space.initial()));
+      backtracking_options o;
+      o.alpha = 1.1;
+      o.threads = threads;
+      o.limits.expansions = 60;
+      auto r = backtracking(space, o);
+      REQUIRE(meaning(space.graph(r.best)) == truth);
+      return r;
+    };
+    const auto one = run(1);
+    const auto two = run(2);
+    REQUIRE(one.cost == two.cost);
+    REQUIRE(one.path == two.path);
+    REQUIRE(one.counts == two.counts);
+  }
+}

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/exact.hpp>
+#include <unity/search/rewrite_space.hpp>
+
+#include "../support/circuits.hpp"
+#include "../support/explicit_space.hpp"
+#include "../support/space_laws.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+using circuit_space = rewrite_space<circuits, gate_count>;
+
+circuit_space random_space(std::uint64_t seed) {
+  random_engine random{seed};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(finite_circuit_rules)), random_circuit(random, 4, 9)};
+}
+
+explicit_space random_explicit(std::uint64_t seed) {
+  random_engine random{seed};
+  explicit_space s;
+  const auto n = 1 + random.below(40);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    s.costs.push_back(random.between(0, 1000));
+    s.edges.emplace_back();
+    for (auto k = random.below(4); k > 0; --k) {
+      s.edges.back().push_back(random.below(10) == 0 ? explicit_space::nowhere : static_cast<std::uint32_t>(random.below(n)));
+    }
+  }
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("exact search proves the optimum over all that moves can reach", "[law]") {
+  std::size_t proved = 0;
+  std::size_t improved = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    auto space = random_space(seed);
+    auto least = std::numeric_limits<cost_value>::max();
+    auto brute = random_space(seed);
+    if (!explore(brute, 1500, [&](const auto& s) { least = std::min(least, brute.cost(s)); })) {
+      continue;
+    }
+    const auto before = space.cost(space.initial());
+    const auto r = exact(space);
+    REQUIRE(r.stopped == stop_reason::exhausted);
+    REQUIRE(r.cost == least);
+    REQUIRE(r.lower_bound == least);
+    REQUIRE(r.counts.asleep == 0);
+    REQUIRE(recomputed(space, r.best).cost == least);
+    ++proved;
+    improved += r.cost < before ? 1 : 0;
+  }
+  CHECK(proved > 60);
+  CHECK(improved > 20);
+}
+
+TEST_CASE("hills of any height are climbed") {
+  explicit_space space{{10, 1000000, 3}, {{1}, {2}, {}}};
+  const auto r = exact(space);
+  CHECK(r.cost == 3);
+  CHECK(r.lower_bound == 3);
+}
+
+TEST_CASE("bounds leave states out, and the optimum as it is", "[law]") {
+  std::uint64_t with = 0;
+  std::uint64_t without = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    auto plain = random_explicit(seed);
+    bounded_explicit_space bounded{plain};
+    const auto a = exact(plain);
+    const auto b = exact(bounded);
+    REQUIRE(a.cost == b.cost);
+    REQUIRE(b.cost == bounded.bounds[0]);
+    REQUIRE(b.lower_bound == b.cost);
+    without += a.counts.expanded;
+    with += b.counts.expanded;
+  }
+  CHECK(with < without);
+}
+
+TEST_CASE("stopped early, a bounded space still says what no state can be below", "[law]") {
+  std::size_t open = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    bounded_explicit_space bounded{random_explicit(seed)};
+    search_options o;
+    o.limits.expansions = 2;
+    const auto r = exact(bounded, o);
+    REQUIRE(r.lower_bound <= bounded.bounds[0]);
+    REQUIRE(r.cost >= bounded.bounds[0]);
+    open += r.stopped == stop_reason::expansions && r.lower_bound < r.cost ? 1 : 0;
+  }
+  CHECK(open > 10);
+  auto unbounded = staircase(100);
+  search_options o;
+  o.limits.expansions = 2;
+  CHECK(exact(unbounded, o).lower_bound == std::numeric_limits<cost_value>::min());
+}
+
+TEST_CASE("an exact search can be resumed") {
+  const auto path = std::string{UNITY_TEST_SCRATCH_DIR} + "/exact.checkpoint";
+  auto whole_space = random_space(3);
+  const auto whole = exact(whole_space);
+  search_options o;
+  o.limits.expansions = 3;
+  o.checkpoint = path;
+  auto first = random_space(3);
+  CHECK(exact(first, o).stopped == stop_reason::expansions);
+  auto second = random_space(3);
+  const auto r = exact.resume(second, path);
+  CHECK(r.cost == whole.cost);
+  CHECK(r.lower_bound == whole.cost);
+  CHECK(r.path == whole.path);
+  CHECK(r.counts == whole.counts);
+}

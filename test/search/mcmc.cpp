@@ -1,0 +1,186 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/mcmc.hpp>
+#include <unity/search/rewrite_space.hpp>
+
+#include "../support/child.hpp"
+#include "../support/circuits.hpp"
+#include "../support/explicit_space.hpp"
+#include "../support/recording_space.hpp"
+#include "../support/space_laws.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+using circuit_space = rewrite_space<circuits, gate_count>;
+
+circuit_space random_space(std::uint64_t seed, std::size_t gates) {
+  random_engine random{seed};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)), random_circuit(random, 4, gates)};
+}
+
+// Counts how often each state is the current one: mcmc asks once per proposal for the moves of the current state first.
+struct visited_space : explicit_space {
+  std::vector<std::uint64_t> visits;
+  explicit visited_space(explicit_space s) : explicit_space{std::move(s)}, visits(costs.size()) {}
+  void prepare(state_type s, scratch_type&) const { ++const_cast<visited_space*>(this)->visits[s]; }
+};
+
+}  // namespace
+
+TEST_CASE("a chain visits states as often as their costs say, whatever their numbers of moves", "[law]") {
+  // Reversible, with one way between any two neighbours, of very different degrees.
+  const std::vector<std::vector<std::uint32_t>> edges{{1, 2, 3, 4}, {0}, {0, 3}, {0, 2, 4}, {0, 3, 5}, {4}};
+  const std::vector<cost_value> costs{100, 110, 95, 130, 105, 90};
+  const double beta = GENERATE(0.0, 3.0, 8.0);
+  visited_space space{explicit_space{costs, edges}};
+  mcmc_options o;
+  o.beta = beta;
+  o.proposals = 400000;
+  o.seed = 5;
+  CAPTURE(beta, o.seed);
+  const auto r = mcmc(space, o);
+  CHECK(r.stopped == stop_reason::converged);
+  CHECK(r.cost == 90);
+  double sum = 0;
+  for (const auto c : costs) {
+    sum += std::exp(-beta * static_cast<double>(c) / 100);
+  }
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    CAPTURE(i);
+    const auto expected = std::exp(-beta * static_cast<double>(costs[i]) / 100) / sum;
+    const auto seen = static_cast<double>(space.visits[i]) / static_cast<double>(o.proposals);
+    CHECK(std::abs(seen - expected) < 0.01);
+  }
+}
+
+TEST_CASE("moves that do not apply leave the chain where it is") {
+  const std::vector<std::vector<std::uint32_t>> edges{{1, explicit_space::nowhere, explicit_space::nowhere}, {0}};
+  visited_space space{explicit_space{{100, 100}, edges}};
+  mcmc_options o;
+  o.beta = 1;
+  o.proposals = 200000;
+  const auto r = mcmc(space, o);
+  CHECK(std::abs(static_cast<double>(space.visits[0]) / static_cast<double>(o.proposals) - 0.5) < 0.01);
+  CHECK(r.counts.rejected > 50000);
+}
+
+TEST_CASE("a chain depends on its seed and on nothing else") {
+  const auto run = [](std::uint64_t seed, std::size_t threads) {
+    auto space = random_space(4, 14);
+    mcmc_options o;
+    o.beta = 5;
+    o.proposals = 500;
+    o.seed = seed;
+    o.threads = threads;
+    return mcmc(space, o);
+  };
+  const auto one = run(1, 1);
+  CHECK(run(1, 1).path == one.path);
+  CHECK(run(1, 4).path == one.path);
+  CHECK(run(1, 2).counts == one.counts);
+  CHECK(run(2, 1).counts != one.counts);
+}
+
+TEST_CASE("a chain stops at its budget and says which") {
+  const std::vector<std::vector<std::uint32_t>> edges{{1}, {0}};
+  explicit_space space{{100, 100}, edges};
+  mcmc_options o;
+  o.proposals = 1000;
+  auto expansions = o;
+  expansions.limits.expansions = 7;
+  const auto r = mcmc(space, expansions);
+  CHECK(r.stopped == stop_reason::expansions);
+  CHECK(r.counts.expanded == 7);
+  auto time = o;
+  time.limits.seconds = 0;
+  CHECK(mcmc(space, time).stopped == stop_reason::time);
+  measured_explicit_space measured{space};
+  auto memory = o;
+  memory.limits.memory = 10 * 1024;
+  CHECK(mcmc(measured, memory).stopped == stop_reason::memory);
+  auto watched = o;
+  watched.watch = [](const progress& p) { return p.counts.expanded < 100; };
+  CHECK(mcmc(space, watched).stopped == stop_reason::observer);
+  CHECK(mcmc(space, o).stopped == stop_reason::converged);
+  explicit_space dead_end{{100, 90}, {{1}, {}}};
+  const auto end = mcmc(dead_end, o);
+  CHECK(end.stopped == stop_reason::exhausted);
+  CHECK(end.cost == 90);
+}
+
+TEST_CASE("a chain that finds nothing for long goes back to the best") {
+  // A trap: a long flat way leads away from the best.
+  explicit_space space = staircase(2);
+  for (std::uint32_t i = 2; i < 500; ++i) {
+    space.costs.push_back(1001);
+    space.edges[i - 1].push_back(i);
+    space.edges.emplace_back();
+  }
+  visited_space visited{space};
+  mcmc_options o;
+  o.beta = 0;
+  o.proposals = 450;
+  o.restart_after = 20;
+  (void)mcmc(visited, o);
+  CHECK(visited.visits[1] >= 20);
+  CHECK(visited.visits[40] == 0);
+}
+
+TEST_CASE("a negative temperature breaks a contract") {
+  const auto result = in_child([] {
+    auto space = staircase(3);
+    mcmc_options o;
+    o.beta = -1;
+    (void)mcmc(space, o);
+  });
+  CHECK(result.aborted);
+}
+
+TEST_CASE("what a chain returns costs what its graph costs, means what the input means, and lies at the end of its path", "[law]") {
+  std::size_t improved = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
+    auto space = random_space(seed, 14);
+    const auto first = space.initial();
+    const auto truth = meaning(space.graph(first));
+    std::size_t met = 0;
+    recording_space<circuit_space> all{space, [&](const auto& s) {
+                                         if (++met % 4 == 0) {
+                                           REQUIRE(structural_fault(space, s) == "");
+                                           REQUIRE(meaning(space.graph(s)) == truth);
+                                         }
+                                       }};
+    mcmc_options o;
+    o.beta = 10;
+    o.proposals = 1000;
+    o.restart_after = seed % 2 == 0 ? 0 : 100;
+    o.seed = seed;
+    const auto r = mcmc(all, o);
+    REQUIRE(recomputed(space, r.best).cost == r.cost);
+    REQUIRE(r.cost <= space.cost(first));
+    improved += r.cost < space.cost(first) ? 1 : 0;
+    circuit_space::scratch_type from;
+    circuit_space::scratch_type to;
+    auto s = space.initial();
+    for (const auto& [m, cost] : r.path) {
+      s = space.apply(s, m, from, to);
+      REQUIRE(space.cost(s) == cost);
+    }
+    REQUIRE(s.fingerprint == r.best.fingerprint);
+  }
+  CHECK(improved > 15);
+}
