@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -73,4 +74,35 @@ TEST_CASE("an index_table states its memory, which grows in proportion to its si
   }
   CHECK(set.table.memory() >= 10000 * sizeof(std::uint64_t));
   CHECK(set.table.memory() <= 10000 * 8 * sizeof(std::uint64_t) + 1024);
+}
+
+using unity::fingerprint;
+using unity::fingerprint_set;
+
+TEST_CASE("a fingerprint_set says of each fingerprint whether it is new, the zero one included") {
+  fingerprint_set set;
+  CHECK(set.size() == 0);
+  CHECK(set.insert({0, 0}));
+  CHECK_FALSE(set.insert({0, 0}));
+  CHECK(set.insert({0, 1}));
+  CHECK(set.insert({1, 0}));
+  CHECK_FALSE(set.insert({1, 0}));
+  CHECK(set.size() == 3);
+}
+
+TEST_CASE("a fingerprint_set holds what a plain set holds, whatever the fingerprints have in common") {
+  const auto seed = GENERATE(std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3});
+  CAPTURE(seed);
+  unity::random_engine random{seed};
+  fingerprint_set set;
+  std::set<fingerprint> truth;
+  for (int i = 0; i < 20000; ++i) {
+    const fingerprint f{seed == 3 ? 7 : random.below(100), random.below(100)};
+    REQUIRE(set.insert(f) == truth.insert(f).second);
+  }
+  CHECK(set.size() == truth.size());
+  std::set<fingerprint> visited;
+  set.for_each([&](fingerprint f) { CHECK(visited.insert(f).second); });
+  CHECK(visited == truth);
+  CHECK(set.memory() >= (truth.size() - 1) * sizeof(fingerprint));
 }

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -115,17 +117,27 @@ TEST_CASE("stopped early, a bounded space still says what no state can be below"
 
 TEST_CASE("an exact search can be resumed") {
   const auto path = std::string{UNITY_TEST_SCRATCH_DIR} + "/exact.checkpoint";
-  auto whole_space = random_space(3);
-  const auto whole = exact(whole_space);
-  search_options o;
-  o.limits.expansions = 3;
-  o.checkpoint = path;
-  auto first = random_space(3);
-  CHECK(exact(first, o).stopped == stop_reason::expansions);
-  auto second = random_space(3);
-  const auto r = exact.resume(second, path);
-  CHECK(r.cost == whole.cost);
-  CHECK(r.lower_bound == whole.cost);
-  CHECK(r.path == whole.path);
-  CHECK(r.counts == whole.counts);
+  std::size_t resumed = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    auto whole_space = random_space(seed);
+    search_options o;
+    o.limits.expansions = 300;
+    const auto whole = exact(whole_space, o);
+    o.limits.expansions = 3;
+    o.checkpoint = path;
+    auto first = random_space(seed);
+    resumed += exact(first, o).stopped == stop_reason::expansions ? 1 : 0;
+    auto second = random_space(seed);
+    search_options rest;
+    rest.limits.expansions = 300;
+    const auto r = exact.resume(second, path, rest);
+    REQUIRE(r.cost == whole.cost);
+    REQUIRE(r.lower_bound == whole.lower_bound);
+    REQUIRE(r.path == whole.path);
+    REQUIRE(r.counts == whole.counts);
+    REQUIRE(r.stopped == whole.stopped);
+  }
+  CHECK(resumed > 10);
+  std::filesystem::remove(path);
 }

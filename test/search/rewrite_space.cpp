@@ -48,7 +48,7 @@ struct matrix_case {
 };
 
 // What a match can be inherited or not without harm: rules whose repetitions are a largest set found greedily.
-bool has_siblings(const substitution& s) { return s.source.roots[0].repeated; }
+bool has_siblings(const substitution& s) { return !s.source.roots.empty() && s.source.roots[0].repeated; }
 
 }  // namespace
 

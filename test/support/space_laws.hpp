@@ -14,6 +14,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/rewrite/duplicates.hpp>
 #include <unity/rewrite/match_store.hpp>
 #include <unity/rewrite/matcher.hpp>
 #include <unity/rewrite/rule_index.hpp>
@@ -73,8 +74,6 @@ candidate recomputed(const Space& space, const typename Space::state_type& s) {
   return {space.model().objective(total), f};
 }
 
-inline bool operator_equal(const candidate& a, const candidate& b) { return a.cost == b.cost && a.fingerprint == b.fingerprint; }
-
 // The moves that a state would have if all its nodes were new.
 template <class Space>
 class rematcher {
@@ -93,6 +92,8 @@ class rematcher {
           found.insert(*m);
         }
       });
+      const auto rule = static_cast<std::uint32_t>(space_.rules().size());
+      find_duplicates(store_, known, view_, rule, n, [&](match_id m) { found.insert(m); });
     }
     return found;
   }

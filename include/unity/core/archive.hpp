@@ -1,17 +1,18 @@
 // Flat binary files for checkpoints: written whole or not at all, and refused when cut short or altered.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
@@ -72,7 +73,13 @@ class archive_reader {
     if (!in) {
       throw error{path_, "the file cannot be read", "a checkpoint"};
     }
-    bytes_.assign(std::istreambuf_iterator<char>{in}, {});
+    std::array<char, 65536> chunk;
+    while (in.read(chunk.data(), chunk.size()) || in.gcount() > 0) {
+      bytes_.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
+    }
+    if (in.bad()) {  // a folder, or a disk that fails
+      throw error{path_, "the file cannot be read", "a checkpoint"};
+    }
     std::uint64_t sum = 0;
     const auto header = magic.size() + sizeof sum;
     if (bytes_.size() < header || std::string_view{bytes_}.substr(0, magic.size()) != magic) {

@@ -1,0 +1,165 @@
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/archive.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+
+using namespace unity;
+
+namespace {
+
+struct point {
+  std::int32_t x = 0;
+  std::int32_t y = 0;
+  friend bool operator==(const point&, const point&) = default;
+};
+
+// A path in the scratch folder that is removed at the end.
+struct scratch_file {
+  std::string path;
+  explicit scratch_file(const std::string& name) : path{std::string{UNITY_TEST_SCRATCH_DIR} + "/" + name} { std::filesystem::remove_all(path); }
+  ~scratch_file() { std::filesystem::remove_all(path); }
+
+  std::string content() const {
+    std::ifstream in{path, std::ios::binary};
+    return {std::istreambuf_iterator<char>{in}, {}};
+  }
+  void write(std::string_view text) const {
+    std::ofstream out{path, std::ios::binary | std::ios::trunc};
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  }
+};
+
+std::string refusal(const std::string& path, std::string_view magic) {
+  try {
+    archive_reader in{path, magic};
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("what an archive_writer puts, an archive_reader gets, in order") {
+  const scratch_file file{"values.archive"};
+  archive_writer out;
+  out.put(std::uint8_t{7});
+  out.put(point{1, -2});
+  out.put(std::vector<point>{{3, 4}, {5, 6}});
+  out.put(std::vector<std::uint64_t>{});
+  out.put(std::vector<std::vector<std::int32_t>>{{1}, {}, {2, 3}});
+  out.save(file.path, "kind 1\n");
+
+  archive_reader in{file.path, "kind 1\n"};
+  std::uint8_t byte = 0;
+  point p;
+  std::vector<point> points{{9, 9}};
+  std::vector<std::uint64_t> none{1, 2, 3};
+  std::vector<std::vector<std::int32_t>> nested;
+  in.get(byte);
+  in.get(p);
+  in.get(points);
+  in.get(none);
+  in.get(nested);
+  CHECK(byte == 7);
+  CHECK(p == point{1, -2});
+  CHECK(points == std::vector<point>{{3, 4}, {5, 6}});
+  CHECK(none.empty());
+  CHECK(nested == std::vector<std::vector<std::int32_t>>{{1}, {}, {2, 3}});
+  CHECK_THROWS_WITH(in.get(byte), Catch::StartsWith(file.path + " at byte ") && Catch::Contains(": the end of the file; expected"));
+}
+
+TEST_CASE("an empty archive is an archive") {
+  const scratch_file file{"empty.archive"};
+  archive_writer{}.save(file.path, "kind 1\n");
+  CHECK_NOTHROW(archive_reader(file.path, "kind 1\n"));
+}
+
+TEST_CASE("a length that the file cannot hold is refused before anything is allocated") {
+  const scratch_file file{"length.archive"};
+  archive_writer out;
+  out.put(std::uint64_t{1} << 60U);
+  out.save(file.path, "kind 1\n");
+  archive_reader in{file.path, "kind 1\n"};
+  std::vector<point> points;
+  CHECK_THROWS_WITH(in.get(points), Catch::Contains("a length of 1152921504606846976"));
+}
+
+TEST_CASE("any file that is cut short or altered anywhere is refused in one line", "[law]") {
+  const scratch_file file{"damaged.archive"};
+  archive_writer out;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    out.put(i * i);
+  }
+  out.save(file.path, "kind 1\n");
+  const auto good = file.content();
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    CAPTURE(length);
+    file.write(std::string_view{good}.substr(0, length));
+    const auto said = refusal(file.path, "kind 1\n");
+    REQUIRE(said.rfind(file.path + ": ", 0) == 0);
+  }
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    CAPTURE(i);
+    auto bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    file.write(bad);
+    REQUIRE(refusal(file.path, "kind 1\n") != "no error");
+  }
+  file.write(good + "x");
+  CHECK(refusal(file.path, "kind 1\n") == file.path + ": a checksum that does not match; expected a file that was neither cut short nor altered");
+}
+
+TEST_CASE("another kind of file, or none, is refused") {
+  const scratch_file file{"kind.archive"};
+  CHECK(refusal(file.path, "kind 1\n") == file.path + ": the file cannot be read; expected a checkpoint");
+  archive_writer{}.save(file.path, "kind 1\n");
+  CHECK(refusal(file.path, "kind 2\n") == file.path + ": another kind of file; expected a checkpoint of this version");
+  const scratch_file folder{"folder.archive"};
+  std::filesystem::create_directory(folder.path);
+  CHECK(refusal(folder.path, "kind 1\n") == folder.path + ": the file cannot be read; expected a checkpoint");
+}
+
+TEST_CASE("a file is replaced as a whole, or not at all") {
+  const scratch_file file{"atomic.txt"};
+  write_file_atomically(file.path, "first");
+  CHECK(file.content() == "first");
+  write_file_atomically(file.path, std::string_view{"se\0cond", 7});
+  CHECK(file.content() == std::string_view{"se\0cond", 7});
+  CHECK_FALSE(std::filesystem::exists(file.path + ".partial"));
+
+  // The temporary cannot be written: what is there stays.
+  std::filesystem::create_directory(file.path + ".partial");
+  CHECK_THROWS_WITH(write_file_atomically(file.path, "third"),
+                    file.path + ": the file cannot be written; expected a writable folder with 5 bytes free");
+  CHECK(file.content() == std::string_view{"se\0cond", 7});
+  std::filesystem::remove_all(file.path + ".partial");
+
+  // The place is taken by a folder: no temporary is left.
+  const scratch_file folder{"atomic folder"};
+  std::filesystem::create_directories(folder.path + "/inside");
+  CHECK_THROWS_AS(write_file_atomically(folder.path, "third"), error);
+  CHECK_FALSE(std::filesystem::exists(folder.path + ".partial"));
+}
+
+TEST_CASE("a full disk is an error") {
+  if (!std::filesystem::exists("/dev/full")) {
+    SUCCEED("no /dev/full here");
+    return;
+  }
+  const scratch_file file{"full.txt"};
+  std::filesystem::create_symlink("/dev/full", file.path + ".partial");
+  CHECK_THROWS_AS(write_file_atomically(file.path, std::string(100000, 'x')), error);
+  CHECK_FALSE(std::filesystem::exists(file.path));
+  std::filesystem::remove(file.path + ".partial");
+}

@@ -1,0 +1,48 @@
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/budget.hpp>
+
+using namespace unity;
+
+TEST_CASE("a budget limits nothing until it is told to") {
+  const budget b;
+  CHECK(std::isinf(b.seconds));
+  CHECK(b.expansions == UINT64_MAX);
+  CHECK(b.memory == SIZE_MAX);
+}
+
+TEST_CASE("each reason to stop has a name of its own") {
+  static_assert(to_string(stop_reason::exhausted) == "exhausted");
+  std::set<std::string_view> names;
+  for (const auto r : {stop_reason::exhausted, stop_reason::converged, stop_reason::time, stop_reason::expansions, stop_reason::memory,
+                       stop_reason::observer}) {
+    CHECK(names.insert(to_string(r)).second);
+    CHECK(to_string(r) != "unknown");
+  }
+  CHECK(to_string(static_cast<stop_reason>(200)) == "unknown");
+}
+
+TEST_CASE("a stopwatch counts seconds from its making, and never back") {
+  const stopwatch watch;
+  auto last = watch.seconds();
+  CHECK(last >= 0);
+  for (int i = 0; i < 100; ++i) {
+    const auto now = watch.seconds();
+    REQUIRE(now >= last);
+    last = now;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  CHECK(watch.seconds() >= 0.02);
+  CHECK(watch.seconds() < 5);
+}
+
+TEST_CASE("counters are equal when all of them are") {
+  CHECK(counters{1, 2, 3, 4, 5} == counters{1, 2, 3, 4, 5});
+  CHECK(counters{1, 2, 3, 4, 5} != counters{1, 2, 3, 4, 6});
+}

@@ -1,0 +1,95 @@
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/thread_pool.hpp>
+
+#include "../support/child.hpp"
+
+using unity::thread_pool;
+
+TEST_CASE("a loop calls its body once for every index, whatever the threads and the grain") {
+  for (const std::size_t threads : {0U, 1U, 2U, 4U, 7U}) {
+    thread_pool pool{threads};
+    CHECK(pool.size() == (threads == 0 ? 1 : threads));
+    for (const std::size_t count : {0U, 1U, 2U, 99U, 1000U}) {
+      for (const std::size_t grain : {1U, 3U, 100U, 5000U}) {
+        CAPTURE(threads, count, grain);
+        std::vector<std::atomic<int>> calls(count);
+        std::atomic<bool> fits{true};
+        pool.parallel_for(count, grain, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+          fits = fits && worker < pool.size() && begin < end && end <= count && (end - begin <= grain || pool.size() == 1);
+          for (auto i = begin; i < end; ++i) {
+            ++calls[i];
+          }
+        });
+        REQUIRE(fits);
+        for (const auto& c : calls) {
+          REQUIRE(c == 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("loops follow one another on the same threads") {
+  thread_pool pool{4};
+  std::vector<long> values(2000, 1);
+  for (int round = 0; round < 500; ++round) {
+    pool.parallel_for(values.size(), 16, [&](std::size_t, std::size_t begin, std::size_t end) {
+      for (auto i = begin; i < end; ++i) {
+        values[i] += static_cast<long>(i);
+      }
+    });
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    REQUIRE(values[i] == 1 + 500 * static_cast<long>(i));
+  }
+}
+
+TEST_CASE("a worker number belongs to one thread at a time") {
+  thread_pool pool{4};
+  std::vector<std::atomic<int>> inside(pool.size());
+  std::atomic<bool> alone{true};
+  pool.parallel_for(5000, 1, [&](std::size_t worker, std::size_t, std::size_t) {
+    alone = alone && inside[worker]++ == 0;
+    --inside[worker];
+  });
+  CHECK(alone);
+}
+
+TEST_CASE("an exception of a body reaches the caller, and the pool lives on") {
+  for (const std::size_t threads : {1U, 3U}) {
+    CAPTURE(threads);
+    thread_pool pool{threads};
+    for (int round = 0; round < 50; ++round) {
+      CHECK_THROWS_WITH(pool.parallel_for(100, 1,
+                                          [](std::size_t, std::size_t begin, std::size_t) {
+                                            if (begin % 10 == 7 || begin == 0) {
+                                              throw std::runtime_error{"no"};
+                                            }
+                                          }),
+                        "no");
+      std::atomic<std::size_t> sum{0};
+      pool.parallel_for(100, 1, [&](std::size_t, std::size_t begin, std::size_t end) { sum += end - begin; });
+      REQUIRE(sum == 100);
+    }
+  }
+}
+
+TEST_CASE("chunks of nothing break a contract") {
+  const auto result = unity::test::in_child([] { thread_pool{1}.parallel_for(10, 0, [](std::size_t, std::size_t, std::size_t) {}); });
+  CHECK(result.aborted);
+}
+
+TEST_CASE("a pool that never ran a loop ends") {
+  for (int i = 0; i < 100; ++i) {
+    const thread_pool pool{3};
+  }
+  SUCCEED();
+}
