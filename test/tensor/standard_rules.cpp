@@ -141,21 +141,17 @@ TEST_CASE("every shipped rule is matched on what it describes, and its rewrite l
   }
 }
 
-TEST_CASE("a rule of the file with a condition taken away is refuted") {
-  std::size_t refuted = 0;
+TEST_CASE("a rule of the file is refuted when its last condition is taken away") {
+  std::set<std::string> guarded{"conv_of_kernel_sum.reverse", "conv_of_sum.reverse", "conv_of_enlarged_kernel",
+                                "transpose_same", "concat_of_max_pools", "layer_norm_with_pow"};
   for (auto s : rules()) {
-    const bool guarded = s.name == "conv_of_kernel_sum.reverse" || s.name == "conv_of_sum.reverse" ||
-                         s.name == "conv_of_enlarged_kernel" || s.name == "pool_to_conv" || s.name == "slice_whole" ||
-                         s.name == "transpose_same";
-    if (guarded) {
+    if (guarded.erase(s.name) > 0) {
       INFO("rule " << s.name);
-      s.conditions.clear();
-      const auto found = test_rule(standard(), s).found;
-      CHECK(found == rule_report::verdict::refuted);
-      refuted += found == rule_report::verdict::refuted ? 1 : 0;
+      s.conditions.pop_back();
+      CHECK(test_rule(standard(), s, {.instances = 300}).found == rule_report::verdict::refuted);
     }
   }
-  CHECK(refuted == 6);
+  CHECK(guarded.empty());
 }
 
 TEST_CASE("every graph on the way to the best one computes what the first does") {

@@ -57,6 +57,8 @@ struct fingerprint {
   friend constexpr fingerprint operator+(fingerprint a, fingerprint b) noexcept { return a += b; }
   friend constexpr fingerprint operator-(fingerprint a, fingerprint b) noexcept { return a -= b; }
   friend constexpr auto operator<=>(fingerprint, fingerprint) noexcept = default;
+  // Spelled out: nvcc 13 forgets the one that the line above implies.
+  friend constexpr bool operator==(fingerprint, fingerprint) noexcept = default;
 };
 
 // Accumulates words, in order, into 128 bits.

@@ -37,7 +37,7 @@ namespace unity {
 // Whether a search keeps the layouts that operators have by themselves, or chooses among those they can have.
 enum class layouts : std::uint8_t { kept, searched };
 
-// Models search_space, canonical_space, commuting_space and measured_space.
+// Models search_space, canonical_space, commuting_space and measured_space; bounded_space over a bounded_cost_model.
 template <pattern_algebra Algebra, additive_cost_model<Algebra> Model>
 class rewrite_space {
  public:
@@ -99,6 +99,12 @@ class rewrite_space {
 
   [[nodiscard]] cost_value cost(const state_type& s) const { return model_.objective(s.total); }
   [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const { return s.fingerprint; }
+  // No state that rewriting reaches from s costs less, as far as the cost model knows.
+  [[nodiscard]] cost_value lower_bound(const state_type& s) const
+    requires bounded_cost_model<Model, Algebra>
+  {
+    return model_.lower_bound(s.total);
+  }
   [[nodiscard]] std::span<const match_id> moves(const state_type& s) const { return s.matches; }
 
   void prepare(const state_type& s, scratch_type& scratch) const {

@@ -14,9 +14,10 @@ inline constexpr std::string_view standard_rules = R"rules(# Substitutions of te
 #
 # They hold every true rewrite of TASO's published set (test/io/published_rules.cpp derives each). A direction that would
 # only undo another rule is left out where nothing is known to need it: a move that saves nothing makes searches longer.
-# Some rules do in one step what others do in several of which the first saves nothing; these are marked "in one step".
+# Some rules do in one step what others do in several of which the first saves nothing.
 
-# 1. What does nothing, or undoes what was just done.
+# 1. What does nothing, or undoes what was just done. No rule applies where it would change a type: a slice, reshape or
+# cast that leaves the type as it is leaves all as it is.
 rule identity
   identity(?x) => ?x
   tested 240
@@ -25,8 +26,7 @@ rule dropout
   safe inference
   tested 240
 rule cast_same
-  cast{element=?e}(?x) => ?x
-  if ?e == dtype(?x)
+  cast{..}(?x) => ?x
   tested 240
 rule transpose_same
   transpose{permutation=?p}(?x) => ?x
@@ -36,8 +36,7 @@ rule transpose_twice
   transpose{permutation=?p}(transpose{permutation=?q}(?x)) => transpose{permutation=compose(?p, ?q)}(?x)
   tested 240
 rule reshape_same
-  reshape{dims=?d}(?x) => ?x
-  if ?d == shape(?x)
+  reshape{..}(?x) => ?x
   tested 240
 rule reshape_twice
   reshape{dims=?d}(reshape{dims=?e}(?x)) => reshape{dims=?d}(?x)
@@ -55,26 +54,22 @@ rule unsqueeze_of_squeeze
   unsqueeze{axes=?a}(squeeze{axes=?a}(?x)) => ?x
   tested 240
 rule expand_same
-  expand{dims=?d}(?x) => ?x
-  if ?d == shape(?x)
+  expand{..}(?x) => ?x
   tested 240
 rule expand_in_add
-  add(?x, expand{dims=?d}(?y)) => add(?x, ?y)
+  add(?x, expand{..}(?y)) => add(?x, ?y)
   tested 240
 rule expand_in_mul
-  mul(?x, expand{dims=?d}(?y)) => mul(?x, ?y)
+  mul(?x, expand{..}(?y)) => mul(?x, ?y)
   tested 236
 rule pad_nothing
-  pad{pads=?p, value=?v}(?x) => ?x
-  if ?p == repeat(0, 2 * rank(?x))
+  pad{..}(?x) => ?x
   tested 240
 rule enlarge_same
-  enlarge{kernel=?k}(?w) => ?w
-  if ?k == suffix(shape(?w), 2)
+  enlarge{..}(?w) => ?w
   tested 240
 rule slice_whole
-  slice{axes=?a, starts=?s, ends=?e, steps=?t}(?x) => ?x
-  if length(?a) == 1, ?s == [0], ?e == [size(?x, at(?a, 0))], ?t == [1]
+  slice{..}(?x) => ?x
   tested 240
 rule slice_twice
   slice{axes=?a, starts=?s, ends=?e, steps=?t}(slice{axes=?a, starts=?b, ends=?c, steps=?d}(?x))
@@ -145,7 +140,8 @@ rule square_root
   pow(?x, fill{value=0.5, ..}()) => sqrt(?x)
   tested 236
 
-# 3. Activations into the operators that can apply them.
+# 3. Activations into the operators that can apply them. A pool with dilation can have windows of padding alone, whose
+# maximum is no number: relu does not move past it.
 rule relu_into_matmul
   relu(matmul(?x, ?w)) => matmul{activation=relu}(?x, ?w)
   tested 232
@@ -203,8 +199,8 @@ rule gelu_into_conv_bias
     => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=gelu}(?x, ?w, ?b)
   tested 232
 rule relu_before_max_pool
-  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(relu(?x))
-    == relu(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(?x))
+  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(relu(?x))
+    == relu(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(?x))
   tested 220
 
 # 4. Biases.
@@ -715,7 +711,7 @@ rule batch_norm_into_conv
         mul(?w, reshape{dims=[size(?w, 0), 1, 1, 1]}(div(?k, sqrt(add(?v, fill{value=?e, element=dtype(?v), dims=[]}(
         )))))), sub(?b, mul(?m, div(?k, sqrt(add(?v, fill{value=?e, element=dtype(?v), dims=[]}()))))))
   safe inference
-  tested 212
+  tested 208
 rule batch_norm_into_conv_bias
   batch_norm{epsilon=?e}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?c), ?k, ?b, ?m, ?v)
     => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x,
@@ -729,7 +725,7 @@ rule relu_of_conv_batch_norm
         mul(?w, reshape{dims=[size(?w, 0), 1, 1, 1]}(div(?k, sqrt(add(?v, fill{value=?e, element=dtype(?v), dims=[]}(
         )))))), sub(?b, mul(?m, div(?k, sqrt(add(?v, fill{value=?e, element=dtype(?v), dims=[]}()))))))
   safe inference
-  tested 212
+  tested 208
 rule relu_of_conv_bias_batch_norm
   relu(batch_norm{epsilon=?e}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?c), ?k, ?b, ?m,
       ?v))
@@ -883,8 +879,7 @@ rule concat_of_one
   concat{axis=?a}(?x) => ?x
   tested 240
 rule split_into_one
-  split{axis=?a, sizes=?s}(?x).0 => ?x
-  if length(?s) == 1
+  split{..}(?x).0 => ?x
   tested 240
 rule concat_of_split
   concat{axis=?a}(split{axis=?a, sizes=?s}(?x).*...) => ?x

@@ -57,6 +57,8 @@ class graph_exporter {
   [[nodiscard]] const std::vector<std::string>& weights_without_data() const noexcept { return without_data_; }
 
  private:
+  static constexpr std::int64_t most_kernel_elements = std::int64_t{1} << 28;
+
   [[nodiscard]] bool is_named_source(const tensor::operation& op) const {
     return algebra_->definition_of(op.kind).source != tensor::source_kind::none;
   }
@@ -129,7 +131,7 @@ class graph_exporter {
         export_node node{*algebra_, g, n, names, out_};
         row->second(node);
       } else if (op.kind == opaque_) {
-        opaque_nodes_.write(n, names, output_names_);
+        opaque_nodes_.write(n, names, {output_names_.begin(), output_names_.end()});
       } else if (kind == "fill") {
         const auto a = algebra_->read(op);
         const auto& type = g.type(g.results(n)[0]);
@@ -144,6 +146,9 @@ class graph_exporter {
   // A constant tensor that its definition computes.
   void write_kernel(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names) {
     const auto& type = g.type(g.results(n)[0]);
+    if (tensor::element_count(type.dims) > most_kernel_elements) {
+      throw error{place(n), tensor::to_string(type), "at most " + std::to_string(most_kernel_elements) + " elements"};
+    }
     const auto value = tensor::evaluate<double>(*algebra_, g.operation(n), {}, {});
     out_.initializer(names[g.results(n)[0].index()], make_data(type.element, type.dims, value.front().data));
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -65,8 +66,8 @@ class graph_writer {
   // A name that no value has, close to the one wished for.
   [[nodiscard]] std::string fresh(std::string_view wish) {
     std::string name{wish};
-    for (std::size_t i = 1; !claim(name); ++i) {
-      name = std::string{wish} + "_" + std::to_string(i);
+    while (!claim(name)) {
+      name = std::string{wish} + "_" + std::to_string(++tried_[std::string{wish}]);
     }
     return name;
   }
@@ -141,6 +142,7 @@ class graph_writer {
 
   onnx::GraphProto proto_;
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, std::size_t> tried_;  // so that the n-th name of a kind is not found in n steps
   std::map<std::vector<std::int64_t>, std::string> lists_;
   std::map<fill_key, std::string, by_bits> fills_;
 };

@@ -73,6 +73,9 @@ class graph_importer {
   }
 
  private:
+  // So that a small file cannot ask for all memory.
+  static constexpr std::size_t most_folded_elements = std::size_t{1} << 24U;
+
   void add_data(const std::string& name, tensor_data data, bool trained) {
     onnx_value v;
     v.name = name;
@@ -225,6 +228,11 @@ class graph_importer {
     }
     auto result = row->second({node_attributes{node, where}, opset_, known});
     if (result) {
+      known_elements_ += result->size();
+      if (known_elements_ > most_folded_elements) {
+        throw error{where, "shape arithmetic on more than " + std::to_string(most_folded_elements) + " numbers",
+                    "less"};
+      }
       add_known(node.output(0), std::move(*result));
     }
     return result.has_value();
@@ -285,6 +293,7 @@ class graph_importer {
   std::int64_t opset_;
   onnx_operators operators_;
   onnx_values values_;
+  std::size_t known_elements_ = 0;
 };
 
 }  // namespace unity::io::detail

@@ -34,9 +34,10 @@ inline import_result import_split(import_node& n) {
   const auto size = n.type(0).dims[static_cast<std::size_t>(axis)];
   std::vector<std::int64_t> sizes = list.values.value_or(std::vector<std::int64_t>{});
   if (sizes.empty()) {
-    const auto count = n.attributes.integer("num_outputs", n.output_count());
-    if (count < 1 || count > size || (n.opset() < 18 && size % count != 0)) {
-      n.refuse("a split of " + std::to_string(size) + " into " + std::to_string(count) + " parts", "parts that fit");
+    const std::int64_t count = n.output_count();
+    if (n.attributes.integer("num_outputs", count) != count || count < 1 || count > size ||
+        (n.opset() < 18 && size % count != 0)) {
+      n.refuse("a split of " + std::to_string(size) + " into " + std::to_string(count) + " results", "parts that fit");
     }
     const auto part = (size + count - 1) / count;
     for (std::int64_t at = 0; at < size; at += part) {

@@ -1,10 +1,10 @@
 // Writes opaque nodes as the ONNX nodes that they were.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,7 +80,7 @@ class opaque_exporter {
 
   // `names`: of all values; `outputs`: of the graph's outputs, whose types are stated elsewhere.
   // Throws: unity::error where the export opset cannot express the node.
-  void write(node_id n, const std::vector<std::string>& names, const std::vector<std::string>& outputs) {
+  void write(node_id n, const std::vector<std::string>& names, const std::set<std::string>& outputs) {
     auto node = nodes_.at(n);
     const auto inputs = name_inputs(n, node, names);
     name_outputs(n, node, names, outputs);
@@ -116,6 +116,7 @@ class opaque_exporter {
       return operands[next++];
     };
     std::vector<typed_input> typed;
+    std::set<std::string> listed;
     const captures captured{node};
     for (auto& name : *node.mutable_input()) {
       if (const auto* data = empty_data(name)) {
@@ -124,13 +125,17 @@ class opaque_exporter {
       } else if (!name.empty()) {
         const auto v = operand();
         name = names[v.index()];
-        add_typed(typed, v, name);
+        if (listed.insert(name).second) {
+          add_typed(typed, v, name);
+        }
       }
     }
     for (const auto& name : captured.names()) {
       if (empty_data(name) == nullptr) {
         const auto v = operand();
-        add_typed(typed, v, names[v.index()]);
+        if (listed.insert(names[v.index()]).second) {
+          add_typed(typed, v, names[v.index()]);
+        }
         for (auto& a : *node.mutable_attribute()) {
           rename(a, name, names[v.index()]);
         }
@@ -139,13 +144,13 @@ class opaque_exporter {
     return typed;
   }
   void name_outputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names,
-                    const std::vector<std::string>& outputs) {
+                    const std::set<std::string>& outputs) {
     std::size_t next = 0;
     for (auto& name : *node.mutable_output()) {
       if (!name.empty() && next < model_->graph.results(n).size()) {
         const auto v = model_->graph.results(n)[next++];
         name = names[v.index()];
-        if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) {
+        if (!outputs.contains(name)) {
           fill_type(*out_->proto().add_value_info(), name, model_->graph.type(v));
         }
       }
@@ -178,11 +183,6 @@ class opaque_exporter {
   }
 
   void add_typed(std::vector<typed_input>& all, value_id v, const std::string& name) {
-    for (const auto& t : all) {
-      if (t.name == name) {
-        return;
-      }
-    }
     const auto& op = model_->graph.operation(model_->graph.producer(v));
     const known_tensor* known = nullptr;
     if (algebra_->definition_of(op.kind).source != tensor::source_kind::none) {

@@ -1,11 +1,11 @@
 // Carries ONNX nodes through that the tensor algebra does not express.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -38,6 +38,7 @@ class opaque_importer {
                                           onnx_values& values, const std::string& where) {
     std::vector<value_id> operands;
     std::vector<typed_input> typed;
+    std::set<std::string> listed;
     const auto read = [&](const std::string& name, onnx_value& v) {
       if (v.known != nullptr &&
           v.known->size() == 0) {  // such as Resize's absent region: no value, but the node needs it
@@ -46,8 +47,7 @@ class opaque_importer {
         return;
       }
       operands.push_back(carried(v, where));
-      const bool listed = std::any_of(typed.begin(), typed.end(), [&](const auto& t) { return t.name == name; });
-      if (!listed) {
+      if (listed.insert(name).second) {
         typed.push_back({name, maker_->type(operands.back()), v.known.get()});
       }
     };

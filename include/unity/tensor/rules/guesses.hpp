@@ -49,7 +49,7 @@ class guesses {
   [[nodiscard]] size shared_extent(const char* name) {
     auto& last = last_[name];
     if (last == 0 || !chance(80)) {
-      last = random_.between(3, 8);
+      last = chance(15) ? 1 : random_.between(3, 8);  // 1 broadcasts
     }
     return last;
   }

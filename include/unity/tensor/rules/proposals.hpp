@@ -136,20 +136,20 @@ class proposer {
   void window(proposal& p, std::span<const size> kernel) {
     auto& padding = p.at("padding");
     if (!padding) {
-      padding = attribute{draw_.between(0, 3)};
+      padding = attribute{draw_.chance(40) ? 0 : draw_.between(0, 3)};
     }
+    const bool is_explicit = *padding == attribute{0};
     auto& pads = p.at("pads");
-    if (!pads) {
+    if (!pads && is_explicit && draw_.chance(30)) {
+      pads = attribute{kernel[0] / 2, kernel[1] / 2, kernel[0] / 2, kernel[1] / 2};
+    } else if (!pads) {
       pads = attribute{0, 0, 0, 0};
-      for (std::size_t i = 0; *padding == attribute{0} && i < 4; ++i) {
-        (*pads)[i] = draw_.chance(50) ? 0 : draw_.between(0, kernel[i % 2] - 1);
-      }
-      if (*padding == attribute{0} && draw_.chance(40)) {
-        *pads = attribute{kernel[0] / 2, kernel[1] / 2, kernel[0] / 2, kernel[1] / 2};
+      for (std::size_t i = 0; is_explicit && i < 4; ++i) {
+        (*pads)[i] = draw_.chance(60) ? 0 : draw_.between(0, kernel[i % 2]);
       }
     }
     if (auto& stride = p.at("stride"); !stride) {
-      stride = draw_.chance(60) ? attribute{1, 1} : attribute{draw_.between(1, 3), draw_.between(1, 3)};
+      stride = draw_.chance(50) ? attribute{1, 1} : attribute{draw_.between(1, 3), draw_.between(1, 3)};
     }
   }
   void conv2d(proposal& p) {
@@ -177,7 +177,7 @@ class proposer {
       p.operands[2] = shape{w->front()};
     }
     if (auto& dilation = p.at("dilation"); !dilation) {
-      dilation = draw_.chance(70) ? attribute{1, 1} : attribute{draw_.between(1, 2), draw_.between(1, 2)};
+      dilation = draw_.chance(60) ? attribute{1, 1} : attribute{draw_.between(1, 2), draw_.between(1, 2)};
     }
     window(p, w->size() == 4 ? std::span<const size>{*w}.subspan(2) : std::span<const size>{fallback});
   }
@@ -309,8 +309,9 @@ class proposer {
     auto& pads = p.at("pads");
     if (!pads) {
       pads = attribute{};
+      const size most = draw_.chance(20) ? 0 : 2;
       for (std::size_t i = 0; i < 2 * p.operands[0]->size(); ++i) {
-        pads->push_back(draw_.between(0, 2));
+        pads->push_back(draw_.between(0, most));
       }
     }
     if (auto& value = p.at("value"); !value) {
