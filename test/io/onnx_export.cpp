@@ -329,6 +329,21 @@ TEST_CASE("folding leaves no operator that depends on weights alone, and the sam
   }
 }
 
+TEST_CASE("folding turns equal numbers into a fill, and refuses NaN by node") {
+  tensor::builder b{standard()};
+  const auto x = b.input("x", {2});
+  const auto w = b.weight("w", {2});
+  const auto y = b.add(x, b.apply("sqrt", {w})[0]);
+  auto m = io::make_model(std::move(b).finish({y}), "fold");
+  io::export_options options;
+  options.fold_constants = true;
+  m.data.emplace("w", io::make_data(dtype::float32, {2}, std::vector<double>{4, 4}));
+  CHECK(again(m, options).data.empty());
+  m.data["w"] = io::make_data(dtype::float32, {2}, std::vector<double>{4, -4});
+  CHECK_THAT(message_of([&] { (void)io::serialize_onnx(standard(), m, options); }),
+             Catch::Contains("(sqrt): computes NaN from weights alone"));
+}
+
 TEST_CASE("an operator that is not known survives both ways byte by byte") {
   const auto bytes = unity::test::onnx_bytes_of(R"(g (float[3,2,4] x) => (float[3,1,2,6] y, float[1,2,6] last)
     <float[1,24,4] w = {1}, float[1,24,6] r = {1}> {

@@ -235,6 +235,19 @@ TEST_CASE("sizes that do not fit are refused with the node and the types") {
              Catch::Contains("without elements"));
 }
 
+TEST_CASE("a small file cannot ask for all memory") {
+  std::string nodes = "{ n = Constant <value = int64[1] {65536}> () ";
+  for (int i = 0; i < 300; ++i) {
+    nodes += "v" + std::to_string(i) + " = ConstantOfShape(n) ";
+  }
+  CHECK_THAT(complaint("g (float[2] x) => (float[2] y) " + nodes + "y = Relu(x) }"),
+             Catch::Contains("shape arithmetic on more than"));
+  CHECK_THAT(complaint("g (float[1000000000000] x) => (float[n] y) { y = Split <num_outputs = 500000000000> (x) }", 18),
+             Catch::Contains("into 1 results"));
+  CHECK_THAT(complaint("g (float[100000000000000, 100000000000000] x) => (float[n] y) { y = Relu(x) }"),
+             Catch::Contains("too many elements"));
+}
+
 TEST_CASE("graphs that are no graphs are refused with the name that is at fault") {
   auto model = onnx_model_of(
       R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2] x) => (float[2] y) { a = Relu(x) y = Tanh(a) })");

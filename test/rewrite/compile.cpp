@@ -91,6 +91,8 @@ TEST_CASE("literals take the form of their attribute: choices by name, reals as 
   CHECK(real("-2") == attribute{std::bit_cast<std::int64_t>(-2.0)});
   const auto word = compiled("transpose(?x) => input{name=ab, rows=1, columns=2}()").at(0);
   CHECK(word.target.nodes[0].attributes.at(0).value.literal == attribute{'a', 'b'});
+  const auto bytes = compiled("transpose(?x) => input{name=\"\xc3\xa9\", rows=1, columns=2}()").at(0);
+  CHECK(bytes.target.nodes[0].attributes.at(0).value.literal == attribute{0xc3, 0xa9});
 }
 
 TEST_CASE("in a condition a word stands for the choice of that name") {

@@ -96,6 +96,39 @@ TEST_CASE("bounds leave states out, and the optimum as it is", "[law]") {
   CHECK(with < without);
 }
 
+namespace {
+
+// No circuit costs less than nothing.
+struct bounded_gate_count : gate_count {
+  std::size_t* asked = nullptr;
+  [[nodiscard]] cost_value lower_bound(const std::int64_t&) const {
+    ++*asked;
+    return 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a bounded cost model bounds the space of rewrites") {
+  using bounded = rewrite_space<circuits, bounded_gate_count>;
+  static_assert(bounded_space<bounded> && !bounded_space<circuit_space>);
+  circuit_builder b;
+  const auto x = b.input('a');
+  const auto y = b.input('b');
+  const auto g = b.build({b.conjunction(b.negation(b.negation(x)), b.conjunction(x, b.negation(x))), b.negation(b.negation(y))});
+  const auto rules = compile_rules(circuits{}, parse_rules(finite_circuit_rules));
+  std::size_t asked = 0;
+  bounded_gate_count model;
+  model.asked = &asked;
+  bounded space{circuits{}, model, rules, g};
+  const auto r = exact(space);
+  circuit_space plain{circuits{}, gate_count{}, rules, g};
+  CHECK(r.cost == 0);
+  CHECK(r.cost == exact(plain).cost);
+  CHECK(r.counts.expanded < exact(plain).counts.expanded);
+  CHECK(asked > 0);
+}
+
 TEST_CASE("stopped early, a bounded space still says what no state can be below", "[law]") {
   std::size_t open = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

@@ -247,7 +247,9 @@ class rule_compiler {
     }
     if (context->form == attribute_form::word) {
       attribute bytes_of_word;
-      bytes_of_word.append(e.name.begin(), e.name.end());
+      for (const char c : e.name) {
+        bytes_of_word.push_back(static_cast<unsigned char>(c));
+      }
       return bytes_of_word;
     }
     const auto found = std::find(context->choices.begin(), context->choices.end(), e.name);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -72,10 +73,16 @@ class matcher {
   void match_unconnected(const Store& store, const rule_index& rules, state_view& view, Sink&& sink) {
     store_ = &store;
     view_ = &view;
+    if (rules.unconnected().empty()) {
+      return;
+    }
+    std::vector<node_id> candidates;
+    std::copy_if(view.nodes().begin(), view.nodes().end(), std::back_inserter(candidates),
+                 [&](node_id n) { return rules.is_unconnected_root(store.kind(n)); });
     for (const auto& a : rules.unconnected()) {
       rule_ = &rules.rule(a.rule);
       anchor_ = &a;
-      const auto nodes = possible_roots();
+      const auto nodes = possible_roots(candidates);
       among_ = nodes;
       for (const auto n : nodes) {
         if (store.kind(n) == source().nodes[a.slot].kind) {
@@ -96,9 +103,9 @@ class matcher {
 
   [[nodiscard]] const pattern& source() const { return rule_->rule->source; }
 
-  [[nodiscard]] std::vector<node_id> possible_roots() const {
+  [[nodiscard]] std::vector<node_id> possible_roots(std::span<const node_id> candidates) const {
     std::vector<node_id> nodes;
-    for (const auto n : view_->nodes()) {
+    for (const auto n : candidates) {
       const auto kind = store_->kind(n);
       if (std::any_of(source().roots.begin(), source().roots.end(), [&](const auto& r) { return source().nodes[r.slot].kind == kind; })) {
         nodes.push_back(n);

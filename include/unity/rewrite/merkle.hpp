@@ -30,22 +30,28 @@ class merkle_hasher {
  private:
   template <class Store>
   fingerprint node_hash(const Store& store, const state_view& view, node_id n) {
-    operands_.clear();
-    for (const auto v : store.operands(n)) {
-      const auto [position, result] = view.place(v);
-      auto h = hashes_[position];
-      h.low += result * 0x9e3779b97f4a7c15U;
-      operands_.push_back(h);
-    }
+    const auto operands = store.operands(n);
     const auto label = store.label(n);
-    if ((label & 1U) != 0) {
+    fingerprint h{label, operands.size()};
+    if ((label & 1U) == 0) {
+      for (const auto v : operands) {
+        absorb(h, value_hash(view, v));
+      }
+    } else {
+      operands_.clear();
+      for (const auto v : operands) {
+        operands_.push_back(value_hash(view, v));
+      }
       std::sort(operands_.begin(), operands_.end());
-    }
-    fingerprint h{label, operands_.size()};
-    for (const auto& o : operands_) {
-      absorb(h, o);
+      for (const auto& o : operands_) {
+        absorb(h, o);
+      }
     }
     return {mix64(h.low), mix64(h.high ^ h.low)};
+  }
+  [[nodiscard]] fingerprint value_hash(const state_view& view, value_id v) const {
+    const auto [position, result] = view.place(v);
+    return {hashes_[position].low + result * 0x9e3779b97f4a7c15U, hashes_[position].high};
   }
   // Two independent multiplicative lanes: operands are hashes already, so little mixing is needed between them.
   static void absorb(fingerprint& h, fingerprint o) {

@@ -254,6 +254,7 @@ class rule_index {
   template <class Store>
   rule_index(const rule_set& rules, Store& store) {
     by_kind_.resize(store.algebra().kind_count());
+    unconnected_kinds_.resize(store.algebra().kind_count());
     for (const auto& s : rules) {
       add(s, store);
     }
@@ -266,6 +267,9 @@ class rule_index {
   }
   // The first roots of the rules whose roots share nothing.
   [[nodiscard]] std::span<const anchor> unconnected() const noexcept { return unconnected_; }
+  [[nodiscard]] bool is_unconnected_root(kind_id kind) const {
+    return kind.valid() && unconnected_kinds_[kind.index()];
+  }
 
  private:
   template <class Store>
@@ -291,6 +295,9 @@ class rule_index {
           {static_cast<std::uint32_t>(rules_.size()), static_cast<std::uint32_t>(slot), root, std::move(path)});
     }
     if (std::any_of(r.links[0].begin(), r.links[0].end(), [](const auto& link) { return !link.connected; })) {
+      for (const auto& root : s.source.roots) {
+        unconnected_kinds_[s.source.nodes[root.slot].kind.index()] = true;
+      }
       unconnected_.push_back({static_cast<std::uint32_t>(rules_.size()), s.source.roots[0].slot, 0, {}});
     }
     rules_.push_back(std::move(r));
@@ -313,6 +320,7 @@ class rule_index {
   std::vector<prepared_rule> rules_;
   std::vector<std::vector<anchor>> by_kind_;
   std::vector<anchor> unconnected_;
+  std::vector<bool> unconnected_kinds_;
 };
 
 }  // namespace unity

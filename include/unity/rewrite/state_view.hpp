@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -17,6 +18,48 @@ struct value_use {
   std::uint32_t operand = 0;
 };
 
+inline constexpr std::uint32_t no_use = ~std::uint32_t{0};
+
+struct linked_use {
+  value_use here;
+  std::uint32_t next;
+};
+
+// The uses of one value: a forward range.
+class use_list {
+ public:
+  class iterator {
+   public:
+    using value_type = value_use;
+    using difference_type = std::ptrdiff_t;
+
+    iterator() = default;
+    iterator(const linked_use* all, std::uint32_t at) : all_{all}, at_{at} {}
+    const value_use& operator*() const { return all_[at_].here; }
+    iterator& operator++() {
+      at_ = all_[at_].next;
+      return *this;
+    }
+    iterator operator++(int) { return std::exchange(*this, iterator{all_, all_[at_].next}); }
+    friend bool operator==(const iterator&, const iterator&) = default;
+
+   private:
+    const linked_use* all_ = nullptr;
+    std::uint32_t at_ = 0;
+  };
+
+  use_list(const linked_use* all, std::uint32_t first, std::uint32_t count) : all_{all}, first_{first}, count_{count} {}
+  [[nodiscard]] iterator begin() const { return {all_, first_}; }
+  [[nodiscard]] iterator end() const { return {all_, no_use}; }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+ private:
+  const linked_use* all_;
+  std::uint32_t first_;
+  std::uint32_t count_;
+};
+
 // A set of nodes of a store, indexed. Reusable: load() costs the size of the state, whatever was loaded before;
 // memory grows with the store. States are closed and in order: every operand is a result of an earlier node.
 class state_view {
@@ -27,19 +70,20 @@ class state_view {
     begin(store.node_count(), store.value_count(), nodes);
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       std::uint32_t level = 0;
+      std::uint32_t operand = 0;
       for (const auto v : store.operands(nodes_[i])) {
         auto& s = values_[v.index()];
         UNITY_EXPECTS(s.epoch == epoch_, "operands that are results of earlier nodes");
         ++s.uses;
+        uses_.push_back({{nodes_[i], operand++}, std::exchange(s.last_use, static_cast<std::uint32_t>(uses_.size()))});
         level = std::max(level, s.level + 1);
       }
       std::uint32_t result = 0;
       for (const auto v : store.results(nodes_[i])) {
-        values_[v.index()] = {epoch_, nodes_[i], 0, 0, level, i, result++};
+        values_[v.index()] = {epoch_, nodes_[i], 0, no_use, level, i, result++};
       }
       nodes_at_[nodes_[i].index()] = {epoch_, i, level};
     }
-    lay_out_uses(store);
   }
 
   [[nodiscard]] std::span<const node_id> nodes() const noexcept { return nodes_; }
@@ -65,12 +109,10 @@ class state_view {
   [[nodiscard]] std::uint32_t use_count(value_id v) const {
     return v.index() < values_.size() && values_[v.index()].epoch == epoch_ ? values_[v.index()].uses : 0;
   }
-  [[nodiscard]] std::span<const value_use> users(value_id v) const {
-    if (use_count(v) == 0) {
-      return {};
-    }
-    const auto& s = values_[v.index()];
-    return {uses_.data() + s.first_use, s.uses};
+  // The uses of v, latest first.
+  [[nodiscard]] use_list users(value_id v) const {
+    const auto count = use_count(v);
+    return {uses_.data(), count == 0 ? no_use : values_[v.index()].last_use, count};
   }
 
   // Whether live node `later` reads, directly or not, what live node `earlier` defines, or is that node.
@@ -82,8 +124,12 @@ class state_view {
     if (l.level <= e.level) {
       return l.position == e.position;
     }
+    if (e.level == 0) {
+      return true;  // on a source: nobody asks to know exactly, and yes is the safe answer
+    }
     compute_ancestors(store);
-    return ((ancestors_[words_ * l.position + e.position / 64] >> (e.position % 64)) & 1U) != 0;
+    const auto bit = row_[e.position];
+    return ((ancestors_[words_ * row_[l.position] + bit / 64] >> (bit % 64)) & 1U) != 0;
   }
 
  private:
@@ -91,7 +137,7 @@ class state_view {
     std::uint32_t epoch = 0;
     node_id definition{};
     std::uint32_t uses = 0;
-    std::uint32_t first_use = 0;
+    std::uint32_t last_use = 0;
     std::uint32_t level = 0;
     std::uint32_t position = 0;
     std::uint32_t result = 0;
@@ -110,27 +156,8 @@ class state_view {
     if (values_.size() < values) {
       values_.resize(values + values / 2);
     }
+    uses_.clear();
     ++epoch_;
-  }
-  template <class Store>
-  void lay_out_uses(const Store& store) {
-    std::uint32_t total = 0;
-    for (const auto n : nodes_) {
-      for (const auto v : store.results(n)) {
-        auto& s = values_[v.index()];
-        s.first_use = total;
-        total += s.uses;
-        s.uses = 0;  // counts again while the uses are written
-      }
-    }
-    uses_.resize(total);
-    for (const auto n : nodes_) {
-      const auto operands = store.operands(n);
-      for (std::uint32_t k = 0; k < operands.size(); ++k) {
-        auto& s = values_[operands[k].index()];
-        uses_[s.first_use + s.uses++] = {n, k};
-      }
-    }
   }
   template <class Store>
   void compute_ancestors(const Store& store) {
@@ -138,19 +165,30 @@ class state_view {
       return;
     }
     ancestors_epoch_ = epoch_;
-    words_ = (nodes_.size() + 63) / 64;
-    ancestors_.assign(words_ * nodes_.size(), 0);
+    // Nodes without operands depend on nothing and are left out: rows and bits are numbered without them.
+    row_.resize(nodes_.size());
+    std::uint32_t rows = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      auto* const mine = ancestors_.data() + words_ * i;
+      row_[i] = rows;
+      rows += store.operands(nodes_[i]).empty() ? 0 : 1;
+    }
+    words_ = (rows + 63) / 64;
+    ancestors_.assign(words_ * rows, 0);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
       for (const auto v : store.operands(nodes_[i])) {
-        const std::size_t d = place(v).position;
-        const auto* const theirs = ancestors_.data() + words_ * d;
-        for (std::size_t w = 0; w <= d / 64; ++w) {
-          mine[w] |= theirs[w];
+        if (values_[v.index()].level != 0) {
+          inherit_ancestors(row_[i], row_[place(v).position]);
         }
-        mine[d / 64] |= std::uint64_t{1} << (d % 64);
       }
     }
+  }
+  void inherit_ancestors(std::size_t row, std::size_t from) {
+    auto* const mine = ancestors_.data() + words_ * row;
+    const auto* const theirs = ancestors_.data() + words_ * from;
+    for (std::size_t w = 0; w <= from / 64; ++w) {
+      mine[w] |= theirs[w];
+    }
+    mine[from / 64] |= std::uint64_t{1} << (from % 64);
   }
 
   std::uint32_t epoch_ = 0;
@@ -158,7 +196,8 @@ class state_view {
   std::vector<node_id> nodes_;
   std::vector<node_slot> nodes_at_;
   std::vector<value_slot> values_;
-  std::vector<value_use> uses_;
+  std::vector<linked_use> uses_;
+  std::vector<std::uint32_t> row_;  // by position
   std::vector<std::uint64_t> ancestors_;
   std::size_t words_ = 0;
 };

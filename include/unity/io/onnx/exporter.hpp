@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,6 +113,7 @@ class graph_exporter {
       const auto wish = i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i]
                                                                                   : "output_" + std::to_string(i);
       output_names_.push_back(out_.fresh(wish));
+      output_set_.insert(output_names_.back());
       auto& name = names[outputs[i].index()];
       if (name.empty()) {
         name = output_names_.back();
@@ -131,7 +133,7 @@ class graph_exporter {
         export_node node{*algebra_, g, n, names, out_};
         row->second(node);
       } else if (op.kind == opaque_) {
-        opaque_nodes_.write(n, names, {output_names_.begin(), output_names_.end()});
+        opaque_nodes_.write(n, names, output_set_);
       } else if (kind == "fill") {
         const auto a = algebra_->read(op);
         const auto& type = g.type(g.results(n)[0]);
@@ -209,6 +211,7 @@ class graph_exporter {
   graph_writer out_;
   opaque_exporter opaque_nodes_;
   std::vector<std::string> output_names_;
+  std::set<std::string> output_set_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
   std::vector<std::string> without_data_;
 };
