@@ -7,7 +7,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/tensor/algebra.hpp>
 
 namespace io = unity::io;
 
@@ -93,7 +95,13 @@ TEST_CASE("all of FlexFlow's published rules are read; those without parallel op
   }
   CHECK(parallel == 504);
   CHECK(plain == 61);
-  CHECK(unity::parse_rules(io::rule_file_text(converted), path.string()).size() == plain);
+  const auto parsed = unity::parse_rules(io::rule_file_text(converted), path.string());
+  CHECK(parsed.size() == plain);
+  const auto algebra = unity::tensor::standard_algebra();
+  for (const auto& rule : parsed) {
+    CAPTURE(rule.name);
+    CHECK_NOTHROW(unity::compile_rule(algebra, rule));
+  }
 #else
   WARN("skipped: no folder with published rule files");
 #endif

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -242,4 +243,46 @@ TEST_CASE("a graph whose operators do not take their operands is refused in one 
   bad.set_outputs(std::vector{y});
   CHECK_THROWS_WITH((circuit_space{circuits{}, gate_count{}, {}, bad}),
                     "node 1 (and): operands or results of other types; expected what the operator infers");
+}
+
+namespace {
+
+// An algebra and a model that can do what the concepts ask and no more: moved, not copied; signatures by value.
+class frugal_circuits {
+ public:
+  using op_type = gate;
+  using value_type = bit;
+  frugal_circuits() = default;
+  frugal_circuits(frugal_circuits&&) = default;
+  frugal_circuits(const frugal_circuits&) = delete;
+
+  std::optional<std::vector<bit>> infer(const gate& g, std::span<const bit> inputs) const { return all_.infer(g, inputs); }
+  unsigned char kind_count() const { return static_cast<unsigned char>(all_.kind_count()); }
+  std::optional<kind_id> find_kind(std::string_view name) const { return all_.find_kind(name); }
+  op_signature signature(kind_id k) const { return all_.signature(k); }
+  kind_id kind_of(const gate& g) const { return all_.kind_of(g); }
+  attribute_list attributes_of(const gate& g) const { return all_.attributes_of(g); }
+  std::optional<gate> make(kind_id k, std::span<const attribute> values) const { return all_.make(k, values); }
+  std::optional<int> find_measure(std::string_view) const { return std::nullopt; }
+  std::optional<attribute> measure(int, bit, std::span<const std::int64_t>) const { return std::nullopt; }
+
+ private:
+  circuits all_;
+};
+struct frugal_cost : gate_count {
+  frugal_cost() = default;
+  frugal_cost(frugal_cost&&) = default;
+  frugal_cost(const frugal_cost&) = delete;
+};
+static_assert(pattern_algebra<frugal_circuits> && additive_cost_model<frugal_cost, frugal_circuits>);
+
+}  // namespace
+
+TEST_CASE("a space asks no more of an algebra and a cost model than their concepts say") {
+  random_engine random{9};
+  const auto g = random_circuit(random, 4, 20);
+  rewrite_space<frugal_circuits, frugal_cost> frugal{frugal_circuits{}, frugal_cost{}, compile_rules(frugal_circuits{}, parse_rules(circuit_rules)), g};
+  circuit_space plain{circuits{}, gate_count{}, circuit_case::rules(), g};
+  CHECK(frugal.cost(frugal.initial()) == plain.cost(plain.initial()));
+  CHECK(frugal.moves(frugal.initial()).size() == plain.moves(plain.initial()).size());
 }

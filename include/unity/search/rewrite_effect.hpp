@@ -44,7 +44,9 @@ class rewrite_effect {
       }
     }
     redirect_aliases(store, view, matches, r);
-    while (drop_unused_additions(store, view)) {
+    if (may_be_unused(store, view, matches, r)) {
+      while (drop_unused_additions(store, view)) {
+      }
     }
     return !refused_ && defined_once(store, view) && definitions_free(store, view, matches, r) && acyclic(store, view, matches, r);
   }
@@ -227,6 +229,11 @@ class rewrite_effect {
     }
   }
 
+  // The only result of an only root is read, as all that lives is.
+  template <class Store>
+  [[nodiscard]] static bool may_be_unused(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r) {
+    return r.replaced != 1 || store.results(view.definition(matches.replaced(r, 0))).size() != 1;
+  }
   // Takes back added nodes that nobody reads: what they define was only read by what died. Whether there were any.
   template <class Store>
   bool drop_unused_additions(const Store& store, const state_view& view) {
@@ -248,6 +255,9 @@ class rewrite_effect {
   // A value that comes with an added node (results of several are made together) may live already.
   template <class Store>
   [[nodiscard]] bool defined_once(const Store& store, const state_view& view) {
+    if (std::all_of(added_.begin(), added_.end(), [&](node_id n) { return store.results(n).size() == 1; })) {
+      return true;  // each was added because its result needs a definition
+    }
     for (const auto n : added_) {
       for (const auto v : store.results(n)) {
         const auto old = view.definition(v);

@@ -12,7 +12,7 @@ inline constexpr std::string_view standard_rules = R"rules(# Substitutions of te
 #   cmake -P cmake/embed_rules.cmake
 # which puts the text into include/unity/tensor/standard_rules.hpp.
 #
-# They hold every true rewrite of TASO's published set (test/io/published_rules.cpp derives each). A direction that would
+# They hold every true rewrite of TASO's published set: test/io/published_rules.cpp derives each. A direction that would
 # only undo another rule is left out where nothing is known to need it: a move that saves nothing makes searches longer.
 # Some rules do in one step what others do in several of which the first saves nothing.
 
@@ -639,8 +639,8 @@ rule sum_of_separable_convs
         conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, ?v), ?z))
     => conv2d{stride=?t, padding=?m, pads=?n, dilation=?e}(
          conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x,
-           reshape{dims=[size(?w, 0) + size(?v, 0), suffix(shape(?v), 1)]}(concat{axis=1}(
-             reshape{dims=[?g, size(?w, 0) / ?g, suffix(shape(?v), 1)]}(?w),
+           reshape{dims=[size(?w, 0) + size(?v, 0), suffix(shape(?w), 1)]}(concat{axis=1}(
+             reshape{dims=[?g, size(?w, 0) / ?g, suffix(shape(?w), 1)]}(?w),
              reshape{dims=[?g, size(?v, 0) / ?g, suffix(shape(?v), 1)]}(?v)))),
          reshape{dims=[size(?y, 0), size(?y, 1) + size(?z, 1), suffix(shape(?y), 2)]}(concat{axis=2}(
            reshape{dims=[size(?y, 0), ?g, size(?y, 1) / ?g, suffix(shape(?y), 2)]}(?y),
@@ -815,8 +815,8 @@ rule scale_of_conv_operand
     => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, scalar_multiply(?w, ?s))
   tested 232
 
-# 13. Attention: the scale of the scores goes into the weights of the queries, in one step past reshape and transpose; of
-# joint queries, keys and values into the columns of the queries.
+# 13. Attention: the scale of the scores goes into the weights of the queries, in one step past reshape and transpose;
+# of joint queries, keys and values into the columns of the queries.
 rule scale_into_queries
   scalar_multiply(matmul(transpose{permutation=?p}(reshape{dims=?d}(matmul(?x, ?w))), ?k), ?s)
     => matmul(transpose{permutation=?p}(reshape{dims=?d}(matmul(?x, scalar_multiply(?w, ?s)))), ?k)
