@@ -129,7 +129,7 @@ io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
 }
 
 rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
-  const auto text = a.rules.empty() ? std::string{tensor::standard_rules} : io::read_file(a.rules);
+  const auto text = a.rules.empty() ? std::string{tensor::standard_rules} : read_file(a.rules);
   const auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
   if (!a.rules.empty()) {
     tensor::check_rules(operators, rules, a.rules);
@@ -226,9 +226,9 @@ void draw(const tensor::algebra& operators, const outcome& r, const std::filesys
   io::dot_options before{.title = title("before", r.found.cost_before_s)};
   io::dot_options after{.title = title("after", r.found.cost_after_s),
                         .highlighted = {r.found.new_nodes.begin(), r.found.new_nodes.end()}};
-  io::atomic_write(folder / "optimized.dot", io::to_dot(operators, r.found.graph, after));
+  atomic_write(folder / "optimized.dot", io::to_dot(operators, r.found.graph, after));
   const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
-  io::atomic_write(folder / "before_after.dot", both);
+  atomic_write(folder / "before_after.dot", both);
   if (const auto problem = io::write_svg(folder / "before_after.svg", both)) {
     std::fprintf(stderr, "no picture: %s\n", problem->c_str());
   }
@@ -246,7 +246,7 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
     draw(operators, r, folder);
   }
   if (!a.json.empty()) {
-    io::atomic_write(a.json, to_json(a, r).dump(2) + "\n");
+    atomic_write(a.json, to_json(a, r).dump(2) + "\n");
   }
 }
 

@@ -130,7 +130,7 @@ TEST_CASE("every shipped rule is matched on what it describes, and its rewrite l
     INFO("rule " << s.name);
     instance_generator generator{standard(), s, 7};
     std::size_t applied = 0;
-    for (int tries = 0; tries < 60 && applied < 5; ++tries) {
+    for (int tries = 0; tries < 300 && applied < 5; ++tries) {
       const auto instance = generator.next(200000);
       REQUIRE(instance);
       if (const auto target = target_graph(standard(), s, *instance)) {

@@ -1,42 +1,20 @@
 // Flat binary files for checkpoints: written whole or not at all, and refused when cut short or altered.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
 
 namespace unity {
-
-// Writes `content` to a temporary beside `path`, then renames it.
-// Throws: unity::error if the file cannot be written (unwritable folder, full disk); `path` is then untouched.
-inline void write_file_atomically(const std::string& path, std::string_view content) {
-  const auto temporary = path + ".partial";
-  std::ofstream out{temporary, std::ios::binary | std::ios::trunc};
-  out.write(content.data(), static_cast<std::streamsize>(content.size()));
-  out.close();
-  std::error_code failed;
-  if (out) {
-    std::filesystem::rename(temporary, path, failed);
-  }
-  if (!out || failed) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw error{path, "the file cannot be written", "a writable folder with " + std::to_string(content.size()) + " bytes free"};
-  }
-}
 
 class archive_writer {
  public:
@@ -54,7 +32,7 @@ class archive_writer {
   }
 
   void save(const std::string& path, std::string_view magic) const {
-    write_file_atomically(path, std::string{magic} + checksum() + bytes_);
+    atomic_write(path, std::string{magic} + checksum() + bytes_);
   }
 
  private:
@@ -69,17 +47,7 @@ class archive_reader {
  public:
   // Throws: unity::error if the file is missing, of another kind, cut short or altered.
   archive_reader(std::string path, std::string_view magic) : path_{std::move(path)} {
-    std::ifstream in{path_, std::ios::binary};
-    if (!in) {
-      throw error{path_, "the file cannot be read", "a checkpoint"};
-    }
-    std::array<char, 65536> chunk;
-    while (in.read(chunk.data(), chunk.size()) || in.gcount() > 0) {
-      bytes_.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
-    }
-    if (in.bad()) {  // a folder, or a disk that fails
-      throw error{path_, "the file cannot be read", "a checkpoint"};
-    }
+    bytes_ = read_file(path_);
     std::uint64_t sum = 0;
     const auto header = magic.size() + sizeof sum;
     if (bytes_.size() < header || std::string_view{bytes_}.substr(0, magic.size()) != magic) {

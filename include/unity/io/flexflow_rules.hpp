@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/rule_text.hpp>

@@ -22,7 +22,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -14,7 +14,7 @@
 #include <onnx/checker.h>
 
 #include <unity/core/error.hpp>
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/onnx/exporter.hpp>
 #include <unity/io/onnx/proto.hpp>

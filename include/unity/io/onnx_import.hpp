@@ -17,7 +17,7 @@
 #include <onnx/checker.h>
 
 #include <unity/core/error.hpp>
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/onnx/importer.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>

@@ -20,7 +20,7 @@
 #include <thread>
 #include <utility>
 
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 
 extern "C" char** environ;
 

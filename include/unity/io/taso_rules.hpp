@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/wire.hpp>
 

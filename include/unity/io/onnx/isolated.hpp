@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 
 namespace unity::io::detail {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include <unity/core/error.hpp>
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
 

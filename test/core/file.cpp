@@ -1,4 +1,4 @@
-#include <unity/io/file.hpp>
+#include <unity/core/file.hpp>
 
 #include <sys/resource.h>
 
@@ -56,47 +56,47 @@ class small_files {
 TEST_CASE("a file is written whole and read back whole or in part") {
   const auto folder = fresh_folder("whole");
   const std::string bytes("\0binary\nbytes", 13);
-  unity::io::atomic_write(folder / "a", "old");
-  unity::io::atomic_write(folder / "a", bytes);
-  CHECK(unity::io::read_file(folder / "a") == bytes);
-  CHECK(unity::io::read_file(folder / "a", 1, 6) == "binary");
-  CHECK(unity::io::read_file(folder / "a", 8) == "bytes");
-  CHECK(unity::io::read_file(folder / "a", 13).empty());
+  unity::atomic_write(folder / "a", "old");
+  unity::atomic_write(folder / "a", bytes);
+  CHECK(unity::read_file(folder / "a") == bytes);
+  CHECK(unity::read_file(folder / "a", 1, 6) == "binary");
+  CHECK(unity::read_file(folder / "a", 8) == "bytes");
+  CHECK(unity::read_file(folder / "a", 13).empty());
   CHECK(file_count(folder) == 1);
 }
 
 TEST_CASE("a range beyond the end of a file is an error that says where it ends") {
   const auto folder = fresh_folder("range");
-  unity::io::atomic_write(folder / "a", "12345");
-  const auto message = message_of([&] { (void)unity::io::read_file(folder / "a", 2, 4); });
+  unity::atomic_write(folder / "a", "12345");
+  const auto message = message_of([&] { (void)unity::read_file(folder / "a", 2, 4); });
   CHECK_THAT(message, Catch::Contains((folder / "a").string()) && Catch::Contains("ends at byte 5"));
-  CHECK_FALSE(message_of([&] { (void)unity::io::read_file(folder / "a", 6); }).empty());
+  CHECK_FALSE(message_of([&] { (void)unity::read_file(folder / "a", 6); }).empty());
 }
 
 TEST_CASE("a file that cannot be read is named with the reason") {
   const auto folder = fresh_folder("missing");
-  CHECK_THAT(message_of([&] { (void)unity::io::read_file(folder / "none"); }),
+  CHECK_THAT(message_of([&] { (void)unity::read_file(folder / "none"); }),
              Catch::Contains((folder / "none").string()) && Catch::Contains("No such file"));
-  CHECK_THAT(message_of([&] { (void)unity::io::read_file(folder); }), Catch::Contains("is a directory"));
+  CHECK_THAT(message_of([&] { (void)unity::read_file(folder); }), Catch::Contains("is a directory"));
 }
 
 TEST_CASE("an output in a folder that is not there is an error, and nothing appears") {
   const auto folder = fresh_folder("nowhere");
-  CHECK_THAT(message_of([&] { unity::io::atomic_write(folder / "no" / "a", "x"); }),
+  CHECK_THAT(message_of([&] { unity::atomic_write(folder / "no" / "a", "x"); }),
              Catch::Contains("cannot be created") && Catch::Contains((folder / "no" / "a").string()));
   CHECK(file_count(folder) == 0);
 }
 
 TEST_CASE("writing to a full disk is an error, leaves the old file and nothing else") {
   const auto folder = fresh_folder("full");
-  unity::io::atomic_write(folder / "a", "old");
+  unity::atomic_write(folder / "a", "old");
   std::string message;
   {
     const small_files limit{4096};
-    message = message_of([&] { unity::io::atomic_write(folder / "a", std::string(100000, 'x')); });
+    message = message_of([&] { unity::atomic_write(folder / "a", std::string(100000, 'x')); });
   }
   CHECK_THAT(message, Catch::Contains("cannot be written"));
-  CHECK(unity::io::read_file(folder / "a") == "old");
+  CHECK(unity::read_file(folder / "a") == "old");
   CHECK(file_count(folder) == 1);
 }
 
@@ -105,14 +105,14 @@ TEST_CASE("a device that is full is written in place and says so") {
     WARN("skipped: no /dev/full here");
     return;
   }
-  CHECK_THAT(message_of([] { unity::io::atomic_write("/dev/full", "x"); }), Catch::Contains("No space left"));
+  CHECK_THAT(message_of([] { unity::atomic_write("/dev/full", "x"); }), Catch::Contains("No space left"));
   CHECK(fs::is_character_file("/dev/full"));
 }
 
 TEST_CASE("a file under construction that is given up leaves no trace") {
   const auto folder = fresh_folder("given_up");
   {
-    unity::io::atomic_file file{folder / "a"};
+    unity::atomic_file file{folder / "a"};
     file.write("half");
   }
   CHECK(file_count(folder) == 0);
@@ -120,9 +120,9 @@ TEST_CASE("a file under construction that is given up leaves no trace") {
 
 TEST_CASE("writing through a link replaces what it points at") {
   const auto folder = fresh_folder("link");
-  unity::io::atomic_write(folder / "real", "old");
+  unity::atomic_write(folder / "real", "old");
   fs::create_symlink(folder / "real", folder / "link");
-  unity::io::atomic_write(folder / "link", "new");
+  unity::atomic_write(folder / "link", "new");
   CHECK(fs::is_symlink(folder / "link"));
-  CHECK(unity::io::read_file(folder / "real") == "new");
+  CHECK(unity::read_file(folder / "real") == "new");
 }

@@ -18,7 +18,7 @@
 
 #include <unity/core/error.hpp>
 
-namespace unity::io {
+namespace unity {
 
 namespace detail {
 
@@ -48,11 +48,11 @@ class descriptor {
 
 }  // namespace detail
 
-// The bytes [offset, offset + length) of a file, or up to its end where length is `rest`.
+// The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
 // Throws: unity::error naming the file where it cannot be read or is shorter than that.
-inline constexpr std::uint64_t rest = ~std::uint64_t{0};
+inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
-                                           std::uint64_t length = rest) {
+                                           std::uint64_t length = to_end) {
   const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
@@ -61,24 +61,24 @@ inline constexpr std::uint64_t rest = ~std::uint64_t{0};
   if (S_ISDIR(status.st_mode)) {
     throw error{path.string(), "is a directory", "a readable file"};
   }
-  const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : rest;
-  if (size != rest && (offset > size || (length != rest && length > size - offset))) {
+  const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : to_end;
+  if (size != to_end && (offset > size || (length != to_end && length > size - offset))) {
     throw error{path.string(), "ends at byte " + std::to_string(size),
-                std::to_string(length == rest ? 0 : length) + " bytes from byte " + std::to_string(offset)};
+                std::to_string(length == to_end ? 0 : length) + " bytes from byte " + std::to_string(offset)};
   }
   if (offset > 0 && ::lseek(file.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
     throw error{path.string(), "cannot be positioned", "a file that can"};
   }
   std::string bytes;
   auto wanted = length;
-  if (length == rest && size != rest) {
+  if (length == to_end && size != to_end) {
     wanted = size - offset;
   }
   constexpr std::size_t chunk = std::size_t{1} << 20U;
   while (bytes.size() < wanted) {
     const auto have = bytes.size();
     bytes.resize(have + static_cast<std::size_t>(
-                            std::min<std::uint64_t>(wanted - have, size == rest ? chunk : std::uint64_t{1} << 30U)));
+                            std::min<std::uint64_t>(wanted - have, size == to_end ? chunk : std::uint64_t{1} << 30U)));
     const auto got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno != EINTR) {
       throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};
@@ -88,7 +88,7 @@ inline constexpr std::uint64_t rest = ~std::uint64_t{0};
       break;
     }
   }
-  if (length != rest && bytes.size() < length) {
+  if (length != to_end && bytes.size() < length) {
     throw error{path.string(), "ends early", std::to_string(length) + " bytes from byte " + std::to_string(offset)};
   }
   return bytes;
@@ -186,4 +186,4 @@ inline void atomic_write(const std::filesystem::path& path, std::string_view byt
   file.commit();
 }
 
-}  // namespace unity::io
+}  // namespace unity
