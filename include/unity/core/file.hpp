@@ -48,7 +48,7 @@ class descriptor {
 
 }  // namespace detail
 
-// The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
+// The content [offset, offset + length) of a file, or up to its end where length is `to_end`.
 // Throws: unity::error naming the file where it cannot be read or is shorter than that.
 inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
@@ -64,34 +64,34 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : to_end;
   if (size != to_end && (offset > size || (length != to_end && length > size - offset))) {
     throw error{path.string(), "ends at byte " + std::to_string(size),
-                std::to_string(length == to_end ? 0 : length) + " bytes from byte " + std::to_string(offset)};
+                std::to_string(length == to_end ? 0 : length) + " content from byte " + std::to_string(offset)};
   }
   if (offset > 0 && ::lseek(file.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
     throw error{path.string(), "cannot be positioned", "a file that can"};
   }
-  std::string bytes;
+  std::string content;
   auto wanted = length;
   if (length == to_end && size != to_end) {
     wanted = size - offset;
   }
   constexpr std::size_t chunk = std::size_t{1} << 20U;
-  while (bytes.size() < wanted) {
-    const auto have = bytes.size();
-    bytes.resize(have + static_cast<std::size_t>(
+  while (content.size() < wanted) {
+    const auto have = content.size();
+    content.resize(have + static_cast<std::size_t>(
                             std::min<std::uint64_t>(wanted - have, size == to_end ? chunk : std::uint64_t{1} << 30U)));
-    const auto got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
+    const auto got = ::read(file.get(), content.data() + have, content.size() - have);
     if (got < 0 && errno != EINTR) {
       throw error{path.string(), std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file"};
     }
-    bytes.resize(have + static_cast<std::size_t>(got < 0 ? 0 : got));
+    content.resize(have + static_cast<std::size_t>(got < 0 ? 0 : got));
     if (got == 0) {
       break;
     }
   }
-  if (length != to_end && bytes.size() < length) {
-    throw error{path.string(), "ends early", std::to_string(length) + " bytes from byte " + std::to_string(offset)};
+  if (length != to_end && content.size() < length) {
+    throw error{path.string(), "ends early", std::to_string(length) + " content from byte " + std::to_string(offset)};
   }
-  return bytes;
+  return content;
 }
 
 // A file under construction beside its final name. commit() gives it that name in one step; without commit()
@@ -118,21 +118,21 @@ class atomic_file {
   atomic_file& operator=(const atomic_file&) = delete;
   ~atomic_file() { discard(); }
 
-  // Throws: unity::error where the bytes do not fit (a full disk); the file under construction is then gone.
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto put = ::write(file_.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30U));
+  // Throws: unity::error where the content do not fit (a full disk); the file under construction is then gone.
+  void write(std::string_view content) {
+    while (!content.empty()) {
+      const auto put = ::write(file_.get(), content.data(), std::min(content.size(), std::size_t{1} << 30U));
       if (put < 0 && errno == EINTR) {
         continue;
       }
       if (put < 0) {
         fail("cannot be written", errno);
       }
-      bytes.remove_prefix(static_cast<std::size_t>(put));
+      content.remove_prefix(static_cast<std::size_t>(put));
     }
   }
 
-  // Throws: unity::error where the bytes written so far cannot be made to last under the final name.
+  // Throws: unity::error where the content written so far cannot be made to last under the final name.
   void commit() {
     if (!in_place_ && ::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) {
       fail("cannot be written", errno);
@@ -178,11 +178,11 @@ class atomic_file {
   detail::descriptor file_{-1};
 };
 
-// Effects: the file holds exactly `bytes`, or what it held before.
+// Effects: the file holds exactly `content`, or what it held before.
 // Throws: unity::error.
-inline void atomic_write(const std::filesystem::path& path, std::string_view bytes) {
+inline void atomic_write(const std::filesystem::path& path, std::string_view content) {
   atomic_file file{path};
-  file.write(bytes);
+  file.write(content);
   file.commit();
 }
 

@@ -8,7 +8,7 @@ namespace unity::tensor {
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view standard_rules = R"rules(# Substitutions of tensor graphs: the rules that an optimizer uses where it is given no others.
 #
-# The format is told in docs/formats.md, how `tested` is earned in include/unity/tensor/rule_test.hpp. After a change run
+# The format is told in docs/formats.md, how `tested` is earned in include/unity/tensor/rule_test.hpp. After a change:
 #   cmake -P cmake/embed_rules.cmake
 # which puts the text into include/unity/tensor/standard_rules.hpp.
 #
@@ -1107,13 +1107,13 @@ rule layer_norm_with_pow
   add(mul(div(sub(?x, reduce_mean{axes=?r}(?x)), sqrt(add(reduce_mean{axes=?r}(pow(sub(?x, reduce_mean{axes=?r}(?x)),
       fill{value=2.0, ..}())), fill{value=?e, ..}()))), ?g), ?b)
     => layer_norm{axis=at(?r, 0), epsilon=?e}(?x, ?g, ?b)
-  if ?r == suffix(iota(rank(?x)), at(?r, 0)), shape(?g) == suffix(shape(?x), at(?r, 0)), shape(?b) == shape(?g)
+  if ?r == suffix(iota(rank(?x)), at(?r, 0))
   tested 228
 rule layer_norm_with_mul
   add(mul(div(sub(?x, reduce_mean{axes=?r}(?x)), sqrt(add(reduce_mean{axes=?r}(mul(sub(?x, reduce_mean{axes=?r}(?x)),
       sub(?x, reduce_mean{axes=?r}(?x)))), fill{value=?e, ..}()))), ?g), ?b)
     => layer_norm{axis=at(?r, 0), epsilon=?e}(?x, ?g, ?b)
-  if ?r == suffix(iota(rank(?x)), at(?r, 0)), shape(?g) == suffix(shape(?x), at(?r, 0)), shape(?b) == shape(?g)
+  if ?r == suffix(iota(rank(?x)), at(?r, 0))
   tested 228
 )rules";
 

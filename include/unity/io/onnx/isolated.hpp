@@ -74,8 +74,8 @@ template <class Work>
   if (::pipe(ends) != 0) {
     return std::nullopt;
   }
-  descriptor in{ends[0]};
-  descriptor out{ends[1]};
+  unity::detail::descriptor in{ends[0]};
+  unity::detail::descriptor out{ends[1]};
   const auto child = ::fork();
   if (child < 0) {
     return std::nullopt;

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Bad input to `optimize`: one clear line on standard error, exit code 1 (2 for bad usage), nothing written.
+# usage: bad_input.sh PROGRAM MODEL_DIR SCRATCH_DIR
+set -u
+program=$1 models=$2 scratch=$3
+rm -rf "$scratch" && mkdir -p "$scratch"
+passed=0 failed=0
+
+# expect CODE PATTERN ARGUMENT...: runs the program; PATTERN must be in its only line of complaint.
+expect() {
+  local code=$1 pattern=$2 out=$scratch/out_$((passed + failed)) got
+  shift 2
+  "$program" "$@" --out "$out" >"$scratch/stdout" 2>"$scratch/stderr"
+  got=$?
+  local lines
+  lines=$(wc -l <"$scratch/stderr")
+  if [ "$got" = "$code" ] && grep -qiE -- "$pattern" "$scratch/stderr" && { [ "$code" != 1 ] || [ "$lines" = 1 ]; } &&
+    [ -z "$(find "$out" -type f 2>/dev/null)" ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $* (exit $got, expected $code and '$pattern')"
+    cat "$scratch/stderr"
+  fi
+}
+
+rule() { printf '%s\n' "$1" >"$scratch/$2.rules"; }
+
+head -c 5000 "$models/resnet_small.onnx" >"$scratch/truncated.onnx"
+{ head -c 300 "$models/resnet_small.onnx"; head -c 3000 /dev/zero | tr '\0' '\377'; } >"$scratch/corrupt.onnx"
+printf 'not a model' >"$scratch/text.onnx"
+rule 'rule r relu(?x) => add(?x, ?y)' unbound
+rule 'rule r relu(?x) => transpose{permutation=[1, 0]}(?x) tested 100' types
+rule 'rule r relu(?x) => ' truncated
+rule 'rule r nonsense(?x) => ?x' unknown
+rule 'rule r relu(?x) => tanh(?x) tested 100' wrong
+
+expect 1 'truncated.onnx' "$scratch/truncated.onnx" --dim batch=1
+expect 1 'corrupt.onnx' "$scratch/corrupt.onnx" --dim batch=1
+expect 1 'text.onnx' "$scratch/text.onnx"
+expect 1 'missing.onnx' "$scratch/missing.onnx"
+expect 1 'batch.*--dim' "$models/resnet_small.onnx"
+expect 1 'zoo' zoo:no_such_model
+expect 1 'layers' 'zoo:bert?layers=many'
+expect 1 'nowhere.rules' zoo:nasrnn --rules "$scratch/nowhere.rules"
+expect 1 'unbound variable \?y' zoo:nasrnn --rules "$scratch/unbound.rules"
+expect 1 'rule r' zoo:nasrnn --rules "$scratch/types.rules"
+expect 1 'truncated.rules:2:' zoo:nasrnn --rules "$scratch/truncated.rules"
+expect 1 "operator 'nonsense'" zoo:nasrnn --rules "$scratch/unknown.rules"
+expect 1 'rule r' zoo:nasrnn --rules "$scratch/wrong.rules"
+expect 1 'analytic' zoo:nasrnn --cost analytic:abacus
+expect 1 'budget' zoo:nasrnn --budget soon
+expect 1 'memory-limit' zoo:nasrnn --memory-limit 3parsecs
+expect 1 'checkpoint|readable' zoo:nasrnn --resume "$scratch/nowhere.checkpoint"
+expect 2 'search' zoo:nasrnn --search divination
+expect 2 'MODEL' --alpha 1.1
+
+# Outputs that cannot be written.
+printf '' >"$scratch/file"
+"$program" zoo:nasrnn --max-expansions 1 --out "$scratch/file/below" >/dev/null 2>"$scratch/stderr"
+code=$?
+if [ $code = 1 ] && [ "$(wc -l <"$scratch/stderr")" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: unwritable folder"; cat "$scratch/stderr"; fi
+"$program" zoo:nasrnn --max-expansions 1 --json /dev/full >/dev/null 2>"$scratch/stderr"
+code=$?
+if [ $code = 1 ] && [ "$(wc -l <"$scratch/stderr")" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: full disk"; cat "$scratch/stderr"; fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
