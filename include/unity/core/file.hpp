@@ -48,7 +48,7 @@ class descriptor {
 
 }  // namespace detail
 
-// The content [offset, offset + length) of a file, or up to its end where length is `to_end`.
+// The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
 // Throws: unity::error naming the file where it cannot be read or is shorter than that.
 inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
@@ -64,7 +64,7 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : to_end;
   if (size != to_end && (offset > size || (length != to_end && length > size - offset))) {
     throw error{path.string(), "ends at byte " + std::to_string(size),
-                std::to_string(length == to_end ? 0 : length) + " content from byte " + std::to_string(offset)};
+                std::to_string(length == to_end ? 0 : length) + " bytes from byte " + std::to_string(offset)};
   }
   if (offset > 0 && ::lseek(file.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
     throw error{path.string(), "cannot be positioned", "a file that can"};
@@ -89,7 +89,7 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
     }
   }
   if (length != to_end && content.size() < length) {
-    throw error{path.string(), "ends early", std::to_string(length) + " content from byte " + std::to_string(offset)};
+    throw error{path.string(), "ends early", std::to_string(length) + " bytes from byte " + std::to_string(offset)};
   }
   return content;
 }
@@ -118,7 +118,7 @@ class atomic_file {
   atomic_file& operator=(const atomic_file&) = delete;
   ~atomic_file() { discard(); }
 
-  // Throws: unity::error where the content do not fit (a full disk); the file under construction is then gone.
+  // Throws: unity::error where the content does not fit (a full disk); the file under construction is then gone.
   void write(std::string_view content) {
     while (!content.empty()) {
       const auto put = ::write(file_.get(), content.data(), std::min(content.size(), std::size_t{1} << 30U));
