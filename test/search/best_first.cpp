@@ -214,7 +214,7 @@ TEST_CASE("a checkpoint that is cut short or altered is refused in one line that
   }
   std::filesystem::remove(path);
   auto fresh = random_space(6);
-  CHECK(refusal(path, fresh) == path + ": the file cannot be read; expected a checkpoint");
+  CHECK_THAT(refusal(path, fresh), Catch::StartsWith(path + ": cannot be read ("));
 }
 
 TEST_CASE("a checkpoint of another graph, of other rules or of another cost is refused") {
@@ -254,7 +254,7 @@ TEST_CASE("a checkpoint that cannot be written is an error, and leaves what was 
   auto space = random_space(7);
   auto o = options_of(10);
   o.checkpoint = file("no such folder") + "/checkpoint";
-  CHECK_THROWS_WITH(backtracking(space, o), Catch::StartsWith(o.checkpoint + ": the file cannot be written"));
+  CHECK_THROWS_WITH(backtracking(space, o), Catch::StartsWith(o.checkpoint + ": cannot be created ("));
 }
 
 TEST_CASE("every graph of matrices that a search meets means what its input means, for any number of threads", "[law]") {
