@@ -321,7 +321,7 @@ TEST_CASE("tensors whose data is wrong are refused by name") {
       return message_of([&] { (void)io::parse_onnx(standard(), model.SerializeAsString(), "model", folder); });
     };
     CHECK_THAT(text(), Catch::Contains("tensor 'w': external data:") && Catch::Contains((folder / "w.bin").string()));
-    atomic_write(folder / "w.bin", std::string(12, '\0'));
+    unity::atomic_write(folder / "w.bin", std::string(12, '\0'));
     CHECK(text().empty());
     put("offset", "8");
     CHECK_THAT(text(), Catch::Contains("ends at byte 12"));

@@ -36,7 +36,7 @@ class search_path {
 };
 
 void write_program(const std::filesystem::path& path, const std::string& body) {
-  atomic_write(path, "#!/bin/sh\n" + body + "\n");
+  unity::atomic_write(path, "#!/bin/sh\n" + body + "\n");
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("a picture is drawn where Graphviz is there") {
   }
   const auto path = fresh_folder("drawn") / "a $(touch pwned) -o b.svg";
   CHECK(io::write_svg(path, "digraph { a -> b }") == std::nullopt);
-  CHECK_THAT(read_file(path), Catch::Contains("<svg") && Catch::Contains("a&#45;&gt;b"));
+  CHECK_THAT(unity::read_file(path), Catch::Contains("<svg") && Catch::Contains("a&#45;&gt;b"));
   CHECK(only_file(path));
 }
 
