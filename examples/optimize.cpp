@@ -1,7 +1,10 @@
 // Algebraic optimization of one model for one device: a model goes in, a cheaper equal model comes out.
+//
 // run: zoo:nasrnn --max-expansions 50 --out {out} --json {out}/result.json
-// run: {models}/resnet50.onnx --max-expansions 20 --dim batch=1 --out {out} --json {out}/result.json
-// run: {models}/bert.onnx --max-expansions 20 --dim batch=1 --dim sequence=16 --out {out} --json {out}/result.json
+// run: {models}/resnet50.onnx --max-expansions 60 --out {out} --json {out}/result.json
+// run: {models}/bert.onnx --max-expansions 100 --out {out} --json {out}/result.json
+// run: {models}/resnet_small.onnx --dim batch=2 --mode training --search beam --out {out} --json {out}/result.json
+// run: {models}/bert_small.onnx --dim batch=1 --dim sequence=16 --layouts searched --budget 2s --out {out}
 
 #include <sys/resource.h>
 #include <unistd.h>
