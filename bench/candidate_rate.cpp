@@ -1,5 +1,6 @@
 // Claims: at least 1,000,000 valid candidates a second on one core with all shipped rules; and the time per
-// candidate does not grow with depth (48 layers of BERT against 12: ratio under 1.5).
+// candidate does not grow with depth (48 layers of BERT against 12: ratio under 1.5). Seconds are those of the search,
+// on one thread; preparing the rules, once per program, is not among them.
 
 #include <benchmark/benchmark.h>
 
@@ -22,13 +23,13 @@ void a_million_candidates_a_second(benchmark::State& state, const char* name) {
   std::vector<double> rates;
   for (auto _ : state) {
     const auto r = search(g);
-    rates.push_back(static_cast<double>(r.counts.candidates) / r.cpu_s);
+    rates.push_back(static_cast<double>(r.counts.candidates) / r.seconds);
     state.counters["candidates"] = static_cast<double>(r.counts.candidates);
     state.counters["cost_ratio"] = r.cost_after_s / r.cost_before_s;
     state.counters["seconds_to_best"] = r.seconds_to_best;
   }
   std::sort(rates.begin(), rates.end());
-  state.counters["candidates_per_cpu_s"] = rates[rates.size() / 2];
+  state.counters["candidates_per_s"] = rates[rates.size() / 2];
   state.counters["target_above"] = 1e6;
 }
 BENCHMARK_CAPTURE(a_million_candidates_a_second, bert, "zoo:bert")->Iterations(9)->Unit(benchmark::kMillisecond);
@@ -36,9 +37,9 @@ BENCHMARK_CAPTURE(a_million_candidates_a_second, bert_taso, "zoo:bert?form=taso"
 BENCHMARK_CAPTURE(a_million_candidates_a_second, nasnet_a_taso, "zoo:nasnet_a?form=taso")->Iterations(9)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(a_million_candidates_a_second, nasnet_a, "zoo:nasnet_a")->Iterations(9)->Unit(benchmark::kMillisecond);
 
-double cpu_per_candidate(const unity::tensor::tensor_graph& g) {
+double seconds_per_candidate(const unity::tensor::tensor_graph& g) {
   const auto r = search(g);
-  return r.cpu_s / static_cast<double>(r.counts.candidates);
+  return r.seconds / static_cast<double>(r.counts.candidates);
 }
 
 void time_per_candidate_from_12_to_48_layers(benchmark::State& state) {
@@ -46,7 +47,7 @@ void time_per_candidate_from_12_to_48_layers(benchmark::State& state) {
   const auto deep = bench::model("zoo:bert?layers=48");
   std::vector<double> ratios;
   for (auto _ : state) {
-    ratios.push_back(cpu_per_candidate(deep) / cpu_per_candidate(shallow));
+    ratios.push_back(seconds_per_candidate(deep) / seconds_per_candidate(shallow));
   }
   std::sort(ratios.begin(), ratios.end());
   state.counters["ratio"] = ratios[ratios.size() / 2];
