@@ -77,6 +77,7 @@ class beam_search {
   struct choice {
     cost_value cost;
     std::uint32_t parent;  // in the level
+    std::uint32_t order;   // in which it was found
     move by;
   };
 
@@ -92,7 +93,8 @@ class beam_search {
         expand(level[i].at, i, choices, r);
       }
     }
-    std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
+    std::sort(choices.begin(), choices.end(),
+              [](const auto& a, const auto& b) { return std::pair{a.cost, a.order} < std::pair{b.cost, b.order}; });
     std::vector<member> next;
     for (const auto& c : choices) {
       if (next.size() == options_.width) {
@@ -129,7 +131,7 @@ class beam_search {
       }
       ++r.counts.candidates;
       if (seen_.insert(priced[i]->fingerprint)) {
-        choices.push_back({priced[i]->cost, index, moves[i]});
+        choices.push_back({priced[i]->cost, index, static_cast<std::uint32_t>(choices.size()), moves[i]});
       } else {
         ++r.counts.duplicates;
       }

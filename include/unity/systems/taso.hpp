@@ -114,7 +114,9 @@ inline std::vector<rule_use> uses(const taso_space& space, const taso_search& fo
     use->gain_s += to_seconds(picoseconds{before - cost});
     before = cost;
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.gain_s > b.gain_s; });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.gain_s != b.gain_s ? a.gain_s > b.gain_s : a.name < b.name;
+  });
   return all;
 }
 
