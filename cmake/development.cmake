@@ -122,13 +122,11 @@ function(unity_can_build variable name)
 endfunction()
 
 # unity_add_program(<kind> <name> <optimization> <file>...): an executable with what its files include, warnings on.
-# `kind` (tests, examples, ...) is the list of the summary that it is counted in. UNITY_RULES_DIR in it is the folder of
-# the shipped rule files.
+# `kind` (tests, examples, ...) is the list of the summary that it is counted in.
 function(unity_add_program kind name optimization)
   unity_needs(needs ${ARGN})
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE unity::unity ${needs} unity_warnings)
-  target_compile_definitions(${name} PRIVATE "UNITY_RULES_DIR=\"${PROJECT_SOURCE_DIR}/rules\"")
   unity_optimize(${name} ${optimization})
   set_property(GLOBAL APPEND PROPERTY unity_${kind} ${name})
 endfunction()

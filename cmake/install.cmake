@@ -13,5 +13,5 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/unityConfigVersion.cmake
 install(FILES "${PROJECT_BINARY_DIR}/unityConfig.cmake" "${PROJECT_BINARY_DIR}/unityConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/unity_components.cmake"
         DESTINATION "${package_dir}")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/rules" DESTINATION "${CMAKE_INSTALL_DATADIR}/unity" OPTIONAL)
+install(FILES "${PROJECT_SOURCE_DIR}/include/unity/tensor/standard.rules" DESTINATION "${CMAKE_INSTALL_DATADIR}/unity/rules")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -100,6 +100,10 @@ double parse_quantity(const std::string& flag, const std::string& text, const st
 
 void resolve(arguments& a) {
   auto& o = a.options;
+  const bool saves = !o.checkpoint.empty() || !o.resume.empty();
+  if (saves && o.algorithm != systems::algorithm::backtracking && o.algorithm != systems::algorithm::exact) {
+    throw error{"--checkpoint, --resume", "a search that cannot be saved", "--search backtracking or exact"};
+  }
   o.limits.expansions = a.expansions;
   o.limits.seconds = parse_quantity("--budget", a.budget, {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}});
   if (!a.memory_limit.empty()) {

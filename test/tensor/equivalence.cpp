@@ -54,7 +54,7 @@ void check_different(const tensor_graph& a, const tensor_graph& b) {
 using space_type = unity::rewrite_space<unity::tensor::algebra, analytic_cost>;
 
 unity::rule_set shipped_rules() {
-  const std::string path = std::string{UNITY_TEST_SOURCE_DIR} + "/rules/tensor.rules";
+  const std::string path = std::string{UNITY_TEST_SOURCE_DIR} + "/include/unity/tensor/standard.rules";
   std::ifstream file{path};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
   return unity::compile_rules(standard(), unity::parse_rules(text, path));

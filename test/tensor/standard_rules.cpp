@@ -28,7 +28,7 @@ using unity::tensor::test::standard;
 namespace {
 
 const rule_set& rules() {
-  static const auto all = compile_rules(standard(), parse_rules(standard_rules, "rules/tensor.rules"));
+  static const auto all = compile_rules(standard(), parse_rules(standard_rules, "include/unity/tensor/standard.rules"));
   return all;
 }
 
@@ -98,8 +98,8 @@ double ratio(const std::string& model, std::uint64_t expansions) {
 
 }  // namespace
 
-TEST_CASE("the header holds the text of rules/tensor.rules") {
-  std::ifstream file{UNITY_TEST_SOURCE_DIR "/rules/tensor.rules"};
+TEST_CASE("the header holds the text of include/unity/tensor/standard.rules") {
+  std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/standard.rules"};
   std::ostringstream text;
   text << file.rdbuf();
   INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");

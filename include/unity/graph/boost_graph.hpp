@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <ranges>
@@ -397,4 +398,9 @@ template <unity::dataflow_graph G>
 struct boost::property_map<unity::boost_view<G>, boost::vertex_index_t> {
   using type = boost::typed_identity_property_map<std::size_t>;
   using const_type = type;
+};
+
+template <>
+struct std::hash<unity::untyped> {
+  std::size_t operator()(unity::untyped) const noexcept { return 0; }
 };

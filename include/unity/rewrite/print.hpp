@@ -1,4 +1,5 @@
-// Syntax to rule text: parse_rules(to_text(r)) gives r back.
+// Syntax to rule text: parse_rules(to_text(r)) gives r back. Rule text has no way to write a quote or a line break
+// inside a word.
 #pragma once
 
 #include <bit>

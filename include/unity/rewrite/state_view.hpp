@@ -115,7 +115,8 @@ class state_view {
     return {uses_.data(), count == 0 ? no_use : values_[v.index()].last_use, count};
   }
 
-  // Whether live node `later` reads, directly or not, what live node `earlier` defines, or is that node.
+  // Whether live node `later` reads, directly or not, what live node `earlier` defines, or is that node. Of a node
+  // without operands as `earlier` it is taken to be true.
   // Complexity: usually constant, from the nodes' depths; else, once per state, nodes x operands / 64 words.
   template <class Store>
   [[nodiscard]] bool depends(const Store& store, node_id later, node_id earlier) {

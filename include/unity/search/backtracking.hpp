@@ -36,7 +36,7 @@ inline constexpr struct backtracking_fn {
     return engine(space, options).run();
   }
   // Goes on from a checkpoint that an earlier call wrote (options.checkpoint): the outcome is that of a search
-  // that was never interrupted.
+  // that was never interrupted, provided that nothing was searched in this space before (ids are handed out in order).
   // Throws: unity::error if the file is no checkpoint of this space.
   template <search_space Space>
   [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const backtracking_options& options = {}) const {

@@ -373,14 +373,41 @@ class rewrite_space {
     }
   }
 
+  // Whether r redirects a value that q's nodes read, or that q's target would make anew.
   [[nodiscard]] bool redirects_into(const match_record& r, const match_record& q) const {
     for (std::size_t i = 0; i < r.aliases; ++i) {
       const auto from = matches_.alias(r, i).first;
       for (std::size_t j = 0; j < q.nodes; ++j) {
-        const auto operands = store_.operands(matches_.node(q, j));
-        if (std::find(operands.begin(), operands.end(), from) != operands.end()) {
+        if (reads(matches_.node(q, j), from)) {
           return true;
         }
+      }
+      for (std::size_t j = 0; j < q.defining; ++j) {
+        if (makes(q, matches_.defining(q, j), from)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+  [[nodiscard]] bool reads(node_id n, value_id v) const {
+    const auto operands = store_.operands(n);
+    return std::find(operands.begin(), operands.end(), v) != operands.end();
+  }
+  // Whether v is among the values inside the target of q, from target node n downwards.
+  [[nodiscard]] bool makes(const match_record& q, node_id n, value_id v) const {
+    for (const auto u : store_.operands(n)) {
+      const auto maker = store_.canonical(u);
+      if (u == v || (!is_bound(q, u) && maker.valid() && makes(q, maker, v))) {
+        return true;
+      }
+    }
+    return false;
+  }
+  [[nodiscard]] bool is_bound(const match_record& q, value_id v) const {
+    for (std::size_t i = 0; i < q.bound; ++i) {
+      if (matches_.bound(q, i) == v) {
+        return true;
       }
     }
     return false;

@@ -1,4 +1,5 @@
-// The shipped rules of tensor graphs, as text. Made from rules/tensor.rules by cmake/embed_rules.cmake: change it there.
+// The shipped rules of tensor graphs, as text. Made from standard.rules by cmake/embed_rules.cmake.
+// Change it there.
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,58 @@
+// Whatever a checkpoint holds behind a right checksum, a search goes on from it or says why it cannot.
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <unity/core/archive.hpp>
+#include <unity/core/error.hpp>
+#include <unity/search/backtracking.hpp>
+
+namespace {
+
+// Numbers from 100 down to 0, by steps of one or halving.
+struct countdown {
+  using state_type = std::int64_t;
+  using move_type = std::uint32_t;
+  struct scratch_type {};
+
+  state_type initial() const { return 100; }
+  unity::cost_value cost(state_type s) const { return s; }
+  unity::fingerprint fingerprint_of(state_type s) const { return {unity::mix64(static_cast<std::uint64_t>(s)), 1}; }
+  std::span<const move_type> moves(state_type) const { return all; }
+  void prepare(state_type, scratch_type&) const {}
+  std::optional<unity::candidate> price(state_type s, move_type m, scratch_type&) const {
+    const auto next = m == 0 ? s - 1 : s / 2;
+    return s > 0 ? std::optional{unity::candidate{next, fingerprint_of(next)}} : std::nullopt;
+  }
+  state_type apply(state_type s, move_type m, scratch_type&, scratch_type&) const { return m == 0 ? s - 1 : s / 2; }
+
+  std::array<move_type, 2> all{0, 1};
+};
+static_assert(unity::search_space<countdown>);
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::string path = "/tmp/unity_fuzz_checkpoint_" + std::to_string(getpid());
+  unity::archive_writer out;
+  for (std::size_t i = 0; i < size; ++i) {
+    out.put(data[i]);
+  }
+  out.save(path, "unity search 1\n");
+  try {
+    countdown space;
+    unity::backtracking_options options;
+    options.limits.expansions = 200;
+    static_cast<void>(unity::backtracking.resume(space, path, options));
+  } catch (const unity::error&) {
+    // Not a checkpoint of this search, and it said so.
+  }
+  std::remove(path.c_str());
+  return 0;
+}

@@ -1,0 +1,16 @@
+// Any text names a model of the zoo, with sizes that it can have, or is an error.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/zoo.hpp>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    static_cast<void>(unity::tensor::zoo::parse({reinterpret_cast<const char*>(data), size}));
+  } catch (const unity::error&) {
+    // No model, and it said so.
+  }
+  return 0;
+}
