@@ -1,0 +1,158 @@
+#include <unity/systems/taso.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include <unity/core/random.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+
+const tensor::algebra& operators() {
+  static const auto all = tensor::standard_algebra();
+  return all;
+}
+const rule_set& shipped() {
+  static const auto all = compile_rules(operators(), parse_rules(tensor::standard_rules));
+  return all;
+}
+systems::taso_options options(const char* device, std::uint64_t expansions) {
+  systems::taso_options o;
+  o.objective.device = *find_device(device);
+  o.limits.expansions = expansions;
+  return o;
+}
+bool equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b, bool modular) {
+  const auto report = tensor::check_equivalence(operators(), a, b, {.modular = modular});
+  INFO(report.problem);
+  return report.passed;
+}
+
+TEST_CASE("substitutions and layouts searched jointly beat each alone and one after the other") {
+  const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=2");
+  auto o = options("v100", 400);
+  const auto substitution = systems::taso(operators(), shipped(), bert, o);
+  o.layouts = layouts::searched;
+  const auto layout = systems::taso(operators(), {}, bert, o);
+  const auto sequential = systems::taso(operators(), {}, substitution.graph, o);
+  const auto joint = systems::taso(operators(), shipped(), bert, o);
+  CHECK(layout.cost_after_s < layout.cost_before_s);
+  CHECK(sequential.cost_after_s <= substitution.cost_after_s);
+  CHECK(joint.cost_after_s < sequential.cost_after_s);
+  CHECK(joint.cost_after_s < layout.cost_after_s);
+  CHECK(equal(bert, joint.graph, !joint.real_only));
+  CHECK(equal(bert, layout.graph, true));
+}
+
+TEST_CASE("with layouts searched, prices are what states cost, and graphs stay equal") {
+  const auto seed = GENERATE(1U, 2U, 3U);
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=1");
+  systems::objective objective;
+  systems::taso_space space{operators(), systems::make_cost(operators(), objective), shipped(), bert, layouts::searched};
+  systems::taso_space::scratch_type from;
+  systems::taso_space::scratch_type to;
+  auto state = space.initial();
+  std::size_t relayouts = 0;
+  for (int step = 0; step < 25; ++step) {
+    const auto moves = space.moves(state);
+    const auto m = moves[random.below(moves.size())];
+    space.prepare(state, from);
+    const auto priced = space.price(state, m, from);
+    if (!priced) {
+      continue;
+    }
+    relayouts += space.rule_of(m).name == "relayout" ? 1 : 0;
+    state = space.apply(state, m, from, to);
+    REQUIRE(space.cost(state) == priced->cost);
+    REQUIRE(space.fingerprint_of(state) == priced->fingerprint);
+    // The same graph, read in afresh, costs the same.
+    systems::taso_space again{operators(), systems::make_cost(operators(), objective), {}, space.graph(state), layouts::kept};
+    REQUIRE(again.cost(again.initial()) == priced->cost);
+  }
+  CHECK(relayouts > 0);
+  CHECK(equal(bert, space.graph(state), false));
+}
+
+TEST_CASE("training refuses what is safe for inference only, and prices work on weights") {
+  const auto rules = systems::select_rules(shipped(), syntax::standing::tested, tensor::mode::training);
+  CHECK(rules.size() < shipped().size());
+  CHECK(std::none_of(rules.begin(), rules.end(), [](const auto& r) { return r.rule.safe_for == syntax::safety::inference; }));
+
+  const auto resnet = tensor::zoo::build(operators(), "zoo:resnet50");
+  auto o = options("v100", 40);
+  const auto inference = systems::taso(operators(), shipped(), resnet, o);
+  o.objective.mode = tensor::mode::training;
+  const auto training = systems::taso(operators(), rules, resnet, o);
+  CHECK(inference.cost_after_s / inference.cost_before_s < training.cost_after_s / training.cost_before_s);
+  CHECK(equal(resnet, training.graph, !training.real_only));
+}
+
+TEST_CASE("rules below the floor are not used") {
+  auto rules = compile_rules(operators(), parse_rules("rule a relu(relu(?x)) => relu(?x) assumed\nrule b negate(negate(?x)) => ?x tested 61"));
+  CHECK(systems::select_rules(rules, syntax::standing::assumed, tensor::mode::inference).size() == 2);
+  const auto tested = systems::select_rules(rules, syntax::standing::tested, tensor::mode::inference);
+  REQUIRE(tested.size() == 1);
+  CHECK(tested[0].name == "b");
+  CHECK(systems::select_rules(rules, syntax::standing::proved, tensor::mode::inference).empty());
+}
+
+TEST_CASE("a limit on memory is kept where it can be, and approached where it cannot") {
+  const auto nasrnn = tensor::zoo::build(operators(), "zoo:nasrnn");
+  const tensor::memory_cost memory{operators()};
+  const auto held = [&](const tensor::tensor_graph& g) {
+    rewrite_space space{operators(), memory, {}, g};
+    return space.cost(space.initial());
+  };
+  const auto free = systems::taso(operators(), shipped(), nasrnn, options("v100", 100));
+  auto o = options("v100", 100);
+  o.objective.memory_limit = (held(nasrnn) + held(free.graph)) / 2;
+  const auto limited = systems::taso(operators(), shipped(), nasrnn, o);
+  CHECK(held(limited.graph) <= std::max(o.objective.memory_limit, held(nasrnn)));
+  CHECK(equal(nasrnn, limited.graph, !limited.real_only));
+}
+
+TEST_CASE("weights of time and arithmetic trade one for the other") {
+  const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=1");
+  const tensor::flop_cost arithmetic{operators()};
+  const auto operations = [&](const tensor::tensor_graph& g) {
+    rewrite_space space{operators(), arithmetic, {}, g};
+    return space.cost(space.initial());
+  };
+  auto o = options("v100", 200);
+  const auto time = systems::taso(operators(), shipped(), bert, o);
+  o.objective.flops_weight = 1;
+  const auto work = systems::taso(operators(), shipped(), bert, o);
+  CHECK(operations(work.graph) <= operations(time.graph));
+  CHECK(operations(work.graph) <= operations(bert));
+  CHECK(time.cost_after_s <= work.cost_after_s);
+}
+
+TEST_CASE("all algorithms end with an equal graph that costs what they say") {
+  const auto name = GENERATE(systems::algorithm::backtracking, systems::algorithm::beam, systems::algorithm::mcmc,
+                             systems::algorithm::exact);
+  CAPTURE(static_cast<int>(name));
+  const auto nasrnn = tensor::zoo::build(operators(), "zoo:nasrnn");
+  auto o = options("taso", 60);
+  o.algorithm = name;
+  o.seed = 7;
+  const auto r = systems::taso(operators(), shipped(), nasrnn, o);
+  CHECK(r.cost_after_s <= r.cost_before_s);
+  rewrite_space space{operators(), tensor::analytic_cost{operators(), *find_device("taso")}, {}, r.graph};
+  CHECK(to_seconds(picoseconds{space.cost(space.initial())}) == Approx(r.cost_after_s));
+  CHECK(equal(nasrnn, r.graph, !r.real_only));
+  const auto again = systems::taso(operators(), shipped(), nasrnn, o);
+  CHECK(again.graph == r.graph);
+  CHECK(again.counts == r.counts);
+}
+
+}  // namespace
