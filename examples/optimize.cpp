@@ -11,10 +11,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <iostream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -88,8 +89,9 @@ double parse_quantity(const std::string& flag, const std::string& text, const st
     used = 0;
   }
   const auto unit = units.find(text.substr(used));
-  if (used == 0 || number < 0 || unit == units.end()) {
-    std::string expected = "a number followed by one of:";
+  constexpr double largest = 1e18;  // fits an integer
+  if (used == 0 || unit == units.end() || !(number >= 0 && number * unit->second <= largest)) {
+    std::string expected = "a number from 0 to 1e18, followed by one of:";
     for (const auto& [name, factor] : units) {
       expected += " " + (name.empty() ? "nothing" : name);
     }
@@ -103,6 +105,9 @@ void resolve(arguments& a) {
   const bool saves = !o.checkpoint.empty() || !o.resume.empty();
   if (saves && o.algorithm != systems::algorithm::backtracking && o.algorithm != systems::algorithm::exact) {
     throw error{"--checkpoint, --resume", "a search that cannot be saved", "--search backtracking or exact"};
+  }
+  if (!(o.alpha >= 1) || !(o.objective.flops_weight >= 0)) {  // what is not a number passes every range
+    throw error{"--alpha, --flops-weight", "not a number", "a number"};
   }
   o.limits.expansions = a.expansions;
   o.limits.seconds = parse_quantity("--budget", a.budget, {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}});
@@ -129,8 +134,11 @@ io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
   io::import_options options;
   for (const auto& d : a.dimensions) {
     const auto at = d.find('=');
-    const auto size = at == std::string::npos ? std::string{} : d.substr(at + 1);
-    options.dimensions[d.substr(0, at)] = static_cast<std::int64_t>(parse_quantity("--dim " + d, size, {{"", 1}}));
+    const auto size = parse_quantity("--dim " + d, at == std::string::npos ? "" : d.substr(at + 1), {{"", 1}});
+    if (size < 1 || size != std::floor(size)) {
+      throw error{"--dim " + d, "a size that is no whole number", "a size of at least 1"};
+    }
+    options.dimensions[d.substr(0, at)] = static_cast<std::int64_t>(size);
   }
   return io::import_onnx(operators, a.model, options);
 }
@@ -174,7 +182,8 @@ void print(const arguments& a, const outcome& r) {
   std::printf("%-28s %14s %14s\n", a.model.c_str(), "before", "after");
   std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, mode),
               running_operators(r.found.graph, mode));
-  std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.cost + ")").c_str(), r.found.cost_before_s * 1e6,
+  std::printf("%-28s %14.3f %14.3f   %.4f of before\n",
+              ("time, us (" + std::string{a.options.objective.device.name} + ")").c_str(), r.found.cost_before_s * 1e6,
               r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
   for (const auto& use : r.found.rules_used) {
     std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
@@ -201,12 +210,12 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
           {"nodes_after", running_operators(f.graph, a.options.objective.mode)},
           {"cost_before_s", f.cost_before_s},
           {"cost_after_s", f.cost_after_s},
-          {"speedup", f.cost_before_s / f.cost_after_s},
+          {"speedup", f.cost_after_s > 0 ? f.cost_before_s / f.cost_after_s : 1.0},
           {"rules_used", rules},
           {"search",
            {{"expanded", f.counts.expanded},
             {"candidates", f.counts.candidates},
-            {"candidates_per_s", static_cast<double>(f.counts.candidates) / f.seconds},
+            {"candidates_per_s", f.seconds > 0 ? static_cast<double>(f.counts.candidates) / f.seconds : 0.0},
             {"seconds", f.seconds},
             {"cpu_s", f.cpu_s},
             {"seconds_to_best", f.seconds_to_best},
@@ -257,6 +266,21 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
   }
 }
 
+// A failure in the middle takes back what was written before it.
+void write_all_or_nothing(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  try {
+    write(operators, a, r);
+  } catch (const std::exception&) {
+    for (const auto* name : {"optimized.onnx", "optimized.onnx.data", "optimized.dot", "before_after.dot", "before_after.svg"}) {
+      std::error_code ignored;
+      if (!a.out.empty()) {
+        std::filesystem::remove(std::filesystem::path{a.out} / name, ignored);
+      }
+    }
+    throw;
+  }
+}
+
 bool show_progress(const progress& p) {
   std::fprintf(stderr, "\r%7.1f s  best %.3f us  %llu expanded  %llu candidates ", p.seconds, static_cast<double>(p.best) * 1e-6,
                static_cast<unsigned long long>(p.counts.expanded), static_cast<unsigned long long>(p.counts.candidates));
@@ -283,8 +307,8 @@ void run(arguments& a) {
   if (!r.check.passed) {
     throw error{a.model, "the optimized graph differs: " + r.check.problem, "equal graphs; please report this"};
   }
+  write_all_or_nothing(operators, a, r);
   print(a, r);
-  write(operators, a, r);
 }
 
 }  // namespace

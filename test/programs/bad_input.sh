@@ -52,6 +52,12 @@ expect 1 'analytic' zoo:nasrnn --cost analytic:abacus
 expect 1 'budget' zoo:nasrnn --budget soon
 expect 1 'memory-limit' zoo:nasrnn --memory-limit 3parsecs
 expect 1 'checkpoint|readable' zoo:nasrnn --resume "$scratch/nowhere.checkpoint"
+expect 1 'budget' zoo:nasrnn --budget nan
+expect 1 'dim' "$models/resnet_small.onnx" --dim batch=1.5
+expect 1 'dim' "$models/resnet_small.onnx" --dim batch=1e30
+expect 1 'memory-limit' zoo:nasrnn --memory-limit 1e30
+expect 1 'checkpoint' zoo:nasrnn --search beam --checkpoint "$scratch/c"
+expect 1 'No space|full' zoo:nasrnn --max-expansions 1 --json /dev/full
 expect 2 'search' zoo:nasrnn --search divination
 expect 2 'MODEL' --alpha 1.1
 
@@ -60,9 +66,6 @@ printf '' >"$scratch/file"
 "$program" zoo:nasrnn --max-expansions 1 --out "$scratch/file/below" >/dev/null 2>"$scratch/stderr"
 code=$?
 if [ $code = 1 ] && [ "$(wc -l <"$scratch/stderr")" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: unwritable folder"; cat "$scratch/stderr"; fi
-"$program" zoo:nasrnn --max-expansions 1 --json /dev/full >/dev/null 2>"$scratch/stderr"
-code=$?
-if [ $code = 1 ] && [ "$(wc -l <"$scratch/stderr")" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: full disk"; cat "$scratch/stderr"; fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

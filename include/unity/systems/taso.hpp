@@ -47,7 +47,7 @@ struct taso_options : backtracking_options {
 struct rule_use {
   std::string name{};
   std::size_t count = 0;
-  double gain_s = 0;  // what the objective fell by, all uses together; negative where it rose
+  double gain_s = 0;  // what the objective fell by, all uses together; negative where it rose; seconds if it is time alone
 };
 
 struct taso_result {
@@ -100,7 +100,7 @@ inline taso_search search(taso_space& space, const taso_options& options) {
   throw error{"search", "no such algorithm", "backtracking, beam, mcmc or exact"};
 }
 
-// What each rule on the way to the best graph brought, in seconds of the time model.
+// What each rule on the way to the best graph brought: picoseconds of the objective, as seconds.
 inline std::vector<rule_use> uses(const taso_space& space, const taso_search& found, cost_value start) {
   std::vector<rule_use> all;
   auto before = start;
