@@ -338,6 +338,13 @@ class best_first {
     }
     return space_.fingerprint_of(s);
   }
+  [[nodiscard]] bool has_move(std::uint32_t r, move m) const {
+    if (r >= records_.size() || !records_[r].at) {
+      return false;
+    }
+    const std::span<const move> moves = space_.moves(*records_[r].at);
+    return std::find(moves.begin(), moves.end(), m) != moves.end();
+  }
   // The state that a record of a checkpoint stands for, if its move is still one of its parent's.
   [[nodiscard]] state replay(const record& r, const archive_reader& in) {
     if (r.parent >= records_.size() || !records_[r.parent].at) {
@@ -452,16 +459,22 @@ void best_first<Space, Admit>::restore(const std::string& path) {
     state_memory_ += r.at ? memory_of(*r.at) : 0;
     add_record(std::move(r));
   }
-  for (auto& s : sleep_) {
+  for (std::size_t i = 0; i < sleep_.size(); ++i) {
+    auto& s = sleep_[i];
     in.get(s.prices);
     in.get(s.asleep);
+    const auto moved = records_[i].at ? std::span{space_.moves(*records_[i].at)}.size() : 0;
+    const bool fits = (s.prices.empty() || s.prices.size() == moved) && (s.asleep.empty() || s.asleep.size() == moved);
+    if (!fits) {
+      in.fail("prices of another number of moves");
+    }
     state_memory_ += s.prices.size() * (sizeof(cost_value) + 1);
   }
   std::vector<entry> entries;
   in.get(entries);
   for (const auto& e : entries) {
-    if (e.parent >= records_.size() || !records_[e.parent].at) {
-      in.fail("a candidate without a parent");
+    if (!has_move(e.parent, e.by)) {
+      in.fail("a candidate that no state has");
     }
     queue_.push(e);
   }
@@ -475,12 +488,15 @@ void best_first<Space, Admit>::restore(const std::string& path) {
   }
   in.get(best_);
   in.get(best_parent_);
-  if (best_parent_ != none && (best_parent_ >= records_.size() || !records_[best_parent_].at)) {
-    in.fail("a best state without a parent");
-  }
   in.get(best_move_);
+  if (best_parent_ != none && !has_move(best_parent_, best_move_)) {
+    in.fail("a best state that no move leads to");
+  }
   in.get(orders_);
   in.get(history_);
+  if (history_.empty()) {
+    in.fail("no history");
+  }
   in.get(counts_);
   in.get(earlier_seconds_);
   last_checkpoint_ = earlier_seconds_;

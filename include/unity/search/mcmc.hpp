@@ -17,8 +17,9 @@
 namespace unity {
 
 struct mcmc_options : search_options {
-  // Temperature: a move that makes the cost r times the initial cost dearer is taken with probability
-  // exp(-beta r).
+  // Temperature: a move that makes the cost dearer by r times the initial cost is taken with probability
+  // exp(-beta r). Where the best falls below a sixteenth of the initial cost (a start outside a limit, say), it takes
+  // its place.
   double beta = 200;
   std::uint64_t proposals = 100000;
   std::uint64_t restart_after = 0;  // proposals without a better best before going back to it; 0: never
@@ -38,7 +39,7 @@ class mcmc_search {
     result r{space_.initial()};
     r.cost = space_.cost(r.best);
     r.history.push_back({0, 0, r.cost});
-    scale_ = options_.beta / static_cast<double>(r.cost > 0 ? r.cost : 1);
+    set_scale(r.cost);
     state current = space_.initial();
     r.stopped = stop_reason::converged;
     for (std::uint64_t i = 0; i < options_.proposals; ++i) {
@@ -62,6 +63,11 @@ class mcmc_search {
   }
 
  private:
+  void set_scale(cost_value reference) {
+    reference_ = reference;
+    scale_ = options_.beta / static_cast<double>(reference > 0 ? reference : 1);
+  }
+
   // One proposal: a move drawn uniformly. The correction by the number of moves on both sides makes the chain's
   // stationary distribution proportional to exp(-beta cost) where every move has one way back.
   void propose(state& current, result& r) {
@@ -92,6 +98,9 @@ class mcmc_search {
     if (c->cost < r.cost) {
       r.best = current;
       r.cost = c->cost;
+      if (r.cost < reference_ / 16) {
+        set_scale(r.cost);
+      }
       r.path = trail_;
       r.history.push_back({watch_.seconds(), r.counts.expanded, r.cost});
       since_best_ = 0;
@@ -122,6 +131,7 @@ class mcmc_search {
   random_engine random_;
   typename Space::scratch_type scratch_{};
   typename Space::scratch_type next_scratch_{};
+  cost_value reference_ = 0;
   double scale_ = 0;
   std::uint64_t since_best_ = 0;
   decltype(result::path) trail_{};
