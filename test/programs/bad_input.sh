@@ -10,7 +10,7 @@ passed=0 failed=0
 expect() {
   local code=$1 pattern=$2 out=$scratch/out_$((passed + failed)) got
   shift 2
-  "$program" "$@" --out "$out" >"$scratch/stdout" 2>"$scratch/stderr"
+  timeout 120 "$program" "$@" --out "$out" >"$scratch/stdout" 2>"$scratch/stderr"
   got=$?
   local lines
   lines=$(wc -l <"$scratch/stderr")

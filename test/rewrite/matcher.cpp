@@ -415,7 +415,7 @@ TEST_CASE("siblings do not depend on one another") {
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);
   const auto first = b.matmul(x, y);
-  const auto second = b.matmul(x, b.power(0, first));  // figure 2.6 of papers/001
+  const auto second = b.matmul(x, b.power(0, first));  // figure 2.6 of Jia's dissertation (2020)
   const auto g = b.build({second, b.matmul(x, b.input('c', 2, 2))});
   fixture<matrices> f{matrix_set("rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))"), g};
   const auto m = [&](std::size_t i) { return f.nth("matmul", i); };

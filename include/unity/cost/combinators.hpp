@@ -51,7 +51,7 @@ class paired_cost {
 
 // Minimizes `First` where the objective of `Second` is at most a limit (time under a memory limit).
 // Beyond the limit the objective is worse than any within it, and grows with the excess, so that a search that
-// starts outside finds its way in. Source: papers/001, section 2.6 (there the cost is infinite).
+// starts outside finds its way in. Source: Jia's dissertation (2020), section 2.6 (there the cost is infinite).
 template <class First, class Second>
 class constrained_cost : public detail::paired_cost<First, Second> {
  public:

@@ -1,5 +1,5 @@
 // The analytic cost of an operator on a device: arithmetic or memory traffic, whichever takes longer, plus a launch.
-// Source: Williams et al., Roofline, CACM 52(4), 2009; papers/001, section 2.6.
+// Source: Williams et al., Roofline, CACM 52(4), 2009; Jia's dissertation (2020), section 2.6.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct device_rates {
 };
 
 // `taso` is the formula of TASO's own analytic mode, under which its published optimizer was measured.
-// v100 prices the observation of papers/001, section 2.9.5: products whose first operand is column-major run 1.5
+// v100 prices the observation of Jia's dissertation (2020), section 2.9.5: products whose first operand is column-major run 1.5
 // times as fast. Launch overheads are typical of back-to-back kernels on one stream.
 inline constexpr std::array<device_rates, 8> device_presets{{
     {"taso", 10e12, 700e9, 5e-6, {{1, 1}, {1, 1}}, true, "TASO's analytic cost, measured in 2026"},

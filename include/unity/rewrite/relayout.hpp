@@ -1,5 +1,5 @@
 // Moves that change where or how a result is laid out, and nothing else.
-// Source: papers/001 (TASO), section 2.7 and figure 2.5.
+// Source: Jia's dissertation (TASO, 2020), section 2.7 and figure 2.5.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // A substitution (rewrite rule): source pattern, target pattern, and when it holds.
-// Source: papers/001 (TASO), section 2.3.1.
+// Source: Jia's dissertation (TASO, 2020), section 2.3.1.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Cost-based backtracking search. Source: papers/001 (TASO), section 2.7, Algorithm 2.
+// Cost-based backtracking search. Source: Jia's dissertation (TASO, 2020), section 2.7, Algorithm 2.
 #pragma once
 
 #include <string>

@@ -298,7 +298,7 @@ class rewrite_effect {
 
   // No leaf of the target may depend on what the match replaces; that the target does not read itself was seen when it
   // was added. Exact where one node is replaced or the
-  // target is connected; elsewhere it may refuse an acyclic result. Source: papers/001, figure 2.6.
+  // target is connected; elsewhere it may refuse an acyclic result. Source: Jia's dissertation (2020), figure 2.6.
   template <class Store>
   [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches, const match_record& r) const {
     if (r.keeps_order || !(r.several || foreign_)) {

@@ -1,5 +1,5 @@
 // TASO's optimizer: substitutions and layouts of a tensor graph, searched for a cheaper equal graph.
-// Source: papers/001, sections 2.6 to 2.8.
+// Source: Jia's dissertation (2020), sections 2.6 to 2.8.
 #pragma once
 
 #include <algorithm>

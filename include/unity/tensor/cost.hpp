@@ -17,7 +17,7 @@
 namespace unity::tensor {
 
 // Inference: weights are fixed, so what depends on them alone is computed once and costs nothing
-// (papers/001, section 2.9.3). Training: weights change, so it costs every iteration.
+// (Jia's dissertation (2020), section 2.9.3). Training: weights change, so it costs every iteration.
 enum class mode : std::uint8_t { inference, training };
 
 namespace detail {

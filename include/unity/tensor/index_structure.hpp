@@ -19,7 +19,7 @@ namespace unity::tensor {
 // The indices of an operator that takes the inputs, read off its definition; nothing where it does not take them.
 // A primitive has those of its iteration space. A view shares an index between the dimensions that it maps onto each
 // other as a whole. A composite has those of its body, joined along its edges. An opaque operator has whole ones.
-// Source: papers/001 table 3.1, generalized.
+// Source: Jia's dissertation (2020) table 3.1, generalized.
 [[nodiscard]] inline std::optional<index_structure> dimension_indices(const algebra& a, const operation& op,
                                                                       std::span<const tensor_type> inputs) {
   return detail::indices_of(a, op, inputs);

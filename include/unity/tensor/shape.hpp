@@ -24,7 +24,7 @@ inline constexpr std::int64_t max_elements = std::int64_t{1} << 48;
 inline constexpr std::size_t max_rank = 16;
 
 // How elements lie in memory. Never changes a value.
-// Source: papers/001 section 2.7; column_major swaps the last two dimensions.
+// Source: Jia's dissertation (2020) section 2.7; column_major swaps the last two dimensions.
 enum class layout : std::uint8_t { row_major, column_major };
 
 struct tensor_type {

@@ -15,7 +15,7 @@
 
 namespace unity::tensor {
 
-// What may be done with an index when its operator is split. Source: papers/001 table 3.1.
+// What may be done with an index when its operator is split. Source: Jia's dissertation (2020) table 3.1.
 enum class index_kind : std::uint8_t {
   parallel,   // results have it: each part computes its own elements
   reduction,  // results do not have it: parts add up

@@ -678,7 +678,7 @@ rule branches_to_groups_bias
   if ?z == repeat(at(?z, 0), length(?z)), [size(??w, 0)...] == repeat(at([size(??w, 0)...], 0), length(?z))
   tested 232
 
-# 10. Average pooling is a depthwise convolution (papers/001 section 2.9.3, figure 2.8b); sums of it in one step.
+# 10. Average pooling is a depthwise convolution (Jia's dissertation (2020) section 2.9.3, figure 2.8b); sums of it in one step.
 rule pool_to_conv
   average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=?i}(?x)
     => conv2d{stride=?s, padding=?p, pads=?q, groups=size(?x, 1)}(?x, pool_kernel{channels=size(?x, 1), kernel=?k}())
@@ -1015,7 +1015,7 @@ rule relu_siblings_along_1
   tested 236
 
 # 16. Transposes and reshapes move past what works on each element, towards the outputs. The last rule gives matrix
-# products the layouts of papers/001 figure 2.5.
+# products the layouts of Jia's dissertation (2020) figure 2.5.
 rule relu_of_transpose
   relu(transpose{permutation=?p}(?x)) => transpose{permutation=?p}(relu(?x))
   tested 236

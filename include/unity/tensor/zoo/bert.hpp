@@ -1,5 +1,5 @@
 // BERT encoders. Source: Devlin et al., NAACL'19; the taso and ae forms as in TASO's and Unity's experiments
-// (papers/001 section 2.9.1, papers/003 section 6.1).
+// (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
 #include <algorithm>

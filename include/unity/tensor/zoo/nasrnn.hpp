@@ -1,4 +1,4 @@
-// NasRNN. Source: Zoph and Le, ICLR'17; sizes as in TASO's experiments (papers/001 section 2.9.1).
+// NasRNN. Source: Zoph and Le, ICLR'17; sizes as in TASO's experiments (Jia's dissertation (2020) section 2.9.1).
 #pragma once
 
 #include <array>

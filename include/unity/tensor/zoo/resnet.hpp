@@ -1,5 +1,5 @@
 // ResNet-50 and ResNeXt-50 (32x4d). Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms as in
-// TASO's and Unity's experiments (papers/001 section 2.9.1, papers/003 section 6.1).
+// TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ value_id residual_stages(const residual_network& net, value_id x, Block block) {
 }
 
 // A convolution in `how.groups` groups written out: split, one convolution per group, concat.
-// Source: papers/001 figure 2.9a.
+// Source: Jia's dissertation (2020) figure 2.9a.
 inline value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
                          conv2d_options how, bool bias) {
   const auto groups = std::exchange(how.groups, 1);
