@@ -244,7 +244,7 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
   for (std::size_t slot = 0; slot < instance.values.size(); ++slot) {
     text += (slot == 0 ? "" : ", ") + names[slot];
     for (const auto& t : instance.values[slot]) {
-      text += " " + to_string(t);
+      text.append(" ").append(to_string(t));
     }
   }
   for (const auto& repeated : instance.source) {
