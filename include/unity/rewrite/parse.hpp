@@ -77,16 +77,25 @@ class rule_parser {
       }
       r.safe_for = in_.next().text == "training" ? syntax::safety::training : syntax::safety::inference;
     } else if (accept_name("tested")) {
-      r.known = syntax::standing::tested;
+      stand(r, syntax::standing::tested);
       r.tested_bits = small_integer();
     } else if (accept_name("proved")) {
-      r.known = syntax::standing::proved;
+      stand(r, syntax::standing::proved);
       r.prover = text("the prover's name and version in quotes");
     } else if (accept_name("real")) {
       r.real_only = true;
-    } else if (!accept_name("assumed")) {
+    } else if (accept_name("assumed")) {
+      stand(r, syntax::standing::assumed);
+    } else {
       in_.fail("'if', 'safe', 'tested', 'proved', 'assumed', 'real' or 'rule'");
     }
+  }
+
+  // Of several standings the last counts, alone.
+  static void stand(syntax::rule& r, syntax::standing known) {
+    r.known = known;
+    r.tested_bits = 0;
+    r.prover.clear();
   }
 
   std::vector<syntax::term> terms() {
