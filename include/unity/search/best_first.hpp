@@ -1,4 +1,5 @@
-// The engine of backtracking and exact search: a priority queue of candidates, materialized when popped.
+// The engine of backtracking and exact search: a priority queue of candidates, materialized when popped. Over 500 lines
+// because saving and restoring a search need all of its state.
 #pragma once
 
 #include <algorithm>
