@@ -50,7 +50,11 @@ template <class Scalar>
   if (const auto s = a.iteration(op, types)) {
     const auto& d = a.definition_of(op.kind);
     if (d.source != source_kind::none) {
-      return {arbitrary_source<Scalar>(a.read(op).word("name"), s->results()[0], d.source, seed)};
+      if constexpr (arbitrary_scalar<Scalar>) {
+        return {arbitrary_source<Scalar>(a.read(op).word("name"), s->results()[0], d.source, seed)};
+      } else {
+        throw error{"evaluation of " + a.signature(op.kind).name, "no value", "a supplied value"};
+      }
     }
     return {evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands)};
   }

@@ -29,8 +29,12 @@ template <std::same_as<modular61> Modular>
 
 }  // namespace detail
 
-// The same for the same name, type and seed. Integers are in [0, 4), so that they may number rows; bools 0 or 1.
+// Scalars of which arbitrary values can be made; of any other, sources must be supplied.
 template <class Scalar>
+concept arbitrary_scalar = std::floating_point<Scalar> || std::same_as<Scalar, modular61>;
+
+// The same for the same name, type and seed. Integers are in [0, 4), so that they may number rows; bools 0 or 1.
+template <arbitrary_scalar Scalar>
 [[nodiscard]] dense<Scalar> arbitrary_source(std::string_view name, const tensor_type& type, source_kind kind,
                                              std::uint64_t seed) {
   dense<Scalar> values{type.dims};

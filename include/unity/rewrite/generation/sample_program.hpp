@@ -1,0 +1,178 @@
+// What an operator computes on sample values, as a straight line of residue arithmetic.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/rewrite/generation/residue.hpp>
+
+namespace unity {
+
+// Made once per operator and operand types, run for every term and every naming of its variables. The rows of operands
+// are read where they lie.
+class sample_program {
+ public:
+  static constexpr std::size_t most_operands = 2;
+
+  // An element of operand 0 or 1, a constant, or the result of an earlier step.
+  struct ref {
+    std::uint32_t bits = 0;
+    friend bool operator==(ref, ref) = default;
+  };
+  enum class function : std::uint8_t { dot, maximum, minimum, relu, difference, arbitrary };
+
+  [[nodiscard]] static ref element(std::size_t operand, std::size_t offset) noexcept {
+    return {static_cast<std::uint32_t>(operand << 30U | offset)};
+  }
+  [[nodiscard]] ref constant(residue value) {
+    for (std::size_t i = 0; i < constants_.size(); ++i) {
+      if (constants_[i] == value) {
+        return {static_cast<std::uint32_t>(constant_tag << 30U | i)};
+      }
+    }
+    constants_.push_back(value);
+    return {static_cast<std::uint32_t>(constant_tag << 30U | (constants_.size() - 1))};
+  }
+  // The sum of products.
+  [[nodiscard]] ref dot(std::span<const std::pair<ref, ref>> products) {
+    const auto from = pairs_.size();
+    pairs_.insert(pairs_.end(), products.begin(), products.end());
+    return add({function::dot, 0, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(pairs_.size())});
+  }
+  // Of one or two values; `which` tells arbitrary functions apart.
+  [[nodiscard]] ref apply(function f, ref a, ref b, std::uint8_t which = 0) {
+    return add({f, which, a.bits, b.bits});
+  }
+  // The products whose sum the last step is, or nothing where it is of another kind or not `r`.
+  [[nodiscard]] std::span<const std::pair<ref, ref>> products_of_last(ref r) const noexcept {
+    const bool last = !steps_.empty() && r.bits == (step_tag << 30U | (steps_.size() - 1));
+    if (!last || steps_.back().f != function::dot) {
+      return {};
+    }
+    return std::span{pairs_}.subspan(steps_.back().a, steps_.back().b - steps_.back().a);
+  }
+  void add_output(ref r) { outputs_.push_back(r); }
+  [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
+  [[nodiscard]] std::size_t temporaries() const noexcept { return steps_.size(); }
+
+  // Computes chosen outputs alone.
+  [[nodiscard]] sample_program restricted(std::span<const std::size_t> chosen) const {
+    std::vector<bool> needed(steps_.size());
+    const auto need = [&](std::uint32_t bits) {
+      if (bits >> 30U == step_tag) {
+        needed[bits & offset_mask] = true;
+      }
+    };
+    for (const auto o : chosen) {
+      need(outputs_[o].bits);
+    }
+    for (auto s = steps_.size(); s-- > 0;) {
+      if (needed[s]) {
+        visit(steps_[s], need);
+      }
+    }
+    sample_program out;
+    out.constants_ = constants_;
+    std::vector<std::uint32_t> place(steps_.size());
+    const auto moved = [&](ref r) { return r.bits >> 30U == step_tag ? ref{step_tag << 30U | place[r.bits & offset_mask]} : r; };
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      if (needed[s]) {
+        place[s] = static_cast<std::uint32_t>(out.steps_.size());
+        out.copy(*this, steps_[s], moved);
+      }
+    }
+    for (const auto o : chosen) {
+      out.outputs_.push_back(moved(outputs_[o]));
+    }
+    return out;
+  }
+
+  // Effects: writes output_count() residues. `scratch` holds at least temporaries().
+  // Complexity: linear in the steps and products.
+  void run(const std::array<const residue*, most_operands>& operands, residue* scratch, residue* out) const {
+    const std::array<const residue*, 4> base{operands[0], operands[1], constants_.data(), scratch};
+    const auto at = [&](std::uint32_t bits) { return base[bits >> 30U][bits & offset_mask]; };
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const auto& i = steps_[s];
+      scratch[s] = i.f == function::dot ? sum(i, at) : value(i, at);
+    }
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      out[o] = at(outputs_[o].bits);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t constant_tag = 2;
+  static constexpr std::uint32_t step_tag = 3;
+  static constexpr std::uint32_t offset_mask = (std::uint32_t{1} << 30U) - 1;
+
+  struct instruction {
+    function f = function::dot;
+    std::uint8_t which = 0;
+    std::uint32_t a = 0;  // of a dot: the range of products
+    std::uint32_t b = 0;
+  };
+
+  ref add(instruction s) {
+    steps_.push_back(s);
+    return {static_cast<std::uint32_t>(step_tag << 30U | (steps_.size() - 1))};
+  }
+  template <class Visit>
+  void visit(const instruction& s, Visit&& to) const {
+    if (s.f != function::dot) {
+      to(s.a);
+      to(s.b);
+      return;
+    }
+    for (auto p = s.a; p < s.b; ++p) {
+      to(pairs_[p].first.bits);
+      to(pairs_[p].second.bits);
+    }
+  }
+  template <class Move>
+  void copy(const sample_program& from, const instruction& s, const Move& moved) {
+    if (s.f != function::dot) {
+      static_cast<void>(apply(s.f, moved({s.a}), moved({s.b}), s.which));
+      return;
+    }
+    std::vector<std::pair<ref, ref>> products;
+    for (auto p = s.a; p < s.b; ++p) {
+      products.emplace_back(moved(from.pairs_[p].first), moved(from.pairs_[p].second));
+    }
+    static_cast<void>(dot(products));
+  }
+
+  template <class At>
+  [[nodiscard]] residue sum(const instruction& s, const At& at) const {
+    std::uint64_t total = 0;
+    for (auto p = s.a; p < s.b; ++p) {
+      const auto product = static_cast<std::uint64_t>(at(pairs_[p].first.bits).value()) * at(pairs_[p].second.bits).value();
+      total += (product & residue::modulus) + (product >> 31U);
+    }
+    return residue::of(total);
+  }
+  template <class At>
+  [[nodiscard]] static residue value(const instruction& s, const At& at) {
+    const auto a = at(s.a);
+    const auto b = at(s.b);
+    switch (s.f) {
+      case function::maximum: return a.as_signed() < b.as_signed() ? b : a;
+      case function::minimum: return a.as_signed() < b.as_signed() ? a : b;
+      case function::relu: return a.as_signed() < 0 ? residue{} : a;
+      case function::difference: return a - b;
+      default: return residue::of(hash_combine(hash_combine(s.which, a.value()), b.value()) >> 2U);
+    }
+  }
+
+  std::vector<residue> constants_;
+  std::vector<std::pair<ref, ref>> pairs_;
+  std::vector<instruction> steps_;
+  std::vector<ref> outputs_;
+};
+
+}  // namespace unity

@@ -1,0 +1,184 @@
+// One side of a rule as a graph: what terms share is one node, so that a change of it is one change.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity {
+
+// What a node reads or a side yields: a variable, or a result of a node.
+struct graph_operand {
+  using form = syntax::term::form;
+
+  form kind = form::variable;
+  std::string variable{};
+  std::size_t node = 0;
+  int selector = syntax::term::whole;
+  bool repeated = false;
+
+  [[nodiscard]] bool is_node() const noexcept { return kind == form::application; }
+  friend bool operator==(const graph_operand&, const graph_operand&) = default;
+};
+
+struct graph_node {
+  std::string name;
+  std::vector<syntax::attribute_binding> attributes{};
+  bool open = false;
+  std::vector<graph_operand> operands{};
+
+  friend bool operator==(const graph_node&, const graph_node&) = default;
+};
+
+// Operands come before their users. No two nodes are equal.
+struct term_graph {
+  std::vector<graph_node> nodes{};
+  std::vector<graph_operand> roots{};
+
+  friend bool operator==(const term_graph&, const term_graph&) = default;
+};
+
+namespace detail {
+
+inline graph_operand add_term(term_graph& g, const syntax::term& t) {
+  graph_operand o{t.kind, {}, 0, t.selector, t.repeated};
+  if (!o.is_node()) {
+    o.variable = t.name;
+    return o;
+  }
+  graph_node n{t.name, t.attributes, t.open, {}};
+  for (const auto& operand : t.operands) {
+    n.operands.push_back(add_term(g, operand));
+  }
+  const auto known = std::find(g.nodes.begin(), g.nodes.end(), n);
+  o.node = static_cast<std::size_t>(known - g.nodes.begin());
+  if (known == g.nodes.end()) {
+    g.nodes.push_back(std::move(n));
+  }
+  return o;
+}
+
+inline syntax::term to_term(const term_graph& g, const graph_operand& o) {
+  syntax::term t;
+  t.kind = o.kind;
+  t.selector = o.selector;
+  t.repeated = o.repeated;
+  if (!o.is_node()) {
+    t.name = o.variable;
+    return t;
+  }
+  const auto& n = g.nodes[o.node];
+  t.name = n.name;
+  t.attributes = n.attributes;
+  t.open = n.open;
+  for (const auto& operand : n.operands) {
+    t.operands.push_back(to_term(g, operand));
+  }
+  return t;
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline term_graph to_graph(const std::vector<syntax::term>& side) {
+  term_graph g;
+  for (const auto& t : side) {
+    g.roots.push_back(detail::add_term(g, t));
+  }
+  return g;
+}
+[[nodiscard]] inline std::vector<syntax::term> to_terms(const term_graph& g) {
+  std::vector<syntax::term> side;
+  for (const auto& root : g.roots) {
+    side.push_back(detail::to_term(g, root));
+  }
+  return side;
+}
+
+// Writes out the attributes that are omitted and have a default, in the order of the signature.
+template <has_signatures Algebra>
+void write_defaults(const Algebra& algebra, term_graph& g) {
+  for (auto& n : g.nodes) {
+    const auto kind = algebra.find_kind(n.name);
+    if (!kind) {
+      continue;
+    }
+    std::vector<syntax::attribute_binding> all;
+    for (const auto& a : algebra.signature(*kind).attributes) {
+      const auto written = std::find_if(n.attributes.begin(), n.attributes.end(), [&](const auto& b) { return b.name == a.name; });
+      if (written != n.attributes.end()) {
+        all.push_back(*written);
+      } else if (!n.open && !a.default_value.empty()) {
+        all.push_back({a.name, syntax::literal(a, a.default_value)});
+      }
+    }
+    n.attributes = std::move(all);
+  }
+}
+// The opposite: leaves out what is the default anyway.
+template <has_signatures Algebra>
+void omit_defaults(const Algebra& algebra, term_graph& g) {
+  for (auto& n : g.nodes) {
+    const auto kind = algebra.find_kind(n.name);
+    if (!kind || n.open) {
+      continue;
+    }
+    const auto& signature = algebra.signature(*kind);
+    std::erase_if(n.attributes, [&](const auto& b) {
+      const auto a = std::find_if(signature.attributes.begin(), signature.attributes.end(), [&](const auto& s) { return s.name == b.name; });
+      return a != signature.attributes.end() && !a->default_value.empty() && b.value == syntax::literal(*a, a->default_value);
+    });
+  }
+}
+
+// A rule as two graphs. `rest` has all of the rule but its sides.
+struct rule_graph {
+  term_graph source{};
+  term_graph target{};
+  syntax::rule rest{};
+
+  friend bool operator==(const rule_graph&, const rule_graph&) = default;
+};
+
+// With all attributes written out.
+template <has_signatures Algebra>
+[[nodiscard]] rule_graph to_graph(const Algebra& algebra, const syntax::rule& r) {
+  rule_graph g{to_graph(r.source), to_graph(r.target), r};
+  write_defaults(algebra, g.source);
+  write_defaults(algebra, g.target);
+  g.rest.source.clear();
+  g.rest.target.clear();
+  return g;
+}
+template <has_signatures Algebra>
+[[nodiscard]] syntax::rule to_rule(const Algebra& algebra, rule_graph g) {
+  omit_defaults(algebra, g.source);
+  omit_defaults(algebra, g.target);
+  auto r = std::move(g.rest);
+  r.source = to_terms(g.source);
+  r.target = to_terms(g.target);
+  return r;
+}
+
+// Calls f(e) for every attribute's and condition's expression of the rule.
+template <class Rule, class F>
+void for_each_expression(Rule& r, F&& f) {
+  for (auto* side : {&r.source, &r.target}) {
+    for (auto& n : side->nodes) {
+      for (auto& a : n.attributes) {
+        f(a.value);
+      }
+    }
+  }
+  for (auto& c : r.rest.conditions) {
+    f(c);
+  }
+}
+
+}  // namespace unity

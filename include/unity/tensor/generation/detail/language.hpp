@@ -1,0 +1,222 @@
+// How terms of tensors are typed and checked: the larger members of term_language.
+#pragma once
+
+#include <unity/tensor/generation/language.hpp>
+
+namespace unity::tensor {
+
+inline std::uint16_t term_language::intern(symbolic_type t) {
+  auto h = static_cast<std::uint64_t>(t.role);
+  for (const auto& d : t.dims) {
+    h = hash_combine(h, hash_value(d));
+  }
+  const auto [from, to] = type_index_.equal_range(h);
+  for (auto i = from; i != to; ++i) {
+    if (types_[i->second] == t) {
+      return i->second;
+    }
+  }
+  const auto id = static_cast<std::uint16_t>(types_.size());
+  UNITY_EXPECTS(types_.size() < 0xffff, "fewer than 65535 types");
+  probe_elements_.push_back(choose_probes(t.dims[0]));
+  types_.push_back(std::move(t));
+  type_index_.emplace(h, id);
+  return id;
+}
+
+// Eight elements, or all of fewer: corners, the middle, and mixtures of those per axis.
+inline std::vector<std::size_t> term_language::choose_probes(const shape& dims) {
+  const auto count = static_cast<std::size_t>(element_count(dims));
+  const auto strides = strides_of(dims);
+  std::vector<std::size_t> chosen;
+  for (std::uint64_t k = 0; chosen.size() < std::min<std::size_t>(8, count); ++k) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const auto pick = k < 3 ? k : hash_combine(k, d) % 4;
+      const std::array<std::int64_t, 4> places{0, dims[d] - 1, dims[d] / 2, std::min<std::int64_t>(1, dims[d] - 1)};
+      at += (k < 64 ? places[pick] : static_cast<std::int64_t>(hash_combine(k, d) % static_cast<std::uint64_t>(dims[d]))) * strides[d];
+    }
+    if (std::find(chosen.begin(), chosen.end(), static_cast<std::size_t>(at)) == chosen.end()) {
+      chosen.push_back(static_cast<std::size_t>(at));
+    }
+  }
+  return chosen;
+}
+
+inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> types) const {
+  const auto& e = entry(op);
+  bool fits = types.size() == e.operands.size();
+  for (std::size_t i = 0; fits && i < types.size(); ++i) {
+    const auto& t = types_[types[i]];
+    const auto& first = types_[types[0]];
+    fits = (e.operands[i] == role::any || e.operands[i] == t.role) && (!e.same_shape || t.dims == first.dims) &&
+           (!e.same_role || t.role == first.role) &&
+           (e.rank == vocabulary_operator::any_rank || e.rank == t.cuts.size());
+  }
+  return fits;
+}
+
+inline std::optional<operation> term_language::operation_in(std::size_t op, std::span<const std::uint16_t> types,
+                                                            std::size_t world) const {
+  const auto& e = entry(op);
+  const auto& signature = algebra_.signature(e.kind);
+  attribute_list values;
+  for (const auto& a : signature.attributes) {
+    values.push_back(a.default_value);
+  }
+  for (const auto& [number, value] : e.attributes) {
+    values[number].clear();
+    for (const auto& v : value) {
+      values[number].push_back(size_in(v, world));
+    }
+  }
+  if (operators_[op].splits) {
+    const auto axis = static_cast<std::size_t>(values[0][0]);
+    const auto& t = types_[types[0]];
+    if (axis >= t.cuts.size() || t.cuts[axis].size() != 1) {
+      return std::nullopt;
+    }
+    const auto cut = t.cuts[axis][0][world];
+    values[1] = {cut, t.dims[world][axis] - cut};
+  }
+  return algebra_.make(e.kind, values);
+}
+
+inline std::optional<term_language::applied> term_language::apply(std::size_t op, std::span<const std::uint16_t> types) {
+  if (!takes(op, types)) {
+    return std::nullopt;
+  }
+  applied a;
+  a.result = operators_[op].result;
+  symbolic_type t;
+  for (std::size_t w = 0; w < world_count; ++w) {
+    const auto o = operation_in(op, types, w);
+    std::vector<tensor_type> inputs;
+    for (const auto i : types) {
+      inputs.push_back(type_in(i, w));
+    }
+    const auto results = o ? algebra_.infer(*o, inputs) : std::nullopt;
+    if (!results || (w > 0 && (*results)[a.result].rank() != t.dims[0].size())) {
+      return std::nullopt;
+    }
+    a.operations[w] = *o;
+    t.dims[w] = (*results)[a.result].dims;
+  }
+  t.role = types.empty() ? entry(op).result : role::weight;
+  for (const auto i : types) {
+    t.role = types_[i].role == role::input ? role::input : t.role;
+  }
+  t.cuts = cuts_of(op, a.operations[0], t.dims[0].size(), types);
+  a.type = intern(std::move(t));
+  return a;
+}
+
+// An axis keeps the cuts of the operands' axes that the same index runs along.
+inline std::vector<cut_list> term_language::cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,
+                                                    std::span<const std::uint16_t> types) const {
+  std::vector<cut_list> cuts(rank);
+  std::vector<tensor_type> inputs;
+  for (const auto i : types) {
+    inputs.push_back(type_in(i, 0));
+  }
+  const auto structure = dimension_indices(algebra_, in_world_0, inputs);
+  const auto add = [](cut_list& to, const by_world<std::int64_t>& cut) {
+    if (std::find(to.begin(), to.end(), cut) == to.end()) {
+      to.push_back(cut);
+    }
+  };
+  for (std::size_t r = 0; structure && r < rank; ++r) {
+    const auto& mine = structure->results[operators_[op].result][r];
+    for (std::size_t i = 0; i < types.size() && !mine.indices.empty() && !mine.window; ++i) {
+      for (std::size_t d = 0; d < structure->operands[i].size(); ++d) {
+        for (const auto& cut : structure->operands[i][d] == mine ? types_[types[i]].cuts[d] : cut_list{}) {
+          add(cuts[r], cut);
+        }
+      }
+    }
+  }
+  if (operators_[op].joins) {
+    const auto axis = static_cast<std::size_t>(in_world_0.attributes[0][0]);
+    by_world<std::int64_t> from{};
+    cuts[axis].clear();
+    for (const auto i : types) {
+      if (i != types[0] || from[0] > 0) {
+        add(cuts[axis], from);
+      }
+      const auto& t = types_[i];
+      for (auto cut : t.cuts[axis]) {
+        for (std::size_t w = 0; w < world_count; ++w) {
+          cut[w] += from[w];
+        }
+        add(cuts[axis], cut);
+      }
+      for (std::size_t w = 0; w < world_count; ++w) {
+        from[w] += t.dims[w][axis];
+      }
+    }
+  }
+  for (auto& list : cuts) {
+    std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.back() < b.back(); });
+  }
+  return cuts;
+}
+
+inline std::uint64_t term_language::deep_fingerprint(const written_term& t) {
+  struct value {
+    std::uint16_t type = 0;
+    const applied* by = nullptr;
+    std::vector<modular61> data{};
+  };
+  std::vector<value> values(t.size());
+  for (std::size_t n = 0; n < t.size(); ++n) {
+    if (t[n].op == term_node::variable) {
+      values[n].type = sorts_[t[n].sort];
+      continue;
+    }
+    std::vector<std::uint16_t> types;
+    for (const auto o : t[n].operands) {
+      types.push_back(values[o].type);
+    }
+    const std::tuple key{std::size_t{t[n].op}, types.empty() ? std::uint16_t{0xffff} : types[0],
+                         types.size() < 2 ? std::uint16_t{0xffff} : types[1]};
+    auto found = deep_.find(key);
+    if (found == deep_.end()) {
+      const auto a = apply(t[n].op, types);
+      UNITY_EXPECTS(a.has_value(), "a typed term");
+      found = deep_.emplace(key, *a).first;
+    }
+    values[n].by = &found->second;
+    values[n].type = found->second.type;
+  }
+  auto hash = std::uint64_t{0};
+  for (std::size_t w = 1; w + 1 < world_count; ++w) {
+    const auto elements = static_cast<std::size_t>(element_count(types_[values.back().type].dims[w]));
+    for (std::size_t point = 0; point < std::max<std::size_t>(1, 32 / elements); ++point) {
+      for (std::size_t n = 0; n < t.size(); ++n) {
+        if (values[n].by == nullptr) {
+          const auto size = static_cast<std::size_t>(element_count(types_[values[n].type].dims[w]));
+          values[n].data.resize(size);
+          const auto stream = hash_combine(hash_combine(w, point), std::uint64_t{t[n].sort} << 16U | t[n].number);
+          for (std::size_t i = 0; i < size; ++i) {
+            values[n].data[i] = modular61::of_residue(hash_combine(stream, i));
+          }
+          continue;
+        }
+        std::vector<const modular61*> operands;
+        std::vector<tensor_type> types;
+        for (const auto o : t[n].operands) {
+          operands.push_back(values[o].data.data());
+          types.push_back(type_in(values[o].type, w));
+        }
+        auto results = detail::evaluate_at<modular61>(algebra_, values[n].by->operations[w], operands, types, 0);
+        values[n].data = std::move(results[values[n].by->result].data);
+      }
+      for (const auto& e : values.back().data) {
+        hash = hash_combine(hash, e.residue());
+      }
+    }
+  }
+  return hash;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,178 @@
+// Tensor operators as the enumeration of terms sees them: with types that stand for all sizes, and sample values.
+//
+// A type is a tensor type in each of a few worlds, which give other sizes to the letters of the vocabulary. Types are
+// equal where they are equal in every world, and an operator takes what it takes in every world; so concrete sizes are
+// never compared by chance. World 0 is where terms are sampled, the next ones where equalities are checked, and the last
+// one, far larger, has types alone.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/rewrite/generation/language.hpp>
+#include <unity/rewrite/generation/residue.hpp>
+#include <unity/rewrite/generation/sample_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/generation/trace.hpp>
+#include <unity/tensor/generation/vocabulary.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+inline constexpr std::size_t world_count = 5;
+template <class T>
+using by_world = std::array<T, world_count>;
+
+// Positions at which an axis was put together, ascending: its split tree, without the order of joining.
+// Source: Jia's dissertation (2020), section 2.3.1.
+using cut_list = std::vector<by_world<std::int64_t>>;
+
+struct symbolic_type {
+  tensor::role role = role::input;
+  by_world<shape> dims{};
+  std::vector<cut_list> cuts{};  // by axis
+
+  friend bool operator==(const symbolic_type&, const symbolic_type&) = default;
+};
+
+class term_language {
+ public:
+  // One result of an operator on operands of given types.
+  struct applied {
+    by_world<operation> operations{};
+    std::size_t result = 0;
+    std::uint16_t type = 0;
+  };
+
+  term_language(const algebra& a, vocabulary v) : algebra_{a}, vocabulary_{std::move(v)} {
+    for (const auto& s : vocabulary_.sorts) {
+      symbolic_type t;
+      t.role = s.role;
+      for (std::size_t w = 0; w < world_count; ++w) {
+        for (const auto& d : s.dims) {
+          t.dims[w].push_back(size_in(d, w));
+        }
+      }
+      t.cuts.resize(s.dims.size());
+      sorts_.push_back(intern(std::move(t)));
+    }
+    for (std::size_t o = 0; o < vocabulary_.operators.size(); ++o) {
+      const bool splits = algebra_.signature(vocabulary_.operators[o].kind).name == "split";
+      for (std::size_t r = 0; r < (splits ? 2 : 1); ++r) {
+        operators_.push_back({o, r, splits, algebra_.signature(vocabulary_.operators[o].kind).name == "concat"});
+      }
+    }
+  }
+
+  [[nodiscard]] const algebra& operators() const noexcept { return algebra_; }
+  [[nodiscard]] const vocabulary& words() const noexcept { return vocabulary_; }
+  [[nodiscard]] const symbolic_type& type(std::uint16_t t) const { return types_[t]; }
+  [[nodiscard]] std::size_t type_count() const noexcept { return types_.size(); }
+
+  [[nodiscard]] std::size_t operator_count() const noexcept { return operators_.size(); }
+  [[nodiscard]] std::size_t arity(std::size_t op) const { return entry(op).operands.size(); }
+  [[nodiscard]] bool commutative(std::size_t op) const { return algebra_.signature(entry(op).kind).commutative; }
+  [[nodiscard]] bool may_ignore(std::size_t op) const { return operators_[op].splits; }
+  [[nodiscard]] kind_id kind(std::size_t op) const { return entry(op).kind; }
+  // Which result of the operation the operator stands for.
+  [[nodiscard]] std::size_t result(std::size_t op) const { return operators_[op].result; }
+  [[nodiscard]] std::span<const std::uint16_t> sorts() const noexcept { return sorts_; }
+
+  [[nodiscard]] std::optional<application> infer(std::size_t op, std::span<const std::uint16_t> types) {
+    const auto a = apply(op, types);
+    if (!a) {
+      return std::nullopt;
+    }
+    std::vector<tensor_type> inputs;
+    for (const auto t : types) {
+      inputs.push_back(type_in(t, 0));
+    }
+    programs_.push_back(trace(algebra_, a->operations[0], inputs, a->result));
+    probes_.push_back(programs_.back().restricted(probe_elements(a->type)));
+    return application{a->type, static_cast<std::uint32_t>(programs_.size() - 1)};
+  }
+  // The operation in every world and the type of the result.
+  [[nodiscard]] std::optional<applied> apply(std::size_t op, std::span<const std::uint16_t> types);
+
+  [[nodiscard]] std::size_t elements(std::uint16_t t) const {
+    return static_cast<std::size_t>(element_count(types_[t].dims[0]));
+  }
+  void variable_value(std::size_t sort, std::size_t v, residue* out) const {
+    const auto stream = hash_combine(hash_combine(0x5eed, sort), v);
+    for (std::size_t i = 0; i < elements(sorts_[sort]); ++i) {
+      out[i] = residue::of(hash_combine(stream, i) >> 3U);
+    }
+  }
+  [[nodiscard]] const sample_program& program(std::size_t p) const { return programs_[p]; }
+  [[nodiscard]] const sample_program& probe(std::size_t p) const { return probes_[p]; }
+  [[nodiscard]] std::span<const std::size_t> probe_elements(std::uint16_t t) const { return probe_elements_[t]; }
+
+  // Evaluates in every world but the first and the last, at so many points that 32 elements at least are seen.
+  // Throws: contract breach where the term is not typed.
+  [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t);
+
+  [[nodiscard]] tensor_type type_in(std::uint16_t t, std::size_t world) const {
+    tensor_type type;
+    type.dims = types_[t].dims[world];
+    return type;
+  }
+
+ private:
+  struct operator_entry {
+    std::size_t word = 0;
+    std::size_t result = 0;
+    bool splits = false;
+    bool joins = false;
+  };
+
+  [[nodiscard]] const vocabulary_operator& entry(std::size_t op) const { return vocabulary_.operators[operators_[op].word]; }
+  [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const {
+    static constexpr std::array<std::array<std::int64_t, 8>, 3> more{
+        {{1, 2, 3, 4, 5, 6, 7, 8}, {3, 1, 4, 2, 2, 1, 3, 5}, {2, 3, 2, 5, 1, 4, 2, 3}}};
+    static constexpr std::array<std::int64_t, 8> large{211, 503, 1009, 2003, 307, 401, 601, 701};
+    for (std::size_t i = 0; i < vocabulary_.sizes.size() && !s.symbol.empty(); ++i) {
+      if (vocabulary_.sizes[i].first == s.symbol) {
+        return world == 0 ? vocabulary_.sizes[i].second
+               : world + 1 == world_count ? large[i % 8]
+                                          : vocabulary_.sizes[i].second + more[world - 1][i % 8];
+      }
+    }
+    return s.number;
+  }
+  [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types, std::size_t world) const;
+  [[nodiscard]] bool takes(std::size_t op, std::span<const std::uint16_t> types) const;
+  [[nodiscard]] std::vector<cut_list> cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,
+                                              std::span<const std::uint16_t> types) const;
+  std::uint16_t intern(symbolic_type t);
+  [[nodiscard]] static std::vector<std::size_t> choose_probes(const shape& dims);
+
+  const algebra& algebra_;
+  vocabulary vocabulary_;
+  std::vector<operator_entry> operators_;
+  std::vector<symbolic_type> types_;
+  std::multimap<std::uint64_t, std::uint16_t> type_index_;
+  std::vector<std::vector<std::size_t>> probe_elements_;
+  std::vector<std::uint16_t> sorts_;
+  std::vector<sample_program> programs_;
+  std::vector<sample_program> probes_;
+  std::map<std::tuple<std::size_t, std::uint16_t, std::uint16_t>, applied> deep_;
+};
+
+}  // namespace unity::tensor
+
+#include <unity/tensor/generation/detail/language.hpp>

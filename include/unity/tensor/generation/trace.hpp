@@ -1,0 +1,173 @@
+// Operators as straight-line programs of residue arithmetic, traced from the one evaluator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/rewrite/generation/residue.hpp>
+#include <unity/rewrite/generation/sample_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
+
+namespace unity::tensor {
+
+// A scalar that writes down what is done with it: a sum of products of earlier values plus a number.
+class traced {
+ public:
+  traced() = default;
+  explicit traced(std::int64_t n) : offset_{residue::of_integer(n)} {}
+  explicit traced(residue n) : offset_{n} {}
+  traced(sample_program& program, sample_program::ref r) : program_{&program}, sum_{{r, program.constant(residue::of(1))}} {}
+  [[nodiscard]] static traced lowest() {
+    traced t;
+    t.lowest_ = true;
+    return t;
+  }
+
+  [[nodiscard]] bool is_number() const noexcept { return sum_.empty() && !lowest_; }
+  [[nodiscard]] residue number() const noexcept { return offset_; }
+  [[nodiscard]] bool is_lowest() const noexcept { return lowest_; }
+
+  traced& operator+=(const traced& o) {
+    program_ = program_ == nullptr ? o.program_ : program_;
+    sum_.insert(sum_.end(), o.sum_.begin(), o.sum_.end());
+    offset_ = offset_ + o.offset_;
+    return *this;
+  }
+  friend traced operator+(traced a, const traced& b) { return a += b; }
+  friend traced operator-(const traced& a) { return a * traced{std::int64_t{-1}}; }
+  friend traced operator-(const traced& a, const traced& b) { return a + -b; }
+  friend traced operator*(const traced& a, const traced& b) {
+    if (a.is_number() && b.is_number()) {
+      return traced{a.offset_ * b.offset_};
+    }
+    if (a.is_number() || b.is_number()) {
+      return a.is_number() ? b.scaled(a.offset_) : a.scaled(b.offset_);
+    }
+    traced product;
+    product.program_ = a.program_;
+    product.sum_.emplace_back(a.stored(*a.program_), b.stored(*a.program_));
+    return product;
+  }
+  friend traced operator/(const traced& a, const traced& b) {
+    UNITY_EXPECTS(b.is_number(), "division by a number in a traced operator");
+    return a * traced{residue::of(1) / b.offset_};
+  }
+  friend bool operator==(const traced& a, const traced& b) { return a.is_number() && b.is_number() && a.offset_ == b.offset_; }
+
+  // One value that holds the sum.
+  [[nodiscard]] sample_program::ref stored(sample_program& p) const {
+    const auto one = p.constant(residue::of(1));
+    if (sum_.empty()) {
+      return p.constant(offset_);
+    }
+    if (sum_.size() == 1 && sum_[0].second == one && offset_ == residue{}) {
+      return sum_[0].first;
+    }
+    auto all = sum_;
+    if (offset_ != residue{}) {
+      all.emplace_back(p.constant(offset_), one);
+    }
+    return p.dot(all);
+  }
+  [[nodiscard]] traced applied(sample_program::function f, const traced& b, scalar_op op) const {
+    auto& p = *(program_ != nullptr ? program_ : b.program_);
+    return {p, p.apply(f, stored(p), b.stored(p), static_cast<std::uint8_t>(op))};
+  }
+
+ private:
+  [[nodiscard]] traced scaled(residue factor) const {
+    traced product;
+    if (factor == residue{}) {
+      return product;
+    }
+    product.program_ = program_;
+    const auto one = program_->constant(residue::of(1));
+    for (const auto& [a, b] : sum_) {
+      const bool plain = b == one;
+      product.sum_.emplace_back(plain || factor == residue::of(1) ? a : program_->dot(std::vector{std::pair{a, b}}),
+                                factor == residue::of(1) ? b : program_->constant(factor));
+    }
+    product.offset_ = offset_ * factor;
+    return product;
+  }
+
+  sample_program* program_ = nullptr;
+  std::vector<std::pair<sample_program::ref, sample_program::ref>> sum_{};
+  residue offset_{};
+  bool lowest_ = false;
+};
+
+// As modular61's: polynomials are exact, maxima compare the representatives closest to zero, every other function is a
+// pseudo-random one.
+template <>
+struct scalar_traits<traced> {
+  using product_sum = traced;
+  using function = sample_program::function;
+
+  [[nodiscard]] static traced literal(double value) { return traced{of_real(value)}; }
+  [[nodiscard]] static traced lowest() { return traced::lowest(); }
+  [[nodiscard]] static std::optional<std::int64_t> index(const traced&) noexcept { return std::nullopt; }
+  [[nodiscard]] static traced widen(const traced& s) { return s; }
+  static void add_product(traced& sum, const traced& a, const traced& b) { sum += a * b; }
+  [[nodiscard]] static traced narrow(const traced& sum) { return sum; }
+
+  [[nodiscard]] static traced apply(scalar_op op, const traced& a) {
+    switch (op) {
+      case scalar_op::negate: return -a;
+      case scalar_op::reciprocal: return traced{std::int64_t{1}} / a;
+      case scalar_op::relu: return a.is_number() ? traced{a.number().as_signed() < 0 ? residue{} : a.number()} : a.applied(function::relu, traced{}, op);
+      default: return a.applied(function::arbitrary, traced{}, op);
+    }
+  }
+  [[nodiscard]] static traced apply(scalar_op op, const traced& a, const traced& b) {
+    switch (op) {
+      case scalar_op::add: return a + b;
+      case scalar_op::sub: return a - b;
+      case scalar_op::mul: return a * b;
+      case scalar_op::div: return a / b;
+      case scalar_op::maximum: return a.is_lowest() ? b : a.applied(function::maximum, b, op);
+      case scalar_op::minimum: return a.applied(function::minimum, b, op);
+      case scalar_op::equal:
+        UNITY_EXPECTS(a.is_number() && b.is_number(), "a comparison of numbers in a traced operator");
+        return traced{std::int64_t{a == b ? 1 : 0}};
+      default: return a.applied(function::arbitrary, b, op);
+    }
+  }
+
+ private:
+  [[nodiscard]] static residue of_real(double value) {
+    const auto exact = static_cast<std::int64_t>(value);
+    return static_cast<double>(exact) == value ? residue::of_integer(exact)
+                                               : residue::of(modular61::of_real(value).residue());
+  }
+};
+
+// The program of one result of an operator that takes the inputs. Throws: unity::error where it has no known meaning.
+[[nodiscard]] inline sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
+                                          std::size_t result = 0) {
+  sample_program program;
+  std::vector<dense<traced>> operands;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto& values = operands.emplace_back(inputs[i].dims);
+    for (std::size_t e = 0; e < values.data.size(); ++e) {
+      values.data[e] = traced{program, sample_program::element(i, e)};
+    }
+  }
+  const auto results = evaluate<traced>(a, op, operands, inputs);
+  for (const auto& t : results[result].data) {
+    program.add_output(t.stored(program));
+  }
+  return program;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,298 @@
+// The operators, attribute ranges and input types that terms are generated over, as text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/lexer.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::tensor {
+
+// A number, or a size that a letter stands for.
+struct vocabulary_size {
+  std::string symbol{};  // empty: a number
+  std::int64_t number = 0;
+
+  friend bool operator==(const vocabulary_size&, const vocabulary_size&) = default;
+};
+
+// What a value is for: what flows through a graph, or what is trained.
+enum class role : std::uint8_t { any, input, weight };
+
+struct vocabulary_sort {
+  std::string name{};
+  tensor::role role = role::input;
+  std::vector<vocabulary_size> dims{};
+};
+
+// One choice for every attribute that is written; the rest have their defaults.
+struct vocabulary_operator {
+  kind_id kind{};
+  std::vector<std::pair<std::size_t, std::vector<vocabulary_size>>> attributes{};  // number in the signature, value
+  std::vector<role> operands{};
+  bool same_shape = false;  // of all operands
+  bool same_role = false;
+  std::size_t rank = any_rank;  // of all operands
+  role result = role::any;      // of an operator without operands
+
+  static constexpr std::size_t any_rank = static_cast<std::size_t>(-1);
+};
+
+struct vocabulary {
+  std::vector<std::pair<std::string, std::int64_t>> sizes{};  // letters, and what they are where values are sampled
+  std::vector<vocabulary_sort> sorts{};
+  std::vector<vocabulary_operator> operators{};
+};
+
+namespace detail {
+
+// Recursive descent; see docs/formats.md for the grammar.
+class vocabulary_parser {
+ public:
+  vocabulary_parser(const algebra& a, std::string_view text, std::string_view file) : algebra_{a}, lexer_{text, file} {}
+
+  vocabulary parse() {
+    while (lexer_.peek().kind != token_form::end) {
+      if (lexer_.at_name("sizes")) {
+        parse_sizes();
+      } else if (lexer_.at_name("sort")) {
+        parse_sort();
+      } else if (lexer_.at_name("operator")) {
+        parse_operator();
+      } else {
+        lexer_.fail("'sizes', 'sort' or 'operator'");
+      }
+    }
+    if (result_.operators.empty() || result_.sorts.empty()) {
+      lexer_.fail("at least one sort and one operator");
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using token_form = unity::detail::token::form;
+  using value = std::vector<vocabulary_size>;
+  struct ranged {
+    std::size_t attribute = 0;
+    std::vector<value> values{};
+  };
+
+  std::string take_name(std::string_view expected) {
+    if (lexer_.peek().kind != token_form::name) {
+      lexer_.fail(expected);
+    }
+    return std::string{lexer_.next().text};
+  }
+  std::int64_t take_integer(std::string_view expected) {
+    const auto text = std::string{lexer_.peek().text};
+    if (lexer_.peek().kind != token_form::number || text.find_first_of(".e") != std::string::npos || text.size() > 9) {
+      lexer_.fail(expected);
+    }
+    lexer_.next();
+    return std::strtoll(text.c_str(), nullptr, 10);
+  }
+  void parse_sizes() {
+    lexer_.next();
+    do {
+      auto name = take_name("the letter of a size");
+      if (find_size(name)) {
+        lexer_.fail("a new letter before it, not '" + name + "' again");
+      }
+      lexer_.expect("=");
+      const auto number = take_integer("a size of 1 to 64");
+      if (number < 1 || number > 64) {
+        lexer_.fail("a size of 1 to 64 before it");
+      }
+      result_.sizes.emplace_back(std::move(name), number);
+    } while (lexer_.accept(","));
+  }
+  [[nodiscard]] bool find_size(std::string_view name) const {
+    for (const auto& s : result_.sizes) {
+      if (s.first == name) {
+        return true;
+      }
+    }
+    return false;
+  }
+  role take_role() {
+    for (const auto& [name, r] : {std::pair{"any", role::any}, {"input", role::input}, {"weight", role::weight}}) {
+      if (lexer_.at_name(name)) {
+        lexer_.next();
+        return r;
+      }
+    }
+    lexer_.fail("'any', 'input' or 'weight'");
+  }
+  vocabulary_size take_size() {
+    if (lexer_.peek().kind == token_form::number) {
+      const auto n = take_integer("a size");
+      if (n < 1) {
+        lexer_.fail("a positive size before it");
+      }
+      return {{}, n};
+    }
+    auto name = take_name("a size");
+    if (!find_size(name)) {
+      lexer_.fail("a letter that 'sizes' declares before it, not '" + name + "'");
+    }
+    return {std::move(name), 0};
+  }
+  void parse_sort() {
+    lexer_.next();
+    vocabulary_sort s{take_name("the name of a sort"), take_role(), {}};
+    lexer_.expect("[");
+    while (!lexer_.accept("]")) {
+      s.dims.push_back(take_size());
+      if (!lexer_.at("]")) {
+        lexer_.expect(",");
+      }
+    }
+    if (result_.sorts.size() == 16) {
+      lexer_.fail("at most 16 sorts");
+    }
+    result_.sorts.push_back(std::move(s));
+  }
+
+  void parse_operator() {
+    lexer_.next();
+    if (lexer_.peek().kind != token_form::name || !algebra_.find_kind(lexer_.peek().text)) {
+      lexer_.fail("the name of an operator");
+    }
+    vocabulary_operator o;
+    o.kind = *algebra_.find_kind(lexer_.next().text);
+    const auto ranges = parse_ranges(o.kind);
+    parse_operands(o);
+    while (lexer_.peek().kind == token_form::name && !lexer_.at_name("operator") && !lexer_.at_name("sort")) {
+      parse_clause(o);
+    }
+    expand(o, ranges, 0);
+  }
+  void parse_clause(vocabulary_operator& o) {
+    if (lexer_.at_name("same_shape")) {
+      o.same_shape = true;
+    } else if (lexer_.at_name("same_role")) {
+      o.same_role = true;
+    } else if (!lexer_.at_name("rank") && !lexer_.at_name("gives")) {
+      lexer_.fail("'same_shape', 'same_role', 'rank', 'gives' or the next line");
+    }
+    const auto word = std::string{lexer_.next().text};
+    if (word == "rank") {
+      o.rank = static_cast<std::size_t>(take_integer("a rank"));
+    } else if (word == "gives") {
+      o.result = take_role();
+    }
+  }
+  void parse_operands(vocabulary_operator& o) {
+    lexer_.expect("(");
+    while (!lexer_.at(")")) {
+      o.operands.push_back(take_role());
+      if (!lexer_.at(")")) {
+        lexer_.expect(",");
+      }
+    }
+    const auto& signature = algebra_.signature(o.kind);
+    const bool fits = signature.operands == op_signature::any || signature.operands == static_cast<int>(o.operands.size());
+    if (!fits || o.operands.size() > 2) {
+      lexer_.fail("as many operands as '" + signature.name + "' takes, two at most");
+    }
+    lexer_.expect(")");
+  }
+  std::vector<ranged> parse_ranges(kind_id kind) {
+    std::vector<ranged> all;
+    if (!lexer_.accept("{")) {
+      return all;
+    }
+    do {
+      const auto& attributes = algebra_.signature(kind).attributes;
+      ranged r;
+      while (r.attribute < attributes.size() && !lexer_.at_name(attributes[r.attribute].name)) {
+        ++r.attribute;
+      }
+      if (r.attribute == attributes.size()) {
+        lexer_.fail("an attribute of '" + algebra_.signature(kind).name + "'");
+      }
+      lexer_.next();
+      lexer_.expect("=");
+      parse_range(attributes[r.attribute], r.values);
+      all.push_back(std::move(r));
+    } while (lexer_.accept(","));
+    lexer_.expect("}");
+    return all;
+  }
+  void parse_range(const attribute_signature& a, std::vector<value>& values) {
+    if (!lexer_.accept("{")) {
+      values.push_back(parse_value(a));
+      return;
+    }
+    if (lexer_.at("}")) {
+      lexer_.fail("a value: the range of '" + a.name + "' is empty");
+    }
+    do {
+      values.push_back(parse_value(a));
+    } while (lexer_.accept(","));
+    lexer_.expect("}");
+  }
+  value parse_value(const attribute_signature& a) {
+    if (a.form == attribute_form::choice) {
+      for (std::size_t c = 0; c < a.choices.size(); ++c) {
+        if (lexer_.at_name(a.choices[c])) {
+          lexer_.next();
+          return {{{}, static_cast<std::int64_t>(c)}};
+        }
+      }
+      lexer_.fail("a choice of '" + a.name + "'");
+    }
+    if (a.form == attribute_form::real) {
+      if (lexer_.peek().kind != token_form::number) {
+        lexer_.fail("a number");
+      }
+      return {{{}, real_attribute(std::strtod(std::string{lexer_.next().text}.c_str(), nullptr))[0]}};
+    }
+    if (!lexer_.accept("[")) {
+      return {parse_number()};
+    }
+    value list;
+    while (!lexer_.accept("]")) {
+      list.push_back(parse_number());
+      if (!lexer_.at("]")) {
+        lexer_.expect(",");
+      }
+    }
+    return list;
+  }
+  vocabulary_size parse_number() {
+    return lexer_.peek().kind == token_form::number ? vocabulary_size{{}, take_integer("an integer")} : take_size();
+  }
+
+  void expand(const vocabulary_operator& o, const std::vector<ranged>& ranges, std::size_t i) {
+    if (i == ranges.size()) {
+      result_.operators.push_back(o);
+      return;
+    }
+    for (const auto& v : ranges[i].values) {
+      auto chosen = o;
+      chosen.attributes.emplace_back(ranges[i].attribute, v);
+      expand(chosen, ranges, i + 1);
+    }
+  }
+
+  const algebra& algebra_;
+  unity::detail::lexer lexer_;
+  vocabulary result_;
+};
+
+}  // namespace detail
+
+// Throws: unity::error naming file, line and column, what stands there and what was expected.
+[[nodiscard]] inline vocabulary parse_vocabulary(const algebra& a, std::string_view text, std::string_view file) {
+  return detail::vocabulary_parser{a, text, file}.parse();
+}
+
+}  // namespace unity::tensor
