@@ -90,20 +90,26 @@ class enumeration {
   [[nodiscard]] std::span<const found_rule> rules() const noexcept { return rules_.all(); }
   [[nodiscard]] const term_store& store() const noexcept { return store_; }
 
+  [[nodiscard]] std::span<const found_joint_rule> joint_rules() const noexcept { return joint_; }
+
   // The nodes of a term whose variable i is called names[i].
   [[nodiscard]] written_term write(const term& t, const sort_list& sorts, variable_map names) const {
     written_term out;
     write_term(t, sorts, names, out);
     return out;
   }
-  // A rule's sides, with the left side's variables numbered from 0 within their sorts.
-  [[nodiscard]] std::pair<written_term, written_term> write(const found_rule& r) const {
+  // Terms over the variables of f, which are numbered from 0 within their sorts.
+  [[nodiscard]] std::vector<written_term> write(std::span<const term> terms, const term_facts& f) const {
     std::array<std::uint8_t, 16> used{};
     variable_map names;
-    for (std::size_t i = 0; i < r.facts.variables; ++i) {
-      names.set(i, used[r.facts.sorts[i]]++);
+    for (std::size_t i = 0; i < f.variables; ++i) {
+      names.set(i, used[f.sorts[i]]++);
     }
-    return {write(r.left, r.facts.sorts, names), write(r.right, r.facts.sorts, names)};
+    std::vector<written_term> all;
+    for (const auto& t : terms) {
+      all.push_back(write(t, f.sorts, names));
+    }
+    return all;
   }
 
  private:
@@ -342,6 +348,7 @@ class enumeration {
     std::vector<std::size_t> new_classes;
     std::vector<std::pair<std::size_t, std::size_t>> members;  // position, position or orbit of its representative
     settle_in_order(fresh, hits, new_classes, members);
+    join_parts();
     counts_.classes += new_classes.size();
     if (!last_) {
       store_classes(new_classes, members);
@@ -383,6 +390,7 @@ class enumeration {
       const auto a = infer(other);
       return a ? std::optional{a->type} : std::nullopt;
     });
+    const bool part = language_.may_ignore(t.op);
     if (explained && (last_ || group.size() == 1)) {
       return 0;
     }
@@ -391,6 +399,9 @@ class enumeration {
       if (meaning_of(group[r]).deep == mine.deep) {
         if (!explained) {
           emit(t, facts, mine, group[r]);
+        }
+        if (part && !explained) {
+          remember_part(t, facts, mine, group[r]);
         }
         return r;
       }
@@ -478,12 +489,50 @@ class enumeration {
     return map;
   }
 
+  [[nodiscard]] term_facts facts_of_class(const representative& r) const {
+    return r.stored ? store_[r.orbit].facts : found_[r.position].facts(store_);
+  }
+  [[nodiscard]] term term_of_class(const representative& r) const {
+    if (!r.stored) {
+      return found_[r.position].get(store_);
+    }
+    return store_[r.orbit].term.op == term_node::variable ? stored_variable(r.orbit) : store_[r.orbit].term;
+  }
+  // One result of an operation equals an earlier term; when all do, they make a rule together.
+  void remember_part(const term& t, const term_facts& facts, const meaning& mine, representative& r) {
+    if (const auto map = translate(facts_of_class(r), meaning_of(r), facts, mine)) {
+      parts_[t] = renamed(term_of_class(r), *map);
+    }
+  }
+  void join_parts() {
+    std::vector<std::pair<term, term>> all{parts_.begin(), parts_.end()};
+    const auto key = [](const term& t) { return std::tuple{t.operands[0].orbit, t.op}; };
+    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
+    for (const auto& [t, equal] : all) {
+      found_joint_rule joint{{t}, store_[t.operands[0].orbit].facts, {equal}};
+      for (auto next = language_.next_result(t.op); next && joint.left.size() == joint.right.size();
+           next = language_.next_result(*next)) {
+        auto other = t;
+        other.op = static_cast<std::uint16_t>(*next);
+        const auto found = parts_.find(other);
+        joint.left.push_back(other);
+        if (found != parts_.end()) {
+          joint.right.push_back(found->second);
+        }
+      }
+      // A rule cannot begin with a bare variable.
+      const bool plain = std::any_of(joint.right.begin(), joint.right.end(),
+                                     [](const term& r) { return r.op == term_node::variable; });
+      if (joint.left.size() > 1 && joint.left.size() == joint.right.size() && !plain) {
+        joint_.push_back(std::move(joint));
+      }
+    }
+    parts_.clear();
+  }
   void emit(const term& t, const term_facts& facts, const meaning& mine, representative& r) {
     const auto& other = meaning_of(r);
-    const auto rep_facts = r.stored ? store_[r.orbit].facts : found_[r.position].facts(store_);
-    const auto rep_term = !r.stored ? found_[r.position].get(store_)
-                          : store_[r.orbit].term.op == term_node::variable ? stored_variable(r.orbit)
-                                                                          : store_[r.orbit].term;
+    const auto rep_facts = facts_of_class(r);
+    const auto rep_term = term_of_class(r);
     if (const auto map = translate(rep_facts, other, facts, mine)) {
       rules_.add({t, facts, renamed(rep_term, *map), rep_facts.size});
     } else if (const auto back = translate(facts, mine, rep_facts, other); back && rep_term.op != term_node::variable) {
@@ -655,6 +704,8 @@ class enumeration {
   std::vector<candidate> found_;
   std::size_t fingerprinted_ = 0;
   std::vector<std::vector<representative>> groups_;
+  std::unordered_map<term, term, term_hash> parts_;  // results of operations with several, and what they equal
+  std::vector<found_joint_rule> joint_;
 };
 
 }  // namespace unity

@@ -28,6 +28,13 @@ struct found_rule {
   std::uint8_t right_size = 0;
 };
 
+// Several results of one operation equal earlier terms. Variables of `right` are numbered as those of `left`.
+struct found_joint_rule {
+  std::vector<term> left{};
+  term_facts facts{};
+  std::vector<term> right{};
+};
+
 struct term_hash {
   std::size_t operator()(const term& t) const noexcept {
     auto h = hash_combine(t.op, static_cast<std::uint64_t>(t.operands[0].orbit) << 32U | t.operands[1].orbit);

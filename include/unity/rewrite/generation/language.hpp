@@ -41,6 +41,7 @@ using written_term = std::vector<term_node>;
 //   elements(type)                 how many residues a sample value of the type has
 //   variable_value(sort, v, out)   the sample value of variable v of a sort
 //   may_ignore(op)                 whether the result may not depend on all of the operands
+//   next_result(op)                the operator that gives the next result of the same operation, or nothing
 //   program(p), probe(p)           all elements of a sample value, and few that stand for all: probe_elements(type)
 //   deep_fingerprint(term)         of what the term computes at larger sizes, modulo 2^61 - 1
 // Laws: terms of one meaning have one deep fingerprint and one probe; different ones rarely.
@@ -51,6 +52,7 @@ concept term_language = requires(L& l, const L& c, std::size_t op, std::span<con
   { c.arity(op) } -> std::convertible_to<std::size_t>;
   { c.commutative(op) } -> std::convertible_to<bool>;
   { c.may_ignore(op) } -> std::convertible_to<bool>;
+  { c.next_result(op) } -> std::same_as<std::optional<std::size_t>>;
   { c.sorts() } -> std::convertible_to<std::span<const std::uint16_t>>;
   { l.infer(op, types) } -> std::same_as<std::optional<application>>;
   { c.elements(type) } -> std::convertible_to<std::size_t>;

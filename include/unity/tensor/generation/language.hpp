@@ -34,7 +34,7 @@
 
 namespace unity::tensor {
 
-inline constexpr std::size_t world_count = 5;
+inline constexpr std::size_t world_count = 4;
 template <class T>
 using by_world = std::array<T, world_count>;
 
@@ -52,6 +52,12 @@ struct symbolic_type {
 
 class term_language {
  public:
+  // The type of a node, and for an operator what it does; valid as long as the language.
+  struct applied;
+  struct typed_node {
+    std::uint16_t type = 0;
+    const applied* by = nullptr;
+  };
   // One result of an operator on operands of given types.
   struct applied {
     by_world<operation> operations{};
@@ -85,12 +91,16 @@ class term_language {
   [[nodiscard]] std::size_t type_count() const noexcept { return types_.size(); }
 
   [[nodiscard]] std::size_t operator_count() const noexcept { return operators_.size(); }
-  [[nodiscard]] std::size_t arity(std::size_t op) const { return entry(op).operands.size(); }
-  [[nodiscard]] bool commutative(std::size_t op) const { return algebra_.signature(entry(op).kind).commutative; }
+  [[nodiscard]] std::size_t arity(std::size_t op) const { return word(op).operands.size(); }
+  [[nodiscard]] bool commutative(std::size_t op) const { return algebra_.signature(word(op).kind).commutative; }
   [[nodiscard]] bool may_ignore(std::size_t op) const { return operators_[op].splits; }
-  [[nodiscard]] kind_id kind(std::size_t op) const { return entry(op).kind; }
-  // Which result of the operation the operator stands for.
-  [[nodiscard]] std::size_t result(std::size_t op) const { return operators_[op].result; }
+  [[nodiscard]] kind_id kind(std::size_t op) const { return word(op).kind; }
+  // The operator that gives the next result of the same operation, or nothing.
+  [[nodiscard]] std::optional<std::size_t> next_result(std::size_t op) const {
+    const bool more = op + 1 < operators_.size() && operators_[op + 1].word == operators_[op].word;
+    return more ? std::optional{op + 1} : std::nullopt;
+  }
+  [[nodiscard]] const vocabulary_operator& word(std::size_t op) const { return vocabulary_.operators[operators_[op].word]; }
   [[nodiscard]] std::span<const std::uint16_t> sorts() const noexcept { return sorts_; }
 
   [[nodiscard]] std::optional<application> infer(std::size_t op, std::span<const std::uint16_t> types) {
@@ -122,7 +132,9 @@ class term_language {
   [[nodiscard]] const sample_program& probe(std::size_t p) const { return probes_[p]; }
   [[nodiscard]] std::span<const std::size_t> probe_elements(std::uint16_t t) const { return probe_elements_[t]; }
 
-  // Evaluates in every world but the first and the last, at so many points that 32 elements at least are seen.
+  // Throws: contract breach where the term is not typed.
+  [[nodiscard]] std::vector<typed_node> typed(const written_term& t);
+  // Evaluates in every world but the first and the last, at so many points that 32 elements of each value are seen.
   // Throws: contract breach where the term is not typed.
   [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t);
 
@@ -142,8 +154,8 @@ class term_language {
 
   [[nodiscard]] const vocabulary_operator& entry(std::size_t op) const { return vocabulary_.operators[operators_[op].word]; }
   [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const {
-    static constexpr std::array<std::array<std::int64_t, 8>, 3> more{
-        {{1, 2, 3, 4, 5, 6, 7, 8}, {3, 1, 4, 2, 2, 1, 3, 5}, {2, 3, 2, 5, 1, 4, 2, 3}}};
+    static constexpr std::array<std::array<std::int64_t, 8>, world_count - 2> more{
+        {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 2, 3, 1, 4, 2, 3}}};
     static constexpr std::array<std::int64_t, 8> large{211, 503, 1009, 2003, 307, 401, 601, 701};
     for (std::size_t i = 0; i < vocabulary_.sizes.size() && !s.symbol.empty(); ++i) {
       if (vocabulary_.sizes[i].first == s.symbol) {

@@ -44,7 +44,7 @@ inline std::vector<std::size_t> term_language::choose_probes(const shape& dims) 
 }
 
 inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> types) const {
-  const auto& e = entry(op);
+  const auto& e = word(op);
   bool fits = types.size() == e.operands.size();
   for (std::size_t i = 0; fits && i < types.size(); ++i) {
     const auto& t = types_[types[i]];
@@ -58,7 +58,7 @@ inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> 
 
 inline std::optional<operation> term_language::operation_in(std::size_t op, std::span<const std::uint16_t> types,
                                                             std::size_t world) const {
-  const auto& e = entry(op);
+  const auto& e = word(op);
   const auto& signature = algebra_.signature(e.kind);
   attribute_list values;
   for (const auto& a : signature.attributes) {
@@ -102,7 +102,7 @@ inline std::optional<term_language::applied> term_language::apply(std::size_t op
     a.operations[w] = *o;
     t.dims[w] = (*results)[a.result].dims;
   }
-  t.role = types.empty() ? entry(op).result : role::weight;
+  t.role = types.empty() ? word(op).result : role::weight;
   for (const auto i : types) {
     t.role = types_[i].role == role::input ? role::input : t.role;
   }
@@ -161,57 +161,96 @@ inline std::vector<cut_list> term_language::cuts_of(std::size_t op, const operat
   return cuts;
 }
 
-inline std::uint64_t term_language::deep_fingerprint(const written_term& t) {
-  struct value {
-    std::uint16_t type = 0;
-    const applied* by = nullptr;
-    std::vector<modular61> data{};
-  };
-  std::vector<value> values(t.size());
+inline std::vector<term_language::typed_node> term_language::typed(const written_term& t) {
+  std::vector<typed_node> nodes(t.size());
   for (std::size_t n = 0; n < t.size(); ++n) {
     if (t[n].op == term_node::variable) {
-      values[n].type = sorts_[t[n].sort];
+      nodes[n].type = sorts_[t[n].sort];
       continue;
     }
-    std::vector<std::uint16_t> types;
+    small_vector<std::uint16_t, 2> types;
     for (const auto o : t[n].operands) {
-      types.push_back(values[o].type);
+      types.push_back(nodes[o].type);
     }
-    const std::tuple key{std::size_t{t[n].op}, types.empty() ? std::uint16_t{0xffff} : types[0],
-                         types.size() < 2 ? std::uint16_t{0xffff} : types[1]};
+    const auto type = [&](std::size_t i) { return i < types.size() ? types[i] : std::uint16_t{0xffff}; };
+    const std::tuple key{std::size_t{t[n].op}, type(0), type(1)};
     auto found = deep_.find(key);
     if (found == deep_.end()) {
       const auto a = apply(t[n].op, types);
       UNITY_EXPECTS(a.has_value(), "a typed term");
       found = deep_.emplace(key, *a).first;
     }
-    values[n].by = &found->second;
-    values[n].type = found->second.type;
+    nodes[n] = {found->second.type, &found->second};
   }
-  auto hash = std::uint64_t{0};
-  for (std::size_t w = 1; w + 1 < world_count; ++w) {
-    const auto elements = static_cast<std::size_t>(element_count(types_[values.back().type].dims[w]));
-    for (std::size_t point = 0; point < std::max<std::size_t>(1, 32 / elements); ++point) {
-      for (std::size_t n = 0; n < t.size(); ++n) {
-        if (values[n].by == nullptr) {
-          const auto size = static_cast<std::size_t>(element_count(types_[values[n].type].dims[w]));
-          values[n].data.resize(size);
-          const auto stream = hash_combine(hash_combine(w, point), std::uint64_t{t[n].sort} << 16U | t[n].number);
-          for (std::size_t i = 0; i < size; ++i) {
-            values[n].data[i] = modular61::of_residue(hash_combine(stream, i));
-          }
-          continue;
-        }
-        std::vector<const modular61*> operands;
-        std::vector<tensor_type> types;
-        for (const auto o : t[n].operands) {
-          operands.push_back(values[o].data.data());
-          types.push_back(type_in(values[o].type, w));
-        }
-        auto results = detail::evaluate_at<modular61>(algebra_, values[n].by->operations[w], operands, types, 0);
-        values[n].data = std::move(results[values[n].by->result].data);
+  return nodes;
+}
+
+namespace detail {
+
+// Evaluates a typed term in one world at points that depend on sort, number, world and point alone.
+class deep_evaluation {
+ public:
+  deep_evaluation(const term_language& language, const written_term& t, std::span<const term_language::typed_node> nodes,
+                  std::size_t world)
+      : language_{language}, term_{t}, nodes_{nodes}, world_{world}, values_(t.size()) {}
+
+  [[nodiscard]] std::span<const modular61> at(std::size_t point) {
+    for (std::size_t n = 0; n < term_.size(); ++n) {
+      if (nodes_[n].by == nullptr) {
+        sample(n, point);
+      } else {
+        evaluate(n);
       }
-      for (const auto& e : values.back().data) {
+    }
+    return values_.back();
+  }
+
+ private:
+  // Every other point is of small integers, where a variable may have one sign everywhere: a maximum over a window of
+  // residues would nearly always be positive.
+  void sample(std::size_t n, std::size_t point) {
+    values_[n].resize(static_cast<std::size_t>(element_count(language_.type(nodes_[n].type).dims[world_])));
+    const auto stream = hash_combine(hash_combine(world_, point), std::uint64_t{term_[n].sort} << 16U | term_[n].number);
+    const auto sign = mix64(stream) % 4;
+    for (std::size_t i = 0; i < values_[n].size(); ++i) {
+      const auto bits = hash_combine(stream, i);
+      const auto size = static_cast<std::int64_t>(bits >> 8U & 1023U) + 1;
+      const bool negative = sign < 2 ? sign == 0 : (bits & 1U) != 0;
+      values_[n][i] = point % 2 == 0 ? modular61::of_residue(bits) : modular61{negative ? -size : size};
+    }
+  }
+  void evaluate(std::size_t n) {
+    small_vector<const modular61*, 2> operands;
+    std::vector<tensor_type> types;
+    for (const auto o : term_[n].operands) {
+      operands.push_back(values_[o].data());
+      types.push_back(language_.type_in(nodes_[o].type, world_));
+    }
+    const auto& by = *nodes_[n].by;
+    auto results = evaluate_at<modular61>(language_.operators(), by.operations[world_], operands, types, 0);
+    values_[n] = std::move(results[by.result].data);
+  }
+
+  const term_language& language_;
+  const written_term& term_;
+  std::span<const term_language::typed_node> nodes_;
+  std::size_t world_;
+  std::vector<std::vector<modular61>> values_;
+};
+
+}  // namespace detail
+
+inline std::uint64_t term_language::deep_fingerprint(const written_term& t) {
+  const auto nodes = typed(t);
+  std::uint64_t hash = 0;
+  for (std::size_t w = 1; w + 1 < world_count; ++w) {
+    std::size_t fewest = 16;
+    for (const auto& n : nodes) {
+      fewest = std::min(fewest, static_cast<std::size_t>(element_count(types_[n.type].dims[w])));
+    }
+    detail::deep_evaluation evaluation{*this, t, nodes, w};
+    for (std::size_t point = 0; point < 32 / fewest; ++point) {
+      for (const auto& e : evaluation.at(point)) {
         hash = hash_combine(hash, e.residue());
       }
     }

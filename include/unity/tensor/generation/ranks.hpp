@@ -1,0 +1,384 @@
+// Rules of one rank become rules of all: axes and permutations follow the rank.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/tensor/generation/places.hpp>
+#include <unity/tensor/generation/widened_rule.hpp>
+
+namespace unity::tensor::detail {
+
+// rank(?v) == r, as a condition says it.
+struct known_rank {
+  std::string variable;
+  std::int64_t rank = 0;
+  syntax::expression condition{};
+};
+
+[[nodiscard]] inline std::optional<known_rank> read_rank(const syntax::expression& c) {
+  const bool is_rank = syntax::is_call(c, "==", 2) && syntax::is_call(c.arguments[0], "rank", 1) &&
+                       c.arguments[0].arguments[0].kind == syntax::expression::form::variable &&
+                       c.arguments[1].kind == syntax::expression::form::integer;
+  return is_rank ? std::optional{known_rank{c.arguments[0].arguments[0].name, c.arguments[1].integer, c}} : std::nullopt;
+}
+
+// [size(?v, 0), .., size(?v, r - 1)], where rank(?v) == r is known, written as shape(?v).
+[[nodiscard]] inline rule_graph with_whole_shapes(rule_graph r) {
+  std::vector<known_rank> ranks;
+  for (const auto& c : r.rest.conditions) {
+    if (auto known = read_rank(c)) {
+      ranks.push_back(*std::move(known));
+    }
+  }
+  for_each_expression(r, [&](syntax::expression& e) {
+    for (const auto& k : ranks) {
+      std::vector<syntax::expression> sizes;
+      for (std::int64_t d = 0; d < k.rank; ++d) {
+        sizes.push_back(syntax::measure("size", k.variable, {syntax::integer(d)}));
+      }
+      const auto whole = syntax::list(std::move(sizes));
+      syntax::for_each_part(e, [&](syntax::expression& part) {
+        part = k.rank > 0 && part == whole ? syntax::measure("shape", k.variable) : part;
+      });
+    }
+  });
+  return r;
+}
+
+// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
+[[nodiscard]] inline syntax::expression below_rank(const std::string& v, std::int64_t less) {
+  return syntax::call("-", {syntax::measure("rank", v), syntax::integer(less)});
+}
+[[nodiscard]] inline syntax::expression last_two_swapped(const std::string& v) {
+  return syntax::call("concat", {syntax::call("iota", {below_rank(v, 2)}),
+                                 syntax::list({below_rank(v, 1), below_rank(v, 2)})});
+}
+[[nodiscard]] inline bool swaps_last_two(const syntax::expression& permutation) {
+  const auto n = permutation.arguments.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto expected = i + 2 < n ? i : i + 1 == n ? i - 1 : i + 1;
+    if (permutation.arguments[i] != syntax::integer(static_cast<std::int64_t>(expected))) {
+      return false;
+    }
+  }
+  return n >= 2;
+}
+
+class rank_lifting {
+ public:
+  explicit rank_lifting(widened_rule& r) : rule_{r} {}
+
+  void run() {
+    drop_implied();
+    groups_ = literal_groups(rule_.rule(), [](std::string_view name) { return name == "axis" || name == "permutation"; });
+    for (const auto f : {form::any, form::one_for_all, form::as_they_are}) {
+      if (applies(f) && widen(f)) {
+        return;
+      }
+    }
+  }
+
+ private:
+  // Of the conditions on ranks that do not follow from the operators.
+  enum class form { any, one_for_all, as_they_are };
+  // Of a group, the most general first: any value, any below a bound, an expression, the number as it is.
+  enum class kind { free, bounded, expressed, number };
+  static constexpr int kinds = 4;
+  static constexpr std::size_t most_groups = 4;
+
+  void drop_implied() {
+    auto any_permutation = rule_.rule();
+    for (const auto& g : literal_groups(any_permutation, [](std::string_view name) { return name == "permutation"; })) {
+      put(any_permutation, g.source, rule_.fresh());
+    }
+    auto bare = rule_.rule();
+    auto& conditions = bare.rest.conditions;
+    for (std::size_t i = 0; i < conditions.size(); ++i) {
+      const auto known = read_rank(conditions[i]);
+      if (!known) {
+        continue;
+      }
+      any_permutation.rest.conditions = conditions;
+      const auto found = rule_.try_quickly(without(any_permutation, i), {known->condition});
+      const bool implied = found.found == widening::verdict::not_wider && found.misfits == 0;
+      if (implied && !rule_.is_testable(without(any_permutation, i))) {
+        continue;  // nothing but the condition leads random instances there
+      }
+      if (implied) {
+        fixed_ = std::max(fixed_, known->rank);
+        conditions.erase(conditions.begin() + static_cast<std::ptrdiff_t>(i--));
+      } else {
+        ranks_.push_back(*known);
+      }
+    }
+    rule_.take(std::move(bare));
+  }
+  [[nodiscard]] bool applies(form f) const {
+    return f == form::as_they_are || (f == form::any ? !ranks_.empty() : ranks_.size() > 1);
+  }
+
+  // Tries all ways to write the groups, those that say most first.
+  bool widen(form f) {
+    const auto groups = groups_.size() <= most_groups ? groups_.size() : 0;
+    std::vector<std::pair<int, std::vector<kind>>> ways;
+    std::size_t count = 1;
+    for (std::size_t g = 0; g < groups; ++g) {
+      count *= kinds;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<kind> way;
+      int cost = 0;
+      for (std::size_t g = 0, rest = i; g < groups; ++g, rest /= kinds) {
+        way.push_back(static_cast<kind>(rest % kinds));
+        cost += static_cast<int>(way.back());
+      }
+      ways.emplace_back(cost, std::move(way));
+    }
+    std::sort(ways.begin(), ways.end());
+    return std::any_of(ways.begin(), ways.end(), [&](const auto& w) { return widen(f, w.second); });
+  }
+
+  struct candidate {
+    rule_graph rule{};
+    std::vector<syntax::expression> before{};
+  };
+
+  // Of the variables whose rank may be named, the one that fits best.
+  bool widen(form f, const std::vector<kind>& way) {
+    std::optional<candidate> best;
+    std::size_t best_share = 0;
+    for (auto& c : candidates(f, way)) {
+      if (c.before.empty()) {
+        rule_.take(std::move(c.rule));
+        return true;
+      }
+      const auto found = rule_.try_quickly(c.rule, c.before);
+      const auto share = found.holds(0) ? found.instances * 4 / (found.instances + found.misfits) + 1 : 0;
+      const bool fits = !is_free(way) || found.holds(free_fitting);
+      if (share > best_share && fits) {
+        best_share = share;
+        best = std::move(c);
+      }
+    }
+    return best && rule_.accept(std::move(best->rule), best->before, 0);
+  }
+  static constexpr std::size_t free_fitting = 50;
+  [[nodiscard]] static bool is_free(const std::vector<kind>& way) {
+    return std::find(way.begin(), way.end(), kind::free) != way.end();
+  }
+
+  [[nodiscard]] std::vector<candidate> candidates(form f, const std::vector<kind>& way) {
+    const bool names_ranks = std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
+    std::vector<candidate> all;
+    for (std::size_t v = 0; v < (names_ranks ? std::max<std::size_t>(ranks_.size(), 1) : 1); ++v) {
+      for (std::size_t variant = 0; variant < 2; ++variant) {
+        if (auto c = make(f, way, v < ranks_.size() ? &ranks_[v] : nullptr, variant)) {
+          all.push_back(*std::move(c));
+        }
+      }
+    }
+    return all;
+  }
+
+  // variant 1: numbers of the target alone are moved by the source's permutation.
+  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const known_rank* of, std::size_t variant) {
+    candidate c{rule_.rule(), {}};
+    apply(f, c);
+    bool used_variant = false;
+    std::vector<std::pair<const place_group*, syntax::expression>> free;
+    for (std::size_t g = 0; g < way.size(); ++g) {
+      const auto& group = groups_[g];
+      if (way[g] == kind::number) {
+        continue;
+      }
+      if (group.source.empty() ? !express_in_target(c, group, way[g], of, variant, free, used_variant)
+                               : !express(c, group, way[g], of, free)) {
+        return std::nullopt;
+      }
+    }
+    distinguish(c, free);
+    if (f != form::as_they_are) {
+      count_from_back(c.rule, way);
+    }
+    return variant == 1 && !used_variant ? std::nullopt : std::optional{std::move(c)};
+  }
+  void apply(form f, candidate& c) const {
+    if (f == form::as_they_are) {
+      return;
+    }
+    std::erase_if(c.rule.rest.conditions, [](const auto& e) { return read_rank(e).has_value(); });
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      c.before.push_back(ranks_[i].condition);
+      const auto same = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& k) { return k.rank == ranks_[i].rank; });
+      const auto first = static_cast<std::size_t>(same - ranks_.begin());
+      if (f == form::one_for_all && first < i) {
+        c.rule.rest.conditions.push_back(syntax::equal(syntax::measure("rank", ranks_[i].variable),
+                                                       syntax::measure("rank", ranks_[first].variable)));
+      }
+    }
+  }
+
+  // The value of the group as an expression of the rank of a variable, if it is one.
+  [[nodiscard]] static std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of) {
+    if (of == nullptr) {
+      return std::nullopt;
+    }
+    if (g.attribute == "axis") {
+      const auto less = of->rank - g.value.integer;
+      return less > 0 ? std::optional{below_rank(of->variable, less)} : std::nullopt;
+    }
+    const bool swaps = swaps_last_two(g.value) && static_cast<std::int64_t>(g.value.arguments.size()) == of->rank;
+    return swaps ? std::optional{last_two_swapped(of->variable)} : std::nullopt;
+  }
+  [[nodiscard]] std::optional<syntax::expression> bound(const place_group& g, const known_rank* of) const {
+    if (g.attribute != "axis") {
+      return std::nullopt;
+    }
+    if (of != nullptr) {
+      return g.value.integer < of->rank - 1 ? std::optional{below_rank(of->variable, 1)} : std::nullopt;
+    }
+    return g.value.integer < 2 && fixed_ == 4 ? std::optional{syntax::integer(2)} : std::nullopt;
+  }
+
+  bool express(candidate& c, const place_group& g, kind k, const known_rank* of,
+               std::vector<std::pair<const place_group*, syntax::expression>>& free) {
+    const auto v = rule_.fresh();
+    write(c.rule, g, v, v);
+    c.before.push_back(syntax::equal(v, g.value));
+    if (k == kind::free) {
+      free.emplace_back(&g, v);
+      return true;
+    }
+    const auto e = k == kind::bounded ? bound(g, of) : by_rank(g, of);
+    if (e) {
+      c.rule.rest.conditions.push_back(syntax::call(k == kind::bounded ? "<" : "==", {v, *e}));
+      free.emplace_back(&g, v);
+    }
+    return e.has_value();
+  }
+  bool express_in_target(candidate& c, const place_group& g, kind k, const known_rank* of, std::size_t variant,
+                         const std::vector<std::pair<const place_group*, syntax::expression>>& free, bool& used_variant) {
+    if (k != kind::expressed) {
+      return false;
+    }
+    if (variant == 1 && g.attribute == "axis") {
+      if (const auto moved = moved_axis(g, free)) {
+        used_variant = true;
+        write(c.rule, g, *moved, *moved);
+        return true;
+      }
+    }
+    const auto e = by_rank(g, of);
+    if (e) {
+      const auto less = g.attribute == "axis" ? of->rank - g.value.integer : 0;
+      write(c.rule, g, *e, syntax::call("-", {syntax::integer(less)}));
+    }
+    return e.has_value();
+  }
+  // at(?p, ?c) or at(inverse(?p), ?c), where that is the number.
+  [[nodiscard]] static std::optional<syntax::expression> moved_axis(
+      const place_group& g, const std::vector<std::pair<const place_group*, syntax::expression>>& free) {
+    for (const auto& [permutation, p] : free) {
+      for (const auto& [axis, a] : free) {
+        if (permutation->attribute != "permutation" || axis->attribute != "axis") {
+          continue;
+        }
+        const auto& list = permutation->value.arguments;
+        const auto from = static_cast<std::size_t>(axis->value.integer);
+        const auto to = static_cast<std::size_t>(g.value.integer);
+        if (from < list.size() && list[from] == g.value) {
+          return syntax::call("at", {p, a});
+        }
+        if (to < list.size() && list[to] == axis->value) {
+          return syntax::call("at", {syntax::call("inverse", {p}), a});
+        }
+      }
+    }
+    return std::nullopt;
+  }
+  // size(?x, 1) of a matrix is size(?x, -1) of any, but for sizes along an axis that stays the same number.
+  void count_from_back(rule_graph& r, const std::vector<kind>& way) const {
+    std::vector<const graph_node*> kept;
+    for (std::size_t g = 0; g < way.size(); ++g) {
+      for (const auto* places : {&groups_[g].source, &groups_[g].target}) {
+        for (const auto& p : *places) {
+          if (way[g] == kind::number) {
+            kept.push_back(&(p.in_target ? r.target : r.source).nodes[p.node]);
+          }
+        }
+      }
+    }
+    for (auto* side : {&r.source, &r.target}) {
+      for (auto& n : side->nodes) {
+        const bool keeps = std::find(kept.begin(), kept.end(), &n) != kept.end();
+        for (auto& a : n.attributes) {
+          if (!keeps) {
+            count_from_back(a.value);
+          }
+        }
+      }
+    }
+    for (auto& c : r.rest.conditions) {
+      count_from_back(c);
+    }
+  }
+  void count_from_back(syntax::expression& e) const {
+    syntax::for_each_part(e, [&](syntax::expression& part) {
+      if (!syntax::is_call(part, "size", 2) || part.arguments[1].kind != syntax::expression::form::integer) {
+        return;
+      }
+      for (const auto& k : ranks_) {
+        if (k.variable == part.arguments[0].name && part.arguments[1].integer < k.rank) {
+          part.arguments[1] = syntax::call("-", {syntax::integer(k.rank - part.arguments[1].integer)});
+          return;
+        }
+      }
+    });
+  }
+  // Two axes that were different numbers stay different.
+  static void distinguish(candidate& c, const std::vector<std::pair<const place_group*, syntax::expression>>& free) {
+    for (std::size_t i = 0; i < free.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (free[i].first->attribute == "axis" && free[j].first->attribute == "axis") {
+          c.rule.rest.conditions.push_back(syntax::call("!=", {free[j].second, free[i].second}));
+        }
+      }
+    }
+  }
+
+  // Sizes along an axis, as split{axis=1, sizes=[size(?x, 1), ..]} has them, are sizes along what the axis becomes.
+  static void write(rule_graph& r, const place_group& g, const syntax::expression& axis, const syntax::expression& in_sizes) {
+    put(r, g.source, axis);
+    put(r, g.target, axis);
+    if (g.attribute != "axis") {
+      return;
+    }
+    for (const auto* places : {&g.source, &g.target}) {
+      for (const auto& p : *places) {
+        auto& n = (p.in_target ? r.target : r.source).nodes[p.node];
+        for (auto& a : n.attributes) {
+          syntax::for_each_part(a.value, [&](syntax::expression& e) {
+            if (syntax::is_call(e, "size", 2) && e.arguments[1] == g.value) {
+              e.arguments[1] = in_sizes;
+            }
+          });
+        }
+      }
+    }
+  }
+
+  widened_rule& rule_;
+  std::vector<known_rank> ranks_{};
+  std::vector<place_group> groups_{};
+  std::int64_t fixed_ = 0;
+};
+
+}  // namespace unity::tensor::detail

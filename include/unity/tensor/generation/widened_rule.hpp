@@ -1,0 +1,159 @@
+// A rule on its way to a more general one: every change is tested where the rule did not apply before.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/generation/widening.hpp>
+
+namespace unity::tensor::detail {
+
+// suffix(shape(?w), 2) == [3, 3], size(?x, 1) == 4
+[[nodiscard]] inline bool fixes_size(const syntax::expression& c) {
+  return syntax::is_call(c, "==", 2) && syntax::is_literal(c.arguments[1]) &&
+         c.arguments[0].kind == syntax::expression::form::call && !syntax::is_call(c.arguments[0], "rank", 1);
+}
+
+class widened_rule {
+ public:
+  using conditions = std::vector<syntax::expression>;
+
+  // quick: options that most wrong changes do not survive; thorough: that all must pass.
+  widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick, const rule_test_options& thorough)
+      : algebra_{a}, rule_{std::move(r)}, quick_{a, quick}, thorough_{a, thorough} {
+    for (const auto& c : rule_.rest.conditions) {
+      if (fixes_size(c)) {
+        sizes_.push_back(c);
+      }
+    }
+  }
+
+  [[nodiscard]] const algebra& operators() const noexcept { return algebra_; }
+  [[nodiscard]] const rule_graph& rule() const noexcept { return rule_; }
+
+  // An attribute variable that the rule does not have.
+  [[nodiscard]] syntax::expression fresh() { return syntax::variable("_" + std::to_string(++variables_)); }
+
+  [[nodiscard]] widening try_quickly(const rule_graph& wider, const conditions& before) {
+    return quick_(wider, before);
+  }
+  [[nodiscard]] widening try_thoroughly(const rule_graph& wider, const conditions& before) {
+    return thorough_(wider, before);
+  }
+  // Takes `wider` where it passes both tests, and its target fits in so many of a hundred of the instances in which the
+  // rule's own does.
+  bool accept(rule_graph wider, const conditions& before, std::size_t percent) {
+    if (!fits(quick_(wider, before), percent)) {
+      return false;
+    }
+    const auto found = thorough_(wider, before);
+    if (!fits(found, percent) || found.instances < enough || !holds_where_it_matters(wider)) {
+      return false;
+    }
+    take(std::move(wider));
+    return true;
+  }
+  // The same, and where the change adds no instances in which the target fits: it only says less.
+  bool accept_or_equal(rule_graph wider, const conditions& before) {
+    const auto found = thorough_(wider, before);
+    const bool holds = found.holds(0) && found.instances >= enough;
+    if ((holds || (found.found == widening::verdict::not_wider && is_testable(wider))) && holds_where_it_matters(wider)) {
+      take(std::move(wider));
+      return true;
+    }
+    return false;
+  }
+  // Random instances of it are still found.
+  [[nodiscard]] bool is_testable(const rule_graph& r) const {
+    return quick_(r, {syntax::integer(0)}).found == widening::verdict::holds;
+  }
+  [[nodiscard]] bool fits(const widening& found, std::size_t percent) {
+    return found.holds(percent) || (found.holds(0) && found.holds(percent * share() / 100));
+  }
+  void take(rule_graph wider) {
+    rule_ = std::move(wider);
+    share_.reset();
+  }
+
+ private:
+  static constexpr std::size_t enough = 4;  // instances that fit
+
+  // In how many of a hundred instances the rule's own target fits.
+  [[nodiscard]] std::size_t share() {
+    if (!share_) {
+      const auto own = thorough_(rule_, {syntax::integer(0)});
+      share_ = own.instances * 100 / std::max<std::size_t>(1, own.instances + own.misfits);
+    }
+    return *share_;
+  }
+
+  const algebra& algebra_;
+  rule_graph rule_;
+  // Random instances of a general rule may all be ones of which little is asked.
+  [[nodiscard]] bool holds_where_it_matters(const rule_graph& wider) const {
+    return turns(wider) && holds_for_sizes(wider);
+  }
+  // A kernel smaller than another, as the rule was found with.
+  [[nodiscard]] bool holds_for_sizes(const rule_graph& wider) const {
+    if (sizes_.empty()) {
+      return true;
+    }
+    auto as_found = wider;
+    as_found.rest.conditions.insert(as_found.rest.conditions.end(), sizes_.begin(), sizes_.end());
+    return thorough_(as_found, {syntax::integer(0)}).found != widening::verdict::false_there;
+  }
+  // Most permutations change most shapes, so that what they make false hardly ever fits: tested with one that is not
+  // its own inverse, where all sizes are equal.
+  [[nodiscard]] bool turns(const rule_graph& wider) const {
+    auto turned = wider;
+    const auto cycle = syntax::list({syntax::integer(1), syntax::integer(2), syntax::integer(0)});
+    std::string operand;
+    for (const auto& n : wider.source.nodes) {
+      for (const auto& a : n.attributes) {
+        if (a.name != "permutation" || a.value.kind != syntax::expression::form::variable) {
+          continue;
+        }
+        for_each_expression(turned, [&](syntax::expression& e) {
+          syntax::for_each_part(e, [&](syntax::expression& part) { part = part == a.value ? cycle : part; });
+        });
+        operand = variable_below(wider.source, n);
+      }
+    }
+    if (operand.empty()) {
+      return true;
+    }
+    const auto cube = syntax::list({syntax::integer(2), syntax::integer(2), syntax::integer(2)});
+    turned.rest.conditions.push_back(syntax::equal(syntax::measure("shape", operand), cube));
+    return thorough_(turned, {syntax::integer(0)}).found != widening::verdict::false_there;
+  }
+  [[nodiscard]] static std::string variable_below(const term_graph& g, const graph_node& n) {
+    if (n.operands.empty()) {
+      return {};
+    }
+    const auto& first = n.operands[0];
+    return first.is_node() ? variable_below(g, g.nodes[first.node]) : first.variable;
+  }
+
+  conditions sizes_{};  // that the rule was found with
+  widening_test quick_;
+  widening_test thorough_;
+  std::optional<std::size_t> share_{};
+  std::size_t variables_ = 0;
+};
+
+// The rule without its condition `which`.
+[[nodiscard]] inline rule_graph without(const rule_graph& r, std::size_t which) {
+  auto wider = r;
+  wider.rest.conditions.erase(wider.rest.conditions.begin() + static_cast<std::ptrdiff_t>(which));
+  return wider;
+}
+
+}  // namespace unity::tensor::detail

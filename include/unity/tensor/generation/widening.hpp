@@ -1,0 +1,71 @@
+// Is a rule still true where a more general form of it applies and it did not?
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rule_test.hpp>
+
+namespace unity::tensor {
+
+// What tests of the instances that only the general form has say.
+struct widening {
+  enum class verdict : std::uint8_t {
+    holds,       // both sides are equal
+    not_wider,   // there are no such instances, or in none of them the target fits
+    false_there  // the sides differ, or it is no rule
+  };
+
+  verdict found = verdict::false_there;
+  std::size_t instances = 0;  // in which the target fits
+  std::size_t misfits = 0;
+
+  // Of instances that fit at least so many in a hundred.
+  [[nodiscard]] bool holds(std::size_t percent) const noexcept {
+    return found == verdict::holds && instances * 100 >= percent * (instances + misfits);
+  }
+};
+
+// Tests one direction of rules. The algebra must outlive it.
+class widening_test {
+ public:
+  widening_test(const algebra& a, rule_test_options options) : algebra_{a}, options_{options} {}
+
+  // `wider` where not all of `before` hold.
+  [[nodiscard]] widening operator()(const rule_graph& wider, const std::vector<syntax::expression>& before) const {
+    auto r = to_rule(algebra_, wider);
+    r.both_ways = false;
+    r.conditions.push_back(syntax::call("!", {syntax::conjunction(before)}));
+    return tested(r);
+  }
+  [[nodiscard]] widening tested(const syntax::rule& r) const {
+    try {
+      return read(test_rule(algebra_, compile_rule(algebra_, r).at(0), options_));
+    } catch (const error&) {
+      return {};  // an expression that the source does not bind, say
+    }
+  }
+
+ private:
+  [[nodiscard]] static widening read(const rule_report& report) {
+    using from = rule_report::verdict;
+    using to = widening::verdict;
+    const auto found = report.found == from::passes    ? to::holds
+                       : report.found == from::refuted ? to::false_there
+                                                       : to::not_wider;
+    return {found, report.instances, report.misfits};
+  }
+
+  const algebra& algebra_;
+  rule_test_options options_;
+};
+
+}  // namespace unity::tensor
