@@ -396,7 +396,7 @@ class enumeration {
     }
     const auto mine = understand(t, facts, c.program);
     for (std::size_t r = 0; r < group.size(); ++r) {
-      if (meaning_of(group[r]).deep == mine.deep) {
+      if (meaning_of(group[r]).deep == mine.deep && (explained || agree(t, facts, mine, group[r]))) {
         if (!explained) {
           emit(t, facts, mine, group[r]);
         }
@@ -418,7 +418,7 @@ class enumeration {
     m.relevant = named.relevant;
     bool first = true;
     for (const auto names : distinct_forms(t, facts, named.names)) {
-      const auto deep = hash_combine(facts.type, language_.deep_fingerprint(write(t, facts.sorts, names)));
+      const auto deep = hash_combine(facts.type, language_.deep_fingerprint(write(t, facts.sorts, names), false));
       if (first || deep < m.deep) {
         m.deep = deep;
         m.names = names;
@@ -461,7 +461,7 @@ class enumeration {
       meaning m;
       m.all_names = {variable_map{}};
       m.relevant = 1;
-      m.deep = hash_combine(o.facts.type, language_.deep_fingerprint(write(stored_variable(id), o.facts.sorts, {})));
+      m.deep = hash_combine(o.facts.type, language_.deep_fingerprint(write(stored_variable(id), o.facts.sorts, {}), false));
       return m;
     }
     return understand(o.term, o.facts, infer(o.term)->program);
@@ -489,6 +489,12 @@ class enumeration {
     return map;
   }
 
+  // Whether a term that agrees with a class at some sizes does so at others.
+  [[nodiscard]] bool agree(const term& t, const term_facts& facts, const meaning& mine, representative& r) {
+    const auto& other = meaning_of(r);
+    return language_.deep_fingerprint(write(t, facts.sorts, mine.names), true) ==
+           language_.deep_fingerprint(write(term_of_class(r), facts_of_class(r).sorts, other.names), true);
+  }
   [[nodiscard]] term_facts facts_of_class(const representative& r) const {
     return r.stored ? store_[r.orbit].facts : found_[r.position].facts(store_);
   }
@@ -568,7 +574,7 @@ class enumeration {
     std::vector<variable_map> group{variable_map::identity().cut(count)};
     auto free_ones = plain_symmetries(store_, t, language_.commutative(t.op));
     rules_.self_renamings(t, free_ones);
-    const auto deep = [&](variable_map names) { return language_.deep_fingerprint(write(t, facts.sorts, names)); };
+    const auto deep = [&](variable_map names) { return language_.deep_fingerprint(write(t, facts.sorts, names), true); };
     std::optional<std::uint64_t> base;
     close(group, free_ones, count);
     for (const auto names : named.names) {

@@ -43,7 +43,8 @@ using written_term = std::vector<term_node>;
 //   may_ignore(op)                 whether the result may not depend on all of the operands
 //   next_result(op)                the operator that gives the next result of the same operation, or nothing
 //   program(p), probe(p)           all elements of a sample value, and few that stand for all: probe_elements(type)
-//   deep_fingerprint(term)         of what the term computes at larger sizes, modulo 2^61 - 1
+//   deep_fingerprint(term, thorough)  of what the term computes at other sizes, modulo 2^61 - 1; where it is to be
+//                                  thorough, at other ones again
 // Laws: terms of one meaning have one deep fingerprint and one probe; different ones rarely.
 template <class L>
 concept term_language = requires(L& l, const L& c, std::size_t op, std::span<const std::uint16_t> types,
@@ -60,7 +61,7 @@ concept term_language = requires(L& l, const L& c, std::size_t op, std::span<con
   { c.program(type) } -> std::same_as<const sample_program&>;
   { c.probe(type) } -> std::same_as<const sample_program&>;
   { c.probe_elements(type) } -> std::convertible_to<std::span<const std::size_t>>;
-  { l.deep_fingerprint(term) } -> std::same_as<std::uint64_t>;
+  { l.deep_fingerprint(term, true) } -> std::same_as<std::uint64_t>;
 };
 
 }  // namespace unity

@@ -122,10 +122,12 @@ class term_language {
   [[nodiscard]] std::size_t elements(std::uint16_t t) const {
     return static_cast<std::size_t>(element_count(types_[t].dims[0]));
   }
+  // Random residues, but for the second slice along the first axis. That holds small integers, of one sign in inputs of
+  // even number, positive in weights: a maximum over a window of random residues would nearly always be positive.
   void variable_value(std::size_t sort, std::size_t v, residue* out) const {
-    const auto stream = hash_combine(hash_combine(0x5eed, sort), v);
     for (std::size_t i = 0; i < elements(sorts_[sort]); ++i) {
-      out[i] = residue::of(hash_combine(stream, i) >> 3U);
+      const auto value = sample_value(sort, v, 0, 0, i);
+      out[i] = value.small ? residue::of_integer(value.integer) : residue::of(value.bits >> 3U);
     }
   }
   [[nodiscard]] const sample_program& program(std::size_t p) const { return programs_[p]; }
@@ -134,14 +136,33 @@ class term_language {
 
   // Throws: contract breach where the term is not typed.
   [[nodiscard]] std::vector<typed_node> typed(const written_term& t);
-  // Evaluates in every world but the first and the last, at so many points that 32 elements of each value are seen.
-  // Throws: contract breach where the term is not typed.
-  [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t);
+  // Evaluates at sizes that no sample has: at one choice of them, or where it is to be thorough at another as well, at
+  // random and at small values.
+  // Precondition: the term is typed.
+  [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t, bool thorough);
 
   [[nodiscard]] tensor_type type_in(std::uint16_t t, std::size_t world) const {
     tensor_type type;
     type.dims = types_[t].dims[world];
     return type;
+  }
+
+  struct sampled_value {
+    bool small = false;
+    std::int64_t integer = 0;
+    std::uint64_t bits = 0;
+  };
+  // Element i of a variable at a point of a world.
+  [[nodiscard]] sampled_value sample_value(std::size_t sort, std::size_t v, std::size_t world, std::size_t point,
+                                           std::size_t i) const {
+    const auto& t = types_[sorts_[sort]];
+    const auto slice = t.dims[world].empty() ? std::int64_t{0} : element_count(t.dims[world]) / t.dims[world][0];
+    const bool small = slice == 0 ? point % 2 == 1 : static_cast<std::int64_t>(i) / slice == 1;
+    const auto bits = hash_combine(hash_combine(hash_combine(world, point), sort << 16U | v), i);
+    const auto size = static_cast<std::int64_t>(bits >> 8U & 1023U) + 1;
+    const bool mixed = t.role == role::input && v % 2 == 1;
+    const bool negative = mixed ? (bits & 1U) != 0 : t.role == role::input;
+    return {small, negative ? -size : size, bits};
   }
 
  private:
@@ -167,11 +188,12 @@ class term_language {
     return s.number;
   }
   [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types, std::size_t world) const;
+  [[nodiscard]] role role_of(std::size_t op, std::span<const std::uint16_t> types) const;
   [[nodiscard]] bool takes(std::size_t op, std::span<const std::uint16_t> types) const;
   [[nodiscard]] std::vector<cut_list> cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,
                                               std::span<const std::uint16_t> types) const;
   std::uint16_t intern(symbolic_type t);
-  [[nodiscard]] static std::vector<std::size_t> choose_probes(const shape& dims);
+  [[nodiscard]] static std::vector<std::size_t> choose_probes(const symbolic_type& t);
 
   const algebra& algebra_;
   vocabulary vocabulary_;

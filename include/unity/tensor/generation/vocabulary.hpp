@@ -39,10 +39,9 @@ struct vocabulary_operator {
   std::vector<role> operands{};
   bool same_shape = false;  // of all operands
   bool same_role = false;
-  std::size_t rank = any_rank;  // of all operands
-  role result = role::any;      // of an operator without operands
-
-  static constexpr std::size_t any_rank = static_cast<std::size_t>(-1);
+  std::vector<std::int64_t> ranks{};  // that all operands may have; empty: any
+  role result = role::any;            // any: input where an operand is
+  bool like_first = false;            // the result has the first operand's role
 };
 
 struct vocabulary {
@@ -184,10 +183,23 @@ class vocabulary_parser {
     }
     const auto word = std::string{lexer_.next().text};
     if (word == "rank") {
-      o.rank = static_cast<std::size_t>(take_integer("a rank"));
+      parse_ranks(o);
+    } else if (word == "gives" && lexer_.at_name("first")) {
+      lexer_.next();
+      o.like_first = true;
     } else if (word == "gives") {
       o.result = take_role();
     }
+  }
+  void parse_ranks(vocabulary_operator& o) {
+    if (!lexer_.accept("{")) {
+      o.ranks.push_back(take_integer("a rank"));
+      return;
+    }
+    do {
+      o.ranks.push_back(take_integer("a rank"));
+    } while (lexer_.accept(","));
+    lexer_.expect("}");
   }
   void parse_operands(vocabulary_operator& o) {
     lexer_.expect("(");

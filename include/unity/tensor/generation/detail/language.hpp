@@ -18,23 +18,33 @@ inline std::uint16_t term_language::intern(symbolic_type t) {
   }
   const auto id = static_cast<std::uint16_t>(types_.size());
   UNITY_EXPECTS(types_.size() < 0xffff, "fewer than 65535 types");
-  probe_elements_.push_back(choose_probes(t.dims[0]));
+  probe_elements_.push_back(choose_probes(t));
   types_.push_back(std::move(t));
   type_index_.emplace(h, id);
   return id;
 }
 
-// Eight elements, or all of fewer: corners, the middle, and mixtures of those per axis.
-inline std::vector<std::size_t> term_language::choose_probes(const shape& dims) {
+// Ten elements, or all of fewer: of every part that an axis was put together from, at its ends and in its middle.
+inline std::vector<std::size_t> term_language::choose_probes(const symbolic_type& t) {
+  const auto& dims = t.dims[0];
   const auto count = static_cast<std::size_t>(element_count(dims));
   const auto strides = strides_of(dims);
   std::vector<std::size_t> chosen;
-  for (std::uint64_t k = 0; chosen.size() < std::min<std::size_t>(8, count); ++k) {
+  for (std::uint64_t k = 0; chosen.size() < std::min<std::size_t>(10, count); ++k) {
     std::int64_t at = 0;
+    auto rest = k;
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      const auto pick = k < 3 ? k : hash_combine(k, d) % 4;
-      const std::array<std::int64_t, 4> places{0, dims[d] - 1, dims[d] / 2, std::min<std::int64_t>(1, dims[d] - 1)};
-      at += (k < 64 ? places[pick] : static_cast<std::int64_t>(hash_combine(k, d) % static_cast<std::uint64_t>(dims[d]))) * strides[d];
+      std::vector<std::int64_t> ends{0};
+      for (const auto& cut : t.cuts[d]) {
+        ends.push_back(cut[0]);
+      }
+      ends.push_back(dims[d]);
+      const auto part = rest % (ends.size() - 1);
+      rest /= ends.size() - 1;
+      const auto size = static_cast<std::uint64_t>(ends[part + 1] - ends[part]);
+      const std::array<std::uint64_t, 3> places{0, size / 2, size - 1};
+      const auto bits = hash_combine(k, d);
+      at += (ends[part] + static_cast<std::int64_t>(k < 64 ? places[bits % 3] : bits % size)) * strides[d];
     }
     if (std::find(chosen.begin(), chosen.end(), static_cast<std::size_t>(at)) == chosen.end()) {
       chosen.push_back(static_cast<std::size_t>(at));
@@ -51,7 +61,7 @@ inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> 
     const auto& first = types_[types[0]];
     fits = (e.operands[i] == role::any || e.operands[i] == t.role) && (!e.same_shape || t.dims == first.dims) &&
            (!e.same_role || t.role == first.role) &&
-           (e.rank == vocabulary_operator::any_rank || e.rank == t.cuts.size());
+           (e.ranks.empty() || std::find(e.ranks.begin(), e.ranks.end(), static_cast<std::int64_t>(t.cuts.size())) != e.ranks.end());
   }
   return fits;
 }
@@ -82,6 +92,16 @@ inline std::optional<operation> term_language::operation_in(std::size_t op, std:
   return algebra_.make(e.kind, values);
 }
 
+inline role term_language::role_of(std::size_t op, std::span<const std::uint16_t> types) const {
+  const auto& e = word(op);
+  if (e.result != role::any || types.empty()) {
+    return e.result;
+  }
+  const auto is_input = [&](std::uint16_t t) { return types_[t].role == role::input; };
+  return is_input(types[0]) || (!e.like_first && std::any_of(types.begin(), types.end(), is_input)) ? role::input
+                                                                                                   : role::weight;
+}
+
 inline std::optional<term_language::applied> term_language::apply(std::size_t op, std::span<const std::uint16_t> types) {
   if (!takes(op, types)) {
     return std::nullopt;
@@ -102,10 +122,7 @@ inline std::optional<term_language::applied> term_language::apply(std::size_t op
     a.operations[w] = *o;
     t.dims[w] = (*results)[a.result].dims;
   }
-  t.role = types.empty() ? word(op).result : role::weight;
-  for (const auto i : types) {
-    t.role = types_[i].role == role::input ? role::input : t.role;
-  }
+  t.role = role_of(op, types);
   t.cuts = cuts_of(op, a.operations[0], t.dims[0].size(), types);
   a.type = intern(std::move(t));
   return a;
@@ -206,17 +223,11 @@ class deep_evaluation {
   }
 
  private:
-  // Every other point is of small integers, where a variable may have one sign everywhere: a maximum over a window of
-  // residues would nearly always be positive.
   void sample(std::size_t n, std::size_t point) {
     values_[n].resize(static_cast<std::size_t>(element_count(language_.type(nodes_[n].type).dims[world_])));
-    const auto stream = hash_combine(hash_combine(world_, point), std::uint64_t{term_[n].sort} << 16U | term_[n].number);
-    const auto sign = mix64(stream) % 4;
     for (std::size_t i = 0; i < values_[n].size(); ++i) {
-      const auto bits = hash_combine(stream, i);
-      const auto size = static_cast<std::int64_t>(bits >> 8U & 1023U) + 1;
-      const bool negative = sign < 2 ? sign == 0 : (bits & 1U) != 0;
-      values_[n][i] = point % 2 == 0 ? modular61::of_residue(bits) : modular61{negative ? -size : size};
+      const auto value = language_.sample_value(term_[n].sort, term_[n].number, world_, point, i);
+      values_[n][i] = value.small ? modular61{value.integer} : modular61::of_residue(value.bits);
     }
   }
   void evaluate(std::size_t n) {
@@ -240,18 +251,17 @@ class deep_evaluation {
 
 }  // namespace detail
 
-inline std::uint64_t term_language::deep_fingerprint(const written_term& t) {
+inline std::uint64_t term_language::deep_fingerprint(const written_term& t, bool thorough) {
   const auto nodes = typed(t);
+  // Values of one element are compared at many points: of few, all may have one sign.
+  const bool scalars = std::any_of(nodes.begin(), nodes.end(), [&](const auto& n) { return elements(n.type) == 1; });
+  const std::size_t points = scalars ? (thorough ? 16 : 2) : 1;
   std::uint64_t hash = 0;
-  for (std::size_t w = 1; w + 1 < world_count; ++w) {
-    std::size_t fewest = 16;
-    for (const auto& n : nodes) {
-      fewest = std::min(fewest, static_cast<std::size_t>(element_count(types_[n.type].dims[w])));
-    }
+  for (std::size_t w = thorough ? 2 : 1; w < (thorough ? world_count - 1 : 2); ++w) {
     detail::deep_evaluation evaluation{*this, t, nodes, w};
-    for (std::size_t point = 0; point < 32 / fewest; ++point) {
+    for (std::size_t point = 0; point < points; ++point) {
       for (const auto& e : evaluation.at(point)) {
-        hash = hash_combine(hash, e.residue());
+        hash = hash * 0x9e3779b97f4a7c15U + mix64(e.residue());
       }
     }
   }
