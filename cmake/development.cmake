@@ -35,6 +35,7 @@ set(unity_third_party
   "nlohmann/" unity::json
   "onnx/" unity::onnx
   "google/protobuf/" unity::onnx
+  "z3" unity::z3
   "catch2/" Catch2::Catch2WithMain
   "benchmark/" benchmark::benchmark
   "CLI/" CLI11::CLI11

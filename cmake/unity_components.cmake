@@ -4,6 +4,7 @@
 #   boost  graph/boost_graph.hpp        Boost.Graph
 #   json   headers that read JSON       nlohmann/json
 #   onnx   headers that read ONNX       libonnx, protobuf
+#   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
 #   cuda   unity's headers in .cu files, if the project at hand has enabled the CUDA language
 
 function(unity_component_boost)
@@ -38,6 +39,18 @@ function(unity_component_onnx)
     target_compile_definitions(unity::onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
     target_link_libraries(unity::onnx INTERFACE unity::unity "${UNITY_ONNX_LIBRARY}" "${UNITY_ONNX_PROTO_LIBRARY}"
                                                 protobuf::libprotobuf)
+  endif()
+endfunction()
+
+# Debian's package has no package file.
+function(unity_component_z3)
+  find_path(UNITY_Z3_INCLUDE_DIR z3++.h PATH_SUFFIXES z3)
+  find_library(UNITY_Z3_LIBRARY z3)
+  mark_as_advanced(UNITY_Z3_INCLUDE_DIR UNITY_Z3_LIBRARY)
+  if(UNITY_Z3_INCLUDE_DIR AND UNITY_Z3_LIBRARY)
+    add_library(unity::z3 INTERFACE IMPORTED GLOBAL)
+    target_include_directories(unity::z3 INTERFACE "${UNITY_Z3_INCLUDE_DIR}")
+    target_link_libraries(unity::z3 INTERFACE unity::unity "${UNITY_Z3_LIBRARY}")
   endif()
 endfunction()
 

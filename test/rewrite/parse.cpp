@@ -53,6 +53,9 @@ class random_syntax {
       r.tested_bits = static_cast<int>(random_.below(1000));
     } else if (r.known == syntax::standing::proved) {
       r.prover = word();
+      for (auto n = random_.below(3); n > 0; --n) {
+        r.axioms.push_back(name());
+      }
     }
     return r;
   }
@@ -136,7 +139,7 @@ TEST_CASE("a rule is a name, two sides and clauses") {
       (f{a=1, b=?k, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)
       if ?k > 2, size(??w, 1) == 3
       safe inference real tested 60
-    rule three f() => g() proved "z3 4.8.12" safe training
+    rule three f() => g() proved "z3 4.8.12" by add_assoc, rule safe training
     rule four f() => g() assumed
   )");
   REQUIRE(rules.size() == 4);
@@ -163,6 +166,7 @@ TEST_CASE("a rule is a name, two sides and clauses") {
 
   CHECK(rules[2].known == syntax::standing::proved);
   CHECK(rules[2].prover == "z3 4.8.12");
+  CHECK(rules[2].axioms == std::vector<std::string>{"add_assoc", "rule"});
   CHECK(rules[2].safe_for == syntax::safety::training);
   CHECK(rules[3].known == syntax::standing::assumed);
   CHECK(parse_rules("# nothing\n").empty());
@@ -192,6 +196,8 @@ TEST_CASE("what is not rule text is told where, what was found and what was expe
   CHECK(message("rule a f(?x) => ?x safe always") == "r:1:25: found 'always'; expected 'training' or 'inference'");
   CHECK(message("rule a f(?x) => ?x tested often") == "r:1:27: found 'often'; expected an integer of 64 bits");
   CHECK(message("rule a f(?x) => ?x proved z3") == "r:1:27: found 'z3'; expected the prover's name and version in quotes");
+  CHECK(message("rule a f(?x) => ?x proved \"z\" by") == "r:1:33: found end of file; expected an axiom's name");
+  CHECK(parse_rules("rule a f(?x) => ?x proved \"z\" by b tested 3").at(0).axioms.empty());
   CHECK(message("rule a f(?x) => ?x if") == "r:1:22: found end of file; expected a number, a word, a variable, a list or a call");
   CHECK(message("rule a f(?x) => ?x if 1 +, 2") == "r:1:26: found ','; expected a number, a word, a variable, a list or a call");
   CHECK(message("rule a (f(?x), ) => ?x") == "r:1:16: found ')'; expected an operator or a variable");

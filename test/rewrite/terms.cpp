@@ -128,6 +128,7 @@ TEST_CASE("terms say what a rule is safe for and how it is known", "[terms]") {
   check_equal(rewrite.over_reals(), text + "real");
   check_equal(rewrite.tested(488), text + "tested 488");
   check_equal(rewrite.proved("z3 4.8.12"), text + "proved \"z3 4.8.12\"");
+  check_equal(rewrite.proved("z3 4.8.12", {"a", "b"}), text + "proved \"z3 4.8.12\" by a, b");
   check_equal(rewrite.when(rank(x) == 1).when(rank(x) != 2).tested(1),
               text + "if rank(?x) == 1, rank(?x) != 2 tested 1");
 }

@@ -18,12 +18,16 @@
 
 namespace unity::io {
 
+// How many groups a convolution of a foreign rule has where its file does not say. TASO's optimizer takes as many as the
+// operands' channels ask for, which makes some of its rules false; with one group they are true.
+enum class group_reading : std::uint8_t { one, implied };
+
 namespace detail {
 
 // Writes the two sides of a rule as terms. One small function per operator family.
 class term_writer {
  public:
-  explicit term_writer(const foreign_rule& rule) : rule_{rule}, shapes_{rule} {}
+  explicit term_writer(const foreign_rule& rule, group_reading groups) : rule_{rule}, groups_{groups}, shapes_{rule} {}
 
   std::string text() {
     if (std::max(rule_.source.size(), rule_.target.size()) > most_operators) {
@@ -217,9 +221,21 @@ class term_writer {
       attributes.push_back("groups=" + expression(op.inputs[0], s, 1, "channels"));
     } else if (const auto groups = op.parameter("groups"); groups && *groups > 1) {
       attributes.push_back("groups=" + std::to_string(*groups));
+    } else if (groups_ == group_reading::implied && !is_constant(kernel, s)) {
+      attributes.push_back("groups=" + implied_groups(op, s));
     }
     add_activation(op, attributes);
     return apply("conv2d", attributes, op, s);
+  }
+  [[nodiscard]] bool is_constant(const source_of& t, int s) const {
+    return t.node >= 0 && operation(t.node, s).inputs.empty();
+  }
+  // In the source whatever is there; in the target what the channels of the image and of the kernel ask for.
+  std::string implied_groups(const foreign_rule::operation& op, int s) {
+    if (s == 0) {
+      return "?groups_" + std::to_string(&op - rule_.source.data());
+    }
+    return "(" + shapes_.size(op.inputs[0], s, 1) + ") / (" + shapes_.size(op.inputs[1], s, 1) + ")";
   }
   std::string pool(const foreign_rule::operation& op, int s) {
     require_inputs(op, 1);
@@ -276,6 +292,7 @@ class term_writer {
   }
 
   const foreign_rule& rule_;
+  group_reading groups_;
   foreign_shapes shapes_;
   std::map<std::int64_t, std::string> written_[2];
   std::set<std::string> used_[2];
@@ -286,9 +303,9 @@ class term_writer {
 // One rule in rule text, with the conditions that the foreign system's operators imply (its element-wise
 // operators do not broadcast; kernel sizes and ranks are fixed), or why there is none. The rule is marked
 // `assumed`: nothing here checks that it is true.
-[[nodiscard]] inline converted_rule to_rule_text(const foreign_rule& rule) {
+[[nodiscard]] inline converted_rule to_rule_text(const foreign_rule& rule, group_reading groups = group_reading::one) {
   try {
-    return {rule.name, detail::term_writer{rule}.text(), {}};
+    return {rule.name, detail::term_writer{rule, groups}.text(), {}};
   } catch (const detail::outside& reason) {
     return {rule.name, {}, reason.because};
   }

@@ -82,6 +82,11 @@ class rule_parser {
     } else if (accept_name("proved")) {
       stand(r, syntax::standing::proved);
       r.prover = text("the prover's name and version in quotes");
+      if (accept_name("by")) {
+        do {
+          r.axioms.push_back(name("an axiom's name"));
+        } while (in_.accept(","));
+      }
     } else if (accept_name("real")) {
       r.real_only = true;
     } else if (accept_name("assumed")) {
@@ -96,6 +101,7 @@ class rule_parser {
     r.known = known;
     r.tested_bits = 0;
     r.prover.clear();
+    r.axioms.clear();
   }
 
   std::vector<syntax::term> terms() {

@@ -112,7 +112,13 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
   switch (r.known) {
     case syntax::standing::assumed: break;
     case syntax::standing::tested: text += "  tested " + std::to_string(r.tested_bits) + "\n"; break;
-    case syntax::standing::proved: text += "  proved \"" + r.prover + "\"\n"; break;
+    case syntax::standing::proved:
+      text += "  proved \"" + r.prover + "\"";
+      for (std::size_t i = 0; i < r.axioms.size(); ++i) {
+        text += (i == 0 ? " by " : ", ") + r.axioms[i];
+      }
+      text += "\n";
+      break;
   }
   return text;
 }

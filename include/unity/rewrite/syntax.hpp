@@ -59,6 +59,7 @@ struct rule {
   standing known = standing::assumed;
   int tested_bits = 0;   // of standing::tested: log2 of one over the chance that a wrong rule passed
   std::string prover{};  // of standing::proved: name and version
+  std::vector<std::string> axioms{};  // of standing::proved: the names of those that the proof used, ascending
   bool real_only = false;  // rests on order or on identities of exp: holds for reals, not modulo a prime
 
   friend bool operator==(const rule&, const rule&) = default;

@@ -230,10 +230,11 @@ struct statement : syntax::rule {
     s.tested_bits = bits;
     return s;
   }
-  [[nodiscard]] statement proved(std::string by) const {
+  [[nodiscard]] statement proved(std::string by, std::vector<std::string> from_axioms = {}) const {
     auto s = *this;
     s.known = syntax::standing::proved;
     s.prover = std::move(by);
+    s.axioms = std::move(from_axioms);
     return s;
   }
 };

@@ -49,7 +49,7 @@ namespace detail {
 class rule_tester {
  public:
   rule_tester(const algebra& a, const substitution& s, const rule_test_options& o)
-      : algebra_{a}, s_{s}, options_{o}, generator_{a, s, o.seed} {}
+      : algebra_{a}, s_{s}, options_{o}, generator_{a, s, o.seed, o.chained} {}
 
   rule_report run() {
     report_.bits = std::numeric_limits<int>::max();
@@ -59,9 +59,16 @@ class rule_tester {
       if (!instance || refuted()) {
         break;
       }
-      if (check(*instance) && found++ < options_.varied) {
-        check_variations(*instance);
+      if (!check(*instance)) {
+        continue;
       }
+      if (found < options_.varied) {
+        check_all(generator_.variations(*instance));
+      }
+      if (found < options_.collapsed) {
+        check_all(generator_.collapses(*instance));
+      }
+      ++found;
     }
     conclude();
     return std::move(report_);
@@ -72,8 +79,8 @@ class rule_tester {
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
 
-  void check_variations(const rule_instance& base) {
-    for (const auto& v : generator_.variations(base)) {
+  void check_all(const std::vector<rule_instance>& instances) {
+    for (const auto& v : instances) {
       if (!refuted()) {
         check(v);
       }

@@ -11,6 +11,9 @@
 #ifdef HAS_onnx
 #include <onnx/onnx_pb.h>
 #endif
+#ifdef HAS_z3
+#include <z3++.h>
+#endif
 
 #include <unity/core/config.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -34,6 +37,10 @@ int main() {
   onnx::ModelProto model;
   model.set_ir_version(8);
   good = good && model.ByteSizeLong() > 0;
+#endif
+#ifdef HAS_z3
+  z3::context context;
+  good = good && z3::solver{context}.check() == z3::sat;
 #endif
   std::printf("unity %d.%d.%d\n", UNITY_VERSION_MAJOR, UNITY_VERSION_MINOR, UNITY_VERSION_PATCH);
   return good ? 0 : 1;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -128,6 +129,7 @@ class canonical_search {
 
   syntax::rule run(const syntax::rule& r) {
     auto g = to_graph(algebra_, r);
+    spread_outputs(g);
     sides(g);
     if (r.both_ways) {
       std::swap(g.source, g.target);
@@ -176,21 +178,23 @@ class canonical_search {
       propose(g);
     }
   }
-  void propose(const rule_graph& g) {
+  void propose(rule_graph g) {
+    gather_outputs(g);
     auto r = to_rule(algebra_, g);
     variable_renamer<Algebra>{algebra_, names_}.rename(r);
     sort_conditions(r);
     const auto name = std::exchange(r.name, {});
-    auto text = (g.source.nodes.size() < g.target.nodes.size() ? "1" : "0") + to_text(r);
-    if (!best_ || text < best_->first) {
+    auto text = to_text(r);
+    auto key = std::tuple{g.source.nodes.size() < g.target.nodes.size(), text.size(), std::move(text)};
+    if (!best_ || key < best_->first) {
       r.name = name;
-      best_.emplace(std::move(text), std::move(r));
+      best_.emplace(std::move(key), std::move(r));
     }
   }
 
   const Algebra& algebra_;
   const attribute_names& names_;
-  std::optional<std::pair<std::string, syntax::rule>> best_{};
+  std::optional<std::pair<std::tuple<bool, std::size_t, std::string>, syntax::rule>> best_{};
 };
 
 }  // namespace detail
@@ -201,7 +205,8 @@ class canonical_search {
 // 2.5, input tensor renaming.
 // Complexity: exponential in commutative operators (up to six count) and outputs (up to four).
 template <pattern_algebra Algebra>
-[[nodiscard]] syntax::rule canonical_rule(const Algebra& algebra, const syntax::rule& r, const attribute_names& names = {}) {
+[[nodiscard]] syntax::rule canonical_rule(const Algebra& algebra, const syntax::rule& r,
+                                          const attribute_names& names = {}) {
   return detail::canonical_search<Algebra>{algebra, names}.run(r);
 }
 

@@ -62,8 +62,7 @@ namespace unity::syntax {
   switch (a.form) {
     case attribute_form::integer: return integer(value[0]);
     case attribute_form::real: return {expression::form::real, value[0], {}, {}};
-    case attribute_form::choice:
-      return {expression::form::word, 0, a.choices[static_cast<std::size_t>(value[0])], {}};
+    case attribute_form::choice: return {expression::form::word, 0, a.choices[static_cast<std::size_t>(value[0])], {}};
     case attribute_form::word: {
       expression word{expression::form::word, 0, {}, {}};
       for (const auto byte : value) {

@@ -111,7 +111,8 @@ void write_defaults(const Algebra& algebra, term_graph& g) {
     }
     std::vector<syntax::attribute_binding> all;
     for (const auto& a : algebra.signature(*kind).attributes) {
-      const auto written = std::find_if(n.attributes.begin(), n.attributes.end(), [&](const auto& b) { return b.name == a.name; });
+      const auto written =
+          std::find_if(n.attributes.begin(), n.attributes.end(), [&](const auto& b) { return b.name == a.name; });
       if (written != n.attributes.end()) {
         all.push_back(*written);
       } else if (!n.open && !a.default_value.empty()) {
@@ -131,8 +132,10 @@ void omit_defaults(const Algebra& algebra, term_graph& g) {
     }
     const auto& signature = algebra.signature(*kind);
     std::erase_if(n.attributes, [&](const auto& b) {
-      const auto a = std::find_if(signature.attributes.begin(), signature.attributes.end(), [&](const auto& s) { return s.name == b.name; });
-      return a != signature.attributes.end() && !a->default_value.empty() && b.value == syntax::literal(*a, a->default_value);
+      const auto a = std::find_if(signature.attributes.begin(), signature.attributes.end(),
+                                  [&](const auto& s) { return s.name == b.name; });
+      return a != signature.attributes.end() && !a->default_value.empty() &&
+             b.value == syntax::literal(*a, a->default_value);
     });
   }
 }
@@ -145,6 +148,51 @@ struct rule_graph {
 
   friend bool operator==(const rule_graph&, const rule_graph&) = default;
 };
+
+namespace detail {
+
+// An operator alone as a side stands for as many of its results as the other side has values.
+inline void spread(term_graph& side, const term_graph& other) {
+  const bool whole = side.roots.size() == 1 && other.roots.size() > 1 && side.roots[0].is_node() &&
+                     side.roots[0].selector == syntax::term::whole;
+  if (!whole) {
+    return;
+  }
+  const auto root = side.roots[0];
+  side.roots.assign(other.roots.size(), root);
+  for (std::size_t i = 0; i < side.roots.size(); ++i) {
+    side.roots[i].selector = static_cast<int>(i);
+  }
+}
+inline void gather(term_graph& side) {
+  for (std::size_t i = 0; i < side.roots.size(); ++i) {
+    if (!side.roots[i].is_node() || side.roots[i].node != side.roots[0].node ||
+        side.roots[i].selector != static_cast<int>(i)) {
+      return;
+    }
+  }
+  side.roots.resize(1);
+  side.roots[0].selector = syntax::term::whole;
+}
+
+}  // namespace detail
+
+// Every output on its own, as many on one side as on the other: split(?x) as a side becomes (split(?x).0, split(?x).1).
+inline void spread_outputs(rule_graph& g) {
+  const auto source = g.source;
+  detail::spread(g.source, g.target);
+  detail::spread(g.target, source);
+}
+// The opposite, for one side at most.
+inline void gather_outputs(rule_graph& g) {
+  if (g.source.roots.size() < 2) {
+    return;
+  }
+  detail::gather(g.source);
+  if (g.source.roots.size() > 1) {
+    detail::gather(g.target);
+  }
+}
 
 // With all attributes written out.
 template <has_signatures Algebra>

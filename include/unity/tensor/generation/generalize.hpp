@@ -1,7 +1,9 @@
 // From a rule about tensors of some ranks with numbers for attributes to the most general one that passes tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,25 +13,51 @@
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/generation/lifting.hpp>
+#include <unity/tensor/generation/rank_expressions.hpp>
 #include <unity/tensor/generation/ranks.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
 #include <unity/tensor/rule_test.hpp>
 
 namespace unity::tensor {
 
+// How much of what a specific rule says about its operands may go.
+enum class generality : std::uint8_t {
+  most,     // all that it does not need
+  related,  // not what relates sizes of operands
+  ranked    // nor their ranks: attributes alone become variables
+};
+
 struct generalize_options {
+  generality wanted = generality::most;
   rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .points = 1, .chained = true};
   rule_test_options thorough{.instances = 16, .attempts = 2000, .varied = 1, .points = 1, .chained = true};
-  rule_test_options last{.instances = 50, .attempts = 20000, .varied = 2, .points = 2, .chained = true};  // of the result
+  rule_test_options broadcasting{
+      .instances = 4, .attempts = 2000, .varied = 0, .collapsed = 2, .points = 1, .chained = true};
+  rule_test_options last{// of the result
+                         .instances = 50, .attempts = 20000, .varied = 2, .collapsed = 2, .points = 2, .chained = true};
 };
 
 // The letters that rules use for attributes.
 [[nodiscard]] inline const attribute_names& usual_attribute_names() {
-  static const attribute_names names{
-      {"activation", "a"},        {"axis", "c"},     {"stride", "s"},   {"padding", "p"}, {"pads", "q"},
-      {"dilation", "d"},          {"groups", "g"},   {"kernel", "k"},   {"sizes", "z"},   {"permutation", "o"},
-      {"count_include_pad", "i"}, {"ceil_mode", "e"}, {"channels", "n"}, {"size", "n"},    {"dims", "m"},
-      {"value", "f"},             {"axes", "r"},     {"element", "t"},  {"epsilon", "l"}};
+  static const attribute_names names{{"activation", "a"},
+                                     {"axis", "c"},
+                                     {"stride", "s"},
+                                     {"padding", "p"},
+                                     {"pads", "q"},
+                                     {"dilation", "d"},
+                                     {"groups", "g"},
+                                     {"kernel", "k"},
+                                     {"sizes", "z"},
+                                     {"permutation", "o"},
+                                     {"count_include_pad", "i"},
+                                     {"ceil_mode", "e"},
+                                     {"channels", "n"},
+                                     {"size", "n"},
+                                     {"dims", "m"},
+                                     {"value", "f"},
+                                     {"axes", "r"},
+                                     {"element", "t"},
+                                     {"epsilon", "l"}};
   return names;
 }
 
@@ -49,7 +77,7 @@ class generalizer {
         return general;
       }
     }
-    return start;
+    return start ? std::optional{start->rule} : std::nullopt;
   }
   [[nodiscard]] bool passes(const syntax::rule& r, const rule_test_options& o) const {
     try {
@@ -60,9 +88,14 @@ class generalizer {
   }
 
  private:
-  // Conditions that say the same twice, or nothing, keep random instances from being found: so none, one or two of those
-  // that relate operands are tried before all.
-  [[nodiscard]] std::optional<syntax::rule> with_few_conditions(const syntax::rule& specific) const {
+  struct start_rule {
+    syntax::rule rule{};
+    std::vector<syntax::expression> relations{};  // of operands, that the specific rule came with
+  };
+
+  // Conditions that say the same twice, or nothing, keep random instances from being found: so none, one or two of
+  // those that relate operands are tried before all.
+  [[nodiscard]] std::optional<start_rule> with_few_conditions(const syntax::rule& specific) const {
     auto r = specific;
     r.both_ways = false;
     std::vector<syntax::expression> relations;
@@ -73,6 +106,20 @@ class generalizer {
       }
       return relates;
     });
+    for (const auto& c : choices_among(relations)) {
+      auto with = name_unbound(r);
+      with.conditions.insert(with.conditions.end(), c.begin(), c.end());
+      if (passes(with, options_.quick) && passes(with, options_.last) && holds_beyond(with, c, relations)) {
+        return start_rule{with, relations};
+      }
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::vector<std::vector<syntax::expression>> choices_among(
+      const std::vector<syntax::expression>& relations) const {
+    if (options_.wanted != generality::most) {
+      return {relations};
+    }
     std::vector<std::vector<syntax::expression>> choices{{}};
     for (const auto& c : relations) {
       choices.push_back({c});
@@ -83,14 +130,29 @@ class generalizer {
       }
     }
     choices.push_back(relations);
-    for (const auto& c : choices) {
-      auto with = name_unbound(r);
-      with.conditions.insert(with.conditions.end(), c.begin(), c.end());
-      if (passes(with, options_.quick) && passes(with, options_.last)) {
-        return with;
+    return choices;
+  }
+  // Whether it holds where one of the relations that it does not keep does not, and where none of them does: most
+  // random instances of it are not there.
+  [[nodiscard]] bool holds_beyond(const syntax::rule& r, const std::vector<syntax::expression>& kept,
+                                  const std::vector<syntax::expression>& relations) const {
+    auto o = options_.thorough;
+    o.attempts = options_.quick.attempts;
+    const widening_test test{algebra_, o};
+    const auto g = to_graph(algebra_, r);
+    auto none = g;
+    for (const auto& c : relations) {
+      if (std::find(kept.begin(), kept.end(), c) != kept.end()) {
+        continue;
+      }
+      if (test(g, {c}).found == widening::verdict::false_there) {
+        return false;
+      }
+      if (syntax::is_call(c.arguments[0], "shape", 1)) {
+        none.rest.conditions.push_back(syntax::call("!", {c}));
       }
     }
-    return std::nullopt;
+    return test(none, {syntax::integer(0)}).found != widening::verdict::false_there;
   }
   // An attribute of the source that is computed of operands met later becomes a variable, with a condition.
   [[nodiscard]] syntax::rule name_unbound(const syntax::rule& r) const {
@@ -127,20 +189,63 @@ class generalizer {
     }
   }
   // A change that passed its tests and should not have shows in the last one: then all are tested with more care.
-  [[nodiscard]] syntax::rule widened(const syntax::rule& r, std::size_t care) const {
+  [[nodiscard]] syntax::rule widened(const start_rule& start, std::size_t care) const {
     auto thorough = options_.thorough;
     thorough.instances *= 1 + 3 * care;
     thorough.attempts *= 1 + 3 * care;
     thorough.varied += 2 * care;
     thorough.seed += care;
-    widened_rule wider{algebra_, with_whole_shapes(to_graph(algebra_, r)), options_.quick, thorough};
+    widened_rule wider{algebra_, with_whole_shapes(to_graph(algebra_, start.rule)), options_.quick, thorough,
+                       options_.broadcasting};
     free_computed(wider);
     attribute_lifting{wider}.run();
-    drop_conditions(wider, [](const syntax::expression& c) { return !read_rank(c); });
-    rank_lifting{wider}.run();
-    drop_conditions(wider, [](const syntax::expression& c) { return !read_rank(c); });
-    drop_conditions(wider, [](const syntax::expression& c) { return read_rank(c).has_value(); });
+    relate_sizes(wider, start.relations);
+    const auto may_go = [&](const syntax::expression& c) {
+      const bool relates = std::find(start.relations.begin(), start.relations.end(), c) != start.relations.end();
+      return !read_rank(c) && (options_.wanted == generality::most || !relates);
+    };
+    drop_conditions(wider, may_go);
+    rank_lifting{wider}.run(options_.wanted != generality::ranked);
+    drop_conditions(wider, may_go);
+    if (options_.wanted != generality::ranked) {
+      drop_conditions(wider, [](const syntax::expression& c) { return read_rank(c).has_value(); });
+    }
     return to_rule(algebra_, wider.rule());
+  }
+  // Sizes that are still numbers become a relation that the rule came with (?w and ?v are 3x3: they have one shape), or
+  // two that are the same number become equal ones.
+  static void relate_sizes(widened_rule& r, const std::vector<syntax::expression>& relations) {
+    std::vector<syntax::expression> sizes;
+    auto free = r.rule();
+    std::erase_if(free.rest.conditions, [&](const syntax::expression& c) {
+      if (fixes_size(c)) {
+        sizes.push_back(c);
+      }
+      return fixes_size(c);
+    });
+    for (std::size_t i = 0; !sizes.empty() && i < relations.size(); ++i) {
+      auto related = free;
+      related.rest.conditions.push_back(relations[i]);
+      if (r.accept_or_equal(std::move(related), sizes)) {
+        return;
+      }
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        relate(r, sizes[j], sizes[i]);
+      }
+    }
+  }
+  static void relate(widened_rule& r, const syntax::expression& a, const syntax::expression& b) {
+    const auto& all = r.rule().rest.conditions;
+    const auto has = [&](const syntax::expression& c) { return std::find(all.begin(), all.end(), c) != all.end(); };
+    if (a.arguments[1] != b.arguments[1] || !has(a) || !has(b)) {
+      return;
+    }
+    auto related = r.rule();
+    std::erase_if(related.rest.conditions, [&](const syntax::expression& c) { return c == a || c == b; });
+    related.rest.conditions.push_back(syntax::equal(a.arguments[0], b.arguments[0]));
+    r.accept_or_equal(std::move(related), {a, b});
   }
   // fill{dims=shape(?x)} in the source becomes fill{dims=?d}, where its users say all that matters.
   static void free_computed(widened_rule& r) {
@@ -178,7 +283,8 @@ class generalizer {
         continue;
       }
       auto wider = r.rule();
-      wider.rest.conditions[which] = syntax::equal(syntax::measure("rank", rank->variable), syntax::measure("rank", other->variable));
+      wider.rest.conditions[which] =
+          syntax::equal(syntax::measure("rank", rank->variable), syntax::measure("rank", other->variable));
       wider.rest.conditions.erase(wider.rest.conditions.begin() + static_cast<std::ptrdiff_t>(i));
       if (r.accept_or_equal(std::move(wider), {condition, other->condition})) {
         return true;

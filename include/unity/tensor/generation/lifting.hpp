@@ -31,7 +31,7 @@ class attribute_lifting {
   }
 
  private:
-  static constexpr std::size_t fitting = 50;      // in a hundred: the target is meant for what the source now takes
+  static constexpr std::size_t fitting = 50;     // in a hundred: the target is meant for what the source now takes
   static constexpr std::size_t seldom = 10;      // not all kernels can be enlarged to the size of another
   static constexpr std::size_t most_places = 4;  // of a group whose subsets are tried
 
@@ -70,7 +70,8 @@ class attribute_lifting {
     return lifted;
   }
   // Some places of the source are free of the others.
-  void separate(const std::vector<place>& source, const std::vector<place>& target, const syntax::expression& together) {
+  void separate(const std::vector<place>& source, const std::vector<place>& target,
+                const syntax::expression& together) {
     for (const auto& s : source) {
       for (const auto& with : subsets(target)) {
         if (with.empty() || with.size() == target.size()) {
@@ -108,7 +109,8 @@ class attribute_lifting {
   }
   static void remove(std::vector<place>& all, const std::vector<place>& some) {
     std::erase_if(all, [&](const place& p) {
-      return std::any_of(some.begin(), some.end(), [&](const place& q) { return p.node == q.node && p.attribute == q.attribute; });
+      return std::any_of(some.begin(), some.end(),
+                         [&](const place& q) { return p.node == q.node && p.attribute == q.attribute; });
     });
   }
   // padding=same becomes padding=?p with a condition that lists what else holds.
@@ -218,7 +220,8 @@ class attribute_lifting {
     if (!fixes_size(condition)) {
       return false;
     }
-    for (const auto& g : literal_groups(rule_.rule(), [](std::string_view name) { return name != "stride" && !depends_on_rank(name); })) {
+    for (const auto& g : literal_groups(
+             rule_.rule(), [](std::string_view name) { return name != "stride" && !depends_on_rank(name); })) {
       if (g.value != condition.arguments[1] || g.target.size() > most_places) {
         continue;
       }

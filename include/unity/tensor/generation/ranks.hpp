@@ -12,75 +12,22 @@
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/tensor/generation/places.hpp>
+#include <unity/tensor/generation/rank_expressions.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
 
 namespace unity::tensor::detail {
-
-// rank(?v) == r, as a condition says it.
-struct known_rank {
-  std::string variable;
-  std::int64_t rank = 0;
-  syntax::expression condition{};
-};
-
-[[nodiscard]] inline std::optional<known_rank> read_rank(const syntax::expression& c) {
-  const bool is_rank = syntax::is_call(c, "==", 2) && syntax::is_call(c.arguments[0], "rank", 1) &&
-                       c.arguments[0].arguments[0].kind == syntax::expression::form::variable &&
-                       c.arguments[1].kind == syntax::expression::form::integer;
-  return is_rank ? std::optional{known_rank{c.arguments[0].arguments[0].name, c.arguments[1].integer, c}} : std::nullopt;
-}
-
-// [size(?v, 0), .., size(?v, r - 1)], where rank(?v) == r is known, written as shape(?v).
-[[nodiscard]] inline rule_graph with_whole_shapes(rule_graph r) {
-  std::vector<known_rank> ranks;
-  for (const auto& c : r.rest.conditions) {
-    if (auto known = read_rank(c)) {
-      ranks.push_back(*std::move(known));
-    }
-  }
-  for_each_expression(r, [&](syntax::expression& e) {
-    for (const auto& k : ranks) {
-      std::vector<syntax::expression> sizes;
-      for (std::int64_t d = 0; d < k.rank; ++d) {
-        sizes.push_back(syntax::measure("size", k.variable, {syntax::integer(d)}));
-      }
-      const auto whole = syntax::list(std::move(sizes));
-      syntax::for_each_part(e, [&](syntax::expression& part) {
-        part = k.rank > 0 && part == whole ? syntax::measure("shape", k.variable) : part;
-      });
-    }
-  });
-  return r;
-}
-
-// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
-[[nodiscard]] inline syntax::expression below_rank(const std::string& v, std::int64_t less) {
-  return syntax::call("-", {syntax::measure("rank", v), syntax::integer(less)});
-}
-[[nodiscard]] inline syntax::expression last_two_swapped(const std::string& v) {
-  return syntax::call("concat", {syntax::call("iota", {below_rank(v, 2)}),
-                                 syntax::list({below_rank(v, 1), below_rank(v, 2)})});
-}
-[[nodiscard]] inline bool swaps_last_two(const syntax::expression& permutation) {
-  const auto n = permutation.arguments.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto expected = i + 2 < n ? i : i + 1 == n ? i - 1 : i + 1;
-    if (permutation.arguments[i] != syntax::integer(static_cast<std::int64_t>(expected))) {
-      return false;
-    }
-  }
-  return n >= 2;
-}
 
 class rank_lifting {
  public:
   explicit rank_lifting(widened_rule& r) : rule_{r} {}
 
-  void run() {
+  // change_ranks: or keeps the conditions on ranks that do not follow from the operators.
+  void run(bool change_ranks) {
     drop_implied();
-    groups_ = literal_groups(rule_.rule(), [](std::string_view name) { return name == "axis" || name == "permutation"; });
+    groups_ =
+        literal_groups(rule_.rule(), [](std::string_view name) { return name == "axis" || name == "permutation"; });
     for (const auto f : {form::any, form::one_for_all, form::as_they_are}) {
-      if (applies(f) && widen(f)) {
+      if (applies(f) && (change_ranks || f == form::as_they_are) && widen(f)) {
         return;
       }
     }
@@ -128,6 +75,8 @@ class rank_lifting {
   // Tries all ways to write the groups, those that say most first.
   bool widen(form f) {
     const auto groups = groups_.size() <= most_groups ? groups_.size() : 0;
+    const bool in_target_alone =
+        std::all_of(groups_.begin(), groups_.end(), [](const auto& g) { return g.source.empty(); });
     std::vector<std::pair<int, std::vector<kind>>> ways;
     std::size_t count = 1;
     for (std::size_t g = 0; g < groups; ++g) {
@@ -138,7 +87,8 @@ class rank_lifting {
       int cost = 0;
       for (std::size_t g = 0, rest = i; g < groups; ++g, rest /= kinds) {
         way.push_back(static_cast<kind>(rest % kinds));
-        cost += static_cast<int>(way.back());
+        const bool simple = way.back() == kind::number && in_target_alone;
+        cost += simple ? 0 : static_cast<int>(way.back());
       }
       ways.emplace_back(cost, std::move(way));
     }
@@ -162,7 +112,8 @@ class rank_lifting {
       }
       const auto found = rule_.try_quickly(c.rule, c.before);
       const auto share = found.holds(0) ? found.instances * 4 / (found.instances + found.misfits) + 1 : 0;
-      const bool fits = !is_free(way) || found.holds(free_fitting);
+      const bool fits = (!is_free(way) || found.holds(free_fitting)) &&
+                        (f == form::as_they_are || !keeps_number(way) || rule_.fits(found, free_fitting));
       if (share > best_share && fits) {
         best_share = share;
         best = std::move(c);
@@ -171,12 +122,22 @@ class rank_lifting {
     return best && rule_.accept(std::move(best->rule), best->before, 0);
   }
   static constexpr std::size_t free_fitting = 50;
+  // An axis of the target alone that is the same number for all ranks: the first or second, seldom the last.
+  [[nodiscard]] bool keeps_number(const std::vector<kind>& way) const {
+    for (std::size_t g = 0; g < way.size(); ++g) {
+      if (way[g] == kind::number && groups_[g].source.empty()) {
+        return true;
+      }
+    }
+    return false;
+  }
   [[nodiscard]] static bool is_free(const std::vector<kind>& way) {
     return std::find(way.begin(), way.end(), kind::free) != way.end();
   }
 
   [[nodiscard]] std::vector<candidate> candidates(form f, const std::vector<kind>& way) {
-    const bool names_ranks = std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
+    const bool names_ranks =
+        std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
     std::vector<candidate> all;
     for (std::size_t v = 0; v < (names_ranks ? std::max<std::size_t>(ranks_.size(), 1) : 1); ++v) {
       for (std::size_t variant = 0; variant < 2; ++variant) {
@@ -189,7 +150,8 @@ class rank_lifting {
   }
 
   // variant 1: numbers of the target alone are moved by the source's permutation.
-  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const known_rank* of, std::size_t variant) {
+  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const known_rank* of,
+                                              std::size_t variant) {
     candidate c{rule_.rule(), {}};
     apply(f, c);
     bool used_variant = false;
@@ -217,7 +179,8 @@ class rank_lifting {
     std::erase_if(c.rule.rest.conditions, [](const auto& e) { return read_rank(e).has_value(); });
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       c.before.push_back(ranks_[i].condition);
-      const auto same = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& k) { return k.rank == ranks_[i].rank; });
+      const auto same =
+          std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& k) { return k.rank == ranks_[i].rank; });
       const auto first = static_cast<std::size_t>(same - ranks_.begin());
       if (f == form::one_for_all && first < i) {
         c.rule.rest.conditions.push_back(syntax::equal(syntax::measure("rank", ranks_[i].variable),
@@ -265,7 +228,8 @@ class rank_lifting {
     return e.has_value();
   }
   bool express_in_target(candidate& c, const place_group& g, kind k, const known_rank* of, std::size_t variant,
-                         const std::vector<std::pair<const place_group*, syntax::expression>>& free, bool& used_variant) {
+                         const std::vector<std::pair<const place_group*, syntax::expression>>& free,
+                         bool& used_variant) {
     if (k != kind::expressed) {
       return false;
     }
@@ -355,7 +319,8 @@ class rank_lifting {
   }
 
   // Sizes along an axis, as split{axis=1, sizes=[size(?x, 1), ..]} has them, are sizes along what the axis becomes.
-  static void write(rule_graph& r, const place_group& g, const syntax::expression& axis, const syntax::expression& in_sizes) {
+  static void write(rule_graph& r, const place_group& g, const syntax::expression& axis,
+                    const syntax::expression& in_sizes) {
     put(r, g.source, axis);
     put(r, g.target, axis);
     if (g.attribute != "axis") {

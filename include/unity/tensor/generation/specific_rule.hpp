@@ -263,7 +263,7 @@ class rule_writer {
   std::optional<syntax::expression> symbolic_value(const std::vector<vocabulary_size>& value, const attribute_signature& a) {
     const auto said = said_by_variables(value, a);
     for (const auto& [of, name] : bound_) {
-      if (of == value && (in_target_ && !said)) {
+      if (of == value && (!in_target_ || !said)) {
         return syntax::variable(name);
       }
     }

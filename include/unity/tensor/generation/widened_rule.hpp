@@ -26,9 +26,11 @@ class widened_rule {
  public:
   using conditions = std::vector<syntax::expression>;
 
-  // quick: options that most wrong changes do not survive; thorough: that all must pass.
-  widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick, const rule_test_options& thorough)
-      : algebra_{a}, rule_{std::move(r)}, quick_{a, quick}, thorough_{a, thorough} {
+  // quick: options that most wrong changes do not survive; thorough: that all must pass; broadcasting: that a rule
+  // must pass that lost a condition.
+  widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick, const rule_test_options& thorough,
+               const rule_test_options& broadcasting)
+      : algebra_{a}, rule_{std::move(r)}, quick_{a, quick}, thorough_{a, thorough}, broadcasting_{a, broadcasting} {
     for (const auto& c : rule_.rest.conditions) {
       if (fixes_size(c)) {
         sizes_.push_back(c);
@@ -65,7 +67,9 @@ class widened_rule {
   bool accept_or_equal(rule_graph wider, const conditions& before) {
     const auto found = thorough_(wider, before);
     const bool holds = found.holds(0) && found.instances >= enough;
-    if ((holds || (found.found == widening::verdict::not_wider && is_testable(wider))) && holds_where_it_matters(wider)) {
+    const bool equal = found.found == widening::verdict::not_wider && is_testable(wider);
+    if ((holds || equal) && holds_where_it_matters(wider) &&
+        broadcasting_(wider, {syntax::integer(0)}).found != widening::verdict::false_there) {
       take(std::move(wider));
       return true;
     }
@@ -145,6 +149,7 @@ class widened_rule {
   conditions sizes_{};  // that the rule was found with
   widening_test quick_;
   widening_test thorough_;
+  widening_test broadcasting_;
   std::optional<std::size_t> share_{};
   std::size_t variables_ = 0;
 };

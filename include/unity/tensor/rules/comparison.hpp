@@ -26,9 +26,11 @@ struct rule_test_options {
   std::size_t instances = 50;       // to find in which the target fits
   std::size_t attempts = 200000;    // to find one
   std::size_t varied = 3;           // instances of which all variations are tried as well
+  std::size_t collapsed = 0;        // instances of which those are tried as well that broadcast more
   std::size_t points = 4;           // of either kind of scalar, more where there are few elements
   double tolerance = 0x1p-30;       // relative to the largest element
   double real_tolerance = 0x1p-23;  // of rules for reals, which may name constants as float32 has them
+  bool chained = false;             // shapes often as operands and results before: finds what few shapes fit
   std::uint64_t seed = 1;
 };
 

@@ -16,6 +16,7 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rules/draft.hpp>
+#include <unity/tensor/rules/fixed_sizes.hpp>
 #include <unity/tensor/rules/instance.hpp>
 
 namespace unity::tensor {
@@ -23,7 +24,12 @@ namespace unity::tensor {
 // Finds instances of one substitution, each once. The algebra and the substitution must outlive the generator.
 class instance_generator {
  public:
-  instance_generator(const algebra& a, const substitution& s, std::uint64_t seed) : algebra_{a}, s_{s}, random_{seed} {
+  // chained: shapes are often drawn from those that operands and results before have.
+  instance_generator(const algebra& a, const substitution& s, std::uint64_t seed, bool chained = false)
+      : algebra_{a}, s_{s}, random_{seed}, sizes_{detail::size_reader{a}.read(s)}, chained_{chained} {
+    if (chained) {
+      related_ = detail::size_reader{a}.relations(s);
+    }
     for (const auto& c : s.conditions) {
       detail::collect_reals(c, reals_);
     }
@@ -33,7 +39,7 @@ class instance_generator {
   // Shapes: sizes of 1 to 5, images of 3 to 8, ranks up to 4 and more; two to four repetitions.
   [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts) {
     for (; attempts > 0; --attempts) {
-      auto instance = detail::instance_draft{algebra_, s_, random_, reals_}.make();
+      auto instance = detail::instance_draft{algebra_, s_, random_, reals_, sizes_, related_, chained_}.make();
       if (instance && fresh(*instance)) {
         return instance;
       }
@@ -50,6 +56,21 @@ class instance_generator {
     return all;
   }
 
+  // The instances in which one or two sizes of `base` are 1 instead: those that broadcast where `base` does not.
+  [[nodiscard]] std::vector<rule_instance> collapses(const rule_instance& base) {
+    const auto places = all_places(base);
+    std::vector<rule_instance> all;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        auto changed = base;
+        if (collapse(changed, places[i]) && (i == j || collapse(changed, places[j])) && holds(changed) && fresh(changed)) {
+          all.push_back(std::move(changed));
+        }
+      }
+    }
+    return all;
+  }
+
  private:
   struct place {
     std::size_t variable;
@@ -58,7 +79,7 @@ class instance_generator {
   };
   static constexpr std::size_t most_together = 4;
 
-  void vary_sizes(const rule_instance& base, std::vector<rule_instance>& all) {
+  [[nodiscard]] static std::vector<place> all_places(const rule_instance& base) {
     std::vector<place> places;
     for (std::size_t v = 0; v < base.values.size(); ++v) {
       for (std::size_t i = 0; i < base.values[v].size(); ++i) {
@@ -67,6 +88,17 @@ class instance_generator {
         }
       }
     }
+    return places;
+  }
+  // Whether that changes anything.
+  static bool collapse(rule_instance& at, const place& p) {
+    auto& size = at.values[p.variable][p.repetition].dims[p.dimension];
+    const bool changes = size > 1;
+    size = 1;
+    return changes;
+  }
+  void vary_sizes(const rule_instance& base, std::vector<rule_instance>& all) {
+    const auto places = all_places(base);
     for (std::size_t first = 0; first < places.size(); ++first) {
       auto changed = base;
       grow(changed, places, first, most_together, all);
@@ -151,6 +183,9 @@ class instance_generator {
   const substitution& s_;
   random_engine random_;
   std::vector<double> reals_;
+  std::vector<detail::fixed_sizes> sizes_;
+  std::vector<detail::same_size> related_;
+  bool chained_;
   std::set<std::uint64_t> seen_;
 };
 

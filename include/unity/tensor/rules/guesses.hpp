@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <unity/core/random.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -20,13 +23,34 @@ class guesses {
  public:
   using size = std::int64_t;
 
-  // reals: what real attributes are drawn from, if not empty.
-  guesses(random_engine& random, std::span<const double> reals)
-      : random_{random}, reals_{reals}, axis_{random.between(0, 3)} {}
+  // reals: what real attributes are drawn from, if not empty. chained: draws shapes that were
+  // met, too, and leaves less to habit.
+  guesses(random_engine& random, std::span<const double> reals, bool chained)
+      : random_{random}, reals_{reals}, axis_{random.between(0, 3)}, chained_{chained} {}
+
+  // Tells of a shape that some operand or result has.
+  void meet(const shape& s) {
+    if (chained_) {
+      met_.push_back(s);
+    }
+  }
+  // Often, one that was met, or one that differs from it along the preferred axis.
+  [[nodiscard]] std::optional<shape> met_shape() {
+    if (met_.empty() || !chance(50)) {
+      return std::nullopt;
+    }
+    auto s = met_[random_.below(met_.size())];
+    if (chance(40) && static_cast<std::size_t>(axis_) < s.size()) {
+      s[static_cast<std::size_t>(axis_)] = any_size();
+    }
+    return s;
+  }
 
   [[nodiscard]] size between(size least, size most) { return random_.between(least, most); }
   [[nodiscard]] std::size_t below(std::size_t n) { return random_.below(n); }
   [[nodiscard]] bool chance(int percent) { return random_.between(1, 100) <= percent; }
+  // Whether the first of two operands is the one that broadcasts.
+  [[nodiscard]] bool swaps() { return chained_ && chance(50); }
   [[nodiscard]] size any_size() {
     constexpr std::array<size, 7> sizes{1, 2, 2, 3, 3, 4, 5};
     return sizes[random_.below(sizes.size())];
@@ -54,6 +78,12 @@ class guesses {
     return last;
   }
   [[nodiscard]] shape any_shape() {
+    if (auto met = met_shape()) {
+      return *std::move(met);
+    }
+    if (chained_ && chance(5)) {
+      return {};
+    }
     if (!last_shape_.empty() && chance(60)) {
       auto s = last_shape_;
       if (chance(50) && static_cast<std::size_t>(axis_) < s.size()) {
@@ -149,6 +179,8 @@ class guesses {
   size axis_;
   std::map<std::string_view, size> last_{};
   shape last_shape_{};
+  bool chained_;
+  std::vector<shape> met_{};
 };
 
 }  // namespace unity::tensor::detail

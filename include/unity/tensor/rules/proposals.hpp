@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/core/random.hpp>
@@ -39,7 +40,9 @@ struct proposal {
 // Fills in what is open. Guesses need not fit, only fit often.
 class proposer {
  public:
-  proposer(random_engine& random, std::span<const double> reals) : draw_{random, reals} {}
+  proposer(random_engine& random, std::span<const double> reals, bool chained) : draw_{random, reals, chained} {}
+
+  void meet(const shape& s) { draw_.meet(s); }
 
   void fill_in(proposal& p) {
     if (const auto* known = find(p.kind)) {
@@ -69,13 +72,17 @@ class proposer {
   void binary(proposal& p) {
     auto& a = p.operands[0];
     auto& b = p.operands[1];
-    if (!a && !b) {
+    const bool open = !a && !b;
+    if (open) {
       a = draw_.any_shape();
     }
     if (!a) {
       a = draw_.fitting(*b);
     } else if (!b) {
       b = draw_.fitting(*a);
+    }
+    if (open && draw_.swaps()) {
+      std::swap(a, b);
     }
   }
   void scalar_multiply(proposal& p) {
@@ -87,7 +94,8 @@ class proposer {
   void matmul(proposal& p) {
     auto& a = p.operands[0];
     auto& b = p.operands[1];
-    if (!a && !b) {
+    const bool open = !a && !b;
+    if (open) {
       if (!draw_.chance(70)) {
         batch_ = draw_.shape_of_rank(draw_.below(3));
       }
@@ -99,6 +107,9 @@ class proposer {
       b = leading(*a);
       b->push_back(a->back());
       b->push_back(draw_.shared("n", 50));
+      if (open && draw_.swaps()) {
+        a = shape(std::span<const size>{*a}.subspan(a->size() - 2));
+      }
     } else if (!a && b->size() >= 2) {
       a = leading(*b);
       a->push_back(draw_.shared("m", 50));
@@ -183,6 +194,9 @@ class proposer {
   }
   static constexpr std::array<size, 2> fallback{1, 1};
   void image(proposal& p) {
+    if (auto met = p.operands[0] ? std::nullopt : draw_.met_shape(); met && met->size() == 4) {
+      p.operands[0] = *met;
+    }
     if (!p.operands[0]) {
       p.operands[0] = shape{draw_.shared("batch"), draw_.shared("channels", 50), draw_.shared_extent("h"),
                             draw_.shared_extent("w")};

@@ -1,0 +1,277 @@
+// Which rules of a file are true: each is proved from axioms, refuted by shapes and values, or neither.
+//
+// run: {source}/test/support/verify_me.rules --out {out}/verified.rules --json {out}/result.json
+// run: {source}/test/support/verify_me.rules --axioms {source}/include/unity/tensor/axioms.rules --threads 2
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/io/flexflow_rules.hpp>
+#include <unity/io/foreign_identity.hpp>
+#include <unity/io/rule_text.hpp>
+#include <unity/io/taso_rules.hpp>
+#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/z3_prover.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string file{};
+  std::string axioms{};
+  std::string out{};
+  std::string json{};
+  io::group_reading groups = io::group_reading::implied;
+  std::size_t threads = 1;
+};
+
+const std::map<std::string, io::group_reading> group_readings{{"implied", io::group_reading::implied},
+                                                              {"one", io::group_reading::one}};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("FILE", a.file, "a .rules file, TASO's .pb or FlexFlow's .json")->required();
+  app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
+  app.add_option("--groups", a.groups,
+                 "how many groups a convolution of a .pb file has: implied (by its channels, as TASO reads it) or one")
+      ->transform(CLI::CheckedTransformer(group_readings));
+  app.add_option("--threads", a.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
+  app.add_option("--out", a.out, "file for the same rules with how they are known");
+  app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+// A rule of the file, and what became of it.
+struct entry {
+  std::string name{};
+  std::string identity{};  // the same for rules that differ in names alone
+  std::optional<syntax::rule> rule{};
+  std::string outside_because{};  // where it has no rule and is no nonsense either
+  std::optional<std::size_t> duplicate_of{};
+  tensor::rule_proof proof{};
+
+  [[nodiscard]] bool outside() const { return !outside_because.empty(); }
+  [[nodiscard]] bool is(verdict v) const { return !outside() && proof.found == v; }
+};
+
+entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& converted) {
+  entry e;
+  e.name = foreign.name;
+  e.identity = io::identity_text(foreign);
+  if (const auto unbound = io::unbound_input(foreign)) {
+    e.proof.found = verdict::refuted;
+    e.proof.reason = "unbound input";
+    e.proof.details = "the target reads " + *unbound + ", and nothing in the source says what it is";
+  } else if (converted) {
+    e.rule = parse_rules(converted.text, converted.name).at(0);
+  } else {
+    e.outside_because = converted.outside_because;
+  }
+  return e;
+}
+
+std::vector<entry> load(const tensor::algebra& operators, const arguments& a) {
+  std::vector<entry> all;
+  const auto kind = std::filesystem::path{a.file}.extension().string();
+  if (kind == ".pb") {
+    for (const auto& r : io::read_taso_rules(a.file)) {
+      all.push_back(to_entry(r, io::to_rule_text(r, a.groups)));
+    }
+  } else if (kind == ".json") {
+    for (const auto& r : io::read_flexflow_rules(a.file)) {
+      all.push_back(to_entry(r, io::flexflow_rule_text(r)));
+    }
+  } else {
+    for (auto& r : parse_rules(read_file(a.file), a.file)) {
+      all.push_back({r.name, statement_text(canonical_rule(operators, r)), r, {}, {}, {}});
+    }
+  }
+  return all;
+}
+
+// Rules that differ in names alone are verified once.
+void find_duplicates(std::vector<entry>& all) {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto place = first.emplace(all[i].identity, i).first;
+    all[i].duplicate_of = place->second == i ? std::nullopt : std::optional{place->second};
+  }
+}
+
+void verify(const tensor::algebra& operators, const theory& axioms, const arguments& a, std::vector<entry>& all) {
+  std::vector<std::size_t> which;
+  std::vector<syntax::rule> rules;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].rule && !all[i].duplicate_of) {
+      which.push_back(i);
+      rules.push_back(*all[i].rule);
+    }
+  }
+  const bool watched = isatty(STDERR_FILENO) != 0;
+  const auto show = [&](std::size_t done) {
+    if (watched) {
+      std::fprintf(stderr, "\r%zu of %zu rules ", done, rules.size());
+    }
+  };
+  const auto proofs = tensor::verify_rules(operators, axioms, z3_prover{}, rules, a.threads, {}, show);
+  if (watched) {
+    std::fprintf(stderr, "\r%40s\r", "");
+  }
+  for (std::size_t k = 0; k < which.size(); ++k) {
+    all[which[k]].proof = proofs[k];
+  }
+  for (auto& e : all) {
+    if (e.duplicate_of && e.rule) {
+      e.proof = all[*e.duplicate_of].proof;
+    }
+  }
+}
+
+struct result {
+  std::vector<entry> rules{};
+  std::size_t axioms = 0;
+  double seconds = 0;
+
+  [[nodiscard]] std::size_t count(verdict v) const {
+    return static_cast<std::size_t>(std::count_if(rules.begin(), rules.end(), [&](const auto& e) { return e.is(v); }));
+  }
+};
+
+nlohmann::json to_json(const result& r) {
+  auto refuted = nlohmann::json::array();
+  auto unknown = nlohmann::json::array();
+  auto outside = nlohmann::json::array();
+  auto duplicates = nlohmann::json::array();
+  auto proofs = nlohmann::json::array();
+  for (const auto& e : r.rules) {
+    if (e.is(verdict::refuted)) {
+      refuted.push_back({{"name", e.name}, {"reason", e.proof.reason}, {"counterexample", e.proof.details}});
+    } else if (e.is(verdict::proved)) {
+      proofs.push_back({{"name", e.name}, {"axioms", e.proof.axioms}, {"steps", e.proof.steps}});
+    } else if (e.outside()) {
+      outside.push_back({{"name", e.name}, {"reason", e.outside_because}});
+    } else {
+      unknown.push_back(
+          {{"name", e.name}, {"reason", e.proof.reason}, {"instance", e.proof.details}, {"missing", e.proof.missing}});
+    }
+    if (e.duplicate_of) {
+      duplicates.push_back({{"name", e.name}, {"of", r.rules[*e.duplicate_of].name}});
+    }
+  }
+  return {{"rules", r.rules.size()}, {"proved", r.count(verdict::proved)},
+          {"refuted", refuted},      {"unknown", unknown},
+          {"outside", outside},      {"duplicates", duplicates},
+          {"proofs", proofs},        {"prover", z3_prover{}.name()},
+          {"axioms", r.axioms},      {"seconds", r.seconds}};
+}
+
+// What is refuted is kept as a comment.
+std::string to_rule_file(const result& r) {
+  std::string text;
+  for (const auto& e : r.rules) {
+    if (!e.rule) {
+      text += "# " + e.name + ": " + (e.outside() ? e.outside_because : e.proof.details) + "\n";
+      continue;
+    }
+    auto rule = tensor::with_proof(*e.rule, e.proof);
+    if (e.proof.found == verdict::unknown && rule.known == syntax::standing::proved) {
+      rule.known = syntax::standing::assumed;  // it said so, but it is not
+    }
+    auto lines = to_text(rule);
+    if (e.proof.found == verdict::refuted) {
+      lines = "refuted: " + e.proof.reason + ": " + e.proof.details + "\n" + lines;
+      for (auto at = lines.size() - 1; (at = lines.rfind('\n', at - 1)) != std::string::npos && at > 0;) {
+        lines.insert(at + 1, "# ");
+      }
+      lines = "# " + lines;
+    }
+    text += lines;
+  }
+  return text;
+}
+
+void print(const result& r) {
+  std::size_t duplicates = 0;
+  for (const auto& e : r.rules) {
+    if (e.duplicate_of) {
+      ++duplicates;
+      std::printf("duplicate  %s: of %s\n", e.name.c_str(), r.rules[*e.duplicate_of].name.c_str());
+    } else if (e.is(verdict::refuted)) {
+      std::printf("refuted  %s: %s: %s\n", e.name.c_str(), e.proof.reason.c_str(), e.proof.details.c_str());
+    } else if (e.is(verdict::unknown)) {
+      std::printf("unknown  %s: %s %s; missing: %s\n", e.name.c_str(), e.proof.reason.c_str(), e.proof.details.c_str(),
+                  e.proof.missing.c_str());
+    }
+  }
+  std::map<std::string, std::size_t> outside;
+  std::size_t outside_count = 0;
+  for (const auto& e : r.rules) {
+    if (e.outside()) {
+      ++outside[e.outside_because];
+      ++outside_count;
+    }
+  }
+  for (const auto& [why, count] : outside) {
+    std::printf("outside  %zu: %s\n", count, why.c_str());
+  }
+  std::printf(
+      "%zu rules: %zu proved by %s from %zu axioms, %zu refuted, %zu unknown, %zu outside (%zu duplicates among "
+      "them); %.1f s\n",
+      r.rules.size(), r.count(verdict::proved), z3_prover{}.name().c_str(), r.axioms, r.count(verdict::refuted),
+      r.count(verdict::unknown), outside_count, duplicates, r.seconds);
+}
+
+void run(const arguments& a) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto operators = tensor::standard_algebra();
+  const auto text = a.axioms.empty() ? std::string{tensor::standard_axioms} : read_file(a.axioms);
+  const theory axioms{operators, parse_rules(text, a.axioms.empty() ? "shipped axioms" : a.axioms)};
+  result r{load(operators, a), axioms.rules().size(), 0};
+  find_duplicates(r.rules);
+  verify(operators, axioms, a, r.rules);
+  r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!a.out.empty()) {
+    atomic_write(a.out, to_rule_file(r));
+  }
+  if (!a.json.empty()) {
+    atomic_write(a.json, to_json(r).dump(2) + "\n");
+  }
+  print(r);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments a;
+  CLI::App app{"Proves or refutes each rule of a file"};
+  declare(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    run(a);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "verify_rules: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

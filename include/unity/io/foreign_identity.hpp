@@ -1,0 +1,105 @@
+// What is the same rule, and what is no rule, among foreign rules: told from their structure alone, whatever their
+// operators are.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/io/foreign_ranks.hpp>
+#include <unity/io/foreign_rule.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+// Writes both sides as terms from the outputs down, variables numbered as they are met.
+class identity_writer {
+ public:
+  explicit identity_writer(const foreign_rule& rule) : rule_{rule} {}
+
+  std::string text(const std::vector<std::size_t>& outputs) {
+    std::string all;
+    for (int side = 0; side < 2; ++side) {
+      written_.clear();
+      for (const auto o : outputs) {
+        append(side == 0 ? rule_.outputs[o].source : rule_.outputs[o].target, side, all);
+        all += ';';
+      }
+    }
+    return all;
+  }
+
+ private:
+  void append(const source_of& t, int side, std::string& all) {
+    if (t.node < 0) {
+      const auto number = variables_.emplace(std::pair{t.node, t.result}, variables_.size()).first->second;
+      all += '?' + std::to_string(number);
+      return;
+    }
+    const auto [place, fresh] = written_.emplace(t.node, written_.size());
+    all += '%' + std::to_string(place->second);
+    if (fresh) {
+      const auto& op = (side == 0 ? rule_.source : rule_.target)[static_cast<std::size_t>(t.node)];
+      all += '=' + op.type;
+      for (const auto& [name, value] : op.parameters) {
+        all += ',' + name + '=' + std::to_string(value);
+      }
+      all += '(';
+      for (const auto& in : op.inputs) {
+        append(in, side, all);
+        all += ',';
+      }
+      all += ')';
+    }
+    all += '.' + std::to_string(t.result);
+  }
+
+  const foreign_rule& rule_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> variables_{};
+  std::map<std::int64_t, std::size_t> written_{};
+};
+
+}  // namespace detail
+
+// Equal for rules that differ only in the numbers of variables and operators, in operators that no output needs, and in
+// the order of outputs (up to five; beyond that, their order counts).
+[[nodiscard]] inline std::string identity_text(const foreign_rule& rule) {
+  std::vector<std::size_t> order(rule.outputs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  constexpr std::size_t most_permuted = 5;
+  std::string least;
+  do {
+    auto text = detail::identity_writer{rule}.text(order);
+    if (least.empty() || text < least) {
+      least = std::move(text);
+    }
+  } while (order.size() <= most_permuted && std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+// A variable that the target reads and no operator of the source does, as rule text names it. Such a rule has no
+// meaning: its target is not determined by what its source matches.
+[[nodiscard]] inline std::optional<std::string> unbound_input(const foreign_rule& rule) {
+  const auto reads = [&](const foreign_rule::source_of& t) {
+    return std::any_of(rule.source.begin(), rule.source.end(), [&](const auto& op) {
+      return std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end();
+    });
+  };
+  for (const auto& op : rule.target) {
+    for (const auto& in : op.inputs) {
+      if (in.node < 0 && !reads(in)) {
+        return detail::variable_name(in);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace unity::io

@@ -1,0 +1,111 @@
+// Rules that follow from other rules by a few rewrites are not needed.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+
+namespace unity {
+
+struct derivability_options {
+  std::size_t rewrites = 4;  // of which a derivation may consist
+  entailment_limits limits{};
+};
+
+// For each rule in order: kept, or derived from kept ones.
+struct derived_rule {
+  std::size_t rule = 0;             // its place among the rules that were given
+  std::vector<std::size_t> from{};  // the places of the rules that derive it, each once
+  std::size_t rewrites = 0;         // how many instances of them do, in the question that takes most
+
+  friend bool operator==(const derived_rule&, const derived_rule&) = default;
+};
+struct pruned_rules {
+  std::vector<std::size_t> kept{};  // places among the rules that were given, ascending
+  std::vector<derived_rule> derived{};
+
+  friend bool operator==(const pruned_rules&, const pruned_rules&) = default;
+};
+
+// Goes through the rules, and keeps those that do not follow from the ones kept before.
+//
+// worlds(i): questions about rule i, each the graphs of one structure of an entailment, with the outputs of one side
+// first and those of the other after them. A rule follows where the answer to every question is a derivation of at most
+// so many rewrites, of one at least; one without questions is kept. Greedy: what was derived with few rewrites from
+// rules that are dropped later is not tried again, so that the order matters; general rules should come first
+// (rule_size). Complexity: a few questions a rule, over a theory of all that are kept.
+template <pattern_algebra Algebra, class Worlds>
+[[nodiscard]] pruned_rules prune_derivable(const Algebra& algebra, std::span<const syntax::rule> rules, Worlds worlds,
+                                           const derivability_options& options = {}) {
+  theory known;
+  entailment<Algebra> ask{algebra, known, options.limits};
+  pruned_rules result;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    derived_rule d{i, {}, 0};
+    bool follows = false;
+    for (const auto& question : worlds(i)) {
+      const auto found = ask.prove_outputs(std::span{question});
+      follows = found.has_value() && found->steps.size() <= options.rewrites;
+      if (!follows) {
+        break;
+      }
+      d.rewrites = std::max(d.rewrites, found->steps.size());
+      for (const auto axiom : found->axioms()) {
+        d.from.push_back(result.kept[axiom]);
+      }
+    }
+    if (follows && !d.from.empty()) {
+      std::ranges::sort(d.from);
+      d.from.erase(std::ranges::unique(d.from).begin(), d.from.end());
+      result.derived.push_back(std::move(d));
+    } else {
+      known.add(algebra, rules[i]);
+      result.kept.push_back(i);
+    }
+  }
+  return result;
+}
+
+// By which rules are ordered before they are pruned: small and general ones first.
+struct rule_size {
+  std::size_t operators = 0;  // of both sides
+  std::size_t conditions = 0;
+  std::size_t literals = 0;   // attributes that are numbers or words
+  std::size_t variables = 0;  // fewer distinct ones of equally many: less general, so they count from above
+
+  friend auto operator<=>(const rule_size&, const rule_size&) = default;
+};
+
+[[nodiscard]] inline rule_size size_of(const syntax::rule& r) {
+  rule_size size{0, r.conditions.size(), 0, 0};
+  std::vector<std::string> names;
+  for (const auto* side : {&r.source, &r.target}) {
+    const auto g = to_graph(*side);
+    size.operators += g.nodes.size();
+    for (const auto& n : g.nodes) {
+      for (const auto& a : n.attributes) {
+        size.literals += syntax::is_literal(a.value) ? 1 : 0;
+      }
+      for (const auto& o : n.operands) {
+        if (!o.is_node() && std::ranges::find(names, o.variable) == names.end()) {
+          names.push_back(o.variable);
+        }
+      }
+    }
+  }
+  constexpr std::size_t many = 1000;
+  size.variables = many - std::min(many, names.size());
+  return size;
+}
+
+}  // namespace unity

@@ -1,0 +1,309 @@
+// Does an equation follow from a theory? Equality saturation over sampled worlds, with proofs.
+//
+// A question is a few graphs of the same structure, one per world: node for node the same kinds, and operands and
+// values numbered alike. Only types and attribute values differ. It asks whether pairs of values are equal. The answer,
+// where it is yes, is the list of axiom instances that were used, as a problem without variables that any prover can
+// check again. A no means only that nothing was found within the limits. Deterministic. Source: Tate et al., "Equality
+// saturation" (POPL 2009).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/index_table.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/graph/topological_order.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/verification/derivation.hpp>
+#include <unity/rewrite/verification/equality_graph.hpp>
+#include <unity/rewrite/verification/form_matcher.hpp>
+#include <unity/rewrite/verification/instantiation.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/rewrite/verification/worlds.hpp>
+
+namespace unity {
+
+struct entailment_limits {
+  std::size_t rounds = 8;           // of instantiating all that matches
+  std::size_t joint_rounds = 2;     // then, with axioms of several roots as well
+  std::size_t nodes = 2000;         // in the equality graph
+  std::size_t matches = 20000;      // of a round
+  std::size_t extra_operators = 6;  // in a term, beyond the largest that was asked about
+  std::size_t remembered = 200000;  // rows of types and operators kept between questions
+};
+
+enum class entailment_end : std::uint8_t { proved, saturated, out_of_rounds, out_of_nodes, out_of_matches };
+
+// Answers questions about one theory. The algebra and the theory must outlive it; axioms may be added between
+// questions.
+template <pattern_algebra Algebra>
+class entailment {
+ public:
+  using goal_list = std::vector<std::pair<value_id, value_id>>;
+
+  entailment(const Algebra& algebra, const theory& t, entailment_limits limits = {})
+      : algebra_{&algebra}, theory_{&t}, limits_{limits} {}
+  entailment(const entailment&) = delete;
+  entailment& operator=(const entailment&) = delete;
+
+  // Whether the values of each pair are equal. Nothing where no proof was found.
+  // Precondition: at least one world; the worlds have the same structure.
+  // Complexity: bounded by the limits.
+  template <dataflow_graph Graph>
+  [[nodiscard]] std::optional<derivation> prove(std::span<const Graph> worlds, const goal_list& goals) {
+    begin(worlds.size());
+    load(worlds);
+    std::vector<std::pair<term_id, term_id>> wanted;
+    for (const auto& [a, b] : goals) {
+      wanted.emplace_back(terms_[a.index()], terms_[b.index()]);
+    }
+    goals_ = std::move(wanted);
+    saturate();
+    return end_ == entailment_end::proved ? std::optional{explanation()} : std::nullopt;
+  }
+  // The first half of the outputs against the second.
+  template <dataflow_graph Graph>
+  [[nodiscard]] std::optional<derivation> prove_outputs(std::span<const Graph> worlds) {
+    const auto& outputs = graph_traits<Graph>::outputs(worlds[0]);
+    const std::vector<value_id> all(outputs.begin(), outputs.end());
+    goal_list goals;
+    for (std::size_t i = 0; i < all.size() / 2; ++i) {
+      goals.emplace_back(all[i], all[all.size() / 2 + i]);
+    }
+    return prove(worlds, goals);
+  }
+
+  // Leaves this axiom out of the questions that follow; nothing: uses all.
+  void leave_out(std::optional<std::uint32_t> axiom) noexcept { left_out_ = axiom; }
+
+  // How the last question ended, and how much was built for it.
+  [[nodiscard]] entailment_end end() const noexcept { return end_; }
+  [[nodiscard]] std::size_t nodes() const noexcept { return graph_ ? graph_->node_count() : 0; }
+
+ private:
+  using tables_type = world_tables<Algebra>;
+  using graph_type = equality_graph<Algebra>;
+
+  void begin(std::size_t worlds) {
+    UNITY_EXPECTS(worlds > 0, "at least one world");
+    if (!tables_ || tables_->worlds() != worlds || tables_->size() > limits_.remembered) {
+      graph_.reset();
+      tables_.emplace(*algebra_, worlds);
+      prepared_.clear();
+    }
+    while (prepared_.size() < theory_->forms().size()) {
+      prepared_.emplace_back(theory_->forms()[prepared_.size()], *tables_);
+    }
+    if (!graph_) {
+      graph_.emplace(*tables_);
+    }
+    graph_->clear();
+    terms_.clear();
+    instances_.clear();
+    seen_ = {};
+    end_ = entailment_end::saturated;
+    rounds_ = 0;
+  }
+
+  template <class Graph>
+  void load(std::span<const Graph> worlds) {
+    using traits = graph_traits<Graph>;
+    const auto& first = worlds[0];
+    terms_.assign(traits::value_count(first), term_id{});
+    most_operators_ = 0;
+    const auto order = topological_order(first);
+    UNITY_EXPECTS(order.has_value(), "graphs without cycles");
+    for (const auto n : *order) {
+      std::vector<typename Algebra::op_type> ops;
+      for (const auto& g : worlds) {
+        UNITY_EXPECTS(std::ranges::equal(traits::operands(g, n), traits::operands(first, n)),
+                      "worlds of one structure");
+        ops.push_back(traits::operation(g, n));
+      }
+      const auto op = tables_->intern_operators(ops);
+      UNITY_EXPECTS(op.has_value(), "worlds of one structure");
+      load_node(worlds, n, *op);
+    }
+    most_operators_ += limits_.extra_operators;
+  }
+  template <class Graph>
+  void load_node(std::span<const Graph> worlds, node_id n, operator_row op) {
+    using traits = graph_traits<Graph>;
+    std::vector<term_id> operands;
+    for (const auto v : traits::operands(worlds[0], n)) {
+      operands.push_back(terms_[v.index()]);
+    }
+    auto node = graph_->lookup(op, operands);
+    if (!node.valid()) {
+      std::vector<type_row> types;
+      for (const auto v : traits::results(worlds[0], n)) {
+        std::vector<typename Algebra::value_type> across;
+        for (const auto& g : worlds) {
+          across.push_back(traits::type(g, v));
+        }
+        types.push_back(tables_->intern_types(across));
+      }
+      node = graph_->add(op, operands, types);
+    }
+    std::size_t r = 0;
+    for (const auto v : traits::results(worlds[0], n)) {
+      terms_[v.index()] = graph_->result(node, r++);
+      most_operators_ = std::max<std::size_t>(most_operators_, graph_->size(terms_[v.index()]));
+    }
+  }
+
+  [[nodiscard]] bool proved() const {
+    return std::all_of(goals_.begin(), goals_.end(), [&](const auto& g) { return graph_->equal(g.first, g.second); });
+  }
+
+  // First without axioms of several roots, which match pairs of nodes everywhere; with them when that was not enough.
+  void saturate() {
+    for (const bool joint : {false, true}) {
+      graph_->forget_settled();
+      const auto most = joint ? limits_.joint_rounds : limits_.rounds;
+      for (std::size_t round = 0; round < most && !proved() && run_round(joint); ++round) {
+        ++rounds_;
+      }
+      if (proved()) {
+        end_ = entailment_end::proved;
+        return;
+      }
+      if (end_ == entailment_end::out_of_nodes || end_ == entailment_end::out_of_matches) {
+        return;
+      }
+    }
+  }
+  // Whether anything changed.
+  bool run_round(bool joint) {
+    matches_.clear();
+    collect(joint);
+    if (matches_.size() >= limits_.matches) {
+      end_ = entailment_end::out_of_matches;
+      return false;
+    }
+    bool changed = false;
+    for (const auto& m : matches_) {
+      changed = apply(m) || changed;
+      if (graph_->node_count() > limits_.nodes) {
+        end_ = entailment_end::out_of_nodes;
+        return false;
+      }
+      if (proved()) {
+        return true;
+      }
+    }
+    end_ = changed ? entailment_end::out_of_rounds : entailment_end::saturated;
+    return changed;
+  }
+
+  void collect(bool joint) {
+    form_matcher<Algebra> find{*graph_, *tables_};
+    const auto keep = [&](const form_match& m) {
+      keep_match(m);
+      return matches_.size() < limits_.matches;
+    };
+    graph_->take_changed(theory_->depth(), [&](node_id n) {
+      for (const auto f : theory_->forms_at(graph_->kind(n))) {
+        if (!theory_->forms()[f].joint && usable(f)) {
+          find.match(f, theory_->forms()[f], prepared_[f], n, keep);
+        }
+      }
+    });
+    for (std::size_t i = 0; joint && i < graph_->node_count(); ++i) {
+      for (const auto f : theory_->forms_at(graph_->kind(node_id{i}))) {
+        if (theory_->forms()[f].joint && usable(f)) {
+          find.match(f, theory_->forms()[f], prepared_[f], node_id{i}, keep);
+        }
+      }
+    }
+  }
+  // Whether all that the form looks for is there.
+  [[nodiscard]] bool usable(std::uint32_t f) const {
+    const auto& form = theory_->forms()[f];
+    return left_out_ != form.axiom && std::all_of(form.steps.begin(), form.steps.end(), [&](const auto& s) {
+             return graph_->has(form.equation.source.nodes[s.node].kind);
+           });
+  }
+  void keep_match(const form_match& m) {
+    const auto free = theory_->forms()[m.form].free_variable;
+    if (free == axiom_form::none) {
+      if (fresh(m)) {
+        matches_.push_back(m);
+      }
+      return;
+    }
+    auto any = m;
+    for (std::size_t t = 0; t < graph_->term_count() && matches_.size() < limits_.matches; ++t) {
+      any.variables[free] = term_id{t};
+      if (graph_->find(term_id{t}) == term_id{t} && fresh(any)) {
+        matches_.push_back(any);
+      }
+    }
+  }
+  bool fresh(const form_match& m) {
+    auto h = mix64(m.form);
+    for (const auto v : m.variables) {
+      h = hash_combine(h, graph_->find(v).index());
+    }
+    for (const auto a : m.attributes) {
+      h = hash_combine(h, a.index());
+    }
+    for (const auto n : m.nodes) {
+      h = hash_combine(h, n.valid() ? graph_->op(n).index() : 0);
+    }
+    return seen_.find(h, [](auto) { return true; }) == index_table::none && (seen_.insert(h, 0), true);
+  }
+
+  // Whether the instance said anything new.
+  bool apply(const form_match& m) {
+    const auto& form = theory_->forms()[m.form];
+    detail::instantiator<Algebra> make{*tables_, *graph_};
+    if (!make.judge(form, prepared_[m.form], m, most_operators_)) {
+      return false;
+    }
+    const auto before = graph_->node_count();
+    auto instance = make.build();
+    const auto number = static_cast<std::uint32_t>(instances_.size());
+    bool merged = false;
+    for (std::size_t r = 0; r < form.equation.source.roots.size(); ++r) {
+      const auto [a, b] = make.root(r);
+      merged = graph_->merge(a, b, number) || merged;
+    }
+    if (merged) {
+      instances_.push_back(std::move(instance));
+    }
+    return merged || graph_->node_count() != before;
+  }
+
+  [[nodiscard]] derivation explanation() const {
+    auto d = detail::proof_writer<Algebra>{*tables_, *graph_, *theory_, instances_}.write(goals_);
+    d.rounds = rounds_;
+    return d;
+  }
+
+  const Algebra* algebra_;
+  const theory* theory_;
+  entailment_limits limits_;
+  std::optional<std::uint32_t> left_out_{};
+  std::optional<tables_type> tables_;
+  std::optional<graph_type> graph_;
+  std::vector<prepared_form> prepared_;
+  std::vector<term_id> terms_;  // by value of the question
+  std::vector<std::pair<term_id, term_id>> goals_;
+  std::vector<form_match> matches_;
+  std::vector<axiom_instance> instances_;
+  index_table seen_;
+  std::size_t most_operators_ = 0;
+  std::size_t rounds_ = 0;
+  entailment_end end_ = entailment_end::saturated;
+};
+
+}  // namespace unity

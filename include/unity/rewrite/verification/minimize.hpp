@@ -1,0 +1,47 @@
+// Shorter derivations: what the search found on the way and did not need goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/verification/derivation.hpp>
+#include <unity/rewrite/verification/ground_proof.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+
+namespace unity {
+
+// The derivation without steps that the others make needless, the last found tried first. No step of the result can be
+// left out, though another derivation may be shorter.
+// Complexity: a congruence closure per step.
+[[nodiscard]] inline derivation without_needless_steps(derivation d) {
+  std::vector<bool> kept(d.steps.size(), true);
+  const auto still_holds = [&] {
+    std::vector<bool> enabled;
+    for (const auto& e : d.ground.equalities) {
+      enabled.push_back(kept[e.instance]);
+    }
+    return detail::naive_closure{d.ground, enabled}.goals_hold();
+  };
+  for (auto i = kept.size(); i-- > 0;) {
+    kept[i] = false;
+    kept[i] = !still_holds();
+  }
+  std::vector<derivation::step> steps;
+  std::vector<std::uint32_t> number;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    number.push_back(static_cast<std::uint32_t>(steps.size()));
+    if (kept[i]) {
+      steps.push_back(d.steps[i]);
+    }
+  }
+  std::erase_if(d.ground.equalities, [&](const auto& e) { return !kept[e.instance]; });
+  for (auto& e : d.ground.equalities) {
+    e.instance = number[e.instance];
+  }
+  d.steps = std::move(steps);
+  return d;
+}
+
+}  // namespace unity

@@ -1,0 +1,139 @@
+// Who decides that ground instances of axioms entail an equation, and a prover that needs nothing but this header.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/verification/ground_proof.hpp>
+
+namespace unity {
+
+enum class verdict : std::uint8_t { proved, refuted, unknown };
+
+struct prover_answer {
+  verdict found = verdict::unknown;   // refuted: the equalities do not entail the goals
+  std::vector<std::uint32_t> used{};  // of proved: equalities that suffice, ascending
+};
+
+// Decides ground problems.
+//   name()          the prover and its version, as rule files state it
+//   decide(problem) within bounded work; unknown where the bound was reached
+// Laws: decide is a pure function; proved only where the used equalities entail every goal.
+// Models: congruence_prover; z3_prover (rewrite/z3_prover.hpp). Non-model: entailment, which searches for the problem.
+template <class P>
+concept prover = requires(const P& p, const ground_problem& problem) {
+  { p.name() } -> std::convertible_to<std::string>;
+  { p.decide(problem) } -> std::same_as<prover_answer>;
+};
+
+// The answers to several problems, in order. A prover that has something to set up may offer this as a member.
+template <prover P>
+[[nodiscard]] std::vector<prover_answer> decide_all(const P& p, std::span<const ground_problem> problems) {
+  if constexpr (requires {
+                  { p.decide_all(problems) } -> std::same_as<std::vector<prover_answer>>;
+                }) {
+    return p.decide_all(problems);
+  } else {
+    std::vector<prover_answer> answers;
+    for (const auto& problem : problems) {
+      answers.push_back(p.decide(problem));
+    }
+    return answers;
+  }
+}
+
+namespace detail {
+
+// Congruence closure as it is defined: merge until nothing changes. Complexity: quadratic, for problems of tens of
+// terms.
+class naive_closure {
+ public:
+  naive_closure(const ground_problem& problem, const std::vector<bool>& enabled)
+      : problem_{problem}, parent_(problem.terms.size()) {
+    std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
+    for (std::size_t i = 0; i < problem.equalities.size(); ++i) {
+      if (enabled[i]) {
+        unite(problem.equalities[i].left, problem.equalities[i].right);
+      }
+    }
+    while (propagate()) {
+    }
+  }
+  [[nodiscard]] bool goals_hold() const {
+    return std::all_of(problem_.goals.begin(), problem_.goals.end(),
+                       [&](const auto& g) { return find(g.first) == find(g.second); });
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t find(std::uint32_t t) const {
+    while (parent_[t] != t) {
+      t = parent_[t];
+    }
+    return t;
+  }
+  bool unite(std::uint32_t a, std::uint32_t b) {
+    const auto x = find(a);
+    const auto y = find(b);
+    parent_[std::max(x, y)] = std::min(x, y);
+    return x != y;
+  }
+  bool propagate() {
+    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
+    bool changed = false;
+    for (std::uint32_t t = 0; t < problem_.terms.size(); ++t) {
+      const auto& term = problem_.terms[t];
+      std::vector<std::uint32_t> key;
+      for (const auto o : term.operands) {
+        key.push_back(find(o));
+      }
+      if (problem_.commutative[term.label]) {
+        std::sort(key.begin(), key.end());
+      }
+      key.push_back(term.label);
+      key.push_back(term.result);
+      const auto [place, fresh] = known.emplace(std::move(key), t);
+      changed = (!fresh && unite(place->second, t)) || changed;
+    }
+    return changed;
+  }
+
+  const ground_problem& problem_;
+  std::vector<std::uint32_t> parent_;
+};
+
+}  // namespace detail
+
+// Congruence closure, written for being evidently right rather than fast: it shares no code with entailment.
+class congruence_prover {
+ public:
+  [[nodiscard]] std::string name() const { return "congruence closure 1"; }
+
+  [[nodiscard]] prover_answer decide(const ground_problem& problem) const {
+    std::vector<bool> enabled(problem.equalities.size(), true);
+    if (!detail::naive_closure{problem, enabled}.goals_hold()) {
+      return {verdict::refuted, {}};
+    }
+    // What can be left out is left out, last found first.
+    for (auto i = enabled.size(); i-- > 0;) {
+      enabled[i] = false;
+      enabled[i] = !detail::naive_closure{problem, enabled}.goals_hold();
+    }
+    prover_answer answer{verdict::proved, {}};
+    for (std::uint32_t i = 0; i < enabled.size(); ++i) {
+      if (enabled[i]) {
+        answer.used.push_back(i);
+      }
+    }
+    return answer;
+  }
+};
+
+}  // namespace unity

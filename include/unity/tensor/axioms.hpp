@@ -1,0 +1,502 @@
+// Properties of tensor operators, as text. Made from axioms.rules by cmake/embed_rules.cmake.
+// Change it there.
+#pragma once
+
+#include <string_view>
+
+namespace unity::tensor {
+
+// Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
+inline constexpr std::string_view standard_axioms = R"rules(# Properties of tensor operators: what proofs of substitutions start from.
+#
+# The format is that of rules (docs/formats.md). `==` may be used from left to right and back; `=>` from left to right
+# alone, which is enough where it leads to a simpler spelling that all others are brought to. Every side is typed: a
+# property holds where both sides can be built and have equal types, and its conditions are true. After a change:
+#   cmake -P cmake/embed_rules.cmake
+# which puts the text into include/unity/tensor/axioms.hpp. How each property is checked, and that none follows from
+# the others: include/unity/tensor/verification/validate.hpp.
+#
+# Source: Jia's dissertation (TASO, 2020), table 2.2, for any rank and number of operands where that holds.
+
+# 1. One spelling for what can be spelled in several ways.
+rule identity_of_x
+  identity(?x) => ?x
+rule dropout_of_x
+  dropout{..}(?x) => ?x
+  safe inference
+rule cast_same
+  cast{..}(?x) => ?x
+rule subtraction
+  sub(?x, ?y) => add(?x, negate(?y))
+rule division
+  div(?x, ?y) => mul(?x, reciprocal(?y))
+rule square
+  pow(?x, fill{value=2.0, ..}()) => mul(?x, ?x)
+rule square_root
+  pow(?x, fill{value=0.5, ..}()) => sqrt(?x)
+rule power_one
+  pow(?x, fill{value=1.0, ..}()) => ?x
+rule scaling
+  scalar_multiply(?x, ?s) => mul(?x, ?s)
+rule linear_is_matmul
+  linear{activation=?a}(?x, ?w) => matmul{activation=?a}(?x, ?w)
+rule linear_bias
+  linear(?x, ?w, ?b) => add(linear(?x, ?w), ?b)
+rule conv_bias
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?b)
+    => add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w), reshape{dims=[size(?b, 0), 1, 1]}(?b))
+
+# 2. Activations as attributes.
+rule matmul_relu
+  matmul{activation=relu}(?x, ?w) => relu(matmul(?x, ?w))
+rule matmul_sigmoid
+  matmul{activation=sigmoid}(?x, ?w) => sigmoid(matmul(?x, ?w))
+rule matmul_tanh
+  matmul{activation=tanh}(?x, ?w) => tanh(matmul(?x, ?w))
+rule matmul_gelu
+  matmul{activation=gelu}(?x, ?w) => gelu(matmul(?x, ?w))
+rule linear_relu
+  linear{activation=relu}(?x, ?w, ?b) => relu(linear(?x, ?w, ?b))
+rule linear_sigmoid
+  linear{activation=sigmoid}(?x, ?w, ?b) => sigmoid(linear(?x, ?w, ?b))
+rule linear_tanh
+  linear{activation=tanh}(?x, ?w, ?b) => tanh(linear(?x, ?w, ?b))
+rule linear_gelu
+  linear{activation=gelu}(?x, ?w, ?b) => gelu(linear(?x, ?w, ?b))
+rule conv_relu
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=relu}(?x, ?w)
+    => relu(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w))
+rule conv_sigmoid
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=sigmoid}(?x, ?w)
+    => sigmoid(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w))
+rule conv_tanh
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=tanh}(?x, ?w)
+    => tanh(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w))
+rule conv_gelu
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=gelu}(?x, ?w)
+    => gelu(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w))
+rule conv_bias_relu
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=relu}(?x, ?w, ?b)
+    => relu(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?b))
+rule conv_bias_sigmoid
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=sigmoid}(?x, ?w, ?b)
+    => sigmoid(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?b))
+rule conv_bias_tanh
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=tanh}(?x, ?w, ?b)
+    => tanh(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?b))
+rule conv_bias_gelu
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=gelu}(?x, ?w, ?b)
+    => gelu(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w, ?b))
+
+# 3. Paddings by name are pads that depend on sizes.
+rule conv_valid
+  conv2d{stride=?s, padding=valid, dilation=?d, groups=?g}(?x, ?w) => conv2d{stride=?s, dilation=?d, groups=?g}(?x, ?w)
+rule conv_same
+  conv2d{stride=?s, padding=same, dilation=?d, groups=?g}(?x, ?w)
+    => conv2d{stride=?s, dilation=?d, groups=?g, pads=[
+         max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (suffix(shape(?w), 2) - 1) + 1 - suffix(shape(?x), 2), 0) / 2,
+         (max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (suffix(shape(?w), 2) - 1) + 1 - suffix(shape(?x), 2), 0)
+           + 1) / 2]}(?x, ?w)
+rule conv_same_lower
+  conv2d{stride=?s, padding=same_lower, dilation=?d, groups=?g}(?x, ?w)
+    => conv2d{stride=?s, dilation=?d, groups=?g, pads=[
+         (max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (suffix(shape(?w), 2) - 1) + 1 - suffix(shape(?x), 2), 0)
+           + 1) / 2,
+         max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (suffix(shape(?w), 2) - 1) + 1 - suffix(shape(?x), 2), 0) / 2
+         ]}(?x, ?w)
+rule max_pool_valid
+  max_pool{kernel=?k, stride=?s, padding=valid, dilation=?d, ceil_mode=?c}(?x)
+    => max_pool{kernel=?k, stride=?s, dilation=?d, ceil_mode=?c}(?x)
+rule max_pool_same
+  max_pool{kernel=?k, padding=same, dilation=?d, ceil_mode=?c}(?x)
+    => max_pool{kernel=?k, pads=[?d * (?k - 1) / 2, (?d * (?k - 1) + 1) / 2], dilation=?d}(?x)
+rule max_pool_same_lower
+  max_pool{kernel=?k, padding=same_lower, dilation=?d, ceil_mode=?c}(?x)
+    => max_pool{kernel=?k, pads=[(?d * (?k - 1) + 1) / 2, ?d * (?k - 1) / 2], dilation=?d}(?x)
+
+# 4. Element by element. Operands broadcast.
+rule add_commutes
+  add(?x, ?y) == add(?y, ?x)
+rule mul_commutes
+  mul(?x, ?y) == mul(?y, ?x)
+rule add_associates
+  add(?x, add(?y, ?z)) == add(add(?x, ?y), ?z)
+rule mul_associates
+  mul(?x, mul(?y, ?z)) == mul(mul(?x, ?y), ?z)
+rule mul_distributes
+  mul(?x, add(?y, ?z)) == add(mul(?x, ?y), mul(?x, ?z))
+rule negate_of_product
+  negate(mul(?x, ?y)) == mul(?x, negate(?y))
+rule negate_of_sum
+  negate(add(?x, ?y)) == add(negate(?x), negate(?y))
+rule negate_twice
+  negate(negate(?x)) => ?x
+rule relu_twice
+  relu(relu(?x)) => relu(?x)
+rule expand_same
+  expand{..}(?x) => ?x
+rule expand_in_sum
+  add(?x, expand{..}(?y)) => add(?x, ?y)
+rule expand_in_product
+  mul(?x, expand{..}(?y)) => mul(?x, ?y)
+rule leading_ones_in_sum
+  add(?x, reshape{dims=?d}(?y)) => add(?x, ?y)
+  if rank(?y) <= rank(?x), shape(?y) == concat(repeat(1, rank(?y) - length(?d)), ?d)
+rule leading_ones_in_product
+  mul(?x, reshape{dims=?d}(?y)) => mul(?x, ?y)
+  if rank(?y) <= rank(?x), shape(?y) == concat(repeat(1, rank(?y) - length(?d)), ?d)
+
+# 5. Constants.
+rule ones_in_product
+  mul(?x, fill{value=1.0, ..}()) => ?x
+rule zeros_in_sum
+  add(?x, fill{value=0.0, ..}()) => ?x
+rule fill_in_sum
+  add(?x, fill{value=?v, element=?e, ..}()) => add(?x, fill{value=?v, element=?e, dims=[]}())
+rule fill_in_product
+  mul(?x, fill{value=?v, element=?e, ..}()) => mul(?x, fill{value=?v, element=?e, dims=[]}())
+rule negate_zeros
+  negate(fill{value=0.0, element=?e, dims=?d}()) => fill{value=0.0, element=?e, dims=?d}()
+rule reciprocal_of_ones
+  reciprocal(fill{value=1.0, element=?e, dims=?d}()) => fill{value=1.0, element=?e, dims=?d}()
+rule relu_of_ones
+  relu(fill{value=1.0, element=?e, dims=?d}()) => fill{value=1.0, element=?e, dims=?d}()
+rule relu_of_pool_kernel
+  relu(pool_kernel{channels=?c, kernel=?k}()) => pool_kernel{channels=?c, kernel=?k}()
+  real
+rule relu_of_identity_kernel
+  relu(identity_kernel{channels=?c, groups=?g, kernel=?k}()) => identity_kernel{channels=?c, groups=?g, kernel=?k}()
+rule relu_of_identity_matrix
+  relu(identity_matrix{size=?n}()) => identity_matrix{size=?n}()
+rule square_of_identity_kernel
+  mul(identity_kernel{channels=?c, groups=?g, kernel=?k}(), identity_kernel{channels=?c, groups=?g, kernel=?k}())
+    => identity_kernel{channels=?c, groups=?g, kernel=?k}()
+rule square_of_identity_matrix
+  mul(identity_matrix{size=?n}(), identity_matrix{size=?n}()) => identity_matrix{size=?n}()
+rule transpose_of_identity_matrix
+  transpose{permutation=?p}(identity_matrix{size=?n}()) => identity_matrix{size=?n}()
+rule transpose_of_matrix_fill
+  transpose{permutation=[1, 0]}(fill{value=?v, element=?e, dims=?d}())
+    => fill{value=?v, element=?e, dims=[at(?d, 1), at(?d, 0)]}()
+rule reshape_of_fill
+  reshape{dims=?d}(fill{value=?v, element=?e, ..}()) => fill{value=?v, element=?e, dims=?d}()
+rule expand_of_fill
+  expand{dims=?d}(fill{value=?v, element=?e, ..}()) => fill{value=?v, element=?e, dims=?d}()
+rule concat_of_fills
+  concat{axis=?a}(fill{value=?v, element=?e, dims=?d}(), fill{value=?v, element=?e, dims=?c}())
+    => fill{value=?v, element=?e, dims=replace(?d, ?a, at(?d, ?a) + at(?c, ?a))}()
+rule concat_of_pool_kernels
+  concat{axis=0}(pool_kernel{channels=?c, kernel=?k}(), pool_kernel{channels=?d, kernel=?k}())
+    => pool_kernel{channels=?c + ?d, kernel=?k}()
+rule concat_of_identity_kernels
+  concat{axis=0}(identity_kernel{channels=?c, groups=?g, kernel=?k}(),
+      identity_kernel{channels=?d, groups=?h, kernel=?k}())
+    => identity_kernel{channels=?c + ?d, groups=?g + ?h, kernel=?k}()
+  if ?c * ?h == ?d * ?g
+rule pointwise_pool_kernel
+  pool_kernel{channels=?c, kernel=[1, 1]}() => identity_kernel{channels=?c, groups=?c, kernel=[1, 1]}()
+rule enlarge_identity_kernel
+  enlarge{kernel=?l}(identity_kernel{channels=?c, groups=?g, kernel=?k}())
+    => identity_kernel{channels=?c, groups=?g, kernel=?l}()
+rule max_pool_of_fill
+  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q}(fill{value=?v, element=?e, dims=?d}())
+    => fill{value=?v, element=?e, dims=[prefix(?d, 2), (suffix(?d, 2) + prefix(?q, 2) + suffix(?q, 2) - ?k) / ?s + 1]}()
+  if ?p == explicit
+
+# 6. Matrix products.
+rule matmul_associates
+  matmul(?x, matmul(?y, ?z)) == matmul(matmul(?x, ?y), ?z)
+rule matmul_distributes_right
+  matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))
+rule matmul_distributes_left
+  matmul(add(?x, ?y), ?z) == add(matmul(?x, ?z), matmul(?y, ?z))
+rule matmul_scales_columns
+  mul(matmul(?x, ?w), ?s) == matmul(?x, mul(?w, ?s))
+  if rank(?s) <= 1
+rule matmul_scales_left
+  mul(matmul(?x, ?w), ?s) == matmul(mul(?x, ?s), ?w)
+  if rank(?s) == 0
+rule matmul_identity_right
+  matmul(?x, identity_matrix{size=?n}()) => ?x
+rule matmul_identity_left
+  matmul(identity_matrix{size=?n}(), ?x) => ?x
+rule matmul_of_concat
+  matmul(concat{axis=rank(?x) - 1}(?x, ?y), concat{axis=rank(?w) - 2}(?w, ?v))
+    == add(matmul(?x, ?w), matmul(?y, ?v))
+rule matmul_concat_columns
+  concat{axis=?c}(matmul(?x, ??w)...) == matmul(?x, concat{axis=?c}(??w...))
+  if rank(?x) <= rank(??w), ?c == rank(??w) - 1 || ?c < rank(??w) - rank(?x)
+rule matmul_concat_matrix_columns
+  concat{axis=rank(?x) - 1}(matmul(?x, ??w)...) == matmul(?x, concat{axis=1}(??w...))
+  if rank(??w) == 2
+rule matmul_concat_rows
+  concat{axis=?c}(matmul(??x, ?w)...) == matmul(concat{axis=?c}(??x...), ?w)
+  if rank(?w) <= rank(??x), ?c == rank(??x) - 2 || ?c < rank(??x) - rank(?w)
+rule matmul_concat_batch
+  concat{axis=?c}(matmul(??x, ??w)...) == matmul(concat{axis=?c}(??x...), concat{axis=?c}(??w...))
+  if rank(??x) == rank(??w), ?c < rank(??x) - 2
+rule matmul_of_transposes
+  matmul(transpose{permutation=?p}(?x), transpose{permutation=?p}(?y)) == transpose{permutation=?p}(matmul(?y, ?x))
+  if ?p == concat(iota(rank(?x) - 2), [rank(?x) - 1, rank(?x) - 2])
+
+# 7. Convolutions.
+rule conv_distributes
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(add(?x, ?y), ?w)
+    == add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w),
+        conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?y, ?w))
+  if shape(?x) == shape(?y)
+rule conv_distributes_over_kernels
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, add(?w, ?v))
+    == add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w),
+        conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?v))
+  if shape(?w) == shape(?v)
+rule conv_scales
+  mul(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w), ?c)
+    == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(mul(?x, ?c), ?w)
+  if rank(?c) == 0
+rule conv_scales_kernel
+  mul(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w), ?c)
+    == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, mul(?w, ?c))
+  if rank(?c) == 0
+rule conv_scales_channels
+  mul(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w), ?c)
+    == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x,
+        mul(?w, reshape{dims=[size(?w, 0), 1, 1, 1]}(?c)))
+  if rank(?c) == 3 || rank(?c) == 4, size(?c, -3) == size(?w, 0), product(shape(?c)) == size(?w, 0)
+rule conv_of_one_weight_a_channel
+  conv2d{groups=size(?x, 1)}(?x, ?w) => mul(?x, reshape{dims=[size(?w, 0), 1, 1]}(?w))
+  if shape(?w) == [size(?x, 1), 1, 1, 1]
+rule conv_identity
+  conv2d{pads=?q, dilation=?d, groups=?g}(?x, identity_kernel{channels=?c, groups=?g, kernel=?k}()) => ?x
+  if ?q == [?d * (?k / 2), ?d * (?k / 2)]
+rule conv_enlarged_kernel
+  conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(?x, enlarge{kernel=?k}(?w))
+    => conv2d{stride=?s, pads=?q - [?d * ((?k - suffix(shape(?w), 2)) / 2), ?d * ((?k - suffix(shape(?w), 2)) / 2)],
+        dilation=?d, groups=?g}(?x, ?w)
+rule conv_of_pad
+  conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(pad{pads=?r, value=0.0}(?x), ?w)
+    => conv2d{stride=?s, pads=?q + [at(?r, 2), at(?r, 3), at(?r, 6), at(?r, 7)], dilation=?d, groups=?g}(?x, ?w)
+  if at(?r, 0) + at(?r, 1) + at(?r, 4) + at(?r, 5) == 0
+rule conv_after_pointwise
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(conv2d(?x, ?w), ?v)
+    => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, conv2d(?v, transpose{permutation=[1, 0, 2, 3]}(?w)))
+  if suffix(shape(?w), 2) == [1, 1]
+rule pointwise_after_conv
+  conv2d(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, ?w), ?v)
+    => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, transpose{permutation=[1, 0, 2, 3]}(
+        conv2d(transpose{permutation=[1, 0, 2, 3]}(?w), ?v)))
+  if suffix(shape(?v), 2) == [1, 1]
+rule conv_of_concat
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(concat{axis=1}(?x, ?y), concat{axis=1}(?w, ?v))
+    == add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, ?w),
+        conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?y, ?v))
+rule conv_concat_kernels
+  concat{axis=1}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, ??w)...)
+    == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, concat{axis=0}(??w...))
+rule conv_concat_images
+  concat{axis=0}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(??x, ?w)...)
+    == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(concat{axis=0}(??x...), ?w)
+rule conv_concat_groups
+  concat{axis=1}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w),
+      conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?h}(?y, ?v))
+    => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g + ?h}(concat{axis=1}(?x, ?y),
+        concat{axis=0}(?w, ?v))
+  if size(?x, 1) * ?h == size(?y, 1) * ?g, size(?w, 0) * ?h == size(?v, 0) * ?g
+
+# 8. Pooling.
+rule average_pool_is_conv
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=?i}(?x)
+    => conv2d{stride=?s, padding=?p, pads=?q, groups=size(?x, 1)}(?x, pool_kernel{channels=size(?x, 1), kernel=?k}())
+  if ?i == 1 || ?p == valid || ?p == explicit && sum(?q) == 0, dtype(?x) == 0
+rule average_pool_distributes
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(add(?x, ?y))
+    == add(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(?x),
+        average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(?y))
+  if shape(?x) == shape(?y)
+rule average_pool_scales
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(mul(?x, ?t))
+    == mul(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(?x), ?t)
+  if rank(?t) == 0
+rule average_pool_concat
+  concat{axis=?a}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(??x)...)
+    == average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(concat{axis=?a}(
+        ??x...))
+  if ?a < 2
+rule max_pool_concat
+  concat{axis=?a}(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(??x)...)
+    == max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(concat{axis=?a}(??x...))
+  if ?a < 2
+rule max_pool_of_relu
+  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(relu(?x))
+    == relu(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(?x))
+rule max_pool_of_max_pool
+  max_pool{kernel=?k, stride=?s, pads=?q}(max_pool{kernel=?l, pads=?r}(?x))
+    => max_pool{kernel=?k + ?l - 1, stride=?s, pads=?q + ?r}(?x)
+rule max_pool_of_one
+  max_pool{kernel=[1, 1], ..}(?x) => ?x
+rule average_pool_of_one
+  average_pool{kernel=[1, 1], ..}(?x) => ?x
+
+# 9. Kernels in a frame of zeros.
+rule enlarge_same
+  enlarge{..}(?w) => ?w
+rule enlarge_twice
+  enlarge{kernel=?k}(enlarge{..}(?w)) => enlarge{kernel=?k}(?w)
+rule enlarge_of_sum
+  enlarge{kernel=?k}(add(?w, ?v)) == add(enlarge{kernel=?k}(?w), enlarge{kernel=?k}(?v))
+  if shape(?w) == shape(?v)
+rule enlarge_of_product
+  enlarge{kernel=?k}(mul(?w, ?v)) == mul(enlarge{kernel=?k}(?w), enlarge{kernel=?k}(?v))
+  if shape(?w) == shape(?v)
+rule enlarge_scaled
+  enlarge{kernel=?k}(mul(?w, ?s)) == mul(enlarge{kernel=?k}(?w), ?s)
+  if rank(?s) == 0
+rule enlarge_of_relu
+  enlarge{kernel=?k}(relu(?w)) == relu(enlarge{kernel=?k}(?w))
+rule enlarge_concat
+  concat{axis=?a}(enlarge{kernel=?k}(??w)...) == enlarge{kernel=?k}(concat{axis=?a}(??w...))
+  if ?a < 2
+
+# 10. Joining and cutting. The parts of what is cut, joined again, are what was cut: with it whatever is known of joining
+# is known of cutting.
+rule concat_of_one
+  concat{axis=?a}(?x) => ?x
+rule concat_of_split
+  concat{axis=?a}(split{axis=?a, sizes=?s}(?x).*...) => ?x
+rule split_of_concat
+  split{axis=?a, sizes=?s}(concat{axis=?a}(??x...)) => ??x...
+  if ?s == [size(??x, ?a)...]
+rule concat_of_concat_first
+  concat{axis=?a}(concat{axis=?a}(??x...), ?y) == concat{axis=?a}(??x..., ?y)
+rule concat_of_concat_last
+  concat{axis=?a}(?x, concat{axis=?a}(??y...)) == concat{axis=?a}(?x, ??y...)
+rule concat_interchange
+  concat{axis=?a}(concat{axis=?b}(??x, ??y)...) == concat{axis=?b}(concat{axis=?a}(??x...), concat{axis=?a}(??y...))
+  if ?a != ?b
+rule concat_of_relu
+  concat{axis=?c}(relu(??x)...) == relu(concat{axis=?c}(??x...))
+rule concat_of_sigmoid
+  concat{axis=?c}(sigmoid(??x)...) == sigmoid(concat{axis=?c}(??x...))
+rule concat_of_tanh
+  concat{axis=?c}(tanh(??x)...) == tanh(concat{axis=?c}(??x...))
+rule concat_of_gelu
+  concat{axis=?c}(gelu(??x)...) == gelu(concat{axis=?c}(??x...))
+rule concat_of_sums
+  concat{axis=?c}(add(??x, ??y)...) == add(concat{axis=?c}(??x...),
+      concat{axis=?c - at([rank(??x)...], 0) + at([rank(??y)...], 0)}(??y...))
+  if rank(??y) <= rank(??x), size(??x, ?c) == size(??y, ?c - rank(??x))
+rule concat_of_products
+  concat{axis=?c}(mul(??x, ??y)...) == mul(concat{axis=?c}(??x...),
+      concat{axis=?c - at([rank(??x)...], 0) + at([rank(??y)...], 0)}(??y...))
+  if rank(??y) <= rank(??x), size(??x, ?c) == size(??y, ?c - rank(??x))
+rule concat_of_shifted
+  concat{axis=?c}(add(??x, ?y)...) == add(concat{axis=?c}(??x...), ?y)
+  if rank(?y) + ?c < rank(??x)
+rule concat_of_scaled
+  concat{axis=?c}(mul(??x, ?y)...) == mul(concat{axis=?c}(??x...), ?y)
+  if rank(?y) + ?c < rank(??x)
+rule slice_whole
+  slice{..}(?x) => ?x
+rule slice_twice
+  slice{axes=?a, starts=?s, ends=?e, steps=?t}(slice{axes=?a, starts=?b, ends=?c, steps=?d}(?x))
+    => slice{axes=?a, starts=?b + ?s * ?d, ends=?b + (?e - 1) * ?d + 1, steps=?t * ?d}(?x)
+rule slice_of_first_part
+  slice{axes=?b, starts=?s, ends=?e, steps=?t}(concat{axis=?a}(?x, ?y))
+    => slice{axes=?b, starts=?s, ends=?e, steps=?t}(?x)
+  if ?b == ?a, at(?e, 0) <= size(?x, ?a)
+rule slice_of_last_part
+  slice{axes=?b, starts=?s, ends=?e, steps=?t}(concat{axis=?a}(?x, ?y))
+    => slice{axes=?b, starts=?s - size(?x, ?a), ends=?e - size(?x, ?a), steps=?t}(?y)
+  if ?b == ?a, at(?s, 0) >= size(?x, ?a)
+rule slice_across_parts
+  slice{axes=?b, starts=?s, ends=?e, steps=?t}(concat{axis=?a}(??x...))
+    => concat{axis=?a}(slice{axes=?b, starts=?s, ends=?e, steps=?t}(??x)...)
+  if length(?b) == 1, ?b != ?a
+rule pad_nothing
+  pad{..}(?x) => ?x
+
+# 11. Transposes.
+rule transpose_same
+  transpose{permutation=?p}(?x) => ?x
+  if ?p == iota(rank(?x))
+rule transpose_twice
+  transpose{permutation=?p}(transpose{permutation=?q}(?x)) => transpose{permutation=compose(?p, ?q)}(?x)
+rule transpose_of_relu
+  transpose{permutation=?p}(relu(?x)) == relu(transpose{permutation=?p}(?x))
+rule transpose_of_sigmoid
+  transpose{permutation=?p}(sigmoid(?x)) == sigmoid(transpose{permutation=?p}(?x))
+rule transpose_of_tanh
+  transpose{permutation=?p}(tanh(?x)) == tanh(transpose{permutation=?p}(?x))
+rule transpose_of_gelu
+  transpose{permutation=?p}(gelu(?x)) == gelu(transpose{permutation=?p}(?x))
+rule transpose_of_sum
+  transpose{permutation=?p}(add(?x, ?y)) == add(transpose{permutation=?p}(?x), transpose{permutation=?p}(?y))
+rule transpose_of_product
+  transpose{permutation=?p}(mul(?x, ?y)) == mul(transpose{permutation=?p}(?x), transpose{permutation=?p}(?y))
+rule transpose_scaled
+  transpose{permutation=?p}(mul(?x, ?s)) == mul(transpose{permutation=?p}(?x), ?s)
+  if rank(?s) == 0
+rule transpose_of_concat
+  transpose{permutation=?p}(concat{axis=?a}(??x...))
+    => concat{axis=at(inverse(?p), ?a)}(transpose{permutation=?p}(??x)...)
+rule concat_of_transposes
+  concat{axis=?c}(transpose{permutation=?p}(??x)...) => transpose{permutation=?p}(concat{axis=at(?p, ?c)}(??x...))
+
+# 12. Reshapes.
+rule reshape_same
+  reshape{..}(?x) => ?x
+rule reshape_twice
+  reshape{dims=?d}(reshape{..}(?x)) => reshape{dims=?d}(?x)
+rule reshape_of_squeeze
+  reshape{dims=?d}(squeeze{..}(?x)) => reshape{dims=?d}(?x)
+rule reshape_of_unsqueeze
+  reshape{dims=?d}(unsqueeze{..}(?x)) => reshape{dims=?d}(?x)
+rule squeeze_of_unsqueeze
+  squeeze{axes=?a}(unsqueeze{axes=?a}(?x)) => ?x
+rule unsqueeze_of_squeeze
+  unsqueeze{axes=?a}(squeeze{axes=?a}(?x)) => ?x
+rule reshape_of_relu
+  reshape{dims=?d}(relu(?x)) == relu(reshape{dims=?d}(?x))
+rule reshape_of_sigmoid
+  reshape{dims=?d}(sigmoid(?x)) == sigmoid(reshape{dims=?d}(?x))
+rule reshape_of_tanh
+  reshape{dims=?d}(tanh(?x)) == tanh(reshape{dims=?d}(?x))
+rule reshape_of_gelu
+  reshape{dims=?d}(gelu(?x)) == gelu(reshape{dims=?d}(?x))
+rule reshape_of_sqrt
+  reshape{dims=?d}(sqrt(?x)) == sqrt(reshape{dims=?d}(?x))
+rule reshape_of_reciprocal
+  reshape{dims=?d}(reciprocal(?x)) == reciprocal(reshape{dims=?d}(?x))
+rule reshape_of_negation
+  reshape{dims=?d}(negate(?x)) == negate(reshape{dims=?d}(?x))
+rule reshape_of_sum
+  reshape{dims=?d}(add(?x, ?y)) == add(reshape{dims=?d}(?x), reshape{dims=?d}(?y))
+  if shape(?x) == shape(?y)
+rule reshape_of_product
+  reshape{dims=?d}(mul(?x, ?y)) == mul(reshape{dims=?d}(?x), reshape{dims=?d}(?y))
+  if shape(?x) == shape(?y)
+rule reshape_shifted
+  reshape{dims=?d}(add(?x, ?s)) == add(reshape{dims=?d}(?x), ?s)
+  if rank(?s) == 0
+rule reshape_scaled
+  reshape{dims=?d}(mul(?x, ?s)) == mul(reshape{dims=?d}(?x), ?s)
+  if rank(?s) == 0
+
+# 13. Normalizations in terms of simpler operators.
+rule batch_norm_is_affine
+  batch_norm{epsilon=?e}(?x, ?k, ?b, ?m, ?v)
+    => add(mul(add(?x, negate(reshape{dims=[size(?m, 0), 1, 1]}(?m))),
+             mul(reshape{dims=[size(?k, 0), 1, 1]}(?k), reciprocal(sqrt(
+               add(reshape{dims=[size(?v, 0), 1, 1]}(?v), fill{value=?e, element=dtype(?v), dims=[]}()))))),
+           reshape{dims=[size(?b, 0), 1, 1]}(?b))
+  if rank(?x) == 4
+rule layer_norm_is_affine
+  layer_norm{axis=?a, epsilon=?e}(?x, ?g, ?b)
+    => add(mul(div(sub(?x, reduce_mean{axes=suffix(iota(rank(?x)), ?a)}(?x)),
+         sqrt(add(reduce_mean{axes=suffix(iota(rank(?x)), ?a)}(mul(
+           sub(?x, reduce_mean{axes=suffix(iota(rank(?x)), ?a)}(?x)),
+           sub(?x, reduce_mean{axes=suffix(iota(rank(?x)), ?a)}(?x)))),
+         fill{value=?e, element=dtype(?x), dims=[]}()))), ?g), ?b)
+)rules";
+
+}  // namespace unity::tensor

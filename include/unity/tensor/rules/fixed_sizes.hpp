@@ -1,0 +1,174 @@
+// Sizes that a rule's conditions fix to numbers: no random guess hits them often.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+// From dimension `from` on the sizes of the variable are `sizes`.
+struct fixed_sizes {
+  std::size_t variable = 0;
+  std::size_t from = 0;
+  attribute sizes{};
+  bool scalar = false;  // it has no dimensions
+};
+
+// Dimension `dimension` of a variable is dimension `other_dimension` of another; below 0: all of them.
+struct same_size {
+  std::size_t variable = 0;
+  int dimension = -1;
+  std::size_t other = 0;
+  int other_dimension = -1;
+};
+
+// What conditions size(?v, d) == n, shape(?v) == [..], suffix(shape(?v), d) == [..] and rank(?v) == 0 fix, of variables
+// that stand for one value each.
+class size_reader {
+ public:
+  explicit size_reader(const algebra& a)
+      : size_{a.find_measure("size")}, shape_{a.find_measure("shape")}, rank_{a.find_measure("rank")} {}
+
+  [[nodiscard]] std::vector<fixed_sizes> read(const substitution& s) const {
+    std::vector<fixed_sizes> all;
+    for (const auto& c : s.conditions) {
+      read(c, all);
+    }
+    return all;
+  }
+  // What conditions size(?v, d) == size(?w, e) and shape(?v) == shape(?w) relate, each both ways.
+  [[nodiscard]] std::vector<same_size> relations(const substitution& s) const {
+    std::vector<same_size> all;
+    for (const auto& c : s.conditions) {
+      if (c.kind != expression::form::call || c.callee != function::equal || c.indexed) {
+        continue;
+      }
+      const auto a = dimension_of(c.arguments[0]);
+      const auto b = dimension_of(c.arguments[1]);
+      if (a && b && (a->second < 0) == (b->second < 0)) {
+        all.push_back({a->first, a->second, b->first, b->second});
+        all.push_back({b->first, b->second, a->first, a->second});
+      }
+    }
+    return all;
+  }
+
+ private:
+  // Variable and dimension, or -1 for all.
+  [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const expression& e) const {
+    if (e.kind != expression::form::measure) {
+      return std::nullopt;
+    }
+    if (std::optional{e.measure} == shape_) {
+      return std::pair{e.slot, -1};
+    }
+    const auto d = std::optional{e.measure} == size_ ? number_of(e.arguments.back()) : std::nullopt;
+    return d && d->size() == 1 && (*d)[0] >= 0 ? std::optional{std::pair{e.slot, static_cast<int>((*d)[0])}}
+                                               : std::nullopt;
+  }
+  void read(const expression& c, std::vector<fixed_sizes>& all) const {
+    if (c.kind != expression::form::call) {
+      return;
+    }
+    if (c.callee == function::logical_and) {
+      read(c.arguments[0], all);
+      read(c.arguments[1], all);
+    }
+    if (c.callee != function::equal || c.indexed) {
+      return;
+    }
+    const auto value = number_of(c.arguments[1]);
+    const auto& measured = c.arguments[0];
+    if (measured.kind == expression::form::measure && std::optional{measured.measure} == rank_ &&
+        value == attribute{0}) {
+      all.push_back({measured.slot, 0, {}, true});
+    }
+    if (auto place = place_of(c.arguments[0]); place && value) {
+      place->sizes = *value;
+      all.push_back(*std::move(place));
+    }
+  }
+  [[nodiscard]] std::optional<fixed_sizes> place_of(const expression& e) const {
+    if (e.kind == expression::form::measure && std::optional{e.measure} == shape_) {
+      return fixed_sizes{e.slot, 0, {}, false};
+    }
+    const bool is_size = e.kind == expression::form::measure && std::optional{e.measure} == size_;
+    const bool is_suffix = e.kind == expression::form::call && e.callee == function::suffix;
+    if (!is_size && !is_suffix) {
+      return std::nullopt;
+    }
+    const auto from = number_of(e.arguments.back());
+    auto place = is_suffix ? place_of(e.arguments[0]) : fixed_sizes{e.slot, 0, {}, false};
+    if (!place || !from || from->size() != 1 || (*from)[0] < 0) {
+      return std::nullopt;
+    }
+    place->from += static_cast<std::size_t>((*from)[0]);
+    return place;
+  }
+  // A number or a list of numbers.
+  [[nodiscard]] static std::optional<attribute> number_of(const expression& e) {
+    if (e.kind == expression::form::literal) {
+      return e.literal;
+    }
+    if (e.kind != expression::form::list) {
+      return std::nullopt;
+    }
+    attribute all;
+    for (const auto& a : e.arguments) {
+      if (a.kind != expression::form::literal) {
+        return std::nullopt;
+      }
+      all.append(a.literal.begin(), a.literal.end());
+    }
+    return all;
+  }
+
+  std::optional<int> size_;
+  std::optional<int> shape_;
+  std::optional<int> rank_;
+};
+
+// Gives the variable's shape the sizes that are fixed, as far as it has such dimensions.
+inline void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims) {
+  for (const auto& f : fixed) {
+    if (f.variable == variable && f.scalar) {
+      dims.clear();
+    }
+    if (f.variable == variable && f.from + f.sizes.size() <= dims.size()) {
+      for (std::size_t i = 0; i < f.sizes.size(); ++i) {
+        dims[f.from + i] = f.sizes[i];
+      }
+    }
+  }
+}
+
+// The same for sizes of other variables, as far as known(variable) gives their types.
+template <class Known>
+void relate_sizes(const std::vector<same_size>& relations, std::size_t variable, shape& dims, const Known& known) {
+  for (const auto& r : relations) {
+    if (r.variable != variable) {
+      continue;
+    }
+    const auto* other = r.other == variable ? &dims : known(r.other);
+    if (other == nullptr) {
+      continue;
+    }
+    if (r.dimension < 0) {
+      dims = shape(*other);
+    } else if (static_cast<std::size_t>(r.dimension) < dims.size() &&
+               static_cast<std::size_t>(r.other_dimension) < other->size()) {
+      dims[static_cast<std::size_t>(r.dimension)] = (*other)[static_cast<std::size_t>(r.other_dimension)];
+    }
+  }
+}
+
+}  // namespace unity::tensor::detail

@@ -1,0 +1,240 @@
+// An instance of a substitution in the making: operator by operator, from the variables up.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/rules/proposals.hpp>
+
+namespace unity::tensor::detail {
+
+// A value, so that a search may try several ways to go on. The algebra and the substitution must outlive it.
+class partial_instance {
+ public:
+  partial_instance(const algebra& a, const substitution& s, std::size_t repetitions) : algebra_{&a}, s_{&s} {
+    made_.repetitions = repetitions;
+    made_.values.resize(s.variables);
+    known_.resize(s.variables);
+    for (std::size_t v = 0; v < s.variables; ++v) {
+      known_[v].resize(s.indexed_variables[v] ? repetitions : 1);
+    }
+    attributes_.resize(s.attribute_variables);
+    made_.source.resize(s.source.nodes.size());
+    results_.resize(s.source.nodes.size());
+  }
+
+  [[nodiscard]] std::size_t repetitions() const noexcept { return made_.repetitions; }
+  // How often a node of the source is there.
+  [[nodiscard]] std::size_t times(std::size_t slot) const {
+    return s_->source.nodes[slot].indexed ? made_.repetitions : 1;
+  }
+
+  // What is known about a node whose operands' nodes are there; nothing where it reads a result that is not.
+  [[nodiscard]] std::optional<proposal> ask(std::size_t slot, std::size_t i) {
+    auto p = ask_early(slot, i);
+    std::size_t k = 0;
+    for (const auto& o : s_->source.nodes[slot].operands) {
+      for (std::size_t j = 0; j < (o.repeated ? made_.repetitions : 1); ++j, ++k) {
+        if (!o.is_variable && !p.operands[k]) {
+          return std::nullopt;
+        }
+      }
+    }
+    return p;
+  }
+  // What is known about a node so far.
+  [[nodiscard]] proposal ask_early(std::size_t slot, std::size_t i) {
+    const auto& n = s_->source.nodes[slot];
+    proposal p{algebra_->signature(n.kind).name,
+               algebra_->definition_of(n.kind).fields,
+               known_attributes(n, i),
+               {},
+               {},
+               used_results(slot)};
+    for (const auto& o : n.operands) {
+      for (std::size_t k = 0; k < (o.repeated ? made_.repetitions : 1); ++k) {
+        const auto type = type_of(o, o.repeated ? k : i);
+        p.operands.push_back(type ? std::optional{type->dims} : std::nullopt);
+      }
+    }
+    p.elements.assign(p.operands.size(), dtype::float32);
+    return p;
+  }
+
+  // Adds the node as it was filled in; type_of_variable(variable, element, dims) is what a variable gets whose operand
+  // was filled in. False where the operator does not take its operands: then nothing more can be made of this.
+  template <class TypeOfVariable>
+  [[nodiscard]] bool add(std::size_t slot, std::size_t i, const proposal& p, TypeOfVariable type_of_variable) {
+    const auto& n = s_->source.nodes[slot];
+    std::vector<tensor_type> types;
+    for (const auto& o : n.operands) {
+      for (std::size_t k = 0; k < (o.repeated ? made_.repetitions : 1); ++k) {
+        const auto at = o.repeated ? k : i;
+        const auto number = types.size();
+        if (o.is_variable && !*variable(o, at)) {
+          *variable(o, at) = type_of_variable(std::size_t{o.slot}, p.elements[number], *p.operands[number]);
+        } else if (o.is_variable && (*variable(o, at))->dims != *p.operands[number]) {
+          return false;  // one variable twice
+        }
+        types.push_back(*type_of(o, at));
+      }
+    }
+    attribute_list values;
+    for (std::size_t k = 0; k < p.attributes.size(); ++k) {
+      values.push_back(*p.attributes[k]);
+      if (n.attributes[k].kind == pattern_attribute::form::bind) {
+        attributes_[n.attributes[k].slot] = values.back();
+      }
+    }
+    auto op = algebra_->make(n.kind, values);
+    auto results = op ? algebra_->infer(*op, types) : std::nullopt;
+    if (!results) {
+      return false;
+    }
+    made_.source[slot].push_back(*std::move(op));
+    results_[slot].push_back(*std::move(results));
+    return true;
+  }
+
+  // The dimensions of a variable that stands for one value, once they are known.
+  [[nodiscard]] const shape* known_dims(std::size_t v) const {
+    return known_[v].size() == 1 && known_[v][0] ? &known_[v][0]->dims : nullptr;
+  }
+  // What the node that was added last computes.
+  [[nodiscard]] std::span<const tensor_type> last_results(std::size_t slot) const { return results_[slot].back(); }
+
+  // Whether no condition of which all is known fails, and no attribute differs from what the source computes.
+  [[nodiscard]] bool conditions_may_hold() {
+    sync();
+    const instance_environment env{*algebra_, made_};
+    for (std::size_t slot = 0; slot < made_.source.size(); ++slot) {
+      const auto& wanted = s_->source.nodes[slot].attributes;
+      for (std::size_t i = 0; i < made_.source[slot].size(); ++i) {
+        for (std::size_t k = 0; k < wanted.size(); ++k) {
+          if (wanted[k].kind == pattern_attribute::form::value && wanted[k].value.kind != expression::form::literal &&
+              ready(wanted[k].value) &&
+              evaluate(wanted[k].value, env, i) != std::optional{made_.source[slot][i].attributes[k]}) {
+            return false;
+          }
+        }
+      }
+    }
+    for (const auto& c : s_->conditions) {
+      for (std::size_t i = 0; ready(c) && i < (c.indexed ? made_.repetitions : 1); ++i) {
+        const auto value = evaluate(c, env, i);
+        if (!value || !unity::detail::truth(*value)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The instance, once all nodes were added; nothing where it leaves something open or breaks a condition.
+  [[nodiscard]] std::optional<rule_instance> finish() {
+    sync();
+    for (std::size_t v = 0; v < known_.size(); ++v) {
+      if (made_.values[v].size() != known_[v].size()) {
+        return std::nullopt;
+      }
+    }
+    for (const auto& a : attributes_) {
+      if (!a) {
+        return std::nullopt;
+      }
+    }
+    return conditions_hold(*algebra_, *s_, made_) ? std::optional{made_} : std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::optional<tensor_type>* variable(const pattern_operand& o, std::size_t i) {
+    return &known_[o.slot][s_->indexed_variables[o.slot] ? i : 0];
+  }
+  // The type of an operand: of a variable, if it has one yet, or of a node's result.
+  [[nodiscard]] std::optional<tensor_type> type_of(const pattern_operand& o, std::size_t i) {
+    if (o.is_variable) {
+      return *variable(o, i);
+    }
+    const auto at = s_->source.nodes[o.slot].indexed ? i : 0;
+    if (at >= results_[o.slot].size()) {
+      return std::nullopt;
+    }
+    const auto& all = results_[o.slot][at];
+    const auto r = o.result == pattern_operand::each ? i : static_cast<std::size_t>(o.result);
+    return r < all.size() ? std::optional{all[r]} : std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<std::optional<attribute>> known_attributes(const pattern_node& n, std::size_t i) {
+    sync();
+    const instance_environment env{*algebra_, made_};
+    std::vector<std::optional<attribute>> all;
+    for (const auto& a : n.attributes) {
+      switch (a.kind) {
+        case pattern_attribute::form::any: all.emplace_back(); break;
+        case pattern_attribute::form::bind: all.push_back(attributes_[a.slot]); break;
+        case pattern_attribute::form::value:
+          all.push_back(ready(a.value) ? evaluate(a.value, env, i) : std::nullopt);
+          break;
+      }
+    }
+    return all;
+  }
+  // Hands what is known so far to the environment that expressions see.
+  void sync() {
+    for (std::size_t v = 0; v < known_.size(); ++v) {
+      made_.values[v].clear();
+      for (const auto& t : known_[v]) {
+        if (t) {
+          made_.values[v].push_back(*t);
+        }
+      }
+    }
+    made_.attributes.clear();
+    for (const auto& a : attributes_) {
+      made_.attributes.push_back(a.value_or(attribute{}));
+    }
+  }
+  // Whether all that an expression refers to is known.
+  [[nodiscard]] bool ready(const expression& e) const {
+    if (e.kind == expression::form::attribute_variable && !attributes_[e.slot]) {
+      return false;
+    }
+    if (e.kind == expression::form::measure && made_.values[e.slot].size() < known_[e.slot].size()) {
+      return false;
+    }
+    return std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return ready(a); });
+  }
+
+  // How many results of a node the source mentions.
+  [[nodiscard]] std::size_t used_results(std::size_t slot) const {
+    std::size_t count = 1;
+    const auto note = [&](const pattern_operand& o) {
+      if (!o.is_variable && o.slot == slot) {
+        count = std::max(
+            count, o.result == pattern_operand::each ? made_.repetitions : static_cast<std::size_t>(o.result) + 1);
+      }
+    };
+    for (const auto& n : s_->source.nodes) {
+      std::for_each(n.operands.begin(), n.operands.end(), note);
+    }
+    std::for_each(s_->source.roots.begin(), s_->source.roots.end(), note);
+    return count;
+  }
+
+  const algebra* algebra_;
+  const substitution* s_;
+  rule_instance made_;
+  std::vector<std::vector<std::optional<tensor_type>>> known_;  // by variable and repetition
+  std::vector<std::optional<attribute>> attributes_;
+  std::vector<std::vector<std::vector<tensor_type>>> results_;  // by node, repetition and result
+};
+
+}  // namespace unity::tensor::detail

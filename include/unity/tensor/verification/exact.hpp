@@ -1,0 +1,166 @@
+// Two graphs compared by the normal forms of what they compute.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/verification/polynomial.hpp>
+
+namespace unity::tensor {
+
+// What a prover says about two graphs on the same sources, with outputs of the same types.
+struct side_verdict {
+  enum class answer : std::uint8_t { equal, different, unknown };
+
+  answer found = answer::unknown;
+  std::string because{};  // where they differ and by how much, or why that is not known
+};
+
+// Decides whether two graphs compute the same for all values of their sources.
+template <class P>
+concept equality_prover = requires(P& p, const algebra& a, const tensor_graph& g) {
+  { p.compare(a, g, g) } -> std::same_as<side_verdict>;
+  { p.name() } -> std::convertible_to<std::string>;
+};
+
+namespace detail {
+
+// Elements of sources as unknowns: named by the number that make(source, element) gets for the name of a source.
+template <class Scalar, class Make>
+class unknown_elements {
+ public:
+  unknown_elements(const algebra& a, const Make& make) : algebra_{a}, make_{make} {}
+
+  std::optional<dense<Scalar>> operator()(const operation& op, const tensor_type& type) const {
+    if (algebra_.definition_of(op.kind).source == source_kind::none) {
+      return std::nullopt;
+    }
+    dense<Scalar> values{type.dims};
+    const auto source = static_cast<std::uint32_t>(hash_value(op.attributes[0]));
+    for (std::size_t i = 0; i < values.data.size(); ++i) {
+      values.data[i] = make_(source, static_cast<std::uint32_t>(i));
+    }
+    return values;
+  }
+
+ private:
+  const algebra& algebra_;
+  const Make& make_;
+};
+
+// Small whole numbers at which two graphs differ: the values of the sources, and the first elements that differ.
+class number_search {
+ public:
+  number_search(const algebra& a, const tensor_graph& first, const tensor_graph& second)
+      : algebra_{a}, first_{first}, second_{second} {}
+
+  [[nodiscard]] std::optional<std::string> run() const {
+    constexpr std::uint64_t tries = 64;
+    for (std::uint64_t seed = 0; seed < tries; ++seed) {
+      const auto make = [&](std::uint32_t source, std::uint32_t element) {
+        const auto bits = hash_combine(hash_combine(seed, source), element);
+        return seed % 2 == 0 ? static_cast<double>(bits % 5) - 2 : static_cast<double>(bits % 3 + 1);
+      };
+      const unknown_elements<double, decltype(make)> point{algebra_, make};
+      const auto x = evaluate<double>(algebra_, first_, point);
+      const auto y = evaluate<double>(algebra_, second_, point);
+      for (std::size_t o = 0; o < x.size(); ++o) {
+        for (std::size_t i = 0; i < x[o].data.size(); ++i) {
+          if (std::isfinite(x[o].data[i]) && !(std::abs(x[o].data[i] - y[o].data[i]) < 1e-6)) {
+            return place(x.size(), o, i) + unity::detail::real_text(x[o].data[i]) + " and " +
+                   unity::detail::real_text(y[o].data[i]) + values(point);
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] static std::string place(std::size_t outputs, std::size_t output, std::size_t element) {
+    return (outputs > 1 ? "output " + std::to_string(output) + " " : "") + "element " + std::to_string(element) + ": ";
+  }
+
+ private:
+  template <class Point>
+  [[nodiscard]] std::string values(const Point& point) const {
+    constexpr std::size_t most = 32;
+    std::string text = " at";
+    for (std::size_t i = 0; i < first_.node_count(); ++i) {
+      const node_id n{i};
+      const auto& op = first_.operation(n);
+      const auto given = point(op, first_.type(first_.results(n)[0]));
+      if (!given) {
+        continue;
+      }
+      text += (i == 0 ? " " : ", ") + algebra_.read(op).word("name") + " = [";
+      for (std::size_t k = 0; k < given->data.size() && k < most; ++k) {
+        text += (k == 0 ? "" : ", ") + unity::detail::real_text(given->data[k]);
+      }
+      text += given->data.size() > most ? ", ..]" : "]";
+    }
+    return text;
+  }
+
+  const algebra& algebra_;
+  const tensor_graph& first_;
+  const tensor_graph& second_;
+};
+
+}  // namespace detail
+
+// By polynomials (verification/polynomial.hpp). Where forms differ, numbers are looked for at which values do.
+class polynomial_prover {
+ public:
+  [[nodiscard]] std::string name() const { return "exact polynomials"; }
+
+  [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second) {
+    using answer = side_verdict::answer;
+    const auto make = [&](std::uint32_t source, std::uint32_t element) {
+      return polynomial::unknown(*pool_, source, element);
+    };
+    const detail::unknown_elements<polynomial, decltype(make)> unknowns{a, make};
+    try {
+      if (evaluate<polynomial>(a, first, unknowns) == evaluate<polynomial>(a, second, unknowns)) {
+        forget();
+        return {answer::equal, {}};
+      }
+    } catch (const error& e) {
+      return {answer::unknown, e.what()};
+    }
+    if (auto found = detail::number_search{a, first, second}.run()) {
+      return {answer::different, *std::move(found)};
+    }
+    return {answer::unknown, "forms that differ, and no numbers at which the values do"};
+  }
+
+ private:
+  // Monomials are kept between graphs, which mostly share them, as long as memory allows.
+  void forget() {
+    constexpr std::size_t most = 2'000'000;
+    if (pool_->monomials() > most) {
+      pool_ = std::make_unique<polynomial_pool>();
+    }
+  }
+
+  std::unique_ptr<polynomial_pool> pool_ = std::make_unique<polynomial_pool>();
+};
+
+static_assert(equality_prover<polynomial_prover>);
+
+}  // namespace unity::tensor

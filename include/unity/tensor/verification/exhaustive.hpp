@@ -1,0 +1,211 @@
+// Every instance of a substitution within bounds.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/rewrite/substitution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rules/draft.hpp>
+#include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/rules/partial_instance.hpp>
+#include <unity/tensor/verification/completions.hpp>
+#include <unity/tensor/verification/parallel_sizes.hpp>
+#include <unity/tensor/verification/size_menus.hpp>
+
+namespace unity::tensor {
+
+namespace detail {
+
+// Depth first over the nodes of the source: what a node leaves open is filled in in every way.
+class instance_search {
+ public:
+  using visitor = std::function<bool(const rule_instance&)>;
+
+  // effort: how many operators it may fill in.
+  instance_search(const algebra& a, const substitution& s, const instance_bounds& b, const size_menus& menus,
+                  const visitor& visit, std::size_t effort = static_cast<std::size_t>(-1))
+      : algebra_{a}, s_{s}, bounds_{b}, menus_{menus}, visit_{visit}, effort_{effort}, ways_{b, reals_} {
+    for (const auto& c : s.conditions) {
+      collect_reals(c, reals_);
+    }
+    readers_.resize(s.source.nodes.size());
+    for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
+      for (const auto& o : s.source.nodes[slot].operands) {
+        if (!o.is_variable && (o.repeated || s.source.nodes[slot].operands.size() > 1)) {
+          readers_[o.slot].push_back(slot);
+        }
+      }
+    }
+  }
+
+  // False where visit returned false, or there was more to do than allowed.
+  bool run() {
+    const auto& roots = s_.source.roots;
+    const bool repeats = s_.repeats() || roots[0].repeated;
+    for (std::size_t n = 1; n <= (repeats ? bounds_.repetitions : 1) && !stopped_; ++n) {
+      descend({algebra_, s_, n}, 0, 0);
+    }
+    return !stopped_;
+  }
+  [[nodiscard]] std::size_t effort_left() const noexcept { return effort_; }
+
+ private:
+  void descend(partial_instance made, std::size_t slot, std::size_t i) {
+    if (slot == s_.source.nodes.size()) {
+      const auto instance = made.finish();
+      stopped_ = instance && !visit_(*instance);
+      return;
+    }
+    auto p = made.ask(slot, i);
+    if (!p) {
+      return;
+    }
+    std::vector<const std::vector<shape>*> menus;
+    for (const auto& o : s_.source.nodes[slot].operands) {
+      menus.insert(menus.end(), o.repeated ? made.repetitions() : 1,
+                   o.is_variable ? &menus_.of(o.slot, made.repetitions()) : nullptr);
+    }
+    const bool last = i + 1 == made.times(slot);
+    const auto as_proposed = [](std::size_t, dtype element, const shape& dims) {
+      return tensor_type{element, layout::row_major, false, dims};
+    };
+    ways_.each(*p, menus, [&](const proposal& filled) {
+      stopped_ = stopped_ || effort_ == 0;
+      effort_ -= stopped_ ? 0 : 1;
+      auto next = made;
+      if (next.add(slot, i, filled, as_proposed) && next.conditions_may_hold() && readers_may_fit(next, slot, i)) {
+        descend(std::move(next), last ? slot + 1 : slot, last ? 0 : i + 1);
+      }
+      return !stopped_;
+    });
+  }
+  // Whether the nodes that read this one may still take what they get.
+  [[nodiscard]] bool readers_may_fit(partial_instance& made, std::size_t slot, std::size_t i) const {
+    for (const auto r : readers_[slot]) {
+      if (!completions::may_fit(made.ask_early(r, s_.source.nodes[r].indexed ? i : 0))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const algebra& algebra_;
+  const substitution& s_;
+  const instance_bounds& bounds_;
+  const size_menus& menus_;
+  const visitor& visit_;
+  std::size_t effort_;
+  std::vector<double> reals_;
+  completions ways_;
+  std::vector<std::vector<std::size_t>> readers_;  // with several operands, by node
+  bool stopped_ = false;
+};
+
+// The instances of one substitution, without those that smaller ones stand for.
+class exhaustive_instances {
+ public:
+  exhaustive_instances(const algebra& a, const substitution& s, const instance_bounds& b)
+      : algebra_{a}, s_{s}, bounds_{b}, menus_{a, s, b}, sizes_{a, s} {}
+
+  // Finds menus in which a dimension is narrow only if its index is parallel in every instance within them; false where
+  // that takes more effort. Can be asked again.
+  bool settle(std::size_t effort) {
+    const instance_search::visitor find_mixed = [&](const rule_instance& instance) {
+      const auto& parallel = sizes_.of(instance);
+      for_each_place(instance, [&](std::size_t place, const dimension& d, std::int64_t size) {
+        if (!parallel[place] && size > 1 && !menus_.wide(d.variable, d.rank, d.number)) {
+          mixed_.push_back(d);
+        }
+      });
+      return mixed_.empty();
+    };
+    while (true) {
+      instance_search search{algebra_, s_, bounds_, menus_, find_mixed, effort};
+      if (search.run()) {
+        return true;
+      }
+      effort = search.effort_left();
+      if (mixed_.empty()) {
+        return false;
+      }
+      for (const auto& d : mixed_) {
+        menus_.widen(d.variable, d.rank, d.number);
+      }
+      mixed_.clear();
+    }
+  }
+
+  void visit(const instance_search::visitor& visit) {
+    const instance_search::visitor filter = [&](const rule_instance& instance) {
+      const auto& parallel = sizes_.of(instance);
+      bool represented = false;
+      for_each_place(instance, [&](std::size_t place, const dimension&, std::int64_t size) {
+        represented = represented || (parallel[place] && size > 2);
+      });
+      return represented || visit(instance);
+    };
+    instance_search{algebra_, s_, bounds_, menus_, filter}.run();
+  }
+
+ private:
+  struct dimension {
+    std::size_t variable;
+    std::size_t rank;
+    std::size_t number;
+  };
+  template <class Visit>
+  static void for_each_place(const rule_instance& instance, Visit visit) {
+    std::size_t place = 0;
+    for (std::size_t v = 0; v < instance.values.size(); ++v) {
+      for (const auto& t : instance.values[v]) {
+        for (std::size_t d = 0; d < t.rank(); ++d) {
+          visit(place++, dimension{v, t.rank(), d}, t.dims[d]);
+        }
+      }
+    }
+  }
+
+  const algebra& algebra_;
+  const substitution& s_;
+  const instance_bounds& bounds_;
+  size_menus menus_;
+  parallel_sizes sizes_;
+  std::vector<dimension> mixed_;
+};
+
+}  // namespace detail
+
+// Calls visit(substitution, instance) for every instance of the rule within bounds whose variables are no constants,
+// until it returns false. `directions`: the one or two substitutions that it states, which have the same instances; the
+// one of them is used that takes less effort. `ladder`: bounds, wide to narrow; returns which of them were used, the
+// first that take no more than `most` operators to fill in, or the last. Instances in which the target does not fit are
+// among them.
+//
+// Where an index is carried along in parallel by every operator of both sides, its positions never meet, so that size 2
+// stands for all larger ones: those instances are left out. The order is always the same.
+inline std::size_t for_each_instance(const algebra& a, const rule_set& directions,
+                                     std::span<const instance_bounds> ladder, std::size_t most,
+                                     const std::function<bool(const substitution&, const rule_instance&)>& visit) {
+  for (std::size_t rung = 0;; ++rung) {
+    std::vector<detail::exhaustive_instances> ways;
+    for (const auto& s : directions) {
+      ways.emplace_back(a, s, ladder[rung]);
+    }
+    const bool last = rung + 1 == ladder.size();
+    for (std::size_t effort = std::min<std::size_t>(most, 20000); effort <= most || last; effort *= 3) {
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (ways[i].settle(effort)) {
+          ways[i].visit([&](const rule_instance& instance) { return visit(directions[i], instance); });
+          return rung;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace unity::tensor

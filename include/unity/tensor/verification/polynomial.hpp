@@ -1,0 +1,288 @@
+// Polynomials in the elements of tensors, as a scalar type: with them the one evaluator computes normal forms.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/verification/polynomial_pool.hpp>
+#include <unity/tensor/verification/rational.hpp>
+
+namespace unity::tensor {
+
+// A polynomial with rational coefficients in unknowns and in functions that are not interpreted. Polynomials of one
+// pool that are equal (==) are equal whatever the unknowns and functions are; the converse holds but for identities of
+// functions. Maxima are interpreted as far as they are associative, commutative and idempotent; relu is max(x, 0).
+// Constants need no pool. A value; must not outlive its pool.
+class polynomial {
+ public:
+  polynomial() noexcept = default;
+  explicit polynomial(std::int64_t n) : polynomial{rational{n}} {}
+  explicit polynomial(const rational& constant) {
+    if (!constant.is_zero()) {
+      terms_.push_back({polynomial_pool::one, constant});
+    }
+  }
+  [[nodiscard]] static polynomial unknown(polynomial_pool& pool, std::uint32_t first, std::uint32_t second) {
+    return {&pool, pool.unknown(first, second)};
+  }
+  // Less than any number.
+  [[nodiscard]] static polynomial lowest() { return {nullptr, polynomial_pool::lowest}; }
+
+  [[nodiscard]] std::span<const polynomial_term> terms() const noexcept { return {terms_.data(), terms_.size()}; }
+  [[nodiscard]] const polynomial_pool* pool() const noexcept { return pool_; }
+  [[nodiscard]] std::optional<rational> constant() const {
+    if (terms_.empty()) {
+      return rational{};
+    }
+    return terms_.size() == 1 && terms_[0].monomial == polynomial_pool::one ? std::optional{terms_[0].coefficient}
+                                                                             : std::nullopt;
+  }
+
+  polynomial& operator+=(const polynomial& o) {
+    pool_ = pool_ != nullptr ? pool_ : o.pool_;
+    if (o.terms_.size() == 1) {
+      add(o.terms_[0]);
+    } else if (!o.terms_.empty()) {
+      merge(o.terms_);
+    }
+    return *this;
+  }
+  // sum += a * b
+  static void add_product(polynomial& sum, const polynomial& a, const polynomial& b) {
+    if (a.terms_.size() == 1 && b.terms_.size() == 1) {
+      auto* const pool = joint_pool(a, b);
+      sum.pool_ = sum.pool_ != nullptr ? sum.pool_ : pool;
+      sum.add(times(pool, a.terms_[0], b.terms_[0]));
+    } else {
+      sum += a * b;
+    }
+  }
+
+  friend polynomial operator+(polynomial a, const polynomial& b) {
+    a += b;
+    return a;
+  }
+  friend polynomial operator-(polynomial a) {
+    for (auto& t : a.terms_) {
+      t.coefficient = -t.coefficient;
+    }
+    return a;
+  }
+  friend polynomial operator-(const polynomial& a, const polynomial& b) { return a + -b; }
+  friend polynomial operator*(const polynomial& a, const polynomial& b) {
+    polynomial result;
+    result.pool_ = joint_pool(a, b);
+    const auto& shorter = a.terms_.size() < b.terms_.size() ? a : b;
+    const auto& longer = &shorter == &a ? b : a;
+    for (const auto& t : shorter.terms_) {
+      polynomial row;
+      row.pool_ = result.pool_;
+      for (const auto& u : longer.terms_) {
+        row.terms_.push_back(times(result.pool_, t, u));
+      }
+      // Multiplication does not keep the order of numbers.
+      std::sort(row.terms_.begin(), row.terms_.end(), before);
+      result += row;
+    }
+    return result;
+  }
+  friend bool operator==(const polynomial& a, const polynomial& b) { return a.terms_ == b.terms_; }
+
+  // A function that is not interpreted.
+  [[nodiscard]] static polynomial function(scalar_op op, std::span<const polynomial> arguments) {
+    polynomial_pool* pool = nullptr;
+    for (const auto& a : arguments) {
+      pool = pool != nullptr ? pool : a.pool_;
+    }
+    if (pool == nullptr) {
+      throw error{"exact arithmetic", "a function of constants", "one whose value is rational"};
+    }
+    std::vector<polynomial_pool::number> numbers;
+    for (const auto& a : arguments) {
+      numbers.push_back(pool->intern(a.terms()));
+    }
+    return {pool, pool->function(op, std::move(numbers))};
+  }
+
+  // The larger of two: a set of polynomials, in which there is at most one constant.
+  [[nodiscard]] static polynomial maximum(const polynomial& a, const polynomial& b) {
+    auto* const pool = joint_pool(a, b);
+    std::set<polynomial_pool::number> members;
+    std::optional<rational> most;
+    std::vector<polynomial> others;
+    a.collect_members(others, most);
+    b.collect_members(others, most);
+    if (others.empty()) {
+      return most ? polynomial{*most} : lowest();
+    }
+    if (most) {
+      others.emplace_back(*most);
+    }
+    for (const auto& o : others) {
+      members.insert(pool->intern(o.terms()));
+    }
+    return members.size() == 1 ? others[0]
+                               : polynomial{pool, pool->function(scalar_op::maximum, {members.begin(), members.end()})};
+  }
+
+ private:
+  polynomial(polynomial_pool* pool, polynomial_pool::number monomial) : pool_{pool} {
+    terms_.push_back({monomial, rational{1}});
+  }
+  [[nodiscard]] static polynomial_pool* joint_pool(const polynomial& a, const polynomial& b) noexcept {
+    return a.pool_ != nullptr ? a.pool_ : b.pool_;
+  }
+  [[nodiscard]] static bool before(const polynomial_term& a, const polynomial_term& b) noexcept {
+    return a.monomial < b.monomial;
+  }
+  [[nodiscard]] static polynomial_term times(polynomial_pool* pool, const polynomial_term& a,
+                                             const polynomial_term& b) {
+    const bool by_constant = a.monomial == polynomial_pool::one || b.monomial == polynomial_pool::one;
+    UNITY_EXPECTS(by_constant || pool != nullptr, "a pool of unknowns");
+    return {by_constant ? a.monomial + b.monomial : pool->product(a.monomial, b.monomial),
+            a.coefficient * b.coefficient};
+  }
+  void add(const polynomial_term& t) {
+    if (terms_.empty() || terms_.back().monomial < t.monomial) {
+      if (!t.coefficient.is_zero()) {
+        terms_.push_back(t);
+      }
+      return;
+    }
+    auto* const at = std::lower_bound(terms_.begin(), terms_.end(), t, before);
+    if (at->monomial != t.monomial) {
+      terms_.insert(at, t);
+    } else if (const auto sum = at->coefficient + t.coefficient; sum.is_zero()) {
+      terms_.erase(at);
+    } else {
+      at->coefficient = sum;
+    }
+  }
+  void merge(const polynomial_terms& o) {
+    polynomial_terms joint;
+    std::size_t i = 0;
+    for (const auto& t : o) {
+      for (; i < terms_.size() && terms_[i].monomial < t.monomial; ++i) {
+        joint.push_back(terms_[i]);
+      }
+      auto sum = t;
+      if (i < terms_.size() && terms_[i].monomial == t.monomial) {
+        sum.coefficient = sum.coefficient + terms_[i++].coefficient;
+      }
+      if (!sum.coefficient.is_zero()) {
+        joint.push_back(sum);
+      }
+    }
+    joint.append(terms_.begin() + i, terms_.end());
+    terms_ = std::move(joint);
+  }
+  // The members of the maximum that this is, constants apart.
+  void collect_members(std::vector<polynomial>& members, std::optional<rational>& most) const {
+    if (const auto c = constant()) {
+      most = !most || *most < *c ? *c : *most;
+      return;
+    }
+    const bool sole = terms_.size() == 1 && terms_[0].coefficient == rational{1};
+    if (sole && terms_[0].monomial == polynomial_pool::lowest) {
+      return;
+    }
+    const auto* const atom = sole ? pool_->sole_factor(terms_[0].monomial) : nullptr;
+    if (atom == nullptr || atom->op != scalar_op::maximum) {
+      members.push_back(*this);
+      return;
+    }
+    for (const auto number : atom->arguments) {
+      polynomial member;
+      member.pool_ = pool_;
+      member.terms_ = pool_->polynomial(number);
+      if (const auto c = member.constant()) {
+        most = !most || *most < *c ? *c : *most;
+      } else {
+        members.push_back(std::move(member));
+      }
+    }
+  }
+
+  polynomial_pool* pool_ = nullptr;
+  polynomial_terms terms_;
+};
+
+template <>
+struct scalar_traits<polynomial> {
+  using product_sum = polynomial;
+
+  [[nodiscard]] static polynomial literal(double value) { return polynomial{rational::of_decimal(value)}; }
+  [[nodiscard]] static polynomial lowest() { return polynomial::lowest(); }
+  [[nodiscard]] static std::optional<std::int64_t> index(const polynomial& p) {
+    const auto c = p.constant();
+    return c ? c->integer() : std::nullopt;
+  }
+  // What is widened is written back narrowed, so it can be moved out and in again.
+  [[nodiscard]] static polynomial widen(polynomial& p) { return std::move(p); }
+  [[nodiscard]] static polynomial widen(polynomial&& p) { return std::move(p); }
+  static void add_product(polynomial& sum, const polynomial& a, const polynomial& b) {
+    polynomial::add_product(sum, a, b);
+  }
+  [[nodiscard]] static polynomial narrow(polynomial& sum) { return std::move(sum); }
+
+  [[nodiscard]] static polynomial apply(scalar_op op, const polynomial& a) {
+    const auto c = a.constant();
+    switch (op) {
+      case scalar_op::negate: return -a;
+      case scalar_op::relu: return polynomial::maximum(a, polynomial{});
+      case scalar_op::reciprocal: return c ? polynomial{rational{1} / *c} : call(op, a);
+      case scalar_op::abs: return c ? polynomial{*c < rational{} ? -*c : *c} : call(op, a);
+      case scalar_op::truncate: return c ? polynomial{c->numerator() / c->denominator()} : call(op, a);
+      case scalar_op::nonzero: return c ? polynomial{c->is_zero() ? 0 : 1} : call(op, a);
+      default: return call(op, a);
+    }
+  }
+  [[nodiscard]] static polynomial apply(scalar_op op, const polynomial& a, const polynomial& b) {
+    switch (op) {
+      case scalar_op::add: return a + b;
+      case scalar_op::sub: return a - b;
+      case scalar_op::mul: return a * b;
+      case scalar_op::div: return a * apply(scalar_op::reciprocal, b);
+      case scalar_op::pow: return power(a, b);
+      case scalar_op::maximum: return polynomial::maximum(a, b);
+      case scalar_op::minimum: return -polynomial::maximum(-a, -b);
+      case scalar_op::equal: return a == b ? polynomial{1} : (a - b).constant() ? polynomial{} : call(op, a, b);
+      default: return call(op, a, b);
+    }
+  }
+
+ private:
+  [[nodiscard]] static polynomial call(scalar_op op, const polynomial& a) { return polynomial::function(op, {&a, 1}); }
+  [[nodiscard]] static polynomial call(scalar_op op, const polynomial& a, const polynomial& b) {
+    const polynomial both[] = {a, b};
+    return polynomial::function(op, both);
+  }
+  // Exact for small integer exponents; 1/2 is the square root.
+  [[nodiscard]] static polynomial power(const polynomial& a, const polynomial& b) {
+    constexpr std::int64_t most = 16;
+    const auto c = b.constant();
+    const auto whole = c ? c->integer() : std::nullopt;
+    if (whole && *whole >= -most && *whole <= most) {
+      polynomial product{1};
+      for (auto i = std::abs(*whole); i > 0; --i) {
+        product = product * a;
+      }
+      return *whole < 0 ? apply(scalar_op::reciprocal, product) : product;
+    }
+    return c == rational{1, 2} ? call(scalar_op::sqrt, a) : call(scalar_op::pow, a, b);
+  }
+};
+
+}  // namespace unity::tensor

@@ -1,0 +1,169 @@
+// The names that polynomials share: unknowns, products of unknowns, and functions of polynomials, each numbered once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/index_table.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/verification/rational.hpp>
+
+namespace unity::tensor {
+
+// coefficient * monomial
+struct polynomial_term {
+  std::uint32_t monomial = 0;
+  rational coefficient{};
+
+  friend bool operator==(const polynomial_term&, const polynomial_term&) = default;
+};
+
+// By ascending monomial, no coefficient zero: equal polynomials of one pool have equal terms.
+using polynomial_terms = small_vector<polynomial_term, 1>;
+
+// Numbers in order of first use, so a run is the same every time.
+class polynomial_pool {
+ public:
+  using number = std::uint32_t;
+  static constexpr number one = 0;     // the empty product
+  static constexpr number lowest = 1;  // less than all numbers: neutral for the maximum
+
+  // What stands for one value: an unknown (op is operand) or a function of polynomials.
+  struct atom {
+    scalar_op op = scalar_op::operand;
+    std::vector<number> arguments{};  // numbers of polynomials; of an unknown, its name
+  };
+
+  polynomial_pool() {
+    add_monomial({});
+    atoms_.push_back({scalar_op::literal, {}});
+    add_monomial({0});
+  }
+  polynomial_pool(const polynomial_pool&) = delete;
+  polynomial_pool& operator=(const polynomial_pool&) = delete;
+
+  // The monomial that is the unknown `name`, a pair.
+  [[nodiscard]] number unknown(number first, number second) { return atom_of({scalar_op::operand, {first, second}}); }
+
+  // The monomial that is a function of polynomials.
+  [[nodiscard]] number function(scalar_op op, std::vector<number> arguments) {
+    return atom_of({op, std::move(arguments)});
+  }
+
+  [[nodiscard]] number product(number a, number b) {
+    if (a == one || b == one) {
+      return a + b;
+    }
+    const auto low = std::min(a, b);
+    const auto high = std::max(a, b);
+    const auto h = hash_combine(low, high);
+    const auto found = products_by_factors_.find(h, [&](number i) {
+      return products_[i].low == low && products_[i].high == high;
+    });
+    if (found != index_table::none) {
+      return products_[found].result;
+    }
+    factors joint;
+    joint.resize(monomials_[a].size() + monomials_[b].size());
+    std::merge(monomials_[a].begin(), monomials_[a].end(), monomials_[b].begin(), monomials_[b].end(), joint.begin());
+    const auto result = monomial_of(std::move(joint));
+    products_by_factors_.insert(h, static_cast<number>(products_.size()));
+    products_.push_back({low, high, result});
+    return result;
+  }
+
+  // The number of a polynomial.
+  [[nodiscard]] number intern(std::span<const polynomial_term> terms) {
+    std::uint64_t h = terms.size();
+    for (const auto& t : terms) {
+      h = hash_combine(hash_combine(h, t.monomial), static_cast<std::uint64_t>(t.coefficient.numerator()));
+    }
+    const auto found = polynomials_by_terms_.find(h, [&](number i) {
+      return std::equal(terms.begin(), terms.end(), polynomials_[i].begin(), polynomials_[i].end());
+    });
+    if (found != index_table::none) {
+      return found;
+    }
+    polynomials_.emplace_back(terms);
+    polynomials_by_terms_.insert(h, static_cast<number>(polynomials_.size() - 1));
+    return static_cast<number>(polynomials_.size() - 1);
+  }
+  [[nodiscard]] const polynomial_terms& polynomial(number n) const { return polynomials_[n]; }
+
+  // The one factor of a monomial, or null where it has more or none.
+  [[nodiscard]] const atom* sole_factor(number monomial) const {
+    return monomials_[monomial].size() == 1 ? &atoms_[monomials_[monomial][0]] : nullptr;
+  }
+  // Of a monomial, ascending.
+  [[nodiscard]] std::vector<atom> factors_of(number monomial) const {
+    std::vector<atom> all;
+    for (const auto f : monomials_[monomial]) {
+      all.push_back(atoms_[f]);
+    }
+    return all;
+  }
+  [[nodiscard]] std::size_t monomials() const noexcept { return monomials_.size(); }
+
+ private:
+  using factors = small_vector<number, 4>;
+  struct product_entry {
+    number low;
+    number high;
+    number result;
+  };
+
+  number atom_of(atom a) {
+    auto h = static_cast<std::uint64_t>(a.op);
+    for (const auto n : a.arguments) {
+      h = hash_combine(h, n);
+    }
+    const auto found = atoms_by_content_.find(h, [&](number i) {
+      return atoms_[i].op == a.op && atoms_[i].arguments == a.arguments;
+    });
+    if (found != index_table::none) {
+      return monomial_of({found});
+    }
+    const auto made = static_cast<number>(atoms_.size());
+    atoms_.push_back(std::move(a));
+    atoms_by_content_.insert(h, made);
+    return monomial_of({made});
+  }
+  number monomial_of(factors f) {
+    std::uint64_t h = f.size();
+    for (const auto n : f) {
+      h = hash_combine(h, n);
+    }
+    const auto found = monomials_by_factors_.find(h, [&](number i) { return monomials_[i] == f; });
+    return found != index_table::none ? found : add_monomial(std::move(f), h);
+  }
+  void add_monomial(factors f) {
+    std::uint64_t h = f.size();
+    for (const auto n : f) {
+      h = hash_combine(h, n);
+    }
+    add_monomial(std::move(f), h);
+  }
+  number add_monomial(factors f, std::uint64_t hash) {
+    monomials_.push_back(std::move(f));
+    monomials_by_factors_.insert(hash, static_cast<number>(monomials_.size() - 1));
+    return static_cast<number>(monomials_.size() - 1);
+  }
+
+  std::vector<atom> atoms_;
+  index_table atoms_by_content_;
+  std::vector<factors> monomials_;
+  index_table monomials_by_factors_;
+  std::vector<product_entry> products_;
+  index_table products_by_factors_;
+  std::vector<polynomial_terms> polynomials_;
+  index_table polynomials_by_terms_;
+};
+
+}  // namespace unity::tensor

@@ -1,0 +1,219 @@
+// Is a rule of tensor graphs true: refuted by shapes and values, proved from axioms, or neither.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/thread_pool.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/generation/common_subterms.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/verification/rule_worlds.hpp>
+
+namespace unity::tensor {
+
+struct verification_options {
+  rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1};      // before a proof is tried
+  rule_test_options thorough{.instances = 60, .attempts = 20000, .varied = 6, .points = 2};  // where none is found
+  world_options worlds{};
+  entailment_limits limits{};
+};
+
+// What is known of a rule, and from what.
+struct rule_proof {
+  verdict found = verdict::unknown;
+  std::string prover{};               // of proved: name and version
+  std::vector<std::string> axioms{};  // of proved: the names of those that were used, ascending
+  bool real_only = false;             // some axiom used holds for reals alone
+  bool inference_only = false;        // some axiom used is safe for inference alone
+  std::string reason{};               // of refuted and unknown, in a few words
+  std::string details{};              // refuted: shapes and values; unknown: an instance for which there is no proof
+  std::string missing{};              // of unknown: a property from which the rule would follow
+  std::size_t cases = 0;              // that were proved
+  std::size_t steps = 0;              // the most instances of axioms in a case
+};
+
+// `rule` with the standing that the proof gives it. A rule is no safer than the axioms it rests on.
+[[nodiscard]] inline syntax::rule with_proof(syntax::rule rule, const rule_proof& proof) {
+  if (proof.found == verdict::proved) {
+    rule.known = syntax::standing::proved;
+    rule.tested_bits = 0;
+    rule.prover = proof.prover;
+    rule.axioms = proof.axioms;
+    rule.real_only = rule.real_only || proof.real_only;
+    rule.safe_for = proof.inference_only ? syntax::safety::inference : rule.safe_for;
+  }
+  return rule;
+}
+
+// Verifies rules one after the other. The algebra and the theory must outlive it. Not to be shared between threads;
+// verifiers of the same theory may run side by side.
+template <prover Prover>
+class rule_verifier {
+ public:
+  rule_verifier(const algebra& a, const theory& axioms, Prover prover, verification_options options = {})
+      : algebra_{a}, axioms_{axioms}, prover_{std::move(prover)}, options_{options}, ask_{a, axioms, options.limits} {}
+
+  // Throws: unity::error where the rule does not fit the algebra.
+  [[nodiscard]] rule_proof verify(const syntax::rule& rule) {
+    const auto directions = compile_rule(algebra_, rule);
+    rule_proof proof;
+    if (refutes(directions, options_.quick, proof)) {
+      return proof;
+    }
+    prove(directions.front(), proof);
+    if (proof.found == verdict::unknown && !refutes(directions, options_.thorough, proof)) {
+      proof.missing = one_line(missing_property(rule));
+    }
+    return proof;
+  }
+
+ private:
+  // What would have to be known: the rule without what both sides have in common, as far as no test refutes that.
+  [[nodiscard]] syntax::rule missing_property(const syntax::rule& rule) const {
+    return without_common_subterms(algebra_, rule, [&](const syntax::rule& r) {
+      rule_proof ignored;
+      return !refutes(compile_rule(algebra_, r), options_.quick, ignored);
+    });
+  }
+  static std::string one_line(const syntax::rule& rule) {
+    auto text = to_text(rule.source) + (rule.both_ways ? " == " : " => ") + to_text(rule.target);
+    for (std::size_t i = 0; i < rule.conditions.size(); ++i) {
+      text += (i == 0 ? " if " : ", ") + to_text(rule.conditions[i]);
+    }
+    return text;
+  }
+  bool refutes(const rule_set& directions, const rule_test_options& options, rule_proof& proof) const {
+    for (const auto& s : directions) {
+      const auto report = test_rule(algebra_, s, options);
+      const bool never = report.found == rule_report::verdict::never_fits;
+      if (never || report.found == rule_report::verdict::refuted) {
+        proof.found = verdict::refuted;
+        proof.reason = never ? "the sides have the same types for no shapes" : "the sides differ";
+        proof.details = report.because;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void prove(const substitution& s, rule_proof& proof) {
+    const auto cases = rule_cases(algebra_, s, options_.worlds);
+    grounds_.clear();
+    for (const auto& c : cases) {
+      const auto most = std::max<std::size_t>(1, options_.worlds.worlds);
+      for (std::size_t first = 0; first < c.size(); first += most) {
+        if (!prove_worlds(s, c, first, std::min(first + most, c.size()), proof)) {
+          return;
+        }
+      }
+      ++proof.cases;
+    }
+    if (cases.empty()) {
+      proof.reason = "no instance was found";
+      return;
+    }
+    confirm(proof);
+  }
+  // Instances first .. last-1 of a case, all in one question or, where that has no proof, in two: a proof may need to
+  // know more than what makes up a case.
+  bool prove_worlds(const substitution& s, const rule_case& c, std::size_t first, std::size_t last, rule_proof& proof) {
+    std::vector<tensor_graph> worlds;
+    for (std::size_t k = 0; k < std::max<std::size_t>(1, options_.worlds.worlds); ++k) {
+      worlds.push_back(c[first + k % (last - first)].graph);
+    }
+    const auto found = ask_.prove_outputs(std::span<const tensor_graph>{worlds});
+    if (found) {
+      proof.steps = std::max(proof.steps, found->steps.size());
+      if (std::find(grounds_.begin(), grounds_.end(), found->ground) == grounds_.end()) {
+        grounds_.push_back(found->ground);
+      }
+      return true;
+    }
+    if (last - first == 1) {
+      proof.reason = "no proof was found";
+      proof.details = "for " + to_string(algebra_, s, c[first].instance);
+      return false;
+    }
+    const auto middle = first + (last - first) / 2;
+    return prove_worlds(s, c, first, middle, proof) && prove_worlds(s, c, middle, last, proof);
+  }
+  // Lets the prover have the last word, and takes note of the axioms that it needed.
+  void confirm(rule_proof& proof) const {
+    std::set<std::uint32_t> used;
+    const auto answers = decide_all(prover_, std::span<const ground_problem>{grounds_});
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].found != verdict::proved) {
+        proof.reason = prover_.name() + " does not confirm the proof";
+        return;
+      }
+      for (const auto e : answers[i].used) {
+        used.insert(grounds_[i].equalities[e].axiom);
+      }
+    }
+    proof.found = verdict::proved;
+    proof.prover = prover_.name();
+    for (const auto a : used) {
+      const auto& axiom = axioms_.rules()[a];
+      proof.axioms.push_back(axiom.name);
+      proof.real_only = proof.real_only || axiom.real_only;
+      proof.inference_only = proof.inference_only || axiom.safe_for == syntax::safety::inference;
+    }
+    std::sort(proof.axioms.begin(), proof.axioms.end());
+    proof.axioms.erase(std::unique(proof.axioms.begin(), proof.axioms.end()), proof.axioms.end());
+  }
+
+  const algebra& algebra_;
+  const theory& axioms_;
+  Prover prover_;
+  verification_options options_;
+  entailment<algebra> ask_;
+  std::vector<ground_problem> grounds_{};  // of the rule at hand, each once
+};
+
+// Verifies all rules, in parallel. The result does not depend on the number of threads.
+// `watch(done)` is called now and then, by one thread at a time.
+// Throws: unity::error where a rule does not fit the algebra.
+template <prover Prover>
+[[nodiscard]] std::vector<rule_proof> verify_rules(const algebra& a, const theory& axioms, const Prover& prover,
+                                                   std::span<const syntax::rule> rules, std::size_t threads = 1,
+                                                   const verification_options& options = {},
+                                                   const std::function<void(std::size_t)>& watch = {}) {
+  thread_pool pool{threads};
+  std::vector<std::unique_ptr<rule_verifier<Prover>>> verifiers(pool.size());
+  std::vector<rule_proof> proofs(rules.size());
+  std::mutex mutex;
+  std::size_t done = 0;
+  pool.parallel_for(rules.size(), 1, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+    if (!verifiers[worker]) {
+      verifiers[worker] = std::make_unique<rule_verifier<Prover>>(a, axioms, prover, options);
+    }
+    for (auto i = begin; i < end; ++i) {
+      proofs[i] = verifiers[worker]->verify(rules[i]);
+      const std::lock_guard lock{mutex};
+      ++done;
+      if (watch) {
+        watch(done);
+      }
+    }
+  });
+  return proofs;
+}
+
+}  // namespace unity::tensor

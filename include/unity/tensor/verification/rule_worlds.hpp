@@ -1,0 +1,280 @@
+// A substitution of tensor graphs as questions to an entailment: what its sides are at several sampled sizes.
+//
+// Instances of one rule can differ in more than sizes: in ranks, in the number of repetitions, in what broadcasts.
+// Those that differ in sizes alone make up one case. Its instances come in an order in which the first few tell apart
+// any two sizes or attributes that can differ; they are the worlds of the first question.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/generator.hpp>
+#include <unity/tensor/rules/instance.hpp>
+
+namespace unity::tensor {
+
+struct world_options {
+  std::size_t instances = 40;    // that are sampled
+  std::size_t attempts = 20000;  // to find one
+  std::size_t varied = 2;        // instances of which all variations are taken as well
+  std::size_t collapsed = 1;     // instances of which those are taken as well that broadcast more
+  std::size_t worlds = 5;        // of a question
+  std::uint64_t seed = 1;
+};
+
+// An instance, and both sides of the rule under it on shared inputs: first the outputs of the source, then those of the
+// target.
+struct rule_world {
+  rule_instance instance{};
+  tensor_graph graph{};
+};
+
+// Instances that differ in nothing but sizes and numbers.
+using rule_case = std::vector<rule_world>;
+
+namespace detail {
+
+// Both sides in one graph, or nothing where one cannot be built or their outputs have other types.
+[[nodiscard]] inline std::optional<tensor_graph> joined_sides(const algebra& a, const substitution& s,
+                                                              const rule_instance& i) {
+  auto joined = source_graph(a, s, i);
+  const auto target = target_graph(a, s, i);
+  if (!joined || !target) {
+    return std::nullopt;
+  }
+  std::size_t variables = 0;  // both graphs begin with them
+  for (const auto& types : i.values) {
+    variables += types.size();
+  }
+  std::vector<value_id> copy;
+  for (std::size_t n = 0; n < target->node_count(); ++n) {
+    const node_id node{n};
+    if (n < variables) {
+      copy.push_back(joined->results(node)[0]);
+      continue;
+    }
+    std::vector<value_id> operands;
+    for (const auto v : target->operands(node)) {
+      operands.push_back(copy[v.index()]);
+    }
+    std::vector<tensor_type> types;
+    for (const auto v : target->results(node)) {
+      types.push_back(target->type(v));
+    }
+    const auto added = joined->add_node(target->operation(node), operands, types);
+    copy.insert(copy.end(), joined->results(added).begin(), joined->results(added).end());
+  }
+  std::vector<value_id> outputs{joined->outputs().begin(), joined->outputs().end()};
+  for (std::size_t r = 0; r < target->outputs().size(); ++r) {
+    if (target->type(target->outputs()[r]) != joined->type(outputs[r])) {
+      return std::nullopt;
+    }
+    outputs.push_back(copy[target->outputs()[r].index()]);
+  }
+  joined->set_outputs(outputs);
+  return joined;
+}
+
+// What instances of one case have in common: repetitions, ranks, element types, what is constant, choices among words,
+// and along which dimensions an operand of an operator is stretched over another.
+[[nodiscard]] inline std::uint64_t case_of(const algebra& a, const rule_instance& i, const tensor_graph& g) {
+  std::uint64_t h = i.repetitions;
+  for (const auto& types : i.values) {
+    for (const auto& t : types) {
+      h = hash_combine(h, t.rank() * 4 + (t.constant ? 1 : 0));
+      h = hash_combine(h, static_cast<std::uint64_t>(t.element));
+    }
+  }
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& op = g.operation(node_id{n});
+    for (std::size_t k = 0; k < op.attributes.size(); ++k) {
+      const bool choice = a.signature(op.kind).attributes[k].form == attribute_form::choice;
+      h = choice ? hash_combine(h, hash_value(op.attributes[k])) : h;
+    }
+    const auto operands = g.operands(node_id{n});
+    if (operands.size() != 2) {
+      continue;
+    }
+    const auto& x = g.type(operands[0]).dims;
+    const auto& y = g.type(operands[1]).dims;
+    for (std::size_t d = 1; d <= std::min(x.size(), y.size()); ++d) {
+      const auto p = x[x.size() - d];
+      const auto q = y[y.size() - d];
+      h = hash_combine(h, p == 1 && q != 1 ? 1 : p != 1 && q == 1 ? 2 : 0);
+    }
+  }
+  return h;
+}
+
+// The numbers that an instance chooses: sizes, and integers of attributes.
+[[nodiscard]] inline std::vector<std::int64_t> numbers(const rule_instance& i) {
+  std::vector<std::int64_t> all;
+  for (const auto& types : i.values) {
+    for (const auto& t : types) {
+      all.insert(all.end(), t.dims.begin(), t.dims.end());
+    }
+  }
+  for (const auto& ops : i.source) {
+    for (const auto& op : ops) {
+      for (const auto& a : op.attributes) {
+        all.insert(all.end(), a.begin(), a.end());
+      }
+    }
+  }
+  return all;
+}
+
+// Picks members one by one, each the one that tells most pairs of numbers apart that those before it do not.
+[[nodiscard]] inline std::vector<std::size_t> choose_worlds(const rule_case& members, std::size_t most) {
+  std::vector<std::vector<std::int64_t>> of;
+  for (const auto& m : members) {
+    of.push_back(numbers(m.instance));
+  }
+  std::vector<std::size_t> chosen;
+  std::vector<bool> apart(of[0].size() * of[0].size());
+  while (chosen.size() < most) {
+    std::size_t best = 0;
+    std::size_t best_gain = 0;
+    for (std::size_t m = 0; m < of.size(); ++m) {
+      std::size_t gain = 0;
+      for (std::size_t i = 0; of[m].size() == of[0].size() && i < of[m].size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+          gain += of[m][i] != of[m][j] && !apart[i * of[0].size() + j] ? 1 : 0;
+        }
+      }
+      if (gain > best_gain) {
+        best = m;
+        best_gain = gain;
+      }
+    }
+    if (best_gain == 0) {
+      break;
+    }
+    chosen.push_back(best);
+    for (std::size_t i = 0; i < of[best].size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        apart[i * of[0].size() + j] = apart[i * of[0].size() + j] || of[best][i] != of[best][j];
+      }
+    }
+  }
+  return chosen;
+}
+
+// The chosen ones first, the others in their order.
+[[nodiscard]] inline rule_case spread_first(rule_case members, std::size_t worlds) {
+  const auto chosen = choose_worlds(members, worlds);
+  rule_case all;
+  for (const auto m : chosen) {
+    all.push_back(std::move(members[m]));
+  }
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    if (std::find(chosen.begin(), chosen.end(), m) == chosen.end()) {
+      all.push_back(std::move(members[m]));
+    }
+  }
+  return all;
+}
+
+[[nodiscard]] inline bool same_structure(const tensor_graph& a, const tensor_graph& b) {
+  if (a.node_count() != b.node_count() || a.value_count() != b.value_count() ||
+      !std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin(), b.outputs().end())) {
+    return false;
+  }
+  for (std::size_t n = 0; n < a.node_count(); ++n) {
+    const node_id node{n};
+    if (a.operation(node).kind != b.operation(node).kind || !std::ranges::equal(a.operands(node), b.operands(node)) ||
+        a.results(node).size() != b.results(node).size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+// Sorts instances into cases.
+class case_collector {
+ public:
+  case_collector(const algebra& a, const substitution& s, const world_options& o)
+      : algebra_{a}, s_{s}, options_{o}, generator_{a, s, o.seed} {}
+
+  std::vector<rule_case> run() {
+    std::size_t found = 0;
+    for (std::size_t k = 0; k < options_.instances; ++k) {
+      const auto instance = generator_.next(options_.attempts);
+      if (!instance) {
+        break;
+      }
+      if (!add(*instance)) {
+        continue;
+      }
+      if (found < options_.varied) {
+        add_all(generator_.variations(*instance));
+      }
+      if (found < options_.collapsed) {
+        add_all(generator_.collapses(*instance));
+      }
+      ++found;
+    }
+    for (auto& c : cases_) {
+      c = spread_first(std::move(c), options_.worlds);
+    }
+    return std::move(cases_);
+  }
+
+ private:
+  void add_all(const std::vector<rule_instance>& instances) {
+    for (const auto& i : instances) {
+      add(i);
+    }
+  }
+  // Whether the target fits.
+  bool add(const rule_instance& instance) {
+    auto graph = joined_sides(algebra_, s_, instance);
+    if (!graph) {
+      return false;
+    }
+    const auto key = case_of(algebra_, instance, *graph);
+    std::size_t at = 0;
+    while (at < keys_.size() && (keys_[at] != key || !same_structure(cases_[at][0].graph, *graph))) {
+      ++at;
+    }
+    if (at == keys_.size()) {
+      keys_.push_back(key);
+      cases_.emplace_back();
+    }
+    cases_[at].push_back({instance, *std::move(graph)});
+    return true;
+  }
+
+  const algebra& algebra_;
+  const substitution& s_;
+  const world_options& options_;
+  instance_generator generator_;
+  std::vector<std::uint64_t> keys_;  // by case
+  std::vector<rule_case> cases_;
+};
+
+}  // namespace detail
+
+// The cases that random instances of `s` and systematic variations of them fall into, in the order in which they were
+// met. Complexity: linear in the instances asked for and the attempts that finding them takes.
+[[nodiscard]] inline std::vector<rule_case> rule_cases(const algebra& a, const substitution& s,
+                                                       const world_options& options = {}) {
+  return detail::case_collector{a, s, options}.run();
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,144 @@
+// The shapes that each variable of a substitution ranges over in exhaustive instances.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/verification/completions.hpp>
+
+namespace unity::tensor::detail {
+
+// Every dimension begins narrow, with sizes 1 and 2; one that is widened has all sizes up to the bound. Where `...` stands
+// for more than two terms all sizes are 1 and 2.
+class size_menus {
+ public:
+  size_menus(const algebra& a, const substitution& s, const instance_bounds& b)
+      : algebra_{a}, s_{s}, bounds_{b}, wide_(s.variables) {
+    for (auto& by_rank : wide_) {
+      for (std::size_t rank = 0; rank <= b.rank; ++rank) {
+        by_rank.emplace_back(rank, false);
+      }
+    }
+    for (const auto& c : s.conditions) {
+      widen_compared(c);
+    }
+    for (const auto* side : {&s.source, &s.target}) {
+      for (const auto& n : side->nodes) {
+        for (const auto& attribute : n.attributes) {
+          widen_measured(attribute.value);
+        }
+      }
+    }
+    menus_.resize(s.variables);
+    small_.resize(s.variables);
+    for (std::size_t v = 0; v < s.variables; ++v) {
+      fill(v);
+    }
+  }
+
+  [[nodiscard]] const std::vector<shape>& of(std::size_t variable, std::size_t repetitions) const {
+    return repetitions > 2 ? small_[variable] : menus_[variable];
+  }
+  [[nodiscard]] bool wide(std::size_t variable, std::size_t rank, std::size_t dimension) const {
+    return wide_[variable][rank][dimension];
+  }
+  void widen(std::size_t variable, std::size_t rank, std::size_t dimension) {
+    wide_[variable][rank][dimension] = true;
+    fill(variable);
+  }
+
+ private:
+  // Equations between sizes hold for 2 if they hold for 3; any other statement about sizes may not.
+  void widen_compared(const expression& c) {
+    const bool joins = c.kind == expression::form::call &&
+                       (c.callee == function::logical_and || c.callee == function::logical_or);
+    if (joins) {
+      widen_compared(c.arguments[0]);
+      widen_compared(c.arguments[1]);
+    } else if (c.kind != expression::form::call || c.callee != function::equal || !is_list_of_sizes(c.arguments[0]) ||
+               !is_list_of_sizes(c.arguments[1])) {
+      widen_measured(c);
+    }
+  }
+  [[nodiscard]] bool is_list_of_sizes(const expression& e) const {
+    constexpr std::array moves{function::prefix, function::suffix, function::replace, function::remove,
+                               function::insert, function::concat, function::at,      function::repeat};
+    const bool moved = e.kind != expression::form::call ||
+                       std::find(moves.begin(), moves.end(), e.callee) != moves.end();
+    const bool small = std::all_of(e.literal.begin(), e.literal.end(), [](auto n) { return n <= 2; });
+    // What a measure is asked, or where a list is cut, is a number of dimensions and may be computed.
+    return e.kind == expression::form::measure ||
+           (moved && small && (e.kind != expression::form::call || is_list_of_sizes(e.arguments[0])) &&
+            (e.kind == expression::form::call ||
+             std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return is_list_of_sizes(a); })));
+  }
+  // All sizes that an expression reads.
+  void widen_measured(const expression& e) {
+    const auto is = [&](const char* name) { return std::optional{e.measure} == algebra_.find_measure(name); };
+    if (e.kind == expression::form::measure && (is("size") || is("shape"))) {
+      const bool one = is("size") && e.arguments[0].kind == expression::form::literal;
+      for (std::size_t rank = 0; rank <= bounds_.rank; ++rank) {
+        for (std::size_t d = 0; d < rank; ++d) {
+          const auto number = static_cast<std::int64_t>(d);
+          const auto asked = one ? e.arguments[0].literal[0] : number;
+          wide_[e.slot][rank][d] =
+              wide_[e.slot][rank][d] || asked == number || asked + static_cast<std::int64_t>(rank) == number;
+        }
+      }
+    }
+    for (const auto& a : e.arguments) {
+      widen_measured(a);
+    }
+  }
+
+  void fill(std::size_t v) {
+    menus_[v].clear();
+    small_[v].clear();
+    for (const auto& s : all_shapes(bounds_)) {
+      bool listed = true;
+      for (std::size_t d = 0; listed && d < s.size(); ++d) {
+        listed = s[d] <= 2 || wide_[v][s.size()][d];
+      }
+      if (listed && allowed(v, s)) {
+        menus_[v].push_back(s);
+        if (std::all_of(s.begin(), s.end(), [](auto d) { return d <= 2; })) {
+          small_[v].push_back(s);
+        }
+      }
+    }
+  }
+  // Whether the conditions on this variable alone hold.
+  [[nodiscard]] bool allowed(std::size_t v, const shape& s) const {
+    rule_instance alone;
+    alone.values.resize(s_.variables);
+    alone.values[v] = {tensor_type{dtype::float32, layout::row_major, false, s}};
+    const instance_environment env{algebra_, alone};
+    return std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const expression& c) {
+      const auto value = is_about(c, v) ? evaluate(c, env, 0) : attribute{1};
+      return value && unity::detail::truth(*value);
+    });
+  }
+  [[nodiscard]] static bool is_about(const expression& e, std::size_t v) {
+    const bool other = e.kind == expression::form::attribute_variable || e.kind == expression::form::pack ||
+                       (e.kind == expression::form::measure && e.slot != v);
+    return !other && std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return is_about(a, v); });
+  }
+
+  const algebra& algebra_;
+  const substitution& s_;
+  const instance_bounds& bounds_;
+  std::vector<std::vector<std::vector<bool>>> wide_;  // by variable, rank and dimension
+  std::vector<std::vector<shape>> menus_;             // by variable
+  std::vector<std::vector<shape>> small_;             // of sizes 1 and 2
+};
+
+}  // namespace unity::tensor::detail

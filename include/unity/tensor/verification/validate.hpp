@@ -1,0 +1,197 @@
+// Are properties of operators true? Asked before anything is proved from them.
+//
+// A property is validated in three ways: on every instance within bounds by exact polynomials, with functions like
+// sigmoid left uninterpreted; on every instance of sizes up to 2 by a prover of real arithmetic, where one is given; and
+// on larger random shapes modulo a prime (tensor/rule_test.hpp). Source: Jia's dissertation (TASO, 2020), section 2.4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/verification/exact.hpp>
+#include <unity/tensor/verification/exhaustive.hpp>
+
+namespace unity::tensor {
+
+// Wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller sizes.
+[[nodiscard]] inline std::vector<instance_bounds> default_ladder() {
+  const instance_bounds wide;
+  auto fewer = wide;
+  fewer.repetitions = 2;
+  fewer.strides = {{2, 1}};
+  fewer.dilations = {{1, 2}};
+  fewer.pads = {{1, 0, 0, 1}};
+  auto smaller = fewer;
+  smaller.size = 3;
+  smaller.kernel = 2;
+  auto smallest = smaller;
+  smallest.size = 2;
+  return {wide, fewer, smaller, smallest};
+}
+// Sizes up to 2: what provers of real arithmetic can be asked about.
+[[nodiscard]] inline instance_bounds small_bounds() {
+  instance_bounds b;
+  b.size = 2;
+  b.kernel = 2;
+  b.repetitions = 2;
+  b.strides = {{1, 1}};
+  b.dilations = {{1, 1}};
+  return b;
+}
+
+struct validation_options {
+  std::vector<instance_bounds> ladder = default_ladder();
+  std::size_t effort = 3'000'000;  // operators filled in before narrower bounds are taken
+  instance_bounds reals = small_bounds();
+  rule_test_options random{};
+};
+
+struct validation_report {
+  enum class verdict : std::uint8_t {
+    holds,
+    refuted,  // `because` tells shapes, values and results
+    unknown,  // `because` tells what could not be decided
+  };
+
+  std::string name{};
+  verdict found = verdict::holds;
+  std::size_t rung = 0;    // of the ladder: which bounds were used
+  std::size_t exact = 0;   // instances that exact polynomials decided
+  std::size_t real = 0;    // that the prover of real arithmetic decided
+  std::size_t random = 0;  // that were compared at random points
+  int bits = 0;            // of the random ones: see rule_test.hpp
+  std::string because{};
+};
+
+namespace detail {
+
+// Stands for no prover of real arithmetic.
+struct no_prover {
+  [[nodiscard]] static std::string name() { return {}; }
+  [[nodiscard]] static side_verdict compare(const algebra&, const tensor_graph&, const tensor_graph&) { return {}; }
+};
+
+template <equality_prover Reals>
+class validator {
+ public:
+  validator(const algebra& a, const syntax::rule& r, const validation_options& o, Reals& reals)
+      : algebra_{a}, directions_{compile_rule(a, r)}, options_{o}, reals_{reals} {
+    report_.name = r.name;
+  }
+
+  [[nodiscard]] validation_report run() {
+    polynomial_prover exact;
+    report_.rung = for_each_instance(
+        algebra_, directions_, options_.ladder, options_.effort,
+        [&](const substitution& s, const rule_instance& i) { return compare(s, i, exact, report_.exact); });
+    if constexpr (!std::same_as<Reals, no_prover>) {
+      const std::span<const instance_bounds> small{&options_.reals, 1};
+      for_each_instance(algebra_, directions_, small, options_.effort,
+                        [&](const substitution& s, const rule_instance& i) {
+                          return compare(s, i, reals_, report_.real);
+                        });
+    }
+    if (holds() && report_.exact == 0) {
+      conclude(validation_report::verdict::unknown, "no instance within bounds in which the target fits");
+    }
+    for (std::size_t d = 0; d < directions_.size() && holds(); ++d) {
+      test(directions_[d]);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] bool holds() const { return report_.found == validation_report::verdict::holds; }
+  void conclude(validation_report::verdict v, std::string because) {
+    report_.found = v;
+    report_.because = std::move(because);
+  }
+
+  template <class Prover>
+  bool compare(const substitution& s, const rule_instance& instance, Prover& prover, std::size_t& count) {
+    if (!holds()) {
+      return false;
+    }
+    const auto source = source_graph(algebra_, s, instance);
+    const auto target = target_graph(algebra_, s, instance);
+    if (!source || !target || !same_types(*source, *target)) {
+      return true;
+    }
+    const auto v = prover.compare(algebra_, *source, *target);
+    ++count;
+    if (v.found != side_verdict::answer::equal) {
+      conclude(v.found == side_verdict::answer::different ? validation_report::verdict::refuted
+                                                           : validation_report::verdict::unknown,
+               to_string(algebra_, s, instance) + "; " + v.because);
+    }
+    return holds();
+  }
+  [[nodiscard]] static bool same_types(const tensor_graph& a, const tensor_graph& b) {
+    for (std::size_t i = 0; i < a.outputs().size(); ++i) {
+      if (a.type(a.outputs()[i]) != b.type(b.outputs()[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void test(const substitution& s) {
+    const auto tested = test_rule(algebra_, s, options_.random);
+    report_.random += tested.instances;
+    report_.bits = &s == directions_.data() ? tested.bits : std::min(report_.bits, tested.bits);
+    if (tested.found == rule_report::verdict::refuted) {
+      conclude(validation_report::verdict::refuted, tested.because);
+    } else if (tested.found != rule_report::verdict::passes) {
+      conclude(validation_report::verdict::unknown, "no random instance in which the target fits");
+    }
+  }
+
+  const algebra& algebra_;
+  rule_set directions_;
+  const validation_options& options_;
+  Reals& reals_;
+  validation_report report_;
+};
+
+}  // namespace detail
+
+// Effects: none. Complexity: linear in the instances within bounds, thousands to hundreds of thousands.
+// Throws: unity::error where the property does not compile.
+template <equality_prover Reals>
+[[nodiscard]] validation_report validate_axiom(const algebra& a, const syntax::rule& axiom,
+                                               const validation_options& options, Reals& reals) {
+  return detail::validator<Reals>{a, axiom, options, reals}.run();
+}
+[[nodiscard]] inline validation_report validate_axiom(const algebra& a, const syntax::rule& axiom,
+                                                      const validation_options& options = {}) {
+  detail::no_prover none;
+  return validate_axiom(a, axiom, options, none);
+}
+
+// Throws: unity::error that names the file, the first property that is not known to hold, and the shapes and values at
+// which it fails.
+inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                          const validation_options& options = {}) {
+  for (const auto& axiom : axioms) {
+    const auto report = validate_axiom(a, axiom, options);
+    if (report.found != validation_report::verdict::holds) {
+      throw error{std::string{file} + ": property " + report.name, report.because,
+                  report.found == validation_report::verdict::refuted ? "sides that are equal"
+                                                                      : "sides that can be decided"};
+    }
+  }
+}
+
+}  // namespace unity::tensor

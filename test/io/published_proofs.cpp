@@ -1,0 +1,58 @@
+// TASO's published rules, proved from the shipped properties of operators or refuted.
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/io/rule_text.hpp>
+#include <unity/io/taso_rules.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
+
+#ifdef UNITY_SHARED_DIR
+namespace tensor = unity::tensor;
+using unity::verdict;
+
+namespace {
+
+std::vector<tensor::rule_proof> verified(unity::io::group_reading groups) {
+  const auto operators = tensor::standard_algebra();
+  const unity::theory axioms{operators, unity::parse_rules(tensor::standard_axioms)};
+  std::vector<unity::syntax::rule> rules;
+  for (const auto& r : unity::io::read_taso_rules(UNITY_SHARED_DIR "/rules/taso_graph_subst.pb")) {
+    const auto converted = unity::io::to_rule_text(r, groups);
+    REQUIRE(converted);
+    rules.push_back(unity::parse_rules(converted.text).at(0));
+  }
+  return tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 2);
+}
+
+void check(const std::vector<tensor::rule_proof>& proofs, const std::set<std::size_t>& wrong,
+           const std::string& evidence) {
+  REQUIRE(proofs.size() == 133);
+  for (std::size_t i = 0; i < proofs.size(); ++i) {
+    INFO("rule " << i << ": " << proofs[i].reason << " " << proofs[i].details);
+    if (wrong.contains(i)) {
+      CHECK(proofs[i].found == verdict::refuted);
+      CHECK_THAT(proofs[i].details, Catch::Contains("?x7 float32[") && Catch::Contains(evidence));
+    } else {
+      CHECK(proofs[i].found == verdict::proved);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("as TASO reads them, eleven of its 133 rules are false, and all others are proved") {
+  check(verified(unity::io::group_reading::implied), {98, 99, 100, 105, 125, 126, 127, 128, 129, 130, 131}, "element ");
+}
+
+TEST_CASE("with one group, 129 of TASO's rules are proved and the other four fit no shapes") {
+  check(verified(unity::io::group_reading::one), {99, 100, 130, 131}, "target cannot be built");
+}
+#endif

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# `verify_rules` on good and bad input: what it writes, one clear line where it cannot go on, exit codes.
+# usage: verify_rules.sh PROGRAM SOURCE_DIR SCRATCH_DIR
+set -u
+program=$1 source=$2 scratch=$3
+rm -rf "$scratch" && mkdir -p "$scratch"
+passed=0 failed=0
+good=$source/test/support/verify_me.rules
+
+note() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED: $2"; fi; }
+
+# expect CODE PATTERN ARGUMENT...: PATTERN must be in the only line of complaint, and no rule file be written.
+expect() {
+  local code=$1 pattern=$2 got
+  shift 2
+  rm -f "$scratch/out.rules"
+  timeout 60 "$program" "$@" >"$scratch/stdout" 2>"$scratch/stderr"
+  got=$?
+  [ "$got" = "$code" ] && grep -qiE -- "$pattern" "$scratch/stderr" &&
+    { [ "$code" != 1 ] || [ "$(wc -l <"$scratch/stderr")" = 1 ]; } && [ ! -e "$scratch/out.rules" ]
+  note $? "$* (exit $got, expected $code and '$pattern'): $(cat "$scratch/stderr")"
+}
+rule() { printf '%s\n' "$1" >"$scratch/$2"; }
+
+rule 'rule r relu(?x) => ' truncated.rules
+rule 'rule r nonsense(?x) => ?x' unknown.rules
+rule '{"rule": [1]}' wrong.json
+rule 'not rules at all' text.pb
+expect 1 'missing.rules' "$scratch/missing.rules" --out "$scratch/out.rules"
+expect 1 'truncated.rules:2:' "$scratch/truncated.rules" --out "$scratch/out.rules"
+expect 1 "operator 'nonsense'" "$scratch/unknown.rules" --out "$scratch/out.rules"
+expect 1 "operator 'nonsense'" "$good" --axioms "$scratch/unknown.rules" --out "$scratch/out.rules"
+expect 1 'wrong.json' "$scratch/wrong.json" --out "$scratch/out.rules"
+expect 1 'text.pb' "$scratch/text.pb" --out "$scratch/out.rules"
+expect 1 'nowhere' "$good" --out "$scratch/nowhere/out.rules"
+expect 1 'No space|full' "$good" --json /dev/full
+expect 2 'FILE' --threads 2
+expect 2 'groups' "$good" --groups many
+
+# What is proved says so, what was said to be proved and is not is assumed, what is refuted is a comment.
+printf '%s\n' 'rule a relu(relu(?x)) => relu(?x) tested 60' 'rule b abs(negate(?x)) => abs(?x) proved "hope 1" by faith' \
+  'rule c relu(?x) => ?x' 'rule d abs(abs(?x)) => abs(?x) tested 40' >"$scratch/four.rules"
+"$program" "$scratch/four.rules" --out "$scratch/known.rules" >"$scratch/stdout"
+note $? 'four rules'
+grep -qE '^  proved "z3 [0-9.]+" by relu_twice$' "$scratch/known.rules"
+note $? "the proof of a: $(cat "$scratch/known.rules")"
+! grep -qE 'hope|faith' "$scratch/known.rules" && grep -q '^  abs(negate(?x)) => abs(?x)$' "$scratch/known.rules"
+note $? 'the claim of b'
+grep -q '^# refuted: ' "$scratch/known.rules" && grep -q '^#   relu(?x) => ?x$' "$scratch/known.rules"
+note $? 'the refusal of c'
+grep -q '^  tested 40$' "$scratch/known.rules"
+note $? 'the standing of d'
+"$program" "$scratch/known.rules" --out "$scratch/again.rules" >"$scratch/stdout" &&
+  cmp -s <(grep -v '^#' "$scratch/known.rules") "$scratch/again.rules"
+note $? 'a file that was verified is its own result'
+[ "$("$program" "$good" --threads 1 | grep -v ' rules: ')" = "$("$program" "$good" --threads 3 | grep -v ' rules: ')" ]
+note $? 'the result depends on the number of threads'
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,113 @@
+#include <unity/rewrite/generation/derivability.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/common_subterms.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+
+#include "../../support/circuit_rules.hpp"
+#include "../../support/circuits.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+using questions = std::vector<std::vector<circuit>>;
+
+pruned_rules pruned(const std::vector<syntax::rule>& rules, const derivability_options& options = {}) {
+  return prune_derivable(
+      circuits{}, std::span{rules}, [&](std::size_t i) { return questions{{circuit_question(rules[i])}}; }, options);
+}
+
+// True rules of up to two gates without common subterms, small and general ones first.
+std::vector<syntax::rule> ordered_rules() {
+  std::map<std::pair<rule_size, std::string>, syntax::rule> all;
+  for (const auto& r : small_circuit_rules(2)) {
+    auto c = canonical_rule(circuits{}, without_common_subterms(circuits{}, r, is_true));
+    all.emplace(std::pair{size_of(c), statement_text(c)}, std::move(c));
+  }
+  std::vector<syntax::rule> rules;
+  for (auto& [key, r] : all) {
+    rules.push_back(std::move(r));
+  }
+  return rules;
+}
+
+}  // namespace
+
+TEST_CASE("a rule that others derive is dropped, and it is said which do and how") {
+  const auto rules = parse_rules(R"(
+rule double    not(not(?x)) => ?x
+rule morgan    and(not(?x), not(?y)) == not(or(?x, ?y))
+rule other     or(?x, ?y) => not(and(not(?x), not(?y)))
+rule twice     not(not(not(not(?x)))) => ?x
+)");
+  const auto found = pruned(rules);
+  CHECK(found.kept == std::vector<std::size_t>{0, 1});
+  REQUIRE(found.derived.size() == 2);
+  CHECK(found.derived[0] == derived_rule{2, {0, 1}, 2});
+  CHECK(found.derived[1] == derived_rule{3, {0}, 1});  // of ?x, twice the same
+}
+
+TEST_CASE("what takes more rewrites than are allowed is kept") {
+  const auto rules = parse_rules(R"(
+rule double    not(not(?x)) => ?x
+rule both      or(not(not(?x)), not(not(?y))) => or(?x, ?y)
+)");
+  CHECK(pruned(rules, {.rewrites = 1}).kept.size() == 2);
+  CHECK(pruned(rules, {.rewrites = 2}).kept.size() == 1);
+}
+
+TEST_CASE("a rule follows where all its questions have an answer, and one without questions is kept") {
+  const auto rules = parse_rules(R"(
+rule double    not(not(?x)) => ?x
+rule absorb    or(?x, and(?x, ?y)) => ?x
+rule twice     not(not(not(not(?x)))) => ?x
+)");
+  const auto ask = [&](std::size_t i) {
+    questions all{{circuit_question(rules[i])}};
+    if (i == 2) {
+      all.push_back({circuit_question(parse_rules("rule false not(?x) => ?x").at(0))});
+    }
+    return i == 1 ? questions{} : all;
+  };
+  CHECK(prune_derivable(circuits{}, std::span{rules}, ask).kept.size() == 3);
+}
+
+TEST_CASE("small rules come first, of equal ones those with more variables") {
+  const auto rule = [](std::string_view text) { return parse_rules("rule r " + std::string{text}).at(0); };
+  CHECK(size_of(rule("and(?x, ?x) => ?x")) < size_of(rule("and(?x, and(?x, ?x)) => ?x")));
+  CHECK(size_of(rule("and(?x, ?y) => and(?y, ?x)")) < size_of(rule("and(?x, ?x) => and(?x, ?x)")));
+  CHECK(size_of(rule("and(not(?x), not(?x)) => ?x")) < size_of(rule("and(not(?x), not(not(?x))) => ?x")));  // shared
+}
+
+TEST_CASE("what the rules derived before, those that are kept derive", "[law]") {
+  const auto rules = ordered_rules();
+  const auto found = pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}});
+  CHECK(found.kept.size() + found.derived.size() == rules.size());
+  CHECK(found.kept.size() < rules.size() / 2);
+  CHECK(found == pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}}));
+  theory known;
+  for (const auto k : found.kept) {
+    known.add(circuits{}, rules[k]);
+  }
+  const circuits algebra;
+  entailment<circuits> ask{algebra, known, {}};
+  for (const auto& r : rules) {
+    INFO(to_text(r));
+    const std::vector<circuit> question{circuit_question(r)};
+    CHECK(ask.prove_outputs(std::span{question}).has_value());
+  }
+}

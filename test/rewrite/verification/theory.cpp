@@ -1,0 +1,75 @@
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+
+#include "../../support/circuits.hpp"
+#include "../../support/matrices.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+theory of(const std::string& text, theory_options options = {}) { return {matrices{}, parse_rules(text), options}; }
+
+std::size_t anchored_at(const theory& t, const char* kind) { return t.forms_at(*matrices{}.find_kind(kind)).size(); }
+
+}  // namespace
+
+TEST_CASE("an axiom has a form for each side that binds all variables, whichever arrow it is written with") {
+  for (const auto* arrow : {"==", "=>"}) {
+    const auto t = of("rule r power(?x) " + std::string{arrow} + " mul(?x, ?x)");
+    CHECK(t.forms().size() == 2);
+    CHECK(anchored_at(t, "power") == 1);
+    CHECK(anchored_at(t, "mul") == 1);
+    CHECK(t.forms()[0].axiom == 0);
+    CHECK_FALSE(t.forms()[0].reversed);
+    CHECK(t.forms()[1].reversed);
+  }
+  CHECK(of("rule r scale{by=?j}(scale{by=?k}(?x)) => scale{by=?j * ?k}(?x)").forms().size() == 1);
+}
+
+TEST_CASE("where the other side is a variable, the smallest part that binds all is a trigger") {
+  const auto t = of("rule r scale{by=2}(transpose(transpose(?x))) => ?x");
+  REQUIRE(t.forms().size() == 2);
+  CHECK(anchored_at(t, "scale") == 1);
+  CHECK(anchored_at(t, "transpose") == 1);
+  CHECK(t.forms()[1].built.size() == 2);
+  CHECK(t.depth() == 3);
+
+  // Nothing below binds ?k, and what has open attributes cannot be built.
+  CHECK(of("rule r scale{by=?k}(transpose(?x)) => ?x").forms().size() == 1);
+  CHECK(of("rule r scale{..}(transpose(?x)) => ?x").forms().size() == 1);
+}
+
+TEST_CASE("a constant beside a variable is a trigger for every value") {
+  const theory t{circuits{}, parse_rules("rule r and(?x, one()) => ?x")};
+  REQUIRE(t.forms().size() == 2);
+  CHECK(t.forms()[1].free_variable == 0);
+  CHECK(t.forms()[1].joint);
+}
+
+TEST_CASE("repetitions are written out, of roots two at least") {
+  CHECK(of("rule r concat{axis=?a}(power(??x)...) == power(concat{axis=?a}(??x...))", {.most_repetitions = 3})
+            .forms()
+            .size() == 6);
+  const auto t = of("rule r power(??x)... => power(??x)...", {.most_repetitions = 3});
+  CHECK(t.forms().size() == 4);
+  CHECK(t.forms()[0].joint);
+  CHECK(t.forms()[0].steps.size() == 2);
+}
+
+TEST_CASE("an axiom that does not fit the algebra is refused by name") {
+  CHECK_THROWS_WITH(of("rule odd nothing(?x) => ?x"), Catch::Contains("rule odd") && Catch::Contains("nothing"));
+  theory t;
+  CHECK_THROWS_AS(t.add(matrices{}, parse_rules("rule odd transpose(?x) => ?y").at(0)), error);
+  CHECK(t.rules().empty());
+  CHECK(t.add(matrices{}, parse_rules("rule even transpose(?x) => ?x").at(0)) == 0);
+  CHECK(t.rules().size() == 1);
+}

@@ -1,0 +1,33 @@
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/z3_prover.hpp>
+
+#include "../support/ground_problems.hpp"
+
+using namespace unity;
+using namespace unity::test;
+
+static_assert(prover<z3_prover>);
+
+TEST_CASE("Z3 decides what equalities entail, and which of them it needed") {
+  for (const auto& c : ground_problems()) {
+    INFO(c.what);
+    const auto answer = z3_prover{}.decide(c.problem);
+    CHECK(answer.found == c.expected);
+    CHECK(answer.used == c.used);
+    const auto again = z3_prover{}.decide(c.problem);
+    CHECK(again.used == answer.used);
+  }
+}
+
+TEST_CASE("Z3 says which version it is") { CHECK(z3_prover{}.name().starts_with("z3 4.")); }
+
+TEST_CASE("where its resources end, Z3 does not know") {
+  // The pigeonhole principle needs case splits, which these problems do not have: the bound is set so low that even
+  // congruence is too much.
+  const auto hard = ground_problems().back();
+  CHECK(z3_prover{1}.decide(hard.problem).found == verdict::unknown);
+}

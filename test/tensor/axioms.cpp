@@ -1,0 +1,53 @@
+#include <unity/tensor/axioms.hpp>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/rule_test.hpp>
+
+#include "testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+
+namespace {
+
+const rule_set& axioms() {
+  static const auto all = compile_rules(standard(), parse_rules(standard_axioms, "include/unity/tensor/axioms.rules"));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the header holds the text of include/unity/tensor/axioms.rules") {
+  std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/axioms.rules"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
+  CHECK((text.str() == standard_axioms));
+}
+
+TEST_CASE("every property has a name of its own") {
+  std::set<std::string> names;
+  for (const auto& s : axioms()) {
+    INFO(s.name);
+    CHECK(names.insert(s.name).second);
+  }
+  CHECK(names.size() > 150);
+}
+
+TEST_CASE("every property holds modulo a prime and for reals on random shapes and attributes") {
+  for (const auto& s : axioms()) {
+    const auto report = test_rule(standard(), s);
+    INFO("property " << s.name << ": " << report.because);
+    CHECK(report.found == rule_report::verdict::passes);
+    CHECK(report.bits > 0);
+  }
+}

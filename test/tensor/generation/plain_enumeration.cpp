@@ -1,0 +1,153 @@
+#include "plain_enumeration.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/enumerate.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/generation/generalize.hpp>
+#include <unity/tensor/generation/specific_rule.hpp>
+#include <unity/tensor/generation/vocabularies.hpp>
+#include <unity/tensor/generation/vocabulary.hpp>
+
+#include "../testing.hpp"
+
+using namespace unity;
+using unity::tensor::test::plain_enumeration;
+using unity::tensor::test::standard;
+
+namespace {
+
+// Terms of one operator more than what fits a test with the whole list.
+constexpr std::string_view small_vocabulary = R"ops(
+sizes M=3, K=4
+sort activation input [M, K]
+sort matrix weight [K, K]
+operator matmul(any, any)
+operator add(any, any) same_shape same_role
+operator relu(input)
+operator concat{axis={0, 1}}(any, any) same_role
+operator transpose{permutation=[1, 0]}(any)
+)ops";
+
+// The general forms of all rules that the generator finds.
+class generated {
+ public:
+  generated(tensor::term_language& language, std::size_t most) : language_{language}, terms_{language, {most, 4, 1}} {
+    terms_.run();
+    for (const auto& r : terms_.rules()) {
+      add({r.left}, {r.right}, r.facts);
+    }
+    for (const auto& r : terms_.joint_rules()) {
+      add(r.right, r.left, r.facts);
+    }
+  }
+  [[nodiscard]] std::vector<syntax::rule> rules() const {
+    std::vector<syntax::rule> all;
+    for (const auto& [text, r] : rules_) {
+      all.push_back(r);
+    }
+    return all;
+  }
+
+ private:
+  void add(const std::vector<term>& left, const std::vector<term>& right, const term_facts& facts) {
+    const auto x = terms_.write(left, facts);
+    const auto y = terms_.write(right, facts);
+    for (std::size_t attempt = 0; attempt < 4; ++attempt) {
+      const auto specific = tensor::specific_rule(language_, x, y, attempt);
+      const auto general = specific ? tensor::generalize(standard(), *specific) : std::vector<syntax::rule>{};
+      for (const auto& r : general) {
+        rules_.emplace(statement_text(r), r);
+      }
+      if (!general.empty()) {
+        return;
+      }
+    }
+  }
+
+  tensor::term_language& language_;
+  enumeration<tensor::term_language> terms_;
+  std::map<std::string, syntax::rule> rules_;
+};
+
+// The equalities that do not follow from the rules by so many rewrites.
+std::vector<std::string> missing(const plain_enumeration& plain, const std::vector<syntax::rule>& rules,
+                                 std::size_t rewrites) {
+  theory known;
+  for (const auto& r : rules) {
+    known.add(standard(), r);
+  }
+  entailment<tensor::algebra> ask{standard(), known, {.rounds = 8, .nodes = 4000}};
+  std::vector<std::string> all;
+  for (const auto& e : plain.equalities()) {
+    const auto worlds = plain.question(e);
+    const auto found = ask.prove_outputs(std::span<const tensor::tensor_graph>{worlds});
+    if (!found || found->steps.size() > rewrites) {
+      all.push_back(plain.text(e));
+    }
+  }
+  return all;
+}
+
+void check_complete(std::string_view vocabulary, std::size_t operators, std::size_t variables) {
+  tensor::term_language language{standard(), tensor::parse_vocabulary(standard(), vocabulary, "vocabulary")};
+  plain_enumeration plain{language, variables};
+  plain.run(operators);
+  const auto rules = generated{language, operators}.rules();
+  CHECK(plain.fingerprints() < plain.graphs());
+  for (const auto& m : missing(plain, rules, 6)) {
+    FAIL_CHECK(m);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("all equalities of single operators follow from the generator's rules") {
+  check_complete(tensor::taso_vocabulary, 1, 3);
+}
+
+TEST_CASE("all equalities of graphs of two operators follow from the generator's rules") {
+  check_complete(tensor::taso_vocabulary, 2, 3);
+}
+
+TEST_CASE("all equalities of graphs of three of few operators follow from the generator's rules") {
+  check_complete(small_vocabulary, 3, 2);
+}
+
+TEST_CASE("without one of its rules the generator would be found out") {
+  tensor::term_language language{standard(), tensor::parse_vocabulary(standard(), small_vocabulary, "vocabulary")};
+  plain_enumeration plain{language, 2};
+  plain.run(2);
+  auto rules = generated{language, 2}.rules();
+  CHECK(missing(plain, rules, 6).empty());
+  const auto twice = std::find_if(rules.begin(), rules.end(), [](const syntax::rule& r) {
+    return to_text(r.source) == "relu(relu(?x))";
+  });
+  REQUIRE(twice != rules.end());
+  rules.erase(twice);
+  CHECK_FALSE(missing(plain, rules, 6).empty());
+}
+
+TEST_CASE("no equality is listed that holds at the enumeration's sizes alone") {
+  // A 3x3 matrix of two sorts: where M is K in one world, products commute in type, but not in value.
+  tensor::term_language language{standard(), tensor::parse_vocabulary(standard(), small_vocabulary, "vocabulary")};
+  plain_enumeration plain{language, 2};
+  plain.run(2);
+  for (const auto& e : plain.equalities()) {
+    CHECK(plain.question(e).size() == tensor::world_count);
+    const auto text = plain.text(e);
+    CHECK(text.substr(0, text.find(" = ")) != text.substr(text.find(" = ") + 3));
+  }
+}

@@ -1,0 +1,132 @@
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
+
+namespace tensor = unity::tensor;
+using unity::verdict;
+
+namespace {
+
+constexpr std::string_view properties = R"(
+rule add_assoc      add(?x, add(?y, ?z)) == add(add(?x, ?y), ?z)
+rule matmul_assoc   matmul(?x, matmul(?y, ?z)) == matmul(matmul(?x, ?y), ?z)
+rule matmul_linear  matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))
+rule matmul_relu    matmul{activation=relu}(?x, ?w) => relu(matmul(?x, ?w))
+rule concat_relu    concat{axis=?a}(relu(??x)...) == relu(concat{axis=?a}(??x...))
+rule concat_matmul  concat{axis=1}(matmul(?x, ??w)...) == matmul(?x, concat{axis=1}(??w...))
+  if rank(?x) == 2, rank(??w) == 2
+rule split_concat   split{axis=?a, sizes=?s}(concat{axis=?a}(??x...)) => ??x... if ?s == [size(??x, ?a)...]
+rule max_relu       max_pool{kernel=?k, stride=?s}(relu(?x)) == relu(max_pool{kernel=?k, stride=?s}(?x)) real
+rule no_dropout     dropout{..}(?x) => ?x safe inference
+rule pad_nothing    pad{..}(?x) => ?x
+)";
+
+struct fixture {
+  tensor::algebra operators = tensor::standard_algebra();
+  unity::theory axioms{operators, unity::parse_rules(properties)};
+
+  tensor::rule_proof verify(const std::string& text) {
+    tensor::rule_verifier<unity::congruence_prover> v{operators, axioms, {}};
+    return v.verify(unity::parse_rules("rule r " + text).at(0));
+  }
+};
+using names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE_METHOD(fixture, "a rule is proved from the axioms that it needs, whatever the shapes") {
+  const auto p = verify("matmul(?x, add(?w, add(?v, ?u))) => add(matmul(?x, ?u), add(matmul(?x, ?w), matmul(?x, ?v)))");
+  CHECK(p.found == verdict::proved);
+  CHECK(p.axioms == names{"add_assoc", "matmul_linear"});
+  CHECK(p.prover == unity::congruence_prover{}.name());
+  CHECK(p.cases > 3);
+  CHECK(p.steps >= 3);
+  CHECK(p.reason.empty());
+}
+
+TEST_CASE_METHOD(fixture, "rules of several outputs and any number of operands are proved") {
+  const auto p = verify(
+      "relu(matmul(?x, ??w))... => split{axis=1, sizes=[size(??w, 1)...]}(matmul{activation=relu}(?x, "
+      "concat{axis=1}(??w...)))"
+      " if rank(?x) == 2, rank(??w) == 2");
+  CHECK(p.found == verdict::proved);
+  CHECK(p.axioms == names{"concat_matmul", "concat_relu", "matmul_relu", "split_concat"});
+}
+
+TEST_CASE_METHOD(fixture, "a false rule is refuted by shapes and values") {
+  const auto p = verify("relu(add(?x, ?y)) => add(relu(?x), relu(?y))");
+  CHECK(p.found == verdict::refuted);
+  CHECK(p.reason == "the sides differ");
+  CHECK_THAT(p.details, Catch::Contains("?x float32[") && Catch::Contains("element "));
+  CHECK(p.axioms.empty());
+  CHECK(verify("relu(?x) => transpose{permutation=[1, 0]}(relu(?x)) if rank(?x) == 2, size(?x, 0) != size(?x, 1)")
+            .reason == "the sides have the same types for no shapes");
+}
+
+TEST_CASE_METHOD(fixture, "the second direction of a rule is tested, too") {
+  // From right to left the number of groups is free.
+  const auto p = verify("conv2d{groups=1}(?x, ?w) == conv2d{groups=1}(?x, relu(?w))");
+  CHECK(p.found == verdict::refuted);
+}
+
+TEST_CASE_METHOD(fixture, "what holds for chance sizes is not taken for a proof") {
+  // An empty pad is nothing, and pads are often empty where shapes are small.
+  const auto p = verify("relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
+  CHECK(p.found == verdict::unknown);
+  CHECK(p.missing == "relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
+}
+
+TEST_CASE_METHOD(fixture, "a rule that is true but does not follow is unknown, and what is missing is told") {
+  const auto p = verify("abs(negate(?x)) => abs(?x)");
+  CHECK(p.found == verdict::unknown);
+  CHECK(p.reason == "no proof was found");
+  CHECK_THAT(p.details, Catch::Contains("for ?x float32["));
+  CHECK(p.missing == "abs(negate(?x)) => abs(?x)");
+  const auto inside = verify("exp(relu(abs(negate(matmul(?x, ?w))))) => exp(relu(abs(matmul(?x, ?w))))");
+  CHECK_THAT(inside.missing, Catch::StartsWith("abs(negate(?") && !Catch::Contains("matmul"));
+}
+
+TEST_CASE_METHOD(fixture, "a rule is no safer than the axioms that it rests on") {
+  const auto rule = unity::parse_rules(
+                        "rule r relu(max_pool{kernel=?k, stride=?s}(relu(dropout{..}(?x)))) => "
+                        "relu(relu(max_pool{kernel=?k, stride=?s}(?x))) tested 60")
+                        .at(0);
+  tensor::rule_verifier<unity::congruence_prover> v{operators, axioms, {}};
+  const auto p = v.verify(rule);
+  REQUIRE(p.found == verdict::proved);
+  CHECK(p.axioms == names{"max_relu", "no_dropout"});
+  const auto known = tensor::with_proof(rule, p);
+  CHECK(known.known == unity::syntax::standing::proved);
+  CHECK(known.tested_bits == 0);
+  CHECK(known.real_only);
+  CHECK(known.safe_for == unity::syntax::safety::inference);
+  CHECK_THAT(unity::to_text(known), Catch::Contains("proved \"congruence closure 1\" by max_relu, no_dropout"));
+  CHECK(tensor::with_proof(rule, {}) == rule);
+}
+
+TEST_CASE_METHOD(fixture, "many rules at once have the same proofs for any number of threads") {
+  std::vector<unity::syntax::rule> rules =
+      axioms.rules().empty() ? std::vector<unity::syntax::rule>{} : unity::parse_rules(properties);
+  rules.push_back(unity::parse_rules("rule wrong relu(?x) => negate(relu(?x))").at(0));
+  std::size_t seen = 0;
+  const auto one = tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 1, {},
+                                        [&](std::size_t done) { CHECK(done == ++seen); });
+  const auto three = tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 3);
+  CHECK(seen == rules.size());
+  REQUIRE(one.size() == rules.size());
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    INFO(rules[i].name << " " << one[i].reason << " " << one[i].details);
+    CHECK(one[i].found == (i + 1 < rules.size() ? verdict::proved : verdict::refuted));
+    CHECK(one[i].axioms == three[i].axioms);
+    CHECK(one[i].details == three[i].details);
+  }
+}

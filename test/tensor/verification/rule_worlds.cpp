@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/verification/rule_worlds.hpp>
+
+namespace tensor = unity::tensor;
+
+namespace {
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::standard_algebra();
+  return a;
+}
+std::vector<tensor::rule_case> cases_of(const std::string& text, const tensor::world_options& options = {}) {
+  return tensor::rule_cases(
+      operators(), unity::compile_rule(operators(), unity::parse_rules("rule r " + text).at(0)).at(0), options);
+}
+
+}  // namespace
+
+TEST_CASE("worlds of a case differ in sizes and numbers alone, and hold both sides with equal types") {
+  for (const auto& c : cases_of("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))")) {
+    for (const auto& w : c) {
+      CHECK(tensor::detail::same_structure(c[0].graph, w.graph));
+      REQUIRE(w.graph.outputs().size() == 2);
+      CHECK(w.graph.type(w.graph.outputs()[0]) == w.graph.type(w.graph.outputs()[1]));
+      for (std::size_t v = 0; v < w.instance.values.size(); ++v) {
+        CHECK(w.instance.values[v][0].rank() == c[0].instance.values[v][0].rank());
+      }
+    }
+  }
+}
+
+TEST_CASE("sizes that may differ do differ in some of the first worlds") {
+  const tensor::world_options options{};
+  for (const auto& c :
+       cases_of("relu(matmul(?x, ?w)) => matmul{activation=relu}(?x, ?w) if rank(?x) == 2, rank(?w) == 2", options)) {
+    if (c.size() < 20) {
+      continue;  // what was met seldom
+    }
+    const auto differ = [&](auto size_a, auto size_b) {
+      return std::any_of(c.begin(), c.begin() + static_cast<std::ptrdiff_t>(options.worlds),
+                         [&](const auto& w) { return size_a(w) != size_b(w); });
+    };
+    const auto m = [](const auto& w) { return w.instance.values[0][0].dims[0]; };
+    const auto k = [](const auto& w) { return w.instance.values[0][0].dims[1]; };
+    const auto n = [](const auto& w) { return w.instance.values[1][0].dims[1]; };
+    const auto inner = [](const auto& w) { return w.instance.values[1][0].dims[0]; };
+    CHECK(differ(m, k));
+    CHECK(differ(m, n));
+    CHECK(differ(k, n));
+    CHECK_FALSE(differ(k, inner));
+  }
+}
+
+TEST_CASE("ranks, repetitions, broadcasting and words make cases of their own") {
+  const auto sums = cases_of("add(?x, ?y) == add(?y, ?x)");
+  CHECK(sums.size() > 5);
+  const auto windows = cases_of(
+      "max_pool{kernel=?k, stride=?s, padding=?p}(relu(?x)) => relu(max_pool{kernel=?k, stride=?s, padding=?p}(?x))");
+  std::set<std::string> paddings;
+  for (const auto& c : windows) {
+    std::set<unity::attribute> mine;
+    for (const auto& w : c) {
+      mine.insert(w.instance.source.back()[0].attributes[2]);
+    }
+    CHECK(mine.size() == 1);
+  }
+  std::set<std::size_t> repetitions;
+  for (const auto& c : cases_of("concat{axis=?a}(relu(??x)...) == relu(concat{axis=?a}(??x...))")) {
+    repetitions.insert(c[0].instance.repetitions);
+  }
+  CHECK(repetitions.size() == 4);
+}
+
+TEST_CASE("a rule whose target never fits has no cases, and the same rule always has the same") {
+  CHECK(cases_of("relu(?x) => reshape{dims=[7, 11, 13]}(?x)", {.instances = 10}).empty());
+  const auto once = cases_of("relu(relu(?x)) => relu(?x)");
+  const auto twice = cases_of("relu(relu(?x)) => relu(?x)");
+  REQUIRE(once.size() == twice.size());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    CHECK(std::equal(once[i].begin(), once[i].end(), twice[i].begin(), twice[i].end(),
+                     [](const auto& a, const auto& b) { return a.graph == b.graph; }));
+  }
+}
