@@ -40,6 +40,10 @@ rule scaling
   scalar_multiply(?x, ?s) => mul(?x, ?s)
 rule linear_is_matmul
   linear{activation=?a}(?x, ?w) => matmul{activation=?a}(?x, ?w)
+rule linear_of_vector
+  linear{activation=?a}(?x, ?w)
+    => reshape{dims=[size(?w, 1)]}(matmul{activation=?a}(reshape{dims=[1, size(?x, 0)]}(?x), ?w))
+  if rank(?x) == 1
 rule linear_bias
   linear(?x, ?w, ?b) => add(linear(?x, ?w), ?b)
 rule conv_bias
@@ -133,18 +137,32 @@ rule negate_twice
   negate(negate(?x)) => ?x
 rule relu_twice
   relu(relu(?x)) => relu(?x)
+rule relu_selects
+  mul(?x, relu(?x)) => mul(relu(?x), relu(?x))
+rule relu_of_doubled
+  relu(add(?x, relu(?x))) => relu(add(relu(?x), relu(?x)))
 rule expand_same
   expand{..}(?x) => ?x
+rule expand_of_sqrt
+  expand{dims=?d}(sqrt(?x)) == sqrt(expand{dims=?d}(?x))
+rule expand_of_reciprocal
+  expand{dims=?d}(reciprocal(?x)) == reciprocal(expand{dims=?d}(?x))
 rule expand_in_sum
   add(?x, expand{..}(?y)) => add(?x, ?y)
 rule expand_in_product
   mul(?x, expand{..}(?y)) => mul(?x, ?y)
-rule leading_ones_in_sum
-  add(?x, reshape{dims=?d}(?y)) => add(?x, ?y)
-  if rank(?y) <= rank(?x), shape(?y) == concat(repeat(1, rank(?y) - length(?d)), ?d)
-rule leading_ones_in_product
-  mul(?x, reshape{dims=?d}(?y)) => mul(?x, ?y)
-  if rank(?y) <= rank(?x), shape(?y) == concat(repeat(1, rank(?y) - length(?d)), ?d)
+rule leading_one_in_sum
+  add(?x, ?y) == add(?x, reshape{dims=suffix(shape(?y), 1)}(?y))
+  if rank(?y) <= rank(?x), size(?y, 0) == 1, product(shape(?y)) > 1
+rule leading_one_in_product
+  mul(?x, ?y) == mul(?x, reshape{dims=suffix(shape(?y), 1)}(?y))
+  if rank(?y) <= rank(?x), size(?y, 0) == 1, product(shape(?y)) > 1
+rule single_in_sum
+  add(?x, ?y) == add(?x, reshape{dims=[]}(?y))
+  if rank(?y) <= rank(?x), rank(?y) > 0, product(shape(?y)) == 1
+rule single_in_product
+  mul(?x, ?y) == mul(?x, reshape{dims=[]}(?y))
+  if rank(?y) <= rank(?x), rank(?y) > 0, product(shape(?y)) == 1
 
 # 5. Constants.
 rule ones_in_product
@@ -152,7 +170,8 @@ rule ones_in_product
 rule zeros_in_sum
   add(?x, fill{value=0.0, ..}()) => ?x
 rule fill_in_sum
-  add(?x, fill{value=?v, element=?e, ..}()) => add(?x, fill{value=?v, element=?e, dims=[]}())
+  add(?x, fill{value=?v, element=?e, dims=?d}())
+    => expand{dims=?d}(add(?x, fill{value=?v, element=?e, dims=[]}()))
 rule fill_in_product
   mul(?x, fill{value=?v, element=?e, ..}()) => mul(?x, fill{value=?v, element=?e, dims=[]}())
 rule negate_zeros
@@ -175,6 +194,13 @@ rule square_of_identity_matrix
   mul(identity_matrix{size=?n}(), identity_matrix{size=?n}()) => identity_matrix{size=?n}()
 rule transpose_of_identity_matrix
   transpose{permutation=?p}(identity_matrix{size=?n}()) => identity_matrix{size=?n}()
+rule transposed_diagonal
+  mul(identity_matrix{size=?n}(), transpose{permutation=[1, 0]}(?x)) => mul(identity_matrix{size=?n}(), ?x)
+  if shape(?x) == [?n, ?n]
+rule product_of_diagonals
+  matmul(mul(?x, identity_matrix{size=?n}()), mul(?y, identity_matrix{size=?n}()))
+    => mul(mul(?x, ?y), identity_matrix{size=?n}())
+  if shape(?x) == [?n, ?n], shape(?y) == [?n, ?n]
 rule transpose_of_matrix_fill
   transpose{permutation=[1, 0]}(fill{value=?v, element=?e, dims=?d}())
     => fill{value=?v, element=?e, dims=[at(?d, 1), at(?d, 0)]}()
@@ -302,6 +328,16 @@ rule conv_concat_groups
     => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g + ?h}(concat{axis=1}(?x, ?y),
         concat{axis=0}(?w, ?v))
   if size(?x, 1) * ?h == size(?y, 1) * ?g, size(?w, 0) * ?h == size(?v, 0) * ?g
+# Kernels of several convolutions, interleaved group by group: what comes out is interleaved likewise.
+rule conv_interleaved_kernels
+  conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(?x, reshape{dims=?f}(concat{axis=1}(??u...)))
+    => reshape{dims=[size(?x, 0), at(?f, 0),
+           (suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2) - 1 - ?d * (suffix(?f, 2) - 1)) / ?s + 1]}(
+         concat{axis=2}(reshape{dims=[size(?x, 0), ?g, size(??u, 1),
+             (suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2) - 1 - ?d * (suffix(?f, 2) - 1)) / ?s + 1]}(
+           conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(?x,
+             reshape{dims=[?g * size(??u, 1), suffix(shape(??u), 2)]}(??u)))...))
+  if rank(??u) == 5, size(??u, 0) == ?g, ?f == [?g * sum([size(??u, 1)...]), suffix(shape(??u), 2)]
 
 # 8. Pooling.
 rule average_pool_is_conv
@@ -329,6 +365,11 @@ rule max_pool_concat
 rule max_pool_of_relu
   max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(relu(?x))
     == relu(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(?x))
+rule max_pool_shifted
+  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(add(?x, ?t))
+    == add(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(?x), ?t)
+  if rank(?t) == 0
+  real
 rule max_pool_of_max_pool
   max_pool{kernel=?k, stride=?s, pads=?q}(max_pool{kernel=?l, pads=?r}(?x))
     => max_pool{kernel=?k + ?l - 1, stride=?s, pads=?q + ?r}(?x)
@@ -451,6 +492,15 @@ rule reshape_of_squeeze
   reshape{dims=?d}(squeeze{..}(?x)) => reshape{dims=?d}(?x)
 rule reshape_of_unsqueeze
   reshape{dims=?d}(unsqueeze{..}(?x)) => reshape{dims=?d}(?x)
+rule reshape_of_concat
+  reshape{dims=?d}(concat{axis=?a}(??x...)) => concat{axis=?a}(reshape{dims=replace(?d, ?a, size(??x, ?a))}(??x)...)
+  if prefix(?d, ?a) == prefix(shape(??x), ?a), at(?d, ?a) == sum([size(??x, ?a)...])
+rule row_of_concat
+  reshape{dims=?d}(concat{axis=0}(??x...)) => concat{axis=1}(reshape{dims=[1, size(??x, 0)]}(??x)...)
+  if rank(??x) == 1, length(?d) == 2, at(?d, 0) == 1
+rule concat_of_rows
+  reshape{dims=?d}(concat{axis=1}(??x...)) => concat{axis=0}(reshape{dims=[size(??x, 1)]}(??x)...)
+  if rank(??x) == 2, size(??x, 0) == 1, length(?d) == 1
 rule squeeze_of_unsqueeze
   squeeze{axes=?a}(unsqueeze{axes=?a}(?x)) => ?x
 rule unsqueeze_of_squeeze
@@ -477,10 +527,14 @@ rule reshape_of_product
   if shape(?x) == shape(?y)
 rule reshape_shifted
   reshape{dims=?d}(add(?x, ?s)) == add(reshape{dims=?d}(?x), ?s)
-  if rank(?s) == 0
+  if rank(?s) == 0 || shape(?x) == concat([1], ?d) && rank(?s) < rank(?x)
 rule reshape_scaled
   reshape{dims=?d}(mul(?x, ?s)) == mul(reshape{dims=?d}(?x), ?s)
-  if rank(?s) == 0
+  if rank(?s) == 0 || shape(?x) == concat([1], ?d) && rank(?s) < rank(?x)
+rule reshape_of_shifted_channels
+  reshape{dims=?d}(add(?x, ?b)) == add(reshape{dims=?d}(?x), reshape{dims=[at(?d, 1), at(?d, 2), 1, 1]}(?b))
+  if rank(?x) == 4, length(?d) == 5, at(?d, 0) == size(?x, 0), suffix(?d, 3) == suffix(shape(?x), 2),
+     shape(?b) == [size(?x, 1), 1, 1]
 
 # 13. Normalizations in terms of simpler operators.
 rule batch_norm_is_affine

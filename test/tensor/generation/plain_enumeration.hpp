@@ -159,7 +159,8 @@ class plain_enumeration {
     graph.pop_back();
   }
   std::uint32_t apply(std::size_t op, const std::vector<tensor_number>& operands) {
-    const auto [known, is_new] = step_index_.emplace(std::pair{op, operands}, static_cast<std::uint32_t>(steps_.size()));
+    const auto [known, is_new] =
+        step_index_.emplace(std::pair{op, operands}, static_cast<std::uint32_t>(steps_.size()));
     if (is_new) {
       steps_.push_back({op, operands, {}, false});
       evaluate_step(known->second);
@@ -245,7 +246,8 @@ class plain_enumeration {
     g.set_outputs(all);
     return g;
   }
-  value_id value(tensor_graph& g, std::map<tensor_number, value_id>& made, tensor_number number, std::size_t world) const {
+  value_id value(tensor_graph& g, std::map<tensor_number, value_id>& made, tensor_number number,
+                 std::size_t world) const {
     if (const auto known = made.find(number); known != made.end()) {
       return known->second;
     }
@@ -283,7 +285,8 @@ class plain_enumeration {
       return names.emplace(number, "?s" + std::to_string(t.sort) + "_" + std::to_string(names.size())).first->second;
     }
     const auto& s = steps_[t.step];
-    const auto result = static_cast<std::size_t>(std::find(s.results.begin(), s.results.end(), number) - s.results.begin());
+    const auto result =
+        static_cast<std::size_t>(std::find(s.results.begin(), s.results.end(), number) - s.results.begin());
     auto text = language_.operators().signature(language_.kind(s.op)).name + std::to_string(s.op) + "(";
     for (std::size_t i = 0; i < s.operands.size(); ++i) {
       text += (i == 0 ? "" : ", ") + term(s.operands[i], names);

@@ -386,6 +386,7 @@ void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
   archive_writer out;
   out.put(of);
   out.put(static_cast<std::uint64_t>(size_));
+  out.put(last_);
   out.put(counts_);
   out.put(fingerprints_);
   for (auto id = language_.sorts().size(); id < store_.size(); ++id) {
@@ -427,6 +428,16 @@ void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
   }
   std::uint64_t size = 0;
   in.get(size);
+  bool ended = false;
+  in.get(ended);
+  if (size > options_.most_operators) {
+    in.fail("an enumeration of more operators than " + std::to_string(options_.most_operators));
+  }
+  // The classes of the last size were not stored.
+  if (ended && size < options_.most_operators) {
+    in.fail("an enumeration that ends with " + std::to_string(size) + " operators");
+  }
+  last_ = ended;
   in.get(counts_);
   std::vector<std::uint64_t> fingerprints;
   in.get(fingerprints);

@@ -51,7 +51,8 @@ namespace detail {
 }  // namespace detail
 
 // The stored form of op(operands): of all forms that symmetries of the operands, and of the operator where it is
-// commutative, allow, the one with the least map.
+// commutative, allow, one in which the operands share most operators, for that is its size, and of those the one with the
+// least map.
 // Complexity: the product of the numbers of symmetries.
 [[nodiscard]] inline canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
                                               std::span<const instance> operands) {
@@ -73,15 +74,19 @@ namespace detail {
     std::swap(left, right);
   }
   auto best = detail::join_names(store, op, left, right);
+  auto most_shared = store.shared(left, right);
   const auto consider = [&](instance l, instance r) {
     const auto& lo = store[l.orbit];
     const auto& ro = store[r.orbit];
     for (const auto a : store.automorphisms(lo)) {
       for (const auto b : store.automorphisms(ro)) {
-        const auto t = detail::join_names(store, op, {l.orbit, a.then(l.map, lo.facts.variables)},
-                                          {r.orbit, b.then(r.map, ro.facts.variables)});
-        if (t.term.operands[1].map < best.term.operands[1].map) {
+        const instance x{l.orbit, a.then(l.map, lo.facts.variables)};
+        const instance y{r.orbit, b.then(r.map, ro.facts.variables)};
+        const auto t = detail::join_names(store, op, x, y);
+        const auto shared = store.shared(x, y);
+        if (shared > most_shared || (shared == most_shared && t.term.operands[1].map < best.term.operands[1].map)) {
           best = t;
+          most_shared = shared;
         }
       }
     }

@@ -22,7 +22,8 @@ class residue {
     return r;
   }
   [[nodiscard]] static constexpr residue of_integer(std::int64_t n) noexcept {
-    return n < 0 ? -of(static_cast<std::uint64_t>(-n)) : of(static_cast<std::uint64_t>(n));
+    // -(n + 1) exists for every negative n.
+    return n < 0 ? -(of(static_cast<std::uint64_t>(-(n + 1))) + of(1)) : of(static_cast<std::uint64_t>(n));
   }
 
   [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }

@@ -165,29 +165,17 @@ class term_generator {
   // Takes op(left, right under map) if just so many operators are shared and this is how it is written.
   void offer_pair(std::size_t op, orbit_id left, orbit_id right, variable_map map, std::size_t shared,
                   const std::optional<application>& a) {
-    if (overlap(left, right, map) != shared) {
+    const auto& l = store_[left];
+    const instance first{left, variable_map::identity().cut(l.facts.variables)};
+    if (store_.shared(first, {right, map}) != shared) {
       return;
     }
-    const auto& l = store_[left];
     const bool one_form = l.automorphism_count == 1 && store_[right].automorphism_count == 1 &&
                           !(language_.commutative(op) && left == right);
-    const term t{static_cast<std::uint16_t>(op), 2,
-                 {instance{left, variable_map::identity().cut(l.facts.variables)}, instance{right, map}}};
+    const term t{static_cast<std::uint16_t>(op), 2, {first, instance{right, map}}};
     if (one_form || canonical(store_, t.op, language_.commutative(op), t.operands).term == t) {
       offer(t, a);
     }
-  }
-  [[nodiscard]] std::size_t overlap(orbit_id left, orbit_id right, variable_map map) const {
-    const auto mine = store_.nodes(store_[left]);
-    std::size_t count = 0;
-    for (const auto& n : store_.nodes(store_[right])) {
-      for (const auto& m : mine) {
-        if (m.orbit == n.orbit) {
-          count += m == store_.canonical({n.orbit, n.map.then(map, store_[n.orbit].facts.variables)}) ? 1U : 0U;
-        }
-      }
-    }
-    return count;
   }
   void offer(const term& t, const std::optional<application>& a) {
     if (a) {

@@ -104,6 +104,20 @@ class term_store {
     return {i.orbit, best};
   }
 
+  // How many operators two instances share.
+  [[nodiscard]] std::size_t shared(instance left, instance right) const noexcept {
+    const auto named = [&](const instance& n, const instance& of) {
+      return canonical({n.orbit, n.map.then(of.map, orbits_[n.orbit].facts.variables)});
+    };
+    std::size_t count = 0;
+    for (const auto& r : nodes(orbits_[right.orbit])) {
+      for (const auto& l : nodes(orbits_[left.orbit])) {
+        count += l.orbit == r.orbit && named(l, left) == named(r, right) ? 1U : 0U;
+      }
+    }
+    return count;
+  }
+
   // The distinct operators of a term that is not stored, itself left out.
   void collect_nodes(const term& t, std::vector<instance>& out) const {
     out.clear();

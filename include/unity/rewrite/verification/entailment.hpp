@@ -275,7 +275,7 @@ class entailment {
     bool merged = false;
     for (std::size_t r = 0; r < form.equation.source.roots.size(); ++r) {
       const auto [a, b] = make.root(r);
-      merged = graph_->merge(a, b, number) || merged;
+      merged = (graph_->type(a) == graph_->type(b) && graph_->merge(a, b, number)) || merged;
     }
     if (merged) {
       instances_.push_back(std::move(instance));

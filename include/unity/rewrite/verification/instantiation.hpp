@@ -60,7 +60,7 @@ class instantiator {
  public:
   instantiator(world_tables<Algebra>& tables, equality_graph<Algebra>& graph) : tables_{tables}, graph_{graph} {}
 
-  // Whether the axiom holds here in every world, its sides have the same types, and no new term has more than
+  // Whether the axiom holds here in every world, some value has the same type on both sides, and no new term has more than
   // `most_operators`. Effects: none on the graph.
   bool judge(const axiom_form& form, const prepared_form& prepared, const form_match& match,
              std::size_t most_operators) {
@@ -202,14 +202,15 @@ class instantiator {
     n.size = std::max(unknown + 1, graph_.size_of(operands_));
     return n.node.valid() || n.size <= most_;
   }
+  // Of some root: of the parts of a joint value, one may be constant and another not, where the whole is not.
   [[nodiscard]] bool types_agree() const {
     const auto& e = form_->equation;
     for (std::size_t r = 0; r < e.source.roots.size(); ++r) {
-      if (type(e.source.roots[r], source_) != type(e.target.roots[r], target_)) {
-        return false;
+      if (type(e.source.roots[r], source_) == type(e.target.roots[r], target_)) {
+        return true;
       }
     }
-    return true;
+    return false;
   }
 
   // What the trigger took for equal.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ enum class generality : std::uint8_t {
 
 struct generalize_options {
   generality wanted = generality::most;
+  std::vector<std::string> kept{};  // attributes that stay as they are
   rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .points = 1, .chained = true};
   rule_test_options thorough{.instances = 16, .attempts = 2000, .varied = 1, .points = 1, .chained = true};
   rule_test_options broadcasting{
@@ -198,7 +200,7 @@ class generalizer {
     widened_rule wider{algebra_, with_whole_shapes(to_graph(algebra_, start.rule)), options_.quick, thorough,
                        options_.broadcasting};
     free_computed(wider);
-    attribute_lifting{wider}.run();
+    attribute_lifting{wider, options_.kept}.run();
     relate_sizes(wider, start.relations);
     const auto may_go = [&](const syntax::expression& c) {
       const bool relates = std::find(start.relations.begin(), start.relations.end(), c) != start.relations.end();

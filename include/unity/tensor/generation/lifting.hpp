@@ -17,10 +17,13 @@ namespace unity::tensor::detail {
 
 class attribute_lifting {
  public:
-  explicit attribute_lifting(widened_rule& r) : rule_{r} {}
+  // kept: attributes that stay as they are.
+  attribute_lifting(widened_rule& r, const std::vector<std::string>& kept) : rule_{r}, kept_{kept} {}
 
   void run() {
-    const auto wanted = [](std::string_view name) { return !depends_on_rank(name); };
+    const auto wanted = [&](std::string_view name) {
+      return !depends_on_rank(name) && std::find(kept_.begin(), kept_.end(), name) == kept_.end();
+    };
     for (const auto& g : literal_groups(rule_.rule(), wanted)) {
       if (!g.source.empty() && is_tried(g)) {
         lift(g);
@@ -237,6 +240,7 @@ class attribute_lifting {
   }
 
   widened_rule& rule_;
+  const std::vector<std::string>& kept_;
 };
 
 }  // namespace unity::tensor::detail

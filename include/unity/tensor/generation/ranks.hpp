@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/print.hpp>
 #include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/rank_expressions.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
@@ -41,32 +43,53 @@ class rank_lifting {
   static constexpr int kinds = 4;
   static constexpr std::size_t most_groups = 4;
 
+  // Ranks that the operators fix, whatever those of other operands are, need no condition. A permutation that is a
+  // number fixes a rank, but need not stay one.
   void drop_implied() {
-    auto any_permutation = rule_.rule();
-    for (const auto& g : literal_groups(any_permutation, [](std::string_view name) { return name == "permutation"; })) {
+    auto bare = rule_.rule();
+    std::vector<known_rank> all;
+    std::erase_if(bare.rest.conditions, [&](const syntax::expression& c) {
+      const auto known = read_rank(c);
+      if (known) {
+        all.push_back(*known);
+      }
+      return known.has_value();
+    });
+    sort_by_appearance(all);
+    auto any_permutation = bare;
+    for (const auto& g : literal_groups(bare, [](std::string_view name) { return name == "permutation"; })) {
       put(any_permutation, g.source, rule_.fresh());
     }
-    auto bare = rule_.rule();
-    auto& conditions = bare.rest.conditions;
-    for (std::size_t i = 0; i < conditions.size(); ++i) {
-      const auto known = read_rank(conditions[i]);
-      if (!known) {
-        continue;
-      }
-      any_permutation.rest.conditions = conditions;
-      const auto found = rule_.try_quickly(without(any_permutation, i), {known->condition});
-      const bool implied = found.found == widening::verdict::not_wider && found.misfits == 0;
-      if (implied && !rule_.is_testable(without(any_permutation, i))) {
-        continue;  // nothing but the condition leads random instances there
-      }
-      if (implied) {
-        fixed_ = std::max(fixed_, known->rank);
-        conditions.erase(conditions.begin() + static_cast<std::ptrdiff_t>(i--));
+    for (const auto& k : all) {
+      const auto found = rule_.try_quickly(any_permutation, {k.condition});
+      if (found.found == widening::verdict::not_wider && found.misfits == 0) {
+        fixed_ = std::max(fixed_, k.rank);
       } else {
-        ranks_.push_back(*known);
+        ranks_.push_back(k);
       }
     }
-    rule_.take(std::move(bare));
+    for (const auto& k : ranks_) {
+      bare.rest.conditions.push_back(k.condition);
+    }
+    if (rule_.is_testable(bare)) {
+      rule_.take(std::move(bare));
+    } else {
+      ranks_ = std::move(all);  // nothing but the conditions leads random instances there
+    }
+  }
+  void sort_by_appearance(std::vector<known_rank>& all) const {
+    const auto text = to_text(to_terms(rule_.rule().source));
+    const auto place = [&](const known_rank& k) {
+      auto at = text.find("?" + k.variable);
+      while (at != std::string::npos && is_name_character(text, at + 1 + k.variable.size())) {
+        at = text.find("?" + k.variable, at + 1);
+      }
+      return at;
+    };
+    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  }
+  [[nodiscard]] static bool is_name_character(const std::string& text, std::size_t at) {
+    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
   }
   [[nodiscard]] bool applies(form f) const {
     return f == form::as_they_are || (f == form::any ? !ranks_.empty() : ranks_.size() > 1);
@@ -101,26 +124,33 @@ class rank_lifting {
     std::vector<syntax::expression> before{};
   };
 
-  // Of the variables whose rank may be named, the one that fits best.
+  // Of the variables whose rank may be named, the one that fits clearly better than those before it.
   bool widen(form f, const std::vector<kind>& way) {
-    std::optional<candidate> best;
-    std::size_t best_share = 0;
+    std::vector<candidate> good;
     for (auto& c : candidates(f, way)) {
       if (c.before.empty()) {
         rule_.take(std::move(c.rule));
         return true;
       }
       const auto found = rule_.try_quickly(c.rule, c.before);
-      const auto share = found.holds(0) ? found.instances * 4 / (found.instances + found.misfits) + 1 : 0;
-      const bool fits = (!is_free(way) || found.holds(free_fitting)) &&
-                        (f == form::as_they_are || !keeps_number(way) || rule_.fits(found, free_fitting));
-      if (share > best_share && fits) {
-        best_share = share;
-        best = std::move(c);
+      if (found.holds(is_free(way) ? free_fitting : 0) &&
+          (f == form::as_they_are || !keeps_number(way) || rule_.fits(found, free_fitting))) {
+        good.push_back(std::move(c));
       }
     }
-    return best && rule_.accept(std::move(best->rule), best->before, 0);
+    std::size_t best = 0;
+    std::size_t best_share = 0;
+    for (std::size_t i = 0; good.size() > 1 && i < good.size(); ++i) {
+      const auto found = rule_.try_thoroughly(good[i].rule, good[i].before);
+      const auto share = found.holds(0) ? found.instances * 100 / (found.instances + found.misfits) : 0;
+      if (share > best_share + (best_share == 0 ? 0 : clearly)) {
+        best_share = share;
+        best = i;
+      }
+    }
+    return !good.empty() && rule_.accept(std::move(good[best].rule), good[best].before, 0);
   }
+  static constexpr std::size_t clearly = 30;  // in a hundred
   static constexpr std::size_t free_fitting = 50;
   // An axis of the target alone that is the same number for all ranks: the first or second, seldom the last.
   [[nodiscard]] bool keeps_number(const std::vector<kind>& way) const {
@@ -140,7 +170,7 @@ class rank_lifting {
         std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
     std::vector<candidate> all;
     for (std::size_t v = 0; v < (names_ranks ? std::max<std::size_t>(ranks_.size(), 1) : 1); ++v) {
-      for (std::size_t variant = 0; variant < 2; ++variant) {
+      for (const std::size_t variant : {1, 0}) {
         if (auto c = make(f, way, v < ranks_.size() ? &ranks_[v] : nullptr, variant)) {
           all.push_back(*std::move(c));
         }

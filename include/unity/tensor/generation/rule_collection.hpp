@@ -4,19 +4,26 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/core/archive.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/derivability.hpp>
+#include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/minimize.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/generation/generalize.hpp>
@@ -24,6 +31,7 @@
 #include <unity/tensor/generation/rule_question.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
 
 namespace unity::tensor {
@@ -37,13 +45,24 @@ struct collection_options {
   world_options worlds{.instances = 12, .attempts = 5000, .varied = 1};  // of general rules that may follow from others
 };
 
+// A rule, and what is known of it.
+struct collected_rule {
+  syntax::rule rule{};
+  rule_proof proof{};
+};
+
 // Takes equalities in the order in which general ones come first. Rules of several outputs are kept apart: they follow
 // from the others only by steps that no search takes, since a search cannot join what no rule joins.
 class rule_collection {
  public:
-  rule_collection(term_language& language, collection_options options = {})
+  // prove(rule): what is known of it; of several rules that an equality may be an instance of, one that is proved is
+  // preferred to a more general one that is not.
+  using prover_function = std::function<rule_proof(const syntax::rule&)>;
+
+  rule_collection(term_language& language, prover_function prove, collection_options options = {})
       : language_{language},
-        options_{options},
+        prove_{std::move(prove)},
+        options_{std::move(options)},
         ask_{language.operators(), single_, options.derivation},
         ask_joint_{language.operators(), joint_, options.joint_derivation} {}
 
@@ -54,41 +73,79 @@ class rule_collection {
       return;
     }
     for (auto& r : generalized(left, right)) {
-      accept(std::move(r), left.size() > 1);
+      accept(std::move(r));
     }
   }
-  // Effects: leaves out every rule that follows from the others, those with variables that repeat first: they were found
-  // early, being small, and are instances of ones found later.
+  // Effects: leaves out rules that follow from more general ones: those whose variables repeat are found early, being
+  // small, and are instances of ones found later.
   void reduce();
 
+  // Effects: writes what was collected to a file, with how many equalities were added. `of` names language and options.
+  // Throws: unity::error where it cannot be written; an earlier file stays.
+  void save(const std::string& path, std::uint64_t of, std::size_t added) const;
+  // Returns how many equalities were added. Precondition: none was yet.
+  // Throws: unity::error where the file is none, or of another language.
+  [[nodiscard]] std::size_t resume(const std::string& path, std::uint64_t of);
+
   [[nodiscard]] std::size_t derived() const noexcept { return derived_; }
-  // Equalities that hold at the sizes where they were found, and of which no rule passes the tests.
-  [[nodiscard]] const std::vector<std::string>& refused() const noexcept { return refused_; }
-  [[nodiscard]] const std::vector<syntax::rule>& rules() const noexcept { return rules_; }
+  // Equalities that hold at the sizes where they were found, and of which no rule passes the tests: the proof says where
+  // the rule that says most of those sizes fails.
+  [[nodiscard]] const std::vector<collected_rule>& refused() const noexcept { return refused_; }
+  [[nodiscard]] const std::vector<collected_rule>& rules() const noexcept { return rules_; }
 
  private:
+  static constexpr auto magic = "unity rules 1\n";
+
   [[nodiscard]] bool follows(const written_side& left, const written_side& right) {
     const auto worlds = rule_question(language_, left, right);
     const auto found = (left.size() > 1 ? ask_joint_ : ask_).prove_outputs(std::span<const tensor_graph>{worlds});
-    return found && found->steps.size() <= options_.most_steps;
+    return found && (found->steps.size() <= options_.most_steps ||
+                     without_needless_steps(*found).steps.size() <= options_.most_steps);
   }
-  [[nodiscard]] bool follows_from(const theory& others, const syntax::rule& r) const;
-  [[nodiscard]] std::vector<syntax::rule> generalized(const written_side& left, const written_side& right) {
-    std::string first_text;
-    for (std::size_t attempt = 0; attempt < options_.sizes_tried; ++attempt) {
-      auto r = specific_rule(language_, left, right, attempt);
-      if (!r) {
+  // A rule at several sizes, a question for every way in which it can broadcast.
+  [[nodiscard]] std::vector<std::vector<tensor_graph>> questions(const syntax::rule& r) const;
+  // Rules that the equality is an instance of: the most general ones that are proved, or else that pass all tests.
+  [[nodiscard]] std::vector<collected_rule> generalized(const written_side& left, const written_side& right) {
+    std::vector<collected_rule> best;
+    std::optional<syntax::rule> failed;
+    for (std::size_t attempt = 0; attempt < options_.sizes_tried && best.empty(); ++attempt) {
+      auto specific = specific_rule(language_, left, right, attempt);
+      if (!specific) {
         break;
       }
-      r->both_ways = reads_back(left, right);
-      first_text = attempt == 0 ? to_text(*r) : first_text;
-      auto general = generalize(language_.operators(), *r, options_.general);
-      if (!general.empty()) {
-        return general;
+      specific->both_ways = reads_back(left, right);
+      for (const auto wanted : {generality::most, generality::related, generality::ranked}) {
+        auto general = options_.general;
+        general.wanted = wanted;
+        auto found = judged(generalize(language_.operators(), *specific, general));
+        if (!found.empty() && (best.empty() || all_proved(found))) {
+          best = std::move(found);
+        }
+        if (all_proved(best)) {
+          return best;
+        }
+      }
+      failed = *std::move(specific);
+    }
+    if (best.empty() && failed) {
+      refused_.push_back({*failed, prove_(*failed)});
+    }
+    return best;
+  }
+  [[nodiscard]] static bool all_proved(const std::vector<collected_rule>& rules) {
+    return !rules.empty() && std::all_of(rules.begin(), rules.end(),
+                                         [](const auto& r) { return r.proof.found == verdict::proved; });
+  }
+  // What is known of the rules, or nothing where one of them is false.
+  [[nodiscard]] std::vector<collected_rule> judged(const std::vector<syntax::rule>& rules) const {
+    std::vector<collected_rule> all;
+    for (const auto& r : rules) {
+      all.push_back({r, prove_(r)});
+      if (all.back().proof.found == verdict::refuted) {
+        return {};
       }
     }
-    refused_.push_back(first_text);
-    return {};
+    return all;
   }
   // Whether the right side can be a source: it has all variables, and none alone is a root.
   [[nodiscard]] static bool reads_back(const written_side& left, const written_side& right) {
@@ -106,12 +163,12 @@ class rule_collection {
     return variables(left) == variables(right) &&
            std::none_of(right.begin(), right.end(), [](const auto& t) { return t.back().op == term_node::variable; });
   }
-  void accept(syntax::rule r, bool joint) {
-    if (!texts_.insert(statement_text(r)).second) {
+  void accept(collected_rule r) {
+    if (!texts_.insert(statement_text(r.rule)).second) {
       return;
     }
-    r.name = named(r);
-    (joint ? joint_ : single_).add(language_.operators(), r);
+    r.rule.name = named(r.rule);
+    (r.rule.source.size() > 1 ? joint_ : single_).add(language_.operators(), r.rule);
     rules_.push_back(std::move(r));
   }
   // After the operators of the source, outer ones first: concat_of_relu, relu_and_relu.
@@ -131,22 +188,23 @@ class rule_collection {
   }
 
   term_language& language_;
+  prover_function prove_;
   collection_options options_;
   theory single_;
   theory joint_;
   entailment<algebra> ask_;
   entailment<algebra> ask_joint_;
-  std::vector<syntax::rule> rules_;
+  std::vector<collected_rule> rules_;
   std::set<std::string> texts_;
   std::map<std::string, std::size_t> names_;
-  std::vector<std::string> refused_;
+  std::vector<collected_rule> refused_;
   std::size_t derived_ = 0;
 };
 
 namespace detail {
 
-// How special a rule is: how often its variables repeat, then how long it is.
-[[nodiscard]] inline std::pair<std::size_t, std::size_t> specialty(const syntax::rule& r) {
+// How special a rule is: how often its variables repeat, then how large it is.
+[[nodiscard]] inline std::pair<std::size_t, rule_size> specialty(const syntax::rule& r) {
   std::map<std::string, std::size_t> seen;
   std::size_t repeats = 0;
   const auto count = [&](const auto& self, const syntax::term& t) -> void {
@@ -163,54 +221,123 @@ namespace detail {
       count(count, t);
     }
   }
-  return {repeats, to_text(r).size()};
+  return {repeats, unity::size_of(r)};
 }
 
 }  // namespace detail
 
 inline void rule_collection::reduce() {
-  std::vector<std::size_t> order(rules_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const auto x = detail::specialty(rules_[a]);
-    const auto y = detail::specialty(rules_[b]);
-    return x != y ? x > y : a > b;
-  });
-  std::vector<bool> gone(rules_.size());
-  for (const auto i : order) {
-    theory others;
-    for (std::size_t k = 0; k < rules_.size(); ++k) {
-      if (k != i && !gone[k] && (rules_[k].source.size() > 1) == (rules_[i].source.size() > 1)) {
-        others.add(language_.operators(), rules_[k]);
-      }
+  const auto count = rules_.size();
+  std::vector<collected_rule> kept;
+  for (const bool joint : {false, true}) {
+    std::vector<collected_rule> some;
+    std::copy_if(rules_.begin(), rules_.end(), std::back_inserter(some),
+                 [&](const collected_rule& r) { return (r.rule.source.size() > 1) == joint; });
+    std::vector<std::size_t> order(some.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const auto x = detail::specialty(some[a].rule);
+      const auto y = detail::specialty(some[b].rule);
+      return x != y ? x < y : a < b;
+    });
+    std::vector<syntax::rule> ordered;
+    for (const auto i : order) {
+      ordered.push_back(some[i].rule);
     }
-    gone[i] = follows_from(others, rules_[i]);
-  }
-  std::vector<syntax::rule> kept;
-  for (std::size_t i = 0; i < rules_.size(); ++i) {
-    if (!gone[i]) {
-      kept.push_back(std::move(rules_[i]));
+    const auto pruned = prune_derivable(language_.operators(), std::span<const syntax::rule>{ordered},
+                                        [&](std::size_t i) { return questions(ordered[i]); },
+                                        {options_.most_steps, joint ? options_.joint_derivation : options_.derivation});
+    std::vector<std::size_t> places;
+    for (const auto i : pruned.kept) {
+      places.push_back(order[i]);
+    }
+    std::sort(places.begin(), places.end());
+    for (const auto i : places) {
+      kept.push_back(std::move(some[i]));
     }
   }
-  derived_ += rules_.size() - kept.size();
+  derived_ += count - kept.size();
   rules_ = std::move(kept);
 }
 
-inline bool rule_collection::follows_from(const theory& others, const syntax::rule& r) const {
-  const bool joint = r.source.size() > 1;
-  entailment<algebra> ask{language_.operators(), others, joint ? options_.joint_derivation : options_.derivation};
-  const auto cases = rule_cases(language_.operators(), compile_rule(language_.operators(), r).front(), options_.worlds);
-  for (const auto& c : cases) {
-    std::vector<tensor_graph> worlds;
+inline std::vector<std::vector<tensor_graph>> rule_collection::questions(const syntax::rule& r) const {
+  std::vector<std::vector<tensor_graph>> all;
+  for (const auto& c : rule_cases(language_.operators(), compile_rule(language_.operators(), r).front(), options_.worlds)) {
+    auto& worlds = all.emplace_back();
     for (std::size_t k = 0; k < std::min(c.size(), options_.worlds.worlds); ++k) {
       worlds.push_back(c[k].graph);
     }
-    const auto found = ask.prove_outputs(std::span<const tensor_graph>{worlds});
-    if (!found || found->steps.size() > options_.most_steps) {
-      return false;
-    }
   }
-  return !cases.empty();
+  return all;
+}
+
+namespace detail {
+
+inline void put_text(archive_writer& out, const std::string& text) {
+  out.put(std::vector<char>{text.begin(), text.end()});
+}
+[[nodiscard]] inline std::string get_text(archive_reader& in) {
+  std::vector<char> text;
+  in.get(text);
+  return {text.begin(), text.end()};
+}
+inline void put_rules(archive_writer& out, const std::vector<collected_rule>& rules) {
+  out.put(static_cast<std::uint64_t>(rules.size()));
+  for (const auto& r : rules) {
+    put_text(out, to_text(with_proof(r.rule, r.proof)));
+    out.put(r.proof.found);
+    put_text(out, r.proof.reason);
+    put_text(out, r.proof.details);
+    put_text(out, r.proof.missing);
+  }
+}
+[[nodiscard]] inline std::vector<collected_rule> get_rules(archive_reader& in, const std::string& path) {
+  std::vector<collected_rule> rules;
+  std::uint64_t count = 0;
+  for (in.get(count); count > 0; --count) {
+    auto& r = rules.emplace_back();
+    r.rule = parse_rules(get_text(in), path).at(0);
+    in.get(r.proof.found);
+    r.proof.reason = get_text(in);
+    r.proof.details = get_text(in);
+    r.proof.missing = get_text(in);
+    r.proof.prover = r.rule.prover;
+    r.proof.axioms = r.rule.axioms;
+    r.proof.real_only = r.rule.real_only;
+    r.proof.inference_only = r.rule.safe_for == syntax::safety::inference;
+  }
+  return rules;
+}
+
+}  // namespace detail
+
+inline void rule_collection::save(const std::string& path, std::uint64_t of, std::size_t added) const {
+  archive_writer out;
+  out.put(of);
+  out.put(static_cast<std::uint64_t>(added));
+  out.put(static_cast<std::uint64_t>(derived_));
+  detail::put_rules(out, rules_);
+  detail::put_rules(out, refused_);
+  out.save(path, magic);
+}
+
+inline std::size_t rule_collection::resume(const std::string& path, std::uint64_t of) {
+  archive_reader in{path, magic};
+  std::uint64_t found = 0;
+  in.get(found);
+  if (found != of) {
+    in.fail("rules of other operators or options");
+  }
+  std::uint64_t added = 0;
+  std::uint64_t derived = 0;
+  in.get(added);
+  in.get(derived);
+  for (auto& r : detail::get_rules(in, path)) {
+    accept(std::move(r));
+  }
+  refused_ = detail::get_rules(in, path);
+  derived_ = derived;
+  return added;
 }
 
 }  // namespace unity::tensor

@@ -145,9 +145,9 @@ class typed_term {
 
 class rule_writer {
  public:
-  // `holder`: which of the variables' axes of a symbol's size stands for the symbol in attributes.
-  rule_writer(term_language& language, std::size_t holder, bool all_sizes)
-      : language_{language}, holder_{holder}, all_sizes_{all_sizes} {}
+  // `which`: which of the variables' axes of a symbol's size stands for the symbol in attributes.
+  rule_writer(term_language& language, std::size_t which, bool all_sizes)
+      : language_{language}, which_{which}, all_sizes_{all_sizes} {}
 
   // Nothing where a size cannot be said.
   std::optional<syntax::rule> run(const written_side& left, const written_side& right) {
@@ -299,7 +299,7 @@ class rule_writer {
     if (fitting.empty()) {
       return std::nullopt;
     }
-    return *fitting[holder_ % fitting.size()];
+    return *fitting[which_ % fitting.size()];
   }
 
   // Rank, and what is a number in a sort's sizes; all equal sizes where asked for.
@@ -357,7 +357,7 @@ class rule_writer {
   }
 
   term_language& language_;
-  std::size_t holder_;
+  std::size_t which_;
   bool all_sizes_;
   syntax::rule rule_;
   bool in_target_ = false;

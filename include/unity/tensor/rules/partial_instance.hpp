@@ -31,6 +31,9 @@ class partial_instance {
     results_.resize(s.source.nodes.size());
   }
 
+  // Gives an attribute variable its value before a node that binds it is added.
+  void bind(std::size_t attribute_variable, attribute value) { attributes_[attribute_variable] = std::move(value); }
+
   [[nodiscard]] std::size_t repetitions() const noexcept { return made_.repetitions; }
   // How often a node of the source is there.
   [[nodiscard]] std::size_t times(std::size_t slot) const {

@@ -25,6 +25,7 @@ struct instance_bounds {
   std::size_t rank = 4;
   std::int64_t kernel = 3;      // of convolutions and pools, along either dimension
   std::size_t repetitions = 3;  // of `...`
+  std::size_t axes = 2;         // of operators that name any number of them
   std::vector<attribute> strides{{1, 1}, {2, 1}};
   std::vector<attribute> dilations{{1, 1}, {1, 2}};
   std::vector<attribute> pads{{0, 0, 0, 0}, {1, 0, 0, 1}};
@@ -365,7 +366,7 @@ class completions {
       so_far.pop_back();
     }
   }
-  [[nodiscard]] static std::vector<attribute> subsets(std::size_t rank) {
+  [[nodiscard]] std::vector<attribute> subsets(std::size_t rank) const {
     std::vector<attribute> all;
     for (unsigned mask = 1; mask < 1U << rank; ++mask) {
       attribute axes;
@@ -374,7 +375,9 @@ class completions {
           axes.push_back(static_cast<size>(d));
         }
       }
-      all.push_back(std::move(axes));
+      if (axes.size() <= bounds_.axes) {
+        all.push_back(std::move(axes));
+      }
     }
     return all;
   }

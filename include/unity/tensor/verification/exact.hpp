@@ -1,6 +1,7 @@
 // Two graphs compared by the normal forms of what they compute.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -136,7 +137,7 @@ class polynomial_prover {
     };
     const detail::unknown_elements<polynomial, decltype(make)> unknowns{a, make};
     try {
-      if (evaluate<polynomial>(a, first, unknowns) == evaluate<polynomial>(a, second, unknowns)) {
+      if (equal(evaluate<polynomial>(a, first, unknowns), evaluate<polynomial>(a, second, unknowns))) {
         forget();
         return {answer::equal, {}};
       }
@@ -150,6 +151,19 @@ class polynomial_prover {
   }
 
  private:
+  using values = std::vector<dense<polynomial>>;
+  [[nodiscard]] static bool equal(const values& x, const values& y) {
+    for (std::size_t o = 0; o < x.size(); ++o) {
+      const bool same = std::equal(x[o].data.begin(), x[o].data.end(), y[o].data.begin(), y[o].data.end(),
+                                   [](const polynomial& p, const polynomial& q) {
+                                     return p == q || p.without_squares() == q.without_squares();
+                                   });
+      if (!same || x[o].dims != y[o].dims) {
+        return false;
+      }
+    }
+    return true;
+  }
   // Monomials are kept between graphs, which mostly share them, as long as memory allows.
   void forget() {
     constexpr std::size_t most = 2'000'000;

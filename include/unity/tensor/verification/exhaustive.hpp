@@ -21,15 +21,29 @@ namespace unity::tensor {
 
 namespace detail {
 
+// Values that some attribute variables have in a part of the instances.
+struct bound_attribute {
+  std::size_t slot;
+  attribute value;
+};
+
 // Depth first over the nodes of the source: what a node leaves open is filled in in every way.
 class instance_search {
  public:
   using visitor = std::function<bool(const rule_instance&)>;
 
   // effort: how many operators it may fill in.
-  instance_search(const algebra& a, const substitution& s, const instance_bounds& b, const size_menus& menus,
-                  const visitor& visit, std::size_t effort = static_cast<std::size_t>(-1))
-      : algebra_{a}, s_{s}, bounds_{b}, menus_{menus}, visit_{visit}, effort_{effort}, ways_{b, reals_} {
+  instance_search(const algebra& a, const substitution& s, const instance_bounds& b,
+                  std::span<const bound_attribute> bound, const size_menus& menus, const visitor& visit,
+                  std::size_t effort = static_cast<std::size_t>(-1))
+      : algebra_{a},
+        s_{s},
+        bounds_{b},
+        bound_{bound},
+        menus_{menus},
+        visit_{visit},
+        effort_{effort},
+        ways_{b, reals_} {
     for (const auto& c : s.conditions) {
       collect_reals(c, reals_);
     }
@@ -48,7 +62,11 @@ class instance_search {
     const auto& roots = s_.source.roots;
     const bool repeats = s_.repeats() || roots[0].repeated;
     for (std::size_t n = 1; n <= (repeats ? bounds_.repetitions : 1) && !stopped_; ++n) {
-      descend({algebra_, s_, n}, 0, 0);
+      partial_instance first{algebra_, s_, n};
+      for (const auto& b : bound_) {
+        first.bind(b.slot, b.value);
+      }
+      descend(std::move(first), 0, 0);
     }
     return !stopped_;
   }
@@ -97,6 +115,7 @@ class instance_search {
   const algebra& algebra_;
   const substitution& s_;
   const instance_bounds& bounds_;
+  std::span<const bound_attribute> bound_;
   const size_menus& menus_;
   const visitor& visit_;
   std::size_t effort_;
@@ -106,15 +125,15 @@ class instance_search {
   bool stopped_ = false;
 };
 
-// The instances of one substitution, without those that smaller ones stand for.
-class exhaustive_instances {
+// The instances of one substitution in which some attributes are bound, without those that smaller ones stand for.
+class exhaustive_part {
  public:
-  exhaustive_instances(const algebra& a, const substitution& s, const instance_bounds& b)
-      : algebra_{a}, s_{s}, bounds_{b}, menus_{a, s, b}, sizes_{a, s} {}
+  exhaustive_part(const algebra& a, const substitution& s, const instance_bounds& b, std::vector<bound_attribute> bound)
+      : algebra_{a}, s_{s}, bounds_{b}, bound_{std::move(bound)}, menus_{a, s, b}, sizes_{a, s} {}
 
   // Finds menus in which a dimension is narrow only if its index is parallel in every instance within them; false where
-  // that takes more effort. Can be asked again.
-  bool settle(std::size_t effort) {
+  // that takes more effort, which is used up. Can be asked again.
+  bool settle(std::size_t& effort) {
     const instance_search::visitor find_mixed = [&](const rule_instance& instance) {
       const auto& parallel = sizes_.of(instance);
       for_each_place(instance, [&](std::size_t place, const dimension& d, std::int64_t size) {
@@ -124,23 +143,20 @@ class exhaustive_instances {
       });
       return mixed_.empty();
     };
-    while (true) {
-      instance_search search{algebra_, s_, bounds_, menus_, find_mixed, effort};
-      if (search.run()) {
-        return true;
-      }
+    while (!settled_ && effort > 0) {
+      instance_search search{algebra_, s_, bounds_, bound_, menus_, find_mixed, effort};
+      settled_ = search.run();
       effort = search.effort_left();
-      if (mixed_.empty()) {
-        return false;
-      }
       for (const auto& d : mixed_) {
         menus_.widen(d.variable, d.rank, d.number);
       }
       mixed_.clear();
     }
+    return settled_;
   }
 
-  void visit(const instance_search::visitor& visit) {
+  // Whether `visit` never returned false.
+  bool visit(const instance_search::visitor& visit) {
     const instance_search::visitor filter = [&](const rule_instance& instance) {
       const auto& parallel = sizes_.of(instance);
       bool represented = false;
@@ -149,7 +165,7 @@ class exhaustive_instances {
       });
       return represented || visit(instance);
     };
-    instance_search{algebra_, s_, bounds_, menus_, filter}.run();
+    return instance_search{algebra_, s_, bounds_, bound_, menus_, filter}.run();
   }
 
  private:
@@ -173,9 +189,53 @@ class exhaustive_instances {
   const algebra& algebra_;
   const substitution& s_;
   const instance_bounds& bounds_;
+  std::vector<bound_attribute> bound_;
   size_menus menus_;
   parallel_sizes sizes_;
   std::vector<dimension> mixed_;
+  bool settled_ = false;
+};
+
+// The instances of one substitution, by the axes that its attribute variables name: along other axes sizes are narrow.
+class exhaustive_instances {
+ public:
+  exhaustive_instances(const algebra& a, const substitution& s, const instance_bounds& b) {
+    std::vector<std::size_t> axes;
+    for (const auto& n : s.source.nodes) {
+      const auto& fields = a.definition_of(n.kind).fields;
+      for (std::size_t k = 0; k < fields.size(); ++k) {
+        const bool binds = n.attributes[k].kind == pattern_attribute::form::bind && fields[k].signature.name == "axis";
+        if (binds && std::find(axes.begin(), axes.end(), n.attributes[k].slot) == axes.end()) {
+          axes.push_back(n.attributes[k].slot);
+        }
+      }
+    }
+    std::vector<bound_attribute> bound;
+    add_parts(a, s, b, axes, bound);
+  }
+
+  bool settle(std::size_t effort) {
+    return std::all_of(parts_.begin(), parts_.end(), [&](auto& p) { return p.settle(effort); });
+  }
+  void visit(const instance_search::visitor& visit) {
+    std::all_of(parts_.begin(), parts_.end(), [&](auto& p) { return p.visit(visit); });
+  }
+
+ private:
+  void add_parts(const algebra& a, const substitution& s, const instance_bounds& b, std::span<const std::size_t> axes,
+                 std::vector<bound_attribute>& bound) {
+    if (bound.size() == axes.size()) {
+      parts_.emplace_back(a, s, b, bound);
+      return;
+    }
+    for (std::size_t axis = 0; axis < b.rank; ++axis) {
+      bound.push_back({axes[bound.size()], {static_cast<std::int64_t>(axis)}});
+      add_parts(a, s, b, axes, bound);
+      bound.pop_back();
+    }
+  }
+
+  std::vector<exhaustive_part> parts_;
 };
 
 }  // namespace detail

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,7 +24,8 @@ namespace unity::tensor {
 
 // A polynomial with rational coefficients in unknowns and in functions that are not interpreted. Polynomials of one
 // pool that are equal (==) are equal whatever the unknowns and functions are; the converse holds but for identities of
-// functions. Maxima are interpreted as far as they are associative, commutative and idempotent; relu is max(x, 0).
+// functions. Maxima are interpreted as far as they are associative, commutative, idempotent and may be shifted; relu is
+// max(x, 0).
 // Constants need no pool. A value; must not outlive its pool.
 class polynomial {
  public:
@@ -40,6 +42,10 @@ class polynomial {
   // Less than any number.
   [[nodiscard]] static polynomial lowest() { return {nullptr, polynomial_pool::lowest}; }
 
+  [[nodiscard]] bool is_lowest() const {
+    return terms_.size() == 1 && terms_[0] == polynomial_term{polynomial_pool::lowest, rational{1}};
+  }
+
   [[nodiscard]] std::span<const polynomial_term> terms() const noexcept { return {terms_.data(), terms_.size()}; }
   [[nodiscard]] const polynomial_pool* pool() const noexcept { return pool_; }
   [[nodiscard]] std::optional<rational> constant() const {
@@ -51,6 +57,9 @@ class polynomial {
   }
 
   polynomial& operator+=(const polynomial& o) {
+    if (is_lowest() || o.is_lowest()) {
+      return *this = lowest();
+    }
     pool_ = pool_ != nullptr ? pool_ : o.pool_;
     if (o.terms_.size() == 1) {
       add(o.terms_[0]);
@@ -107,7 +116,7 @@ class polynomial {
       pool = pool != nullptr ? pool : a.pool_;
     }
     if (pool == nullptr) {
-      throw error{"exact arithmetic", "a function of constants", "one whose value is rational"};
+      return function_of_constants(op, arguments);
     }
     std::vector<polynomial_pool::number> numbers;
     for (const auto& a : arguments) {
@@ -116,25 +125,40 @@ class polynomial {
     return {pool, pool->function(op, std::move(numbers))};
   }
 
-  // The larger of two: a set of polynomials, in which there is at most one constant.
+  // The larger of two: what all members of a maximum have in common is added to it.
   [[nodiscard]] static polynomial maximum(const polynomial& a, const polynomial& b) {
     auto* const pool = joint_pool(a, b);
-    std::set<polynomial_pool::number> members;
-    std::optional<rational> most;
-    std::vector<polynomial> others;
-    a.collect_members(others, most);
-    b.collect_members(others, most);
-    if (others.empty()) {
+    std::vector<polynomial> members;
+    a.collect_members(members);
+    b.collect_members(members);
+    const auto most = greatest_constant(members);
+    if (members.empty()) {
       return most ? polynomial{*most} : lowest();
     }
+    if (pool == nullptr) {
+      throw error{"exact arithmetic", "a maximum of functions of constants", "one of unknowns"};
+    }
     if (most) {
-      others.emplace_back(*most);
+      members.emplace_back(*most);
     }
-    for (const auto& o : others) {
-      members.insert(pool->intern(o.terms()));
+    const auto common = common_terms(members);
+    std::set<polynomial_pool::number> numbers;
+    for (auto& m : members) {
+      m += -common;
+      numbers.insert(pool->intern(m.terms()));
     }
-    return members.size() == 1 ? others[0]
-                               : polynomial{pool, pool->function(scalar_op::maximum, {members.begin(), members.end()})};
+    return common + (numbers.size() == 1 ? members[0]
+                                         : polynomial{pool, pool->function(scalar_op::maximum,
+                                                                           {numbers.begin(), numbers.end()})});
+  }
+
+  // The same with no maximum of two members squared: m = max(p, q) solves (m - p)(m - q) = 0.
+  [[nodiscard]] polynomial without_squares() const {
+    polynomial result;
+    for (const auto& t : terms_) {
+      result += without_squares(t);
+    }
+    return result;
   }
 
  private:
@@ -144,13 +168,23 @@ class polynomial {
   [[nodiscard]] static polynomial_pool* joint_pool(const polynomial& a, const polynomial& b) noexcept {
     return a.pool_ != nullptr ? a.pool_ : b.pool_;
   }
+  // Zeros have no pool: padding, say.
+  [[nodiscard]] static polynomial function_of_constants(scalar_op op, std::span<const polynomial> arguments) {
+    const auto c = arguments.size() == 1 ? arguments[0].constant() : std::nullopt;
+    if (!c || !(*c == rational{0} || *c == rational{1})) {
+      throw error{"exact arithmetic", "a function of constants other than 0 and 1", "a function of unknowns"};
+    }
+    return {nullptr, polynomial_pool::function_of_constant(op, *c == rational{1})};
+  }
   [[nodiscard]] static bool before(const polynomial_term& a, const polynomial_term& b) noexcept {
     return a.monomial < b.monomial;
   }
   [[nodiscard]] static polynomial_term times(polynomial_pool* pool, const polynomial_term& a,
                                              const polynomial_term& b) {
     const bool by_constant = a.monomial == polynomial_pool::one || b.monomial == polynomial_pool::one;
-    UNITY_EXPECTS(by_constant || pool != nullptr, "a pool of unknowns");
+    if (!by_constant && pool == nullptr) {
+      throw error{"exact arithmetic", "a product of functions of constants", "one of unknowns"};
+    }
     return {by_constant ? a.monomial + b.monomial : pool->product(a.monomial, b.monomial),
             a.coefficient * b.coefficient};
   }
@@ -188,31 +222,82 @@ class polynomial {
     joint.append(terms_.begin() + i, terms_.end());
     terms_ = std::move(joint);
   }
-  // The members of the maximum that this is, constants apart.
-  void collect_members(std::vector<polynomial>& members, std::optional<rational>& most) const {
-    if (const auto c = constant()) {
-      most = !most || *most < *c ? *c : *most;
+  // The members of the maximum that this is, or that this is the sum of and something else.
+  void collect_members(std::vector<polynomial>& members) const {
+    if (is_lowest()) {
       return;
     }
-    const bool sole = terms_.size() == 1 && terms_[0].coefficient == rational{1};
-    if (sole && terms_[0].monomial == polynomial_pool::lowest) {
-      return;
-    }
-    const auto* const atom = sole ? pool_->sole_factor(terms_[0].monomial) : nullptr;
-    if (atom == nullptr || atom->op != scalar_op::maximum) {
-      members.push_back(*this);
-      return;
-    }
-    for (const auto number : atom->arguments) {
-      polynomial member;
-      member.pool_ = pool_;
-      member.terms_ = pool_->polynomial(number);
-      if (const auto c = member.constant()) {
-        most = !most || *most < *c ? *c : *most;
-      } else {
-        members.push_back(std::move(member));
+    for (const auto& t : terms_) {
+      const bool sole = t.coefficient == rational{1};
+      const auto* const atom = sole && pool_ != nullptr ? pool_->sole_factor(t.monomial) : nullptr;
+      if (atom != nullptr && atom->op == scalar_op::maximum) {
+        auto rest = *this;
+        rest.add({t.monomial, rational{-1}});
+        for (const auto number : atom->arguments) {
+          (numbered(number) + rest).collect_members(members);
+        }
+        return;
       }
     }
+    members.push_back(*this);
+  }
+  [[nodiscard]] polynomial numbered(polynomial_pool::number number) const {
+    polynomial p;
+    p.pool_ = pool_;
+    p.terms_ = pool_->polynomial(number);
+    return p;
+  }
+  // Takes the constants out.
+  static std::optional<rational> greatest_constant(std::vector<polynomial>& members) {
+    std::optional<rational> most;
+    std::erase_if(members, [&](const polynomial& p) {
+      const auto c = p.constant();
+      most = c && (!most || *most < *c) ? c : most;
+      return c.has_value();
+    });
+    return most;
+  }
+  [[nodiscard]] static polynomial common_terms(const std::vector<polynomial>& members) {
+    auto common = members[0];
+    for (const auto& m : members) {
+      polynomial_terms both;
+      std::set_intersection(common.terms_.begin(), common.terms_.end(), m.terms_.begin(), m.terms_.end(),
+                            std::back_inserter(both), before);
+      std::size_t kept = 0;
+      for (const auto& t : both) {
+        const auto* const other = std::lower_bound(m.terms_.begin(), m.terms_.end(), t, before);
+        if (other->coefficient == t.coefficient) {
+          both[kept++] = t;
+        }
+      }
+      both.resize(kept);
+      common.terms_ = std::move(both);
+    }
+    return common;
+  }
+
+  [[nodiscard]] polynomial without_squares(const polynomial_term& t) const {
+    const auto factors = pool_ != nullptr ? pool_->factors_of(t.monomial) : std::vector<polynomial_pool::atom>{};
+    for (std::size_t i = 0; i + 1 < factors.size(); ++i) {
+      const auto& f = factors[i];
+      if (f.op != scalar_op::maximum || f.arguments.size() != 2 || f.arguments != factors[i + 1].arguments ||
+          factors[i + 1].op != f.op) {
+        continue;
+      }
+      polynomial others{t.coefficient};
+      for (std::size_t k = 0; k < factors.size(); ++k) {
+        others = k == i || k == i + 1 ? others : others * polynomial{pool_, pool_->function(factors[k].op,
+                                                                                           factors[k].arguments)};
+      }
+      const polynomial m{pool_, pool_->function(f.op, f.arguments)};
+      const auto p = numbered(f.arguments[0]);
+      const auto q = numbered(f.arguments[1]);
+      return (others * ((p + q) * m - p * q)).without_squares();
+    }
+    polynomial alone;
+    alone.pool_ = pool_;
+    alone.terms_.push_back(t);
+    return alone;
   }
 
   polynomial_pool* pool_ = nullptr;

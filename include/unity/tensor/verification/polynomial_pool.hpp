@@ -34,6 +34,8 @@ class polynomial_pool {
   using number = std::uint32_t;
   static constexpr number one = 0;     // the empty product
   static constexpr number lowest = 1;  // less than all numbers: neutral for the maximum
+  static constexpr auto first_function = scalar_op::negate;  // of one argument
+  static constexpr auto last_function = scalar_op::nonzero;
 
   // What stands for one value: an unknown (op is operand) or a function of polynomials.
   struct atom {
@@ -45,7 +47,20 @@ class polynomial_pool {
     add_monomial({});
     atoms_.push_back({scalar_op::literal, {}});
     add_monomial({0});
+    const polynomial_term unit{one, rational{1}};
+    const number constants[] = {intern({}), intern({&unit, 1})};
+    for (auto op = first_function; op <= last_function; op = static_cast<scalar_op>(static_cast<int>(op) + 1)) {
+      for (const auto c : constants) {
+        static_cast<void>(function(op, {c}));
+      }
+    }
   }
+  // The monomial that is a function of 0 or 1, in every pool.
+  [[nodiscard]] static constexpr number function_of_constant(scalar_op op, bool is_one) noexcept {
+    return lowest + 1 + 2 * static_cast<number>(static_cast<int>(op) - static_cast<int>(first_function)) +
+           (is_one ? 1 : 0);
+  }
+
   polynomial_pool(const polynomial_pool&) = delete;
   polynomial_pool& operator=(const polynomial_pool&) = delete;
 

@@ -209,25 +209,13 @@ namespace detail {
 class case_collector {
  public:
   case_collector(const algebra& a, const substitution& s, const world_options& o)
-      : algebra_{a}, s_{s}, options_{o}, generator_{a, s, o.seed} {}
+      : algebra_{a}, s_{s}, options_{o}, generator_{std::in_place, a, s, o.seed} {}
 
   std::vector<rule_case> run() {
-    std::size_t found = 0;
-    for (std::size_t k = 0; k < options_.instances; ++k) {
-      const auto instance = generator_.next(options_.attempts);
-      if (!instance) {
-        break;
-      }
-      if (!add(*instance)) {
-        continue;
-      }
-      if (found < options_.varied) {
-        add_all(generator_.variations(*instance));
-      }
-      if (found < options_.collapsed) {
-        add_all(generator_.collapses(*instance));
-      }
-      ++found;
+    collect();
+    if (cases_.empty()) {  // few shapes fit
+      generator_.emplace(algebra_, s_, options_.seed, true);
+      collect();
     }
     for (auto& c : cases_) {
       c = spread_first(std::move(c), options_.worlds);
@@ -236,6 +224,25 @@ class case_collector {
   }
 
  private:
+  void collect() {
+    std::size_t found = 0;
+    for (std::size_t k = 0; k < options_.instances; ++k) {
+      const auto instance = generator_->next(options_.attempts);
+      if (!instance) {
+        break;
+      }
+      if (!add(*instance)) {
+        continue;
+      }
+      if (found < options_.varied) {
+        add_all(generator_->variations(*instance));
+      }
+      if (found < options_.collapsed) {
+        add_all(generator_->collapses(*instance));
+      }
+      ++found;
+    }
+  }
   void add_all(const std::vector<rule_instance>& instances) {
     for (const auto& i : instances) {
       add(i);
@@ -263,7 +270,7 @@ class case_collector {
   const algebra& algebra_;
   const substitution& s_;
   const world_options& options_;
-  instance_generator generator_;
+  std::optional<instance_generator> generator_;
   std::vector<std::uint64_t> keys_;  // by case
   std::vector<rule_case> cases_;
 };

@@ -30,6 +30,7 @@ namespace unity::tensor {
   const instance_bounds wide;
   auto fewer = wide;
   fewer.repetitions = 2;
+  fewer.axes = 1;
   fewer.strides = {{2, 1}};
   fewer.dilations = {{1, 2}};
   fewer.pads = {{1, 0, 0, 1}};
@@ -41,20 +42,25 @@ namespace unity::tensor {
   return {wide, fewer, smaller, smallest};
 }
 // Sizes up to 2: what provers of real arithmetic can be asked about.
-[[nodiscard]] inline instance_bounds small_bounds() {
+[[nodiscard]] inline std::vector<instance_bounds> small_ladder() {
   instance_bounds b;
   b.size = 2;
   b.kernel = 2;
   b.repetitions = 2;
   b.strides = {{1, 1}};
   b.dilations = {{1, 1}};
-  return b;
+  std::vector<instance_bounds> ladder;
+  for (; b.rank > 1; --b.rank) {
+    ladder.push_back(b);
+  }
+  return ladder;
 }
 
 struct validation_options {
   std::vector<instance_bounds> ladder = default_ladder();
-  std::size_t effort = 3'000'000;  // operators filled in before narrower bounds are taken
-  instance_bounds reals = small_bounds();
+  std::size_t effort = 1'000'000;  // operators filled in before narrower bounds are taken
+  std::vector<instance_bounds> real_ladder = small_ladder();
+  std::size_t real_effort = 5'000;
   rule_test_options random{};
 };
 
@@ -97,11 +103,9 @@ class validator {
         algebra_, directions_, options_.ladder, options_.effort,
         [&](const substitution& s, const rule_instance& i) { return compare(s, i, exact, report_.exact); });
     if constexpr (!std::same_as<Reals, no_prover>) {
-      const std::span<const instance_bounds> small{&options_.reals, 1};
-      for_each_instance(algebra_, directions_, small, options_.effort,
-                        [&](const substitution& s, const rule_instance& i) {
-                          return compare(s, i, reals_, report_.real);
-                        });
+      for_each_instance(
+          algebra_, directions_, options_.real_ladder, options_.real_effort,
+          [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
     }
     if (holds() && report_.exact == 0) {
       conclude(validation_report::verdict::unknown, "no instance within bounds in which the target fits");

@@ -1,0 +1,199 @@
+// Rules that nobody wrote: enumerates terms over a list of operators, finds which are equal, leaves out what follows
+// from the rest, and proves it.
+//
+// run: --ops tensor --max-ops 2 --out {out}/tensor.rules --json {out}/result.json
+// run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/z3_prover.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/generation/generate.hpp>
+#include <unity/tensor/generation/vocabularies.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
+#include <unity/tensor/verification/validate.hpp>
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string ops = "tensor";
+  std::string axioms{};
+  std::string out{};
+  std::string json{};
+  std::size_t memory_mb = 1024;
+  tensor::generation_options generation{};
+};
+
+const std::map<std::string, std::string_view> vocabularies{{"tensor", tensor::tensor_vocabulary},
+                                                           {"taso", tensor::taso_vocabulary},
+                                                           {"matrix", tensor::matrix_vocabulary},
+                                                           {"image", tensor::image_vocabulary}};
+
+void declare(CLI::App& app, arguments& a) {
+  auto& e = a.generation.enumeration;
+  app.add_option("--ops", a.ops, "tensor, taso, matrix, image or a file: operators, parameters and inputs");
+  app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(CLI::Range(1, 7));
+  app.add_option("--variables", e.variables, "of each sort, at most")->check(CLI::Range(1, 8));
+  app.add_option("--threads", e.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
+  app.add_option("--memory", a.memory_mb, "megabytes that terms may take before they go to disk")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--spill", e.folder, "folder where they go");
+  app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
+  app.add_option("--checkpoint", a.generation.checkpoint, "file to keep what is done in, and to go on from");
+  app.add_option("--out", a.out, "rule file to write: what is proved, and as comments what is not");
+  app.add_option("--json", a.json, "file for the counts as JSON");
+}
+
+std::size_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+std::size_t count(const tensor::generation_result& r, verdict v) {
+  return static_cast<std::size_t>(
+      std::count_if(r.rules.begin(), r.rules.end(), [&](const auto& c) { return c.proof.found == v; }));
+}
+
+nlohmann::json listed(const std::vector<tensor::collected_rule>& rules, verdict v) {
+  auto all = nlohmann::json::array();
+  for (const auto& c : rules) {
+    if (c.proof.found == v) {
+      all.push_back({{"name", c.rule.name},
+                     {"rule", to_text(c.rule)},
+                     {"reason", c.proof.reason},
+                     {"instance", c.proof.details},
+                     {"missing", c.proof.missing}});
+    }
+  }
+  return all;
+}
+
+nlohmann::json to_json(const arguments& a, const tensor::generation_result& r) {
+  const auto& c = r.counts;
+  return {{"max_ops", a.generation.enumeration.most_operators},
+          {"terms", c.terms},
+          {"classes", c.classes},
+          {"false_matches", c.false_matches},
+          {"candidates", c.named},
+          {"after_renaming", c.equalities},
+          {"after_common_subgraph", r.unexplained},
+          {"derived", r.derived},
+          {"rules", r.rules.size()},
+          {"proved", count(r, verdict::proved)},
+          {"refuted", r.refused.size()},
+          {"unknown", count(r, verdict::unknown)},
+          {"refuted_equalities", listed(r.refused, verdict::refuted)},
+          {"unproved_equalities", listed(r.refused, verdict::unknown)},
+          {"unknown_rules", listed(r.rules, verdict::unknown)},
+          {"seconds", {{"enumerate", r.enumerate_s}, {"prune", r.prune_s}, {"verify", r.verify_s}}},
+          {"sample_bytes", c.value_bytes},
+          {"spilled_runs", c.spilled_runs},
+          {"peak_rss_bytes", peak_rss_bytes()}};
+}
+
+std::string commented(const std::string& text) {
+  std::string all = "# " + text;
+  while (!all.empty() && all.back() == '\n') {
+    all.pop_back();
+  }
+  for (auto at = all.find('\n'); at != std::string::npos; at = all.find('\n', at + 1)) {
+    all.insert(at + 1, "# ");
+  }
+  return all + "\n";
+}
+
+std::string to_rule_file(const arguments& a, const tensor::generation_result& r) {
+  auto text = "# Generated: operators of '" + a.ops + "', at most " + std::to_string(a.generation.enumeration.most_operators) +
+              " a side, " + std::to_string(a.generation.enumeration.variables) + " variables of a sort.\n";
+  for (const auto& c : r.rules) {
+    const auto lines = to_text(tensor::with_proof(c.rule, c.proof));
+    text += c.proof.found == verdict::proved ? lines : commented("unknown: " + c.proof.details + "\n" + lines);
+  }
+  return text;
+}
+
+void print(const arguments& a, const tensor::generation_result& r) {
+  const auto& c = r.counts;
+  std::printf("at most %zu operators: %zu terms, %zu classes, %.1f s\n", a.generation.enumeration.most_operators,
+              static_cast<std::size_t>(c.terms), static_cast<std::size_t>(c.classes), r.enumerate_s);
+  std::printf("equal pairs: %zu, up to renaming %zu, not explained by an earlier one %zu\n",
+              static_cast<std::size_t>(c.named), static_cast<std::size_t>(c.equalities), r.unexplained);
+  std::printf("rules: %zu, of them proved by %s: %zu, unknown: %zu; equalities refuted: %zu; %.1f s and %.1f s of proofs\n",
+              r.rules.size(), z3_prover{}.name().c_str(), count(r, verdict::proved), count(r, verdict::unknown),
+              r.refused.size(), r.prune_s, r.verify_s);
+}
+
+void run(arguments a) {
+  const auto operators = tensor::standard_algebra();
+  const auto known = vocabularies.find(a.ops);
+  const auto words = known != vocabularies.end() ? std::string{known->second} : read_file(a.ops);
+  tensor::term_language language{operators, tensor::parse_vocabulary(operators, words, a.ops)};
+  const auto properties = a.axioms.empty() ? std::string{tensor::standard_axioms} : read_file(a.axioms);
+  const auto parsed = parse_rules(properties, a.axioms.empty() ? "shipped axioms" : a.axioms);
+  if (!a.axioms.empty()) {  // the shipped ones are validated by the library's tests, at more sizes
+    tensor::validation_options quick;
+    quick.effort = 20'000;
+    tensor::require_valid(operators, parsed, a.axioms, quick);
+  }
+  const theory axioms{operators, parsed};
+  tensor::rule_verifier<z3_prover> verifier{operators, axioms, z3_prover{}};
+  a.generation.enumeration.memory = a.memory_mb << 20U;
+  a.generation.identity = hash_combine(hash_bytes(words), hash_combine(hash_bytes(properties), hash_bytes(z3_prover{}.name())));
+  const bool watched = isatty(STDERR_FILENO) != 0;
+  const auto show = [&](std::string_view step, std::size_t done, std::size_t of) {
+    if (watched) {
+      std::fprintf(stderr, "\r%.*s: %zu of %zu      ", static_cast<int>(step.size()), step.data(), done, of);
+    }
+  };
+  const auto result = tensor::generate_rules(
+      language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
+  if (watched) {
+    std::fprintf(stderr, "\r%60s\r", "");
+  }
+  if (!a.out.empty()) {
+    atomic_write(a.out, to_rule_file(a, result));
+  }
+  if (!a.json.empty()) {
+    atomic_write(a.json, to_json(a, result).dump(2) + "\n");
+  }
+  print(a, result);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments a;
+  CLI::App app{"Generates, prunes and proves rules over a list of operators"};
+  declare(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    run(std::move(a));
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "generate_rules: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,163 @@
+// Do properties of operators contradict each other, and does one follow from the others?
+// Source: Jia's dissertation (TASO, 2020), section 2.4.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/rewrite/verification/derivation.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/verification/rule_worlds.hpp>
+
+namespace unity::tensor {
+
+struct axiom_check_options {
+  world_options worlds{.instances = 12, .attempts = 20000, .varied = 1, .collapsed = 1, .worlds = 3, .seed = 1};
+  entailment_limits limits{};
+};
+
+// What was proved of a property, and from which others.
+struct axiom_finding {
+  std::string name{};
+  std::vector<std::string> from{};  // ascending
+  std::string instance{};           // in which it was proved, where it was in one
+
+  friend bool operator==(const axiom_finding&, const axiom_finding&) = default;
+};
+
+namespace detail {
+
+class axiom_checker {
+ public:
+  axiom_checker(const algebra& a, std::span<const syntax::rule> axioms, const axiom_check_options& o)
+      : algebra_{a}, axioms_{axioms}, options_{o}, theory_{a, axioms}, ask_{a, theory_, o.limits} {}
+
+  // How the axiom follows from the others, if it does.
+  [[nodiscard]] std::optional<axiom_finding> redundancy(std::uint32_t axiom) {
+    ask_.leave_out(axiom);
+    std::set<std::string> from;
+    bool used = false;
+    const auto cases = cases_of(axiom);
+    for (const auto& c : cases) {
+      for (std::size_t first = 0; first < c.size(); first += options_.worlds.worlds) {
+        const auto worlds = worlds_from(c, first);
+        const auto proof = ask_.prove_outputs(std::span<const tensor_graph>{worlds});
+        if (!proof) {
+          return std::nullopt;
+        }
+        add_names(*proof, from);
+        used = used || !proof->steps.empty();
+      }
+    }
+    // What needs no step says that an operator commutes, and is why its definition may declare that.
+    return used ? std::optional{axiom_finding{axioms_[axiom].name, {from.begin(), from.end()}, {}}} : std::nullopt;
+  }
+
+  // How two different variables of the axiom turn out to be equal, if they do.
+  [[nodiscard]] std::optional<axiom_finding> contradiction(std::uint32_t axiom) {
+    ask_.leave_out(std::nullopt);
+    for (const auto& c : cases_of(axiom)) {
+      std::size_t variables = 0;
+      for (const auto& types : c[0].instance.values) {
+        variables += types.size();
+      }
+      const auto worlds = worlds_from(c, 0);
+      for (std::size_t i = 0; i < variables; ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+          if (auto found = equate(axiom, c[0].instance, worlds, i, j)) {
+            return found;
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::vector<rule_case> cases_of(std::uint32_t axiom) const {
+    return rule_cases(algebra_, compile_rule(algebra_, axioms_[axiom]).front(), options_.worlds);
+  }
+  // As many from `first` on as a question has, some of them twice where there are fewer.
+  [[nodiscard]] std::vector<tensor_graph> worlds_from(const rule_case& c, std::size_t first) const {
+    std::vector<tensor_graph> worlds;
+    const auto count = std::min(options_.worlds.worlds, c.size() - first);
+    for (std::size_t k = 0; k < options_.worlds.worlds; ++k) {
+      worlds.push_back(c[first + k % count].graph);
+    }
+    return worlds;
+  }
+  void add_names(const derivation& d, std::set<std::string>& names) const {
+    for (const auto a : d.axioms()) {
+      names.insert(axioms_[a].name);
+    }
+  }
+  [[nodiscard]] std::optional<axiom_finding> equate(std::uint32_t axiom, const rule_instance& instance,
+                                                    const std::vector<tensor_graph>& worlds, std::size_t i,
+                                                    std::size_t j) {
+    const auto x = worlds[0].results(node_id{i})[0];
+    const auto y = worlds[0].results(node_id{j})[0];
+    const bool same = std::all_of(worlds.begin(), worlds.end(), [&](const auto& g) { return g.type(x) == g.type(y); });
+    const auto proof = same ? ask_.prove(std::span<const tensor_graph>{worlds}, {{x, y}}) : std::nullopt;
+    if (!proof) {
+      return std::nullopt;
+    }
+    std::set<std::string> from;
+    add_names(*proof, from);
+    const auto s = compile_rule(algebra_, axioms_[axiom]).front();
+    return axiom_finding{axioms_[axiom].name, {from.begin(), from.end()}, to_string(algebra_, s, instance)};
+  }
+
+  const algebra& algebra_;
+  std::span<const syntax::rule> axioms_;
+  const axiom_check_options& options_;
+  theory theory_;
+  entailment<algebra> ask_;
+};
+
+}  // namespace detail
+
+// The properties that follow from all others, each with those that it follows from. Of several that follow from each
+// other all are named. What is found depends on the limits of entailment: no more is claimed than that.
+// Complexity: a question or a few per property.
+// Throws: unity::error where a property does not fit the algebra.
+[[nodiscard]] inline std::vector<axiom_finding> redundant_axioms(const algebra& a, std::span<const syntax::rule> axioms,
+                                                                 const axiom_check_options& options = {}) {
+  detail::axiom_checker check{a, axioms, options};
+  std::vector<axiom_finding> all;
+  for (std::uint32_t i = 0; i < axioms.size(); ++i) {
+    if (auto found = check.redundancy(i)) {
+      all.push_back(*std::move(found));
+    }
+  }
+  return all;
+}
+
+// A proof of false: two variables of one type that turn out to be equal whatever their values are. Nothing where none
+// was found from the terms of any property within the limits.
+// Throws: unity::error where a property does not fit the algebra.
+[[nodiscard]] inline std::optional<axiom_finding> contradiction(const algebra& a, std::span<const syntax::rule> axioms,
+                                                                const axiom_check_options& options = {}) {
+  detail::axiom_checker check{a, axioms, options};
+  for (std::uint32_t i = 0; i < axioms.size(); ++i) {
+    if (auto found = check.contradiction(i)) {
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace unity::tensor
