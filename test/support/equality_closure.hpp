@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -48,9 +47,8 @@ class equality_closure {
       std::vector<std::pair<class_id, class_id>> equal;
       for (const auto& [left, right] : rules) {
         for (const auto& [root, members] : members_) {
-          match(left, {{static_cast<std::uint32_t>(left.size() - 1), root}}, binding{}, [&, at = root, &to = right](const binding& b) {
-            equal.emplace_back(at, instantiate(to, b));
-          });
+          const auto found = [&, at = root, &to = right](const binding& b) { equal.emplace_back(at, instantiate(to, b)); };
+          match_one(left, static_cast<std::uint32_t>(left.size() - 1), members, {}, binding{}, found);
         }
       }
       for (const auto& [a, b] : equal) {
@@ -89,10 +87,32 @@ class equality_closure {
     nodes_ = std::move(now);
     return changed;
   }
+  // Below its root a pattern is matched with the smallest members of a class alone: rules speak of representatives.
   void index() {
+    constexpr std::size_t huge = 1000;
+    std::vector<std::size_t> sizes(parents_.size(), huge);
+    const auto size = [&](const node& n) {
+      std::size_t sum = std::get<0>(n) == term_node::variable ? 0 : 1;
+      for (const auto o : std::get<2>(n)) {
+        sum += sizes[find(o)];
+      }
+      return std::min(huge, sum);
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& [key, at] : nodes_) {
+        auto& known = sizes[find(at)];
+        changed = size(key) < known || changed;
+        known = std::min(known, size(key));
+      }
+    }
     members_.clear();
+    smallest_.clear();
     for (const auto& [key, at] : nodes_) {
       members_[find(at)].push_back(&key);
+      if (size(key) == sizes[find(at)]) {
+        smallest_[find(at)].push_back(&key);
+      }
     }
   }
   template <class Found>
@@ -112,7 +132,13 @@ class equality_closure {
       }
       return;
     }
-    for (const auto* member : members_[target]) {
+    match_one(pattern, at, smallest_[target], open, b, found);
+  }
+  template <class Found>
+  void match_one(const written_term& pattern, std::uint32_t at, const std::vector<const node*>& members, const goals& open,
+                 const binding& b, const Found& found) {
+    const auto& p = pattern[at];
+    for (const auto* member : members) {
       const auto& [op, number, operands] = *member;
       if (op == p.op) {
         for (std::size_t first = 0; first < (operands.size() == 2 && operands[0] != operands[1] ? 2 : 1); ++first) {
@@ -140,6 +166,7 @@ class equality_closure {
   std::vector<class_id> parents_;
   std::map<node, class_id> nodes_;
   std::map<class_id, std::vector<const node*>> members_;
+  std::map<class_id, std::vector<const node*>> smallest_;
 };
 
 }  // namespace unity::test

@@ -174,8 +174,6 @@ rule fill_in_sum
     => expand{dims=?d}(add(?x, fill{value=?v, element=?e, dims=[]}()))
 rule fill_in_product
   mul(?x, fill{value=?v, element=?e, ..}()) => mul(?x, fill{value=?v, element=?e, dims=[]}())
-rule negate_zeros
-  negate(fill{value=0.0, element=?e, dims=?d}()) => fill{value=0.0, element=?e, dims=?d}()
 rule reciprocal_of_ones
   reciprocal(fill{value=1.0, element=?e, dims=?d}()) => fill{value=1.0, element=?e, dims=?d}()
 rule relu_of_ones
@@ -254,7 +252,7 @@ rule matmul_concat_columns
   if rank(?x) <= rank(??w), ?c == rank(??w) - 1 || ?c < rank(??w) - rank(?x)
 rule matmul_concat_matrix_columns
   concat{axis=rank(?x) - 1}(matmul(?x, ??w)...) == matmul(?x, concat{axis=1}(??w...))
-  if rank(??w) == 2
+  if rank(??w) == 2, rank(?x) > 2
 rule matmul_concat_rows
   concat{axis=?c}(matmul(??x, ?w)...) == matmul(concat{axis=?c}(??x...), ?w)
   if rank(?w) <= rank(??x), ?c == rank(??x) - 2 || ?c < rank(??x) - rank(?w)
@@ -292,6 +290,11 @@ rule conv_scales_channels
 rule conv_of_one_weight_a_channel
   conv2d{groups=size(?x, 1)}(?x, ?w) => mul(?x, reshape{dims=[size(?w, 0), 1, 1]}(?w))
   if shape(?w) == [size(?x, 1), 1, 1, 1]
+rule conv_strided
+  conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(?x, ?w)
+    => slice{axes=[2, 3], starts=[0, 0], steps=?s,
+         ends=suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2) - ?d * (suffix(shape(?w), 2) - 1)}(
+         conv2d{pads=?q, dilation=?d, groups=?g}(?x, ?w))
 rule conv_identity
   conv2d{pads=?q, dilation=?d, groups=?g}(?x, identity_kernel{channels=?c, groups=?g, kernel=?k}()) => ?x
   if ?q == [?d * (?k / 2), ?d * (?k / 2)]
@@ -339,6 +342,21 @@ rule conv_interleaved_kernels
              reshape{dims=[?g * size(??u, 1), suffix(shape(??u), 2)]}(??u)))...))
   if rank(??u) == 5, size(??u, 0) == ?g, ?f == [?g * sum([size(??u, 1)...]), suffix(shape(??u), 2)]
 
+# Channels of images and of kernels, interleaved in the same way.
+rule conv_of_interleaved_channels
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(
+      reshape{dims=[size(?x, 0), size(?x, 1) * (size(?x, 2) + size(?y, 2)), suffix(shape(?x), 3)]}(
+        concat{axis=2}(?x, ?y)),
+      reshape{dims=[size(?w, 0), size(?x, 1) * (size(?x, 2) + size(?y, 2)), suffix(shape(?w), 3)]}(
+        concat{axis=2}(?w, ?v)))
+    => add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(
+             reshape{dims=[size(?x, 0), size(?x, 1) * size(?x, 2), suffix(shape(?x), 3)]}(?x),
+             reshape{dims=[size(?w, 0), size(?x, 1) * size(?x, 2), suffix(shape(?w), 3)]}(?w)),
+           conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(
+             reshape{dims=[size(?x, 0), size(?x, 1) * size(?y, 2), suffix(shape(?x), 3)]}(?y),
+             reshape{dims=[size(?w, 0), size(?x, 1) * size(?y, 2), suffix(shape(?w), 3)]}(?v)))
+  if rank(?x) == 5, rank(?w) == 5, size(?x, 1) == size(?w, 1), size(?x, 2) == size(?w, 2)
+
 # 8. Pooling.
 rule average_pool_is_conv
   average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=?i}(?x)
@@ -358,6 +376,12 @@ rule average_pool_concat
     == average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(concat{axis=?a}(
         ??x...))
   if ?a < 2
+rule average_pool_of_pointwise
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c, count_include_pad=?i}(
+      conv2d{dilation=?d, groups=?g}(?x, ?w))
+    == conv2d{dilation=?d, groups=?g}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c,
+         count_include_pad=?i}(?x), ?w)
+  if suffix(shape(?w), 2) == [1, 1]
 rule max_pool_concat
   concat{axis=?a}(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(??x)...)
     == max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(concat{axis=?a}(??x...))
@@ -438,6 +462,16 @@ rule concat_of_scaled
   if rank(?y) + ?c < rank(??x)
 rule slice_whole
   slice{..}(?x) => ?x
+rule slice_of_pointwise
+  slice{axes=[2, 3], starts=?s, ends=?e, steps=?t}(conv2d{dilation=?d, groups=?g}(?x, ?w))
+    == conv2d{dilation=?d, groups=?g}(slice{axes=[2, 3], starts=?s, ends=?e, steps=?t}(?x), ?w)
+  if suffix(shape(?w), 2) == [1, 1]
+rule slice_of_relu
+  slice{axes=?a, starts=?s, ends=?e, steps=?t}(relu(?x)) == relu(slice{axes=?a, starts=?s, ends=?e, steps=?t}(?x))
+rule slice_of_product
+  slice{axes=?a, starts=?s, ends=?e, steps=?t}(mul(?x, ?y))
+    == mul(slice{axes=?a, starts=?s, ends=?e, steps=?t}(?x), slice{axes=?a, starts=?s, ends=?e, steps=?t}(?y))
+  if shape(?x) == shape(?y)
 rule slice_twice
   slice{axes=?a, starts=?s, ends=?e, steps=?t}(slice{axes=?a, starts=?b, ends=?c, steps=?d}(?x))
     => slice{axes=?a, starts=?b + ?s * ?d, ends=?b + (?e - 1) * ?d + 1, steps=?t * ?d}(?x)
@@ -490,8 +524,6 @@ rule reshape_twice
   reshape{dims=?d}(reshape{..}(?x)) => reshape{dims=?d}(?x)
 rule reshape_of_squeeze
   reshape{dims=?d}(squeeze{..}(?x)) => reshape{dims=?d}(?x)
-rule reshape_of_unsqueeze
-  reshape{dims=?d}(unsqueeze{..}(?x)) => reshape{dims=?d}(?x)
 rule reshape_of_concat
   reshape{dims=?d}(concat{axis=?a}(??x...)) => concat{axis=?a}(reshape{dims=replace(?d, ?a, size(??x, ?a))}(??x)...)
   if prefix(?d, ?a) == prefix(shape(??x), ?a), at(?d, ?a) == sum([size(??x, ?a)...])
@@ -532,9 +564,10 @@ rule reshape_scaled
   reshape{dims=?d}(mul(?x, ?s)) == mul(reshape{dims=?d}(?x), ?s)
   if rank(?s) == 0 || shape(?x) == concat([1], ?d) && rank(?s) < rank(?x)
 rule reshape_of_shifted_channels
-  reshape{dims=?d}(add(?x, ?b)) == add(reshape{dims=?d}(?x), reshape{dims=[at(?d, 1), at(?d, 2), 1, 1]}(?b))
-  if rank(?x) == 4, length(?d) == 5, at(?d, 0) == size(?x, 0), suffix(?d, 3) == suffix(shape(?x), 2),
-     shape(?b) == [size(?x, 1), 1, 1]
+  reshape{dims=?d}(add(?x, reshape{dims=[size(?x, 1), 1, 1]}(?b)))
+    == add(reshape{dims=?d}(?x), reshape{dims=[at(?d, 1), at(?d, 2), 1, 1]}(?b))
+  if rank(?x) == 4, length(?d) == 5, ?d == [size(?x, 0), at(?d, 1), at(?d, 2), suffix(shape(?x), 2)],
+     shape(?b) == [size(?x, 1)]
 
 # 13. Normalizations in terms of simpler operators.
 rule batch_norm_is_affine
@@ -551,6 +584,22 @@ rule layer_norm_is_affine
            sub(?x, reduce_mean{axes=suffix(iota(rank(?x)), ?a)}(?x)),
            sub(?x, reduce_mean{axes=suffix(iota(rank(?x)), ?a)}(?x)))),
          fill{value=?e, element=dtype(?x), dims=[]}()))), ?g), ?b)
+
+# 14. The error function, and the root of 2, which programs round to float64 or to float32: equal to that precision.
+rule gelu_is_erf
+  mul(mul(?x, fill{value=0.5, element=?e, dims=[]}()),
+      add(erf(mul(?x, fill{value=?c, element=?e, dims=[]}())), fill{value=1.0, element=?e, dims=[]}()))
+    => gelu(?x)
+  if ?c == 0.7071067811865476 || ?c == 0.7071067690849304
+  real
+rule reciprocal_of_root_of_2
+  reciprocal(fill{value=1.4142135623730951, element=?e, dims=?d}())
+    => fill{value=0.7071067811865476, element=?e, dims=?d}()
+  real
+rule reciprocal_of_float32_root_of_2
+  reciprocal(fill{value=1.4142135381698608, element=?e, dims=?d}())
+    => fill{value=0.7071067690849304, element=?e, dims=?d}()
+  real
 )rules";
 
 }  // namespace unity::tensor

@@ -134,7 +134,7 @@ template <>
 struct scalar_traits<z3_real> {
   using product_sum = z3_real;
 
-  [[nodiscard]] static z3_real literal(double value) { return z3_real{rational::of_decimal(value)}; }
+  [[nodiscard]] static z3_real literal(double value) { return z3_real{rational::of_literal(value)}; }
   [[nodiscard]] static z3_real lowest() { return z3_real::lowest(); }
   [[nodiscard]] static std::optional<std::int64_t> index(const z3_real& r) {
     return r.is_constant() ? r.constant().integer() : std::nullopt;
@@ -147,6 +147,7 @@ struct scalar_traits<z3_real> {
     switch (op) {
       case scalar_op::negate: return -a;
       case scalar_op::relu: return a.is_lowest() ? z3_real{} : z3_real::maximum(a, z3_real{});
+      case scalar_op::gelu: return gelu(a);
       case scalar_op::abs: return z3_real::maximum(a, -a);
       case scalar_op::reciprocal:
         return a.is_constant() ? z3_real{rational{1} / a.constant()} : z3_real::function(op, a);
@@ -169,6 +170,14 @@ struct scalar_traits<z3_real> {
   }
 
  private:
+  // a / 2 * (1 + erf(a / sqrt 2))
+  [[nodiscard]] static z3_real gelu(const z3_real& a) {
+    if (!a.term()) {
+      return a.is_constant() && a.constant().is_zero() ? a : z3_real::function(scalar_op::gelu, a);
+    }
+    const auto half = z3_real{rational{1, 2}} * a;
+    return half + half * z3_real::function(scalar_op::erf, z3_real{rational{1} / rational::root_of_2()} * a);
+  }
   [[nodiscard]] static z3_real power(const z3_real& a, const z3_real& b) {
     if (b.is_constant() && (b.constant() == rational{1} || b.constant() == rational{2})) {
       return b.constant() == rational{1} ? a : a * a;

@@ -97,7 +97,7 @@ TEST_CASE("what the rules derived before, those that are kept derive", "[law]") 
   const auto rules = ordered_rules();
   const auto found = pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}});
   CHECK(found.kept.size() + found.derived.size() == rules.size());
-  CHECK(found.kept.size() < rules.size() / 2);
+  CHECK(found.derived.size() > 5);
   CHECK(found == pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}}));
   theory known;
   for (const auto k : found.kept) {

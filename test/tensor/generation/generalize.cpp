@@ -54,7 +54,7 @@ TEST_CASE("rules about matrices become rules about products of any rank") {
   check("add(matmul(?a, ?b), matmul(?c, ?d)) == matmul(concat{axis=1}(?a, ?c), concat{axis=0}(?b, ?d))" + matrices +
             ", rank(?d) == 2",
         {"add(matmul(?x, ?y), matmul(?z, ?w)) == "
-         "matmul(concat{axis=rank(?x) - 1}(?x, ?z), concat{axis=rank(?x) - 2}(?y, ?w))"});
+         "matmul(concat{axis=rank(?x) - 1}(?x, ?z), concat{axis=rank(?y) - 2}(?y, ?w))"});
 }
 
 TEST_CASE("what no two operands need to share is not asked of them") {
@@ -146,7 +146,7 @@ TEST_CASE("sizes of parts follow the axis, counted from the back where it is") {
           matrices,
       {"(matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?x, ?z)) => split{axis=rank(?x) - 1, sizes=[size(?y, "
        "-1), "
-       "size(?z, -1)]}(matmul{activation=?a}(?x, concat{axis=rank(?x) - 1}(?y, ?z)))"});
+       "size(?z, -1)]}(matmul{activation=?a}(?x, concat{axis=rank(?y) - 1}(?y, ?z)))"});
   check(
       "split{axis=1, sizes=[size(?a, 1), size(?b, 1)]}(concat{axis=1}(?a, ?b)).0 => ?a if rank(?a) == 2, rank(?b) == 2",
       {"split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(concat{axis=?c}(?x, ?y)).0 => ?x"});
@@ -158,7 +158,7 @@ TEST_CASE("kernels are enlarged to the size of another, where strides do not rea
       "conv2d{padding=same}(?a, enlarge{kernel=[3, 3]}(?b)) => conv2d{padding=same}(?a, ?b) if rank(?a) == 4, "
       "rank(?b) == 4, suffix(shape(?b), 2) == [1, 1]",
       {"conv2d{" + conv + ", activation=?a}(?x, enlarge{kernel=?k}(?y)) => conv2d{" + conv +
-       ", activation=?a}(?x, ?y) if suffix(shape(?y), 2) >= ?s"});
+       ", activation=?a}(?x, ?y) if ?p == same || ?p == same_lower, suffix(shape(?y), 2) >= ?s"});
   check(
       "add(conv2d{padding=same}(?a, ?b), conv2d{padding=same}(?a, ?c)) == conv2d{padding=same}(?a, add(?c, "
       "enlarge{kernel=[3, 3]}(?b)))" +
@@ -166,7 +166,8 @@ TEST_CASE("kernels are enlarged to the size of another, where strides do not rea
           ", suffix(shape(?b), 2) == [1, 3], suffix(shape(?c), 2) == [3, 3], size(?b, 0) == size(?c, 0), size(?b, 1) "
           "== size(?c, 1)",
       {"add(conv2d{" + conv + "}(?x, ?y), conv2d{" + conv + "}(?x, ?z)) == conv2d{" + conv +
-       "}(?x, add(?y, enlarge{kernel=suffix(shape(?y), 2)}(?z))) if suffix(shape(?z), 2) >= ?s"});
+       "}(?x, add(?y, enlarge{kernel=suffix(shape(?y), 2)}(?z))) if ?p == same || ?p == same_lower, suffix(shape(?z), "
+       "2) >= ?s"});
 }
 
 TEST_CASE("an axis of images and of matrices that no operator looks along is one number") {

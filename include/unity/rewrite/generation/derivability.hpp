@@ -11,6 +11,7 @@
 
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>
@@ -81,13 +82,14 @@ struct rule_size {
   std::size_t operators = 0;  // of both sides
   std::size_t conditions = 0;
   std::size_t literals = 0;   // attributes that are numbers or words
-  std::size_t variables = 0;  // fewer distinct ones of equally many: less general, so they count from above
+  std::size_t variables = 0;  // counted from above: more of them say more
+  std::size_t characters = 0;
 
   friend auto operator<=>(const rule_size&, const rule_size&) = default;
 };
 
 [[nodiscard]] inline rule_size size_of(const syntax::rule& r) {
-  rule_size size{0, r.conditions.size(), 0, 0};
+  rule_size size{0, r.conditions.size(), 0, 0, to_text(r.source).size() + to_text(r.target).size()};
   std::vector<std::string> names;
   for (const auto* side : {&r.source, &r.target}) {
     const auto g = to_graph(*side);

@@ -111,7 +111,7 @@ class enumeration {
  private:
   static constexpr std::size_t batch = std::size_t{1} << 14U;
   static constexpr std::uint32_t no_group = ~std::uint32_t{0};
-  static constexpr auto magic = "unity enumeration 1\n";
+  static constexpr auto magic = "unity enumeration 2\n";
 
   // By fingerprint, then in the order of terms.
   static bool before(const candidate& a, const candidate& b) {
@@ -188,6 +188,7 @@ class enumeration {
     event_sorter events{earlier, options_.memory / 2, options_.folder};
     groups_.clear();
     std::optional<event> open;
+    counts_.spilled_runs += by_fingerprint.runs();  // draining forgets them
     by_fingerprint.drain([&](const candidate& c) {
       if (open && open->term.fingerprint == c.fingerprint) {
         if (open->group == no_group) {
@@ -213,7 +214,7 @@ class enumeration {
     if (open) {
       events.push(*open);
     }
-    counts_.spilled_runs += by_fingerprint.runs() + events.runs();
+    counts_.spilled_runs += events.runs();
     events.drain([&](const event& e) { settle(e); });
     join_parts();
     if (!last_) {
@@ -354,7 +355,6 @@ class enumeration {
     const auto id = store_.add(t, facts, group);
     meanings_.stored(id);
     known_[value].push_back(id);
-    fingerprints_.push_back(value);
     table_.emplace(t, instance{id, variable_map::identity().cut(facts.variables)});
     samples_.keep(store_, id, applications_(store_, t)->program);
   }
@@ -374,7 +374,6 @@ class enumeration {
   bool last_ = false;
   enumeration_counts counts_;
   std::unordered_map<std::uint64_t, std::vector<orbit_id>> known_;  // stored terms by fingerprint
-  std::vector<std::uint64_t> fingerprints_;                         // of stored terms that are no variables, in order
   std::vector<std::vector<representative>> groups_;
   std::vector<std::pair<candidate, std::vector<variable_map>>> new_classes_;
   std::vector<member> members_;
@@ -388,7 +387,7 @@ void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
   out.put(static_cast<std::uint64_t>(size_));
   out.put(last_);
   out.put(counts_);
-  out.put(fingerprints_);
+  out.put(static_cast<std::uint64_t>(store_.size() - language_.sorts().size()));
   for (auto id = language_.sorts().size(); id < store_.size(); ++id) {
     const auto& o = store_[static_cast<orbit_id>(id)];
     out.put(o.term);
@@ -439,18 +438,29 @@ void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
   }
   last_ = ended;
   in.get(counts_);
-  std::vector<std::uint64_t> fingerprints;
-  in.get(fingerprints);
-  for (const auto value : fingerprints) {
+  // A language numbers types as it meets them, now in another order: types and fingerprints are not those of the file.
+  const auto type_of = [&](const term& t) {
+    const auto& a = applications_(store_, t);
+    if (!a) {
+      in.fail("a term that the operators do not make");
+    }
+    return *a;
+  };
+  std::uint64_t count = 0;
+  in.get(count);
+  for (; count > 0; --count) {
     term t;
     term_facts facts;
     std::vector<variable_map> group;
     in.get(t);
     in.get(facts);
     in.get(group);
+    const auto made = type_of(t);
+    facts.type = made.type;
+    static_cast<void>(samples_.permutations(facts));
+    const auto value = samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]);
     store_class(t, facts, value, group);
   }
-  std::uint64_t count = 0;
   in.get(count);
   for (; count > 0; --count) {
     term t;
@@ -461,7 +471,8 @@ void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
   }
   std::vector<found_rule> rules;
   in.get(rules);
-  for (const auto& r : rules) {
+  for (auto& r : rules) {
+    r.facts.type = type_of(r.left).type;
     rules_.add(r);
   }
   in.get(count);
@@ -470,6 +481,7 @@ void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
     in.get(j.left);
     in.get(j.facts);
     in.get(j.right);
+    j.facts.type = store_[j.left.at(0).operands[0].orbit].facts.type;
   }
   size_ = size;
 }

@@ -24,7 +24,7 @@ class sample_program {
     std::uint32_t bits = 0;
     friend bool operator==(ref, ref) = default;
   };
-  enum class function : std::uint8_t { dot, maximum, minimum, relu, difference, arbitrary };
+  enum class function : std::uint8_t { dot, maximum, minimum, relu, difference, quotient, arbitrary };
 
   [[nodiscard]] static ref element(std::size_t operand, std::size_t offset) noexcept {
     return {static_cast<std::uint32_t>(operand << 30U | offset)};
@@ -59,6 +59,18 @@ class sample_program {
   void add_output(ref r) { outputs_.push_back(r); }
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
   [[nodiscard]] std::size_t temporaries() const noexcept { return steps_.size(); }
+
+  // What a step other than a dot computes.
+  [[nodiscard]] static residue compute(function f, residue a, residue b, std::uint8_t which) noexcept {
+    switch (f) {
+      case function::maximum: return a.as_signed() < b.as_signed() ? b : a;
+      case function::minimum: return a.as_signed() < b.as_signed() ? a : b;
+      case function::relu: return a.as_signed() < 0 ? residue{} : a;
+      case function::difference: return a - b;
+      case function::quotient: return a / b;
+      default: return residue::of(hash_combine(hash_combine(which, a.value()), b.value()) >> 2U);
+    }
+  }
 
   // Computes chosen outputs alone.
   [[nodiscard]] sample_program restricted(std::span<const std::size_t> chosen) const {
@@ -99,7 +111,7 @@ class sample_program {
     const auto at = [&](std::uint32_t bits) { return base[bits >> 30U][bits & offset_mask]; };
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       const auto& i = steps_[s];
-      scratch[s] = i.f == function::dot ? sum(i, at) : value(i, at);
+      scratch[s] = i.f == function::dot ? sum(i, at) : compute(i.f, at(i.a), at(i.b), i.which);
     }
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       out[o] = at(outputs_[o].bits);
@@ -156,19 +168,6 @@ class sample_program {
     }
     return residue::of(total);
   }
-  template <class At>
-  [[nodiscard]] static residue value(const instruction& s, const At& at) {
-    const auto a = at(s.a);
-    const auto b = at(s.b);
-    switch (s.f) {
-      case function::maximum: return a.as_signed() < b.as_signed() ? b : a;
-      case function::minimum: return a.as_signed() < b.as_signed() ? a : b;
-      case function::relu: return a.as_signed() < 0 ? residue{} : a;
-      case function::difference: return a - b;
-      default: return residue::of(hash_combine(hash_combine(s.which, a.value()), b.value()) >> 2U);
-    }
-  }
-
   std::vector<residue> constants_;
   std::vector<std::pair<ref, ref>> pairs_;
   std::vector<instruction> steps_;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/rewrite/generation/language.hpp>
@@ -36,10 +37,16 @@ class term_writer {
   [[nodiscard]] written_term take() { return std::move(nodes_); }
 
  private:
+  // Instances that a symmetry makes equal are one node, written as the first of them.
   std::uint32_t add(const instance& i) {
     const auto& o = store_[i.orbit];
     if (o.term.op == term_node::variable) {
       return variable(i.map[0]);
+    }
+    const auto same = store_.canonical(i);
+    const auto found = std::find_if(placed_.begin(), placed_.end(), [&](const auto& p) { return p.first == same; });
+    if (found != placed_.end()) {
+      return found->second;
     }
     term_node n;
     n.op = o.term.op;
@@ -47,7 +54,9 @@ class term_writer {
       const auto& part = o.term.operands[k];
       n.operands.push_back(add(instance{part.orbit, part.map.then(i.map, store_[part.orbit].facts.variables)}));
     }
-    return place(n);
+    const auto at = place(n);
+    placed_.emplace_back(same, at);
+    return at;
   }
   std::uint32_t variable(std::size_t v) {
     return place({term_node::variable, static_cast<std::uint16_t>(sorts_[v]), static_cast<std::uint16_t>(names_[v]), {}});
@@ -65,6 +74,7 @@ class term_writer {
   const sort_list& sorts_;
   variable_map names_;
   written_term nodes_;
+  std::vector<std::pair<instance, std::uint32_t>> placed_;
 };
 
 }  // namespace detail

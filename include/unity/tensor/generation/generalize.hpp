@@ -3,41 +3,24 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/generation/lifting.hpp>
+#include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/rank_expressions.hpp>
 #include <unity/tensor/generation/ranks.hpp>
+#include <unity/tensor/generation/start_rule.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
-#include <unity/tensor/rule_test.hpp>
 
 namespace unity::tensor {
-
-// How much of what a specific rule says about its operands may go.
-enum class generality : std::uint8_t {
-  most,     // all that it does not need
-  related,  // not what relates sizes of operands
-  ranked    // nor their ranks: attributes alone become variables
-};
-
-struct generalize_options {
-  generality wanted = generality::most;
-  std::vector<std::string> kept{};  // attributes that stay as they are
-  rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .points = 1, .chained = true};
-  rule_test_options thorough{.instances = 16, .attempts = 2000, .varied = 1, .points = 1, .chained = true};
-  rule_test_options broadcasting{
-      .instances = 4, .attempts = 2000, .varied = 0, .collapsed = 2, .points = 1, .chained = true};
-  rule_test_options last{// of the result
-                         .instances = 50, .attempts = 20000, .varied = 2, .collapsed = 2, .points = 2, .chained = true};
-};
 
 // The letters that rules use for attributes.
 [[nodiscard]] inline const attribute_names& usual_attribute_names() {
@@ -72,124 +55,18 @@ class generalizer {
 
   // Nothing where the rule is not true to begin with, or no instance of it is found.
   [[nodiscard]] std::optional<syntax::rule> run(const syntax::rule& specific) const {
-    const auto start = with_few_conditions(specific);
+    const auto start = start_search{algebra_, options_}.run(specific);
     for (std::size_t care = 0; start && care < 3; ++care) {
       auto general = widened(*start, care);
-      if (passes(general, options_.last)) {
+      if (passes(general)) {
         return general;
       }
     }
     return start ? std::optional{start->rule} : std::nullopt;
   }
-  [[nodiscard]] bool passes(const syntax::rule& r, const rule_test_options& o) const {
-    try {
-      return test_rule(algebra_, compile_rule(algebra_, r).at(0), o).found == rule_report::verdict::passes;
-    } catch (const error&) {
-      return false;  // it cannot be read in this direction
-    }
-  }
+  [[nodiscard]] bool passes(const syntax::rule& r) const { return tensor::detail::passes(algebra_, r, options_.last); }
 
  private:
-  struct start_rule {
-    syntax::rule rule{};
-    std::vector<syntax::expression> relations{};  // of operands, that the specific rule came with
-  };
-
-  // Conditions that say the same twice, or nothing, keep random instances from being found: so none, one or two of
-  // those that relate operands are tried before all.
-  [[nodiscard]] std::optional<start_rule> with_few_conditions(const syntax::rule& specific) const {
-    auto r = specific;
-    r.both_ways = false;
-    std::vector<syntax::expression> relations;
-    std::erase_if(r.conditions, [&](const syntax::expression& c) {
-      const bool relates = !read_rank(c) && !fixes_size(c);
-      if (relates) {
-        relations.push_back(c);
-      }
-      return relates;
-    });
-    for (const auto& c : choices_among(relations)) {
-      auto with = name_unbound(r);
-      with.conditions.insert(with.conditions.end(), c.begin(), c.end());
-      if (passes(with, options_.quick) && passes(with, options_.last) && holds_beyond(with, c, relations)) {
-        return start_rule{with, relations};
-      }
-    }
-    return std::nullopt;
-  }
-  [[nodiscard]] std::vector<std::vector<syntax::expression>> choices_among(
-      const std::vector<syntax::expression>& relations) const {
-    if (options_.wanted != generality::most) {
-      return {relations};
-    }
-    std::vector<std::vector<syntax::expression>> choices{{}};
-    for (const auto& c : relations) {
-      choices.push_back({c});
-    }
-    for (std::size_t i = 0; i < relations.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        choices.push_back({relations[j], relations[i]});
-      }
-    }
-    choices.push_back(relations);
-    return choices;
-  }
-  // Whether it holds where one of the relations that it does not keep does not, and where none of them does: most
-  // random instances of it are not there.
-  [[nodiscard]] bool holds_beyond(const syntax::rule& r, const std::vector<syntax::expression>& kept,
-                                  const std::vector<syntax::expression>& relations) const {
-    auto o = options_.thorough;
-    o.attempts = options_.quick.attempts;
-    const widening_test test{algebra_, o};
-    const auto g = to_graph(algebra_, r);
-    auto none = g;
-    for (const auto& c : relations) {
-      if (std::find(kept.begin(), kept.end(), c) != kept.end()) {
-        continue;
-      }
-      if (test(g, {c}).found == widening::verdict::false_there) {
-        return false;
-      }
-      if (syntax::is_call(c.arguments[0], "shape", 1)) {
-        none.rest.conditions.push_back(syntax::call("!", {c}));
-      }
-    }
-    return test(none, {syntax::integer(0)}).found != widening::verdict::false_there;
-  }
-  // An attribute of the source that is computed of operands met later becomes a variable, with a condition.
-  [[nodiscard]] syntax::rule name_unbound(const syntax::rule& r) const {
-    if (compiles(r)) {
-      return r;
-    }
-    auto g = to_graph(algebra_, r);
-    std::size_t named = 0;
-    for (auto& n : g.source.nodes) {
-      for (auto& a : n.attributes) {
-        if (is_computed(a.value)) {
-          const auto v = syntax::variable("_n" + std::to_string(named++));
-          g.rest.conditions.push_back(syntax::equal(v, a.value));
-          replace_in_target(g, a, v);
-          a.value = v;
-        }
-      }
-    }
-    return to_rule(algebra_, std::move(g));
-  }
-  static void replace_in_target(rule_graph& g, const syntax::attribute_binding& same, const syntax::expression& by) {
-    for (auto& n : g.target.nodes) {
-      for (auto& b : n.attributes) {
-        b.value = b == same ? by : b.value;
-      }
-    }
-  }
-  [[nodiscard]] bool compiles(const syntax::rule& r) const {
-    try {
-      static_cast<void>(compile_rule(algebra_, r));
-      return true;
-    } catch (const error&) {
-      return false;
-    }
-  }
   // A change that passed its tests and should not have shows in the last one: then all are tested with more care.
   [[nodiscard]] syntax::rule widened(const start_rule& start, std::size_t care) const {
     auto thorough = options_.thorough;
@@ -204,7 +81,7 @@ class generalizer {
     relate_sizes(wider, start.relations);
     const auto may_go = [&](const syntax::expression& c) {
       const bool relates = std::find(start.relations.begin(), start.relations.end(), c) != start.relations.end();
-      return !read_rank(c) && (options_.wanted == generality::most || !relates);
+      return !read_rank(c) && !is_known_to_be_needed(c) && (options_.wanted == generality::most || !relates);
     };
     drop_conditions(wider, may_go);
     rank_lifting{wider}.run(options_.wanted != generality::ranked);
@@ -266,6 +143,10 @@ class generalizer {
       }
     }
   }
+  // Conditions that were added where the rule failed without.
+  static bool is_known_to_be_needed(const syntax::expression& c) {
+    return syntax::is_call(c, "||", 2) || syntax::is_call(c, ">=", 2) || syntax::is_call(c, "<", 2);
+  }
   template <class Wanted>
   static void drop_conditions(widened_rule& r, const Wanted& wanted) {
     for (std::size_t i = 0; i < r.rule().rest.conditions.size();) {
@@ -320,7 +201,7 @@ class generalizer {
   if (specific.both_ways) {
     auto back = all.empty() ? first : all[0];
     std::swap(back.source, back.target);
-    if (!all.empty() && g.passes(back, options.last)) {
+    if (!all.empty() && g.passes(back)) {
       all[0].both_ways = true;
     } else {
       back = first;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,7 +11,7 @@
 
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/tensor/generation/axes.hpp>
 #include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/rank_expressions.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
@@ -55,7 +54,7 @@ class rank_lifting {
       }
       return known.has_value();
     });
-    sort_by_appearance(all);
+    sort_by_appearance(rule_.rule().source, all);
     auto any_permutation = bare;
     for (const auto& g : literal_groups(bare, [](std::string_view name) { return name == "permutation"; })) {
       put(any_permutation, g.source, rule_.fresh());
@@ -76,20 +75,6 @@ class rank_lifting {
     } else {
       ranks_ = std::move(all);  // nothing but the conditions leads random instances there
     }
-  }
-  void sort_by_appearance(std::vector<known_rank>& all) const {
-    const auto text = to_text(to_terms(rule_.rule().source));
-    const auto place = [&](const known_rank& k) {
-      auto at = text.find("?" + k.variable);
-      while (at != std::string::npos && is_name_character(text, at + 1 + k.variable.size())) {
-        at = text.find("?" + k.variable, at + 1);
-      }
-      return at;
-    };
-    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
-  }
-  [[nodiscard]] static bool is_name_character(const std::string& text, std::size_t at) {
-    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
   }
   [[nodiscard]] bool applies(form f) const {
     return f == form::as_they_are || (f == form::any ? !ranks_.empty() : ranks_.size() > 1);
@@ -117,6 +102,25 @@ class rank_lifting {
     }
     std::sort(ways.begin(), ways.end());
     return std::any_of(ways.begin(), ways.end(), [&](const auto& w) { return widen(f, w.second); });
+  }
+
+  // Whose rank stands for an axis: one variable's for all, or at each place that of the first operand there.
+  struct rank_source {
+    const known_rank* common = nullptr;
+    bool own = false;
+  };
+  [[nodiscard]] const known_rank* rank_at(const place& p, const rank_source& of) const {
+    if (!of.own) {
+      return of.common;
+    }
+    const auto& side = p.in_target ? rule_.rule().target : rule_.rule().source;
+    const auto* o = &side.nodes[p.node].operands;
+    while (!o->empty() && o->front().is_node()) {
+      o = &side.nodes[o->front().node].operands;
+    }
+    const auto known = std::find_if(ranks_.begin(), ranks_.end(),
+                                    [&](const auto& k) { return !o->empty() && k.variable == o->front().variable; });
+    return known == ranks_.end() ? nullptr : &*known;
   }
 
   struct candidate {
@@ -151,7 +155,7 @@ class rank_lifting {
     return !good.empty() && rule_.accept(std::move(good[best].rule), good[best].before, 0);
   }
   static constexpr std::size_t clearly = 30;  // in a hundred
-  static constexpr std::size_t free_fitting = 50;
+  static constexpr std::size_t free_fitting = 30;
   // An axis of the target alone that is the same number for all ranks: the first or second, seldom the last.
   [[nodiscard]] bool keeps_number(const std::vector<kind>& way) const {
     for (std::size_t g = 0; g < way.size(); ++g) {
@@ -169,38 +173,40 @@ class rank_lifting {
     const bool names_ranks =
         std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
     std::vector<candidate> all;
-    for (std::size_t v = 0; v < (names_ranks ? std::max<std::size_t>(ranks_.size(), 1) : 1); ++v) {
-      for (const std::size_t variant : {1, 0}) {
-        if (auto c = make(f, way, v < ranks_.size() ? &ranks_[v] : nullptr, variant)) {
-          all.push_back(*std::move(c));
-        }
+    for (const bool moves : {true, false}) {
+      if (auto c = make(f, way, {nullptr, !ranks_.empty()}, moves)) {
+        all.push_back(*std::move(c));
+      }
+    }
+    for (std::size_t v = 0; names_ranks && v < ranks_.size(); ++v) {
+      if (auto c = make(f, way, {&ranks_[v], false}, false)) {
+        all.push_back(*std::move(c));
       }
     }
     return all;
   }
 
-  // variant 1: numbers of the target alone are moved by the source's permutation.
-  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const known_rank* of,
-                                              std::size_t variant) {
+  // moves: numbers of the target alone are moved by the source's permutation.
+  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const rank_source& of, bool moves) {
     candidate c{rule_.rule(), {}};
     apply(f, c);
-    bool used_variant = false;
-    std::vector<std::pair<const place_group*, syntax::expression>> free;
+    bool moved = false;
+    lifted_groups free;
     for (std::size_t g = 0; g < way.size(); ++g) {
       const auto& group = groups_[g];
       if (way[g] == kind::number) {
         continue;
       }
-      if (group.source.empty() ? !express_in_target(c, group, way[g], of, variant, free, used_variant)
+      if (group.source.empty() ? !express_in_target(c, group, way[g], of, moves, free, moved)
                                : !express(c, group, way[g], of, free)) {
         return std::nullopt;
       }
     }
-    distinguish(c, free);
+    distinguish(c.rule, free);
     if (f != form::as_they_are) {
-      count_from_back(c.rule, way);
+      all_from_back(c.rule, way);
     }
-    return variant == 1 && !used_variant ? std::nullopt : std::optional{std::move(c)};
+    return moves && !moved ? std::nullopt : std::optional{std::move(c)};
   }
   void apply(form f, candidate& c) const {
     if (f == form::as_they_are) {
@@ -219,18 +225,6 @@ class rank_lifting {
     }
   }
 
-  // The value of the group as an expression of the rank of a variable, if it is one.
-  [[nodiscard]] static std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of) {
-    if (of == nullptr) {
-      return std::nullopt;
-    }
-    if (g.attribute == "axis") {
-      const auto less = of->rank - g.value.integer;
-      return less > 0 ? std::optional{below_rank(of->variable, less)} : std::nullopt;
-    }
-    const bool swaps = swaps_last_two(g.value) && static_cast<std::int64_t>(g.value.arguments.size()) == of->rank;
-    return swaps ? std::optional{last_two_swapped(of->variable)} : std::nullopt;
-  }
   [[nodiscard]] std::optional<syntax::expression> bound(const place_group& g, const known_rank* of) const {
     if (g.attribute != "axis") {
       return std::nullopt;
@@ -241,65 +235,47 @@ class rank_lifting {
     return g.value.integer < 2 && fixed_ == 4 ? std::optional{syntax::integer(2)} : std::nullopt;
   }
 
-  bool express(candidate& c, const place_group& g, kind k, const known_rank* of,
-               std::vector<std::pair<const place_group*, syntax::expression>>& free) {
+  bool express(candidate& c, const place_group& g, kind k, const rank_source& of, lifted_groups& free) {
     const auto v = rule_.fresh();
-    write(c.rule, g, v, v);
+    write_axis(c.rule, g, v, v);
     c.before.push_back(syntax::equal(v, g.value));
     if (k == kind::free) {
       free.emplace_back(&g, v);
       return true;
     }
-    const auto e = k == kind::bounded ? bound(g, of) : by_rank(g, of);
+    const auto* rank = rank_at(g.source[0], of);
+    const auto e = k == kind::bounded ? bound(g, rank) : by_rank(g, rank);
     if (e) {
       c.rule.rest.conditions.push_back(syntax::call(k == kind::bounded ? "<" : "==", {v, *e}));
       free.emplace_back(&g, v);
     }
     return e.has_value();
   }
-  bool express_in_target(candidate& c, const place_group& g, kind k, const known_rank* of, std::size_t variant,
-                         const std::vector<std::pair<const place_group*, syntax::expression>>& free,
-                         bool& used_variant) {
+  bool express_in_target(candidate& c, const place_group& g, kind k, const rank_source& of, bool moves,
+                         const lifted_groups& free, bool& moved) {
     if (k != kind::expressed) {
       return false;
     }
-    if (variant == 1 && g.attribute == "axis") {
-      if (const auto moved = moved_axis(g, free)) {
-        used_variant = true;
-        write(c.rule, g, *moved, *moved);
+    if (moves && g.attribute == "axis") {
+      if (const auto to = moved_axis(g, free)) {
+        moved = true;
+        write_axis(c.rule, g, *to, *to);
         return true;
       }
     }
-    const auto e = by_rank(g, of);
-    if (e) {
-      const auto less = g.attribute == "axis" ? of->rank - g.value.integer : 0;
-      write(c.rule, g, *e, syntax::call("-", {syntax::integer(less)}));
-    }
-    return e.has_value();
-  }
-  // at(?p, ?c) or at(inverse(?p), ?c), where that is the number.
-  [[nodiscard]] static std::optional<syntax::expression> moved_axis(
-      const place_group& g, const std::vector<std::pair<const place_group*, syntax::expression>>& free) {
-    for (const auto& [permutation, p] : free) {
-      for (const auto& [axis, a] : free) {
-        if (permutation->attribute != "permutation" || axis->attribute != "axis") {
-          continue;
-        }
-        const auto& list = permutation->value.arguments;
-        const auto from = static_cast<std::size_t>(axis->value.integer);
-        const auto to = static_cast<std::size_t>(g.value.integer);
-        if (from < list.size() && list[from] == g.value) {
-          return syntax::call("at", {p, a});
-        }
-        if (to < list.size() && list[to] == axis->value) {
-          return syntax::call("at", {syntax::call("inverse", {p}), a});
-        }
+    for (const auto& p : g.target) {
+      const auto* rank = rank_at(p, of);
+      const auto e = by_rank(g, rank);
+      if (!e) {
+        return false;
       }
+      const auto less = g.attribute == "axis" ? rank->rank - g.value.integer : 0;
+      write_axis(c.rule, {g.attribute, g.value, {}, {p}}, *e, syntax::call("-", {syntax::integer(less)}));
     }
-    return std::nullopt;
+    return true;
   }
   // size(?x, 1) of a matrix is size(?x, -1) of any, but for sizes along an axis that stays the same number.
-  void count_from_back(rule_graph& r, const std::vector<kind>& way) const {
+  void all_from_back(rule_graph& r, const std::vector<kind>& way) const {
     std::vector<const graph_node*> kept;
     for (std::size_t g = 0; g < way.size(); ++g) {
       for (const auto* places : {&groups_[g].source, &groups_[g].target}) {
@@ -315,61 +291,15 @@ class rank_lifting {
         const bool keeps = std::find(kept.begin(), kept.end(), &n) != kept.end();
         for (auto& a : n.attributes) {
           if (!keeps) {
-            count_from_back(a.value);
+            count_from_back(a.value, ranks_);
           }
         }
       }
     }
     for (auto& c : r.rest.conditions) {
-      count_from_back(c);
+      count_from_back(c, ranks_);
     }
   }
-  void count_from_back(syntax::expression& e) const {
-    syntax::for_each_part(e, [&](syntax::expression& part) {
-      if (!syntax::is_call(part, "size", 2) || part.arguments[1].kind != syntax::expression::form::integer) {
-        return;
-      }
-      for (const auto& k : ranks_) {
-        if (k.variable == part.arguments[0].name && part.arguments[1].integer < k.rank) {
-          part.arguments[1] = syntax::call("-", {syntax::integer(k.rank - part.arguments[1].integer)});
-          return;
-        }
-      }
-    });
-  }
-  // Two axes that were different numbers stay different.
-  static void distinguish(candidate& c, const std::vector<std::pair<const place_group*, syntax::expression>>& free) {
-    for (std::size_t i = 0; i < free.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (free[i].first->attribute == "axis" && free[j].first->attribute == "axis") {
-          c.rule.rest.conditions.push_back(syntax::call("!=", {free[j].second, free[i].second}));
-        }
-      }
-    }
-  }
-
-  // Sizes along an axis, as split{axis=1, sizes=[size(?x, 1), ..]} has them, are sizes along what the axis becomes.
-  static void write(rule_graph& r, const place_group& g, const syntax::expression& axis,
-                    const syntax::expression& in_sizes) {
-    put(r, g.source, axis);
-    put(r, g.target, axis);
-    if (g.attribute != "axis") {
-      return;
-    }
-    for (const auto* places : {&g.source, &g.target}) {
-      for (const auto& p : *places) {
-        auto& n = (p.in_target ? r.target : r.source).nodes[p.node];
-        for (auto& a : n.attributes) {
-          syntax::for_each_part(a.value, [&](syntax::expression& e) {
-            if (syntax::is_call(e, "size", 2) && e.arguments[1] == g.value) {
-              e.arguments[1] = in_sizes;
-            }
-          });
-        }
-      }
-    }
-  }
-
   widened_rule& rule_;
   std::vector<known_rank> ranks_{};
   std::vector<place_group> groups_{};

@@ -126,6 +126,7 @@ class rule_collection {
         }
       }
       failed = *std::move(specific);
+      failed->both_ways = false;
     }
     if (best.empty() && failed) {
       refused_.push_back({*failed, prove_(*failed)});

@@ -1,6 +1,7 @@
 // Operators as straight-line programs of residue arithmetic, traced from the one evaluator.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,6 +24,8 @@ namespace unity::tensor {
 // A scalar that writes down what is done with it: a sum of products of earlier values plus a number.
 class traced {
  public:
+  using function = sample_program::function;
+
   traced() = default;
   explicit traced(std::int64_t n) : offset_{residue::of_integer(n)} {}
   explicit traced(residue n) : offset_{n} {}
@@ -59,8 +62,7 @@ class traced {
     return product;
   }
   friend traced operator/(const traced& a, const traced& b) {
-    UNITY_EXPECTS(b.is_number(), "division by a number in a traced operator");
-    return a * traced{residue::of(1) / b.offset_};
+    return b.is_number() ? a * traced{residue::of(1) / b.offset_} : a.applied(function::quotient, b);
   }
   friend bool operator==(const traced& a, const traced& b) { return a.is_number() && b.is_number() && a.offset_ == b.offset_; }
 
@@ -79,9 +81,13 @@ class traced {
     }
     return p.dot(all);
   }
-  [[nodiscard]] traced applied(sample_program::function f, const traced& b, scalar_op op) const {
+  [[nodiscard]] traced applied(function f, const traced& b, scalar_op op = scalar_op::add) const {
+    const auto which = static_cast<std::uint8_t>(op);
+    if (is_number() && b.is_number()) {  // of padding alone
+      return traced{sample_program::compute(f, offset_, b.offset_, which)};
+    }
     auto& p = *(program_ != nullptr ? program_ : b.program_);
-    return {p, p.apply(f, stored(p), b.stored(p), static_cast<std::uint8_t>(op))};
+    return {p, p.apply(f, stored(p), b.stored(p), which)};
   }
 
  private:
@@ -125,7 +131,7 @@ struct scalar_traits<traced> {
     switch (op) {
       case scalar_op::negate: return -a;
       case scalar_op::reciprocal: return traced{std::int64_t{1}} / a;
-      case scalar_op::relu: return a.is_number() ? traced{a.number().as_signed() < 0 ? residue{} : a.number()} : a.applied(function::relu, traced{}, op);
+      case scalar_op::relu: return a.applied(function::relu, traced{}, op);
       default: return a.applied(function::arbitrary, traced{}, op);
     }
   }
@@ -135,7 +141,7 @@ struct scalar_traits<traced> {
       case scalar_op::sub: return a - b;
       case scalar_op::mul: return a * b;
       case scalar_op::div: return a / b;
-      case scalar_op::maximum: return a.is_lowest() ? b : a.applied(function::maximum, b, op);
+      case scalar_op::maximum: return a.is_lowest() ? b : b.is_lowest() ? a : a.applied(function::maximum, b, op);
       case scalar_op::minimum: return a.applied(function::minimum, b, op);
       case scalar_op::equal:
         UNITY_EXPECTS(a.is_number() && b.is_number(), "a comparison of numbers in a traced operator");
@@ -146,9 +152,10 @@ struct scalar_traits<traced> {
 
  private:
   [[nodiscard]] static residue of_real(double value) {
-    const auto exact = static_cast<std::int64_t>(value);
-    return static_cast<double>(exact) == value ? residue::of_integer(exact)
-                                               : residue::of(modular61::of_real(value).residue());
+    const bool fits = std::abs(value) < 0x1p62;  // what is no integer of 64 bits cannot be converted to one
+    const auto exact = fits ? static_cast<std::int64_t>(value) : 0;
+    return fits && static_cast<double>(exact) == value ? residue::of_integer(exact)
+                                                       : residue::of(modular61::of_real(value).residue());
   }
 };
 

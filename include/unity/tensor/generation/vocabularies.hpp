@@ -45,10 +45,11 @@ sort batch input [A, M, K]
 sort batch_matrix weight [A, K, K]
 sort image input [B, C, H, W]
 sort kernel weight [C, C, 3, 3]
+sort kernel_1x3 weight [C, C, 1, 3]
 sort pointwise weight [C, C, 1, 1]
 sort pooling_kernel weight [C, 1, 3, 3]
 sort scalar input []
-operator matmul(any, any) rank {2, 3}
+operator matmul(any, any) rank {2, 3} same_rank
 operator add(any, any) same_shape same_role
 operator mul(any, any) same_shape same_role
 operator conv2d{stride={[1, 1], [2, 2]}, padding=same, activation={none, relu}}(input, weight)
@@ -59,9 +60,9 @@ operator average_pool{kernel=[2, 2], stride=[2, 2], padding=valid}(input)
 operator max_pool{kernel=[3, 3], padding=same}(input)
 operator max_pool{kernel=[2, 2], stride=[2, 2], padding=valid}(input)
 operator pool_kernel{channels=C, kernel=[3, 3]}() gives weight
-operator identity_kernel{channels=C, kernel={[1, 1], [3, 3]}}() gives weight
+operator identity_kernel{channels=C, kernel=[3, 3]}() gives weight
 operator identity_matrix{size=K}() gives weight
-operator fill{value=1, dims={[M, K], [B, C, H, W]}}() gives input
+operator fill{value=1, dims=[M, K]}() gives input
 operator enlarge{kernel=[3, 3]}(weight)
 operator scalar_multiply(any, input) gives first
 operator relu(input) rank {2, 3, 4}

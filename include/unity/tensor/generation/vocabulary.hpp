@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/lexer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -39,6 +40,7 @@ struct vocabulary_operator {
   std::vector<role> operands{};
   bool same_shape = false;  // of all operands
   bool same_role = false;
+  bool same_rank = false;
   std::vector<std::int64_t> ranks{};  // that all operands may have; empty: any
   role result = role::any;            // any: input where an operand is
   bool like_first = false;            // the result has the first operand's role
@@ -100,6 +102,10 @@ class vocabulary_parser {
   void parse_sizes() {
     lexer_.next();
     do {
+      // So many letters have sizes of their own in every world; see term_language.
+      if (result_.sizes.size() == 8) {
+        lexer_.fail("at most 8 letters");
+      }
       auto name = take_name("the letter of a size");
       if (find_size(name)) {
         lexer_.fail("a new letter before it, not '" + name + "' again");
@@ -168,18 +174,24 @@ class vocabulary_parser {
     o.kind = *algebra_.find_kind(lexer_.next().text);
     const auto ranges = parse_ranges(o.kind);
     parse_operands(o);
-    while (lexer_.peek().kind == token_form::name && !lexer_.at_name("operator") && !lexer_.at_name("sort")) {
+    while (lexer_.peek().kind == token_form::name && !lexer_.at_name("operator") && !lexer_.at_name("sort") &&
+           !lexer_.at_name("sizes")) {
       parse_clause(o);
     }
     expand(o, ranges, 0);
   }
   void parse_clause(vocabulary_operator& o) {
+    if ((lexer_.at_name("same_shape") || lexer_.at_name("same_role")) && o.operands.size() < 2) {
+      lexer_.fail("two operands before it");
+    }
     if (lexer_.at_name("same_shape")) {
       o.same_shape = true;
     } else if (lexer_.at_name("same_role")) {
       o.same_role = true;
+    } else if (lexer_.at_name("same_rank")) {
+      o.same_rank = true;
     } else if (!lexer_.at_name("rank") && !lexer_.at_name("gives")) {
-      lexer_.fail("'same_shape', 'same_role', 'rank', 'gives' or the next line");
+      lexer_.fail("'same_shape', 'same_rank', 'same_role', 'rank', 'gives' or the next line");
     }
     const auto word = std::string{lexer_.next().text};
     if (word == "rank") {
@@ -229,6 +241,11 @@ class vocabulary_parser {
       }
       if (r.attribute == attributes.size()) {
         lexer_.fail("an attribute of '" + algebra_.signature(kind).name + "'");
+      }
+      for (const auto& other : all) {
+        if (other.attribute == r.attribute) {
+          lexer_.fail("an attribute that was not given before");
+        }
       }
       lexer_.next();
       lexer_.expect("=");
@@ -285,6 +302,7 @@ class vocabulary_parser {
 
   void expand(const vocabulary_operator& o, const std::vector<ranged>& ranges, std::size_t i) {
     if (i == ranges.size()) {
+      check(o);
       result_.operators.push_back(o);
       return;
     }
@@ -293,6 +311,33 @@ class vocabulary_parser {
       chosen.attributes.emplace_back(ranges[i].attribute, v);
       expand(chosen, ranges, i + 1);
     }
+  }
+
+  // Attributes without a default are given, and all have a length that the operator knows; a split's sizes are those of
+  // the parts that its operand was put together from.
+  void check(const vocabulary_operator& o) {
+    const auto& signature = algebra_.signature(o.kind);
+    attribute_list values;
+    for (const auto& a : signature.attributes) {
+      values.push_back(signature.name == "split" && a.name == "sizes" ? attribute{1, 1} : a.default_value);
+    }
+    for (const auto& [number, chosen] : o.attributes) {
+      values[number].clear();
+      for (const auto& v : chosen) {
+        values[number].push_back(v.symbol.empty() ? v.number : size_of(v.symbol));
+      }
+    }
+    if (!algebra_.make(o.kind, values)) {
+      lexer_.fail("values before it for all attributes of '" + signature.name + "' that have no default, as long as it takes them");
+    }
+  }
+  [[nodiscard]] std::int64_t size_of(std::string_view symbol) const {
+    for (const auto& [name, number] : result_.sizes) {
+      if (name == symbol) {
+        return number;
+      }
+    }
+    return 0;
   }
 
   const algebra& algebra_;

@@ -40,8 +40,7 @@ class instance_draft {
       : algebra_{a}, s_{s}, random_{random}, proposer_{random, reals, chained}, fixed_{fixed}, related_{related}, chained_{chained} {}
 
   // Nothing where the guesses do not fit together.
-  std::optional<rule_instance> make() {
-    const auto repetitions = draw_repetitions();
+  std::optional<rule_instance> make(std::size_t repetitions) {
     const auto constant_percent = random_.between(0, 2) * 45 + 5;
     partial_instance made{algebra_, s_, repetitions};
     const auto type_of_variable = [&](std::size_t variable, dtype element, shape dims) {
@@ -73,11 +72,6 @@ class instance_draft {
     for (const auto& t : results) {
       proposer_.meet(t.dims);
     }
-  }
-  [[nodiscard]] std::size_t draw_repetitions() {
-    const auto& roots = s_.source.roots;
-    const bool siblings = roots.size() == 1 && roots[0].repeated && s_.source.nodes[roots[0].slot].indexed;
-    return s_.repeats() || roots[0].repeated ? static_cast<std::size_t>(random_.between(siblings ? 2 : 1, 4)) : 1;
   }
 
   const algebra& algebra_;

@@ -33,16 +33,29 @@ class instance_generator {
     for (const auto& c : s.conditions) {
       detail::collect_reals(c, reals_);
     }
+    const auto& root = s.source.roots[0];
+    const bool repeats = s.repeats() || root.repeated;
+    const bool siblings = s.source.roots.size() == 1 && root.repeated && s.source.nodes[root.slot].indexed;
+    for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? 4 : 1); ++n) {
+      repetitions_.push_back({n, most_patience});
+    }
   }
 
   // An instance that was not returned before, or nothing after so many attempts.
   // Shapes: sizes of 1 to 5, images of 3 to 8, ranks up to 4 and more; two to four repetitions.
   [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts) {
-    for (; attempts > 0; --attempts) {
-      auto instance = detail::instance_draft{algebra_, s_, random_, reals_, sizes_, related_, chained_}.make();
-      if (instance && fresh(*instance)) {
-        return instance;
+    while (attempts > 0) {
+      auto& kind = repetitions_[turn_++ % repetitions_.size()];
+      const bool only = repetitions_.size() == 1;
+      for (auto patience = only ? attempts : kind.patience; attempts > 0 && patience > 0; --attempts, --patience) {
+        auto instance = detail::instance_draft{algebra_, s_, random_, reals_, sizes_, related_, chained_}.make(
+            kind.repetitions);
+        if (instance && fresh(*instance)) {
+          kind.patience = most_patience;
+          return instance;
+        }
       }
+      kind.patience = kind.patience / 2 + 1;
     }
     return std::nullopt;
   }
@@ -179,6 +192,13 @@ class instance_generator {
     return seen_.insert(h).second;
   }
 
+  // Instances with many repetitions are found far less often than others: each number of them has its turns.
+  struct repetition_kind {
+    std::size_t repetitions;
+    std::size_t patience;  // attempts before the next kind has its turn
+  };
+  static constexpr std::size_t most_patience = 2000;
+
   const algebra& algebra_;
   const substitution& s_;
   random_engine random_;
@@ -186,6 +206,8 @@ class instance_generator {
   std::vector<detail::fixed_sizes> sizes_;
   std::vector<detail::same_size> related_;
   bool chained_;
+  std::vector<repetition_kind> repetitions_;
+  std::size_t turn_ = 0;
   std::set<std::uint64_t> seen_;
 };
 

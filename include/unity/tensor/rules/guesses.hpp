@@ -152,7 +152,7 @@ class guesses {
   [[nodiscard]] shape reshaped(const shape& s) {
     auto left = element_count(s);
     shape other;
-    for (auto parts = random_.between(0, 3); parts > 0; --parts) {
+    for (auto parts = random_.between(0, 4); parts > 0; --parts) {
       const auto d = s.empty() ? 1 : s[random_.below(s.size())];
       other.push_back(left % d == 0 ? d : 1);
       left /= other.back();

@@ -77,13 +77,17 @@ class proposer {
       a = draw_.any_shape();
     }
     if (!a) {
-      a = draw_.fitting(*b);
+      a = beside(*b);
     } else if (!b) {
-      b = draw_.fitting(*a);
+      b = open ? draw_.fitting(*a) : beside(*a);
     }
     if (open && draw_.swaps()) {
       std::swap(a, b);
     }
+  }
+  // A shape that broadcasts with another, of lower rank or of higher.
+  shape beside(const shape& other) {
+    return draw_.chance(20) ? draw_.any_shape() : draw_.fitting(other);
   }
   void scalar_multiply(proposal& p) {
     unary(p);

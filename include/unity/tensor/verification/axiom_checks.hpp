@@ -26,7 +26,7 @@
 namespace unity::tensor {
 
 struct axiom_check_options {
-  world_options worlds{.instances = 12, .attempts = 20000, .varied = 1, .collapsed = 1, .worlds = 3, .seed = 1};
+  world_options worlds{.instances = 60, .attempts = 20000, .varied = 1, .collapsed = 1, .worlds = 3, .seed = 1};
   entailment_limits limits{};
 };
 

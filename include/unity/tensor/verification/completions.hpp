@@ -26,6 +26,7 @@ struct instance_bounds {
   std::int64_t kernel = 3;      // of convolutions and pools, along either dimension
   std::size_t repetitions = 3;  // of `...`
   std::size_t axes = 2;         // of operators that name any number of them
+  std::size_t new_rank = 4;     // of what reshapes make
   std::vector<attribute> strides{{1, 1}, {2, 1}};
   std::vector<attribute> dilations{{1, 1}, {1, 2}};
   std::vector<attribute> pads{{0, 0, 0, 0}, {1, 0, 0, 1}};
@@ -140,6 +141,9 @@ class completions {
     if (p.kind == "linear") {
       return may_be_linear(p);
     }
+    if (p.kind == "batch_norm" || p.kind == "layer_norm") {
+      return may_normalize(p);
+    }
     if (p.kind == "scalar_multiply") {
       return !p.operands[1] || p.operands[1]->empty();
     }
@@ -181,6 +185,21 @@ class completions {
       return false;
     }
     return !a || !b || a->back() == (*b)[b->size() - 2];
+  }
+  // Scales and shifts are as large as what they apply to: the channels, or the dimensions from some axis on.
+  [[nodiscard]] static bool may_normalize(const proposal& p) {
+    const auto& x = p.operands[0];
+    for (std::size_t k = 1; k < p.operands.size(); ++k) {
+      const auto& o = p.operands[k];
+      if (o && p.kind == "batch_norm" && (o->size() != 1 || (x && (x->size() < 2 || (*x)[1] != o->front())))) {
+        return false;
+      }
+      const bool ends_alike = !o || !x || (o->size() <= x->size() && std::equal(o->begin(), o->end(), x->end() - o->size()));
+      if (p.kind == "layer_norm" && !ends_alike) {
+        return false;
+      }
+    }
+    return true;
   }
   [[nodiscard]] static bool may_be_linear(const proposal& p) {
     const auto& x = p.operands[0];
@@ -336,7 +355,7 @@ class completions {
     if (left == 1) {
       all.push_back(so_far);
     }
-    for (size d = 1; so_far.size() < bounds_.rank && d <= left; ++d) {
+    for (size d = 1; so_far.size() < bounds_.new_rank && d <= left; ++d) {
       if (left % d == 0) {
         so_far.push_back(d);
         factor(left / d, so_far, all);

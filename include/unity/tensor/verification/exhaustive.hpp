@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rules/draft.hpp>
@@ -93,8 +96,11 @@ class instance_search {
       return tensor_type{element, layout::row_major, false, dims};
     };
     ways_.each(*p, menus, [&](const proposal& filled) {
-      stopped_ = stopped_ || effort_ == 0;
-      effort_ -= stopped_ ? 0 : 1;
+      if (effort_ == 0) {
+        stopped_ = true;
+        return false;
+      }
+      --effort_;
       auto next = made;
       if (next.add(slot, i, filled, as_proposed) && next.conditions_may_hold() && readers_may_fit(next, slot, i)) {
         descend(std::move(next), last ? slot + 1 : slot, last ? 0 : i + 1);
@@ -129,7 +135,7 @@ class instance_search {
 class exhaustive_part {
  public:
   exhaustive_part(const algebra& a, const substitution& s, const instance_bounds& b, std::vector<bound_attribute> bound)
-      : algebra_{a}, s_{s}, bounds_{b}, bound_{std::move(bound)}, menus_{a, s, b}, sizes_{a, s} {}
+      : algebra_{a}, s_{s}, bounds_{b}, bound_{std::move(bound)}, menus_{a, s, b}, sizes_{a, s, menus_.named()} {}
 
   // Finds menus in which a dimension is narrow only if its index is parallel in every instance within them; false where
   // that takes more effort, which is used up. Can be asked again.
@@ -188,7 +194,7 @@ class exhaustive_part {
 
   const algebra& algebra_;
   const substitution& s_;
-  const instance_bounds& bounds_;
+  instance_bounds bounds_;
   std::vector<bound_attribute> bound_;
   size_menus menus_;
   parallel_sizes sizes_;
@@ -210,8 +216,12 @@ class exhaustive_instances {
         }
       }
     }
+    auto own = b;
+    for (const auto& c : s.conditions) {
+      name_rank(a, c, own);
+    }
     std::vector<bound_attribute> bound;
-    add_parts(a, s, b, axes, bound);
+    add_parts(a, s, own, axes, bound);
   }
 
   bool settle(std::size_t effort) {
@@ -222,6 +232,22 @@ class exhaustive_instances {
   }
 
  private:
+  // Where a condition asks for a rank beyond the bounds, they are widened: it would never hold otherwise.
+  static void name_rank(const algebra& a, const expression& e, instance_bounds& b) {
+    if (e.kind == expression::form::call && e.callee == function::equal &&
+        e.arguments[1].kind == expression::form::literal && e.arguments[1].literal.size() == 1) {
+      const auto& counted = e.arguments[0];
+      const auto asked = static_cast<std::size_t>(std::max<std::int64_t>(0, e.arguments[1].literal[0]));
+      const bool is_rank = counted.kind == expression::form::measure &&
+                           std::optional{counted.measure} == a.find_measure("rank");
+      const bool is_length = counted.kind == expression::form::call && counted.callee == function::length;
+      b.rank = is_rank ? std::max(b.rank, asked) : b.rank;
+      b.new_rank = is_length || is_rank ? std::max(b.new_rank, asked) : b.new_rank;
+    }
+    for (const auto& argument : e.arguments) {
+      name_rank(a, argument, b);
+    }
+  }
   void add_parts(const algebra& a, const substitution& s, const instance_bounds& b, std::span<const std::size_t> axes,
                  std::vector<bound_attribute>& bound) {
     if (bound.size() == axes.size()) {
@@ -248,7 +274,7 @@ class exhaustive_instances {
 //
 // Where an index is carried along in parallel by every operator of both sides, its positions never meet, so that size 2
 // stands for all larger ones: those instances are left out. The order is always the same.
-inline std::size_t for_each_instance(const algebra& a, const rule_set& directions,
+inline std::size_t for_each_instance(const algebra& a, std::span<const substitution> directions,
                                      std::span<const instance_bounds> ladder, std::size_t most,
                                      const std::function<bool(const substitution&, const rule_instance&)>& visit) {
   for (std::size_t rung = 0;; ++rung) {

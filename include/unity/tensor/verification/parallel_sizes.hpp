@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/core/hash.hpp>
@@ -15,6 +16,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/verification/size_menus.hpp>
 
 namespace unity::tensor::detail {
 
@@ -38,6 +40,7 @@ class joint_indices {
   // Whether every operator that has the index computes its results at one position of it from its operands at that
   // position, in the same way at all positions.
   [[nodiscard]] bool parallel(std::size_t c) const { return !mixed_[find(c)]; }
+  void mix(std::size_t n) { mixed_[find(n)] = true; }
 
  private:
   using numbers = std::vector<std::size_t>;
@@ -120,7 +123,6 @@ class joint_indices {
     }
     return n;
   }
-  void mix(std::size_t n) { mixed_[find(n)] = true; }
   void unite(std::size_t a, std::size_t b) {
     a = find(a);
     b = find(b);
@@ -144,7 +146,9 @@ class joint_indices {
 // Tells of instances of one substitution which sizes of 2 stand for all larger ones.
 class parallel_sizes {
  public:
-  parallel_sizes(const algebra& a, const substitution& s) : algebra_{a}, s_{s} {}
+  // named: dimensions whose sizes matter, whatever runs along them.
+  parallel_sizes(const algebra& a, const substitution& s, dimension_flags named)
+      : algebra_{a}, s_{s}, named_{std::move(named)} {}
 
   // By dimension of the variables, one after the other, repetitions too: whether the index along it is parallel on both
   // sides, and both sides are still there, with the attributes that they have, when it grows. True where the target
@@ -201,7 +205,8 @@ class parallel_sizes {
     if (!source || !target || types(*source) != types(*target)) {
       return std::vector<bool>(dimensions, true);
     }
-    const joint_indices joint{algebra_, *source, *target, variables};
+    joint_indices joint{algebra_, *source, *target, variables};
+    mark_named(instance, joint);
     std::vector<bool> all;
     std::size_t v = 0;
     for (const auto& ts : instance.values) {
@@ -222,6 +227,19 @@ class parallel_sizes {
     }
     return all;
   }
+  void mark_named(const rule_instance& instance, joint_indices& joint) const {
+    std::size_t number = 0;
+    for (std::size_t v = 0; v < instance.values.size(); ++v) {
+      for (const auto& t : instance.values[v]) {
+        for (std::size_t d = 0; d < t.rank(); ++d) {
+          if (named_[v][t.rank()][d]) {
+            joint.mix(joint.class_of(number, d));
+          }
+        }
+        ++number;
+      }
+    }
+  }
   // With one more along all dimensions of a class.
   [[nodiscard]] bool grows(const rule_instance& instance, const joint_indices& joint, std::size_t c) const {
     auto larger = instance;
@@ -240,6 +258,7 @@ class parallel_sizes {
 
   const algebra& algebra_;
   const substitution& s_;
+  dimension_flags named_;
   std::map<fingerprint, std::vector<bool>> known_;
 };
 

@@ -308,7 +308,7 @@ template <>
 struct scalar_traits<polynomial> {
   using product_sum = polynomial;
 
-  [[nodiscard]] static polynomial literal(double value) { return polynomial{rational::of_decimal(value)}; }
+  [[nodiscard]] static polynomial literal(double value) { return polynomial{rational::of_literal(value)}; }
   [[nodiscard]] static polynomial lowest() { return polynomial::lowest(); }
   [[nodiscard]] static std::optional<std::int64_t> index(const polynomial& p) {
     const auto c = p.constant();
@@ -327,6 +327,7 @@ struct scalar_traits<polynomial> {
     switch (op) {
       case scalar_op::negate: return -a;
       case scalar_op::relu: return polynomial::maximum(a, polynomial{});
+      case scalar_op::gelu: return gelu(a);
       case scalar_op::reciprocal: return c ? polynomial{rational{1} / *c} : call(op, a);
       case scalar_op::abs: return c ? polynomial{*c < rational{} ? -*c : *c} : call(op, a);
       case scalar_op::truncate: return c ? polynomial{c->numerator() / c->denominator()} : call(op, a);
@@ -353,6 +354,14 @@ struct scalar_traits<polynomial> {
   [[nodiscard]] static polynomial call(scalar_op op, const polynomial& a, const polynomial& b) {
     const polynomial both[] = {a, b};
     return polynomial::function(op, both);
+  }
+  // a / 2 * (1 + erf(a / sqrt 2))
+  [[nodiscard]] static polynomial gelu(const polynomial& a) {
+    if (a.constant() || a.is_lowest()) {
+      return a.terms().empty() ? a : call(scalar_op::gelu, a);
+    }
+    const auto half = polynomial{rational{1, 2}} * a;
+    return half + half * call(scalar_op::erf, polynomial{rational{1} / rational::root_of_2()} * a);
   }
   // Exact for small integer exponents; 1/2 is the square root.
   [[nodiscard]] static polynomial power(const polynomial& a, const polynomial& b) {

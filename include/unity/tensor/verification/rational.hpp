@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -51,6 +52,19 @@ class rational {
     const rational whole{text[0] == '-' ? -digits : digits};
     return exponent < places ? whole / power_of_ten(places - exponent) : whole * power_of_ten(exponent - places);
   }
+
+  // What a number in a program means: its decimal, but that the root of 2, rounded to float64 or to float32, is one number,
+  // and its inverse, rounded likewise, is its inverse.
+  [[nodiscard]] static rational of_literal(double value) {
+    const auto rounds = [&](double exact) {
+      return value == exact || value == static_cast<double>(static_cast<float>(exact));
+    };
+    return rounds(std::numbers::sqrt2)       ? root_of_2()
+           : rounds(std::numbers::sqrt2 / 2) ? rational{1} / root_of_2()
+                                             : of_decimal(value);
+  }
+  // Stands for it: what is shown of it must not depend on more than that it is some number.
+  [[nodiscard]] static rational root_of_2() { return of_decimal(std::numbers::sqrt2); }
 
   [[nodiscard]] constexpr std::int64_t numerator() const noexcept { return numerator_; }
   [[nodiscard]] constexpr std::int64_t denominator() const noexcept { return denominator_; }

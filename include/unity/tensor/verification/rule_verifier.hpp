@@ -32,7 +32,7 @@ struct verification_options {
   rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1};      // before a proof is tried
   rule_test_options thorough{.instances = 60, .attempts = 20000, .varied = 6, .points = 2};  // where none is found
   world_options worlds{};
-  entailment_limits limits{};
+  entailment_limits limits{.rounds = 10};
 };
 
 // What is known of a rule, and from what.

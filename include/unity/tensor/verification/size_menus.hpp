@@ -17,27 +17,31 @@
 
 namespace unity::tensor::detail {
 
-// Every dimension begins narrow, with sizes 1 and 2; one that is widened has all sizes up to the bound. Where `...` stands
-// for more than two terms all sizes are 1 and 2.
+// By variable, rank and dimension.
+using dimension_flags = std::vector<std::vector<std::vector<bool>>>;
+
+// Every dimension begins narrow, with sizes 1 and 2, unless the substitution names its size: one that is widened has all
+// sizes up to the bound. Where `...` stands for more than two terms all sizes are 1 and 2.
 class size_menus {
  public:
   size_menus(const algebra& a, const substitution& s, const instance_bounds& b)
-      : algebra_{a}, s_{s}, bounds_{b}, wide_(s.variables) {
-    for (auto& by_rank : wide_) {
+      : algebra_{a}, s_{s}, bounds_{b}, named_(s.variables) {
+    for (auto& by_rank : named_) {
       for (std::size_t rank = 0; rank <= b.rank; ++rank) {
         by_rank.emplace_back(rank, false);
       }
     }
     for (const auto& c : s.conditions) {
-      widen_compared(c);
+      name_compared(c);
     }
     for (const auto* side : {&s.source, &s.target}) {
       for (const auto& n : side->nodes) {
         for (const auto& attribute : n.attributes) {
-          widen_measured(attribute.value);
+          name_measured(attribute.value);
         }
       }
     }
+    wide_ = named_;
     menus_.resize(s.variables);
     small_.resize(s.variables);
     for (std::size_t v = 0; v < s.variables; ++v) {
@@ -45,6 +49,8 @@ class size_menus {
     }
   }
 
+  // The dimensions whose sizes conditions or attributes tell apart.
+  [[nodiscard]] const dimension_flags& named() const { return named_; }
   [[nodiscard]] const std::vector<shape>& of(std::size_t variable, std::size_t repetitions) const {
     return repetitions > 2 ? small_[variable] : menus_[variable];
   }
@@ -58,15 +64,15 @@ class size_menus {
 
  private:
   // Equations between sizes hold for 2 if they hold for 3; any other statement about sizes may not.
-  void widen_compared(const expression& c) {
+  void name_compared(const expression& c) {
     const bool joins = c.kind == expression::form::call &&
                        (c.callee == function::logical_and || c.callee == function::logical_or);
     if (joins) {
-      widen_compared(c.arguments[0]);
-      widen_compared(c.arguments[1]);
+      name_compared(c.arguments[0]);
+      name_compared(c.arguments[1]);
     } else if (c.kind != expression::form::call || c.callee != function::equal || !is_list_of_sizes(c.arguments[0]) ||
                !is_list_of_sizes(c.arguments[1])) {
-      widen_measured(c);
+      name_measured(c);
     }
   }
   [[nodiscard]] bool is_list_of_sizes(const expression& e) const {
@@ -82,7 +88,7 @@ class size_menus {
              std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return is_list_of_sizes(a); })));
   }
   // All sizes that an expression reads.
-  void widen_measured(const expression& e) {
+  void name_measured(const expression& e) {
     const auto is = [&](const char* name) { return std::optional{e.measure} == algebra_.find_measure(name); };
     if (e.kind == expression::form::measure && (is("size") || is("shape"))) {
       const bool one = is("size") && e.arguments[0].kind == expression::form::literal;
@@ -90,13 +96,13 @@ class size_menus {
         for (std::size_t d = 0; d < rank; ++d) {
           const auto number = static_cast<std::int64_t>(d);
           const auto asked = one ? e.arguments[0].literal[0] : number;
-          wide_[e.slot][rank][d] =
-              wide_[e.slot][rank][d] || asked == number || asked + static_cast<std::int64_t>(rank) == number;
+          named_[e.slot][rank][d] =
+              named_[e.slot][rank][d] || asked == number || asked + static_cast<std::int64_t>(rank) == number;
         }
       }
     }
     for (const auto& a : e.arguments) {
-      widen_measured(a);
+      name_measured(a);
     }
   }
 
@@ -135,8 +141,9 @@ class size_menus {
 
   const algebra& algebra_;
   const substitution& s_;
-  const instance_bounds& bounds_;
-  std::vector<std::vector<std::vector<bool>>> wide_;  // by variable, rank and dimension
+  instance_bounds bounds_;
+  dimension_flags named_;
+  dimension_flags wide_{};
   std::vector<std::vector<shape>> menus_;             // by variable
   std::vector<std::vector<shape>> small_;             // of sizes 1 and 2
 };

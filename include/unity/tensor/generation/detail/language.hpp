@@ -60,7 +60,7 @@ inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> 
     const auto& t = types_[types[i]];
     const auto& first = types_[types[0]];
     fits = (e.operands[i] == role::any || e.operands[i] == t.role) && (!e.same_shape || t.dims == first.dims) &&
-           (!e.same_role || t.role == first.role) &&
+           (!e.same_role || t.role == first.role) && (!e.same_rank || t.cuts.size() == first.cuts.size()) &&
            (e.ranks.empty() || std::find(e.ranks.begin(), e.ranks.end(), static_cast<std::int64_t>(t.cuts.size())) != e.ranks.end());
   }
   return fits;

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# `generate_rules` on bad input, full disks and when it is killed: one clear line, nothing half written, nothing lost.
+# usage: generate_rules.sh PROGRAM SOURCE_DIR SCRATCH_DIR
+set -u
+program=$1 source=$2 scratch=$3
+rm -rf "$scratch" && mkdir -p "$scratch"
+passed=0 failed=0
+small=$source/test/support/small.ops out=$scratch/out.rules
+
+note() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED: $2"; fi; }
+
+# run CODE PATTERN COMMAND...: PATTERN must be in the only line of complaint, and no rule file be written.
+run() {
+  local code=$1 pattern=$2 got
+  shift 2
+  rm -f "$out"
+  timeout 120 "$@" >"$scratch/stdout" 2>"$scratch/stderr"
+  got=$?
+  [ "$got" = "$code" ] && grep -qE -- "$pattern" "$scratch/stderr" &&
+    { [ "$code" != 1 ] || [ "$(wc -l <"$scratch/stderr")" = 1 ]; } && [ ! -e "$out" ]
+  note $? "$* (exit $got, expected $code and '$pattern'): $(cat "$scratch/stderr")"
+}
+expect() { run "$1" "$2" "$program" "${@:3}"; }
+# With files of so many kilobytes at most: what is written beyond that fails, as on a full disk.
+limited() { (trap '' XFSZ && ulimit -f "$1" && exec "${@:2}"); }
+export -f limited
+
+# refuse PATTERN LINE...: a vocabulary of these lines.
+refuse() {
+  printf '%s\n' "${@:2}" >"$scratch/bad.ops"
+  expect 1 "bad.ops:[0-9]+:[0-9]+: .*$1" --ops "$scratch/bad.ops" --out "$out"
+}
+sizes='sizes M=3, K=4' rows='sort rows input [M, K]'
+refuse "'relux'; expected the name of an operator" "$sizes" "$rows" 'operator relux(any)'
+refuse "the range of 'axis' is empty" "$sizes" "$rows" 'operator concat{axis={}}(any, any)'
+refuse "a letter that 'sizes' declares before it, not 'N'" "$sizes" 'sort rows input [N]'
+refuse "a new letter" 'sizes M=3, M=4'
+refuse 'a size of 1 to 64' 'sizes M=0'
+refuse "an attribute of 'concat'" "$sizes" "$rows" 'operator concat{axes=1}(any, any)'
+refuse "no default" "$sizes" "$rows" 'operator concat(any, any)'
+refuse "as many operands as 'relu' takes" "$sizes" "$rows" 'operator relu(any, any)'
+refuse "'any', 'input' or 'weight'" "$sizes" "$rows" 'operator relu(image)'
+refuse "the next line" "$sizes" "$rows" 'operator relu(any) quickly'
+refuse 'at least one sort and one operator' "$sizes" "$rows"
+refuse "'sizes', 'sort' or 'operator'" 'nonsense'
+expect 1 'missing.ops' --ops "$scratch/missing.ops" --out "$out"
+
+# A false property: where it fails, and nothing is generated.
+printf '%s\n' 'rule linear_under_relu' \
+  '  conv2d{activation=relu}(add(?x, ?y), ?w)' \
+  '    == add(conv2d{activation=relu}(?x, ?w), conv2d{activation=relu}(?y, ?w))' \
+  '  if shape(?x) == shape(?y)' >"$scratch/false.rules"
+expect 1 'linear_under_relu: \?x float32\[[0-9,]+\], .*element 0: [-0-9.]+ and [-0-9.]+ at ' \
+  --ops "$small" --axioms "$scratch/false.rules" --out "$out"
+printf '%s\n' 'rule r relu(?x) => ' >"$scratch/truncated.rules"
+expect 1 'truncated.rules:2:' --ops "$small" --axioms "$scratch/truncated.rules" --out "$out"
+
+# Places that cannot be written to.
+expect 1 'nowhere' --ops "$small" --max-ops 1 --out "$scratch/nowhere/out.rules"
+expect 1 'nowhere' --ops "$small" --max-ops 1 --checkpoint "$scratch/nowhere/checkpoint" --out "$out"
+expect 1 'No space' --ops "$small" --max-ops 1 --out /dev/full
+expect 2 'max-ops' --ops "$small" --max-ops many
+expect 2 'threads' --ops "$small" --threads 0
+
+# What a run gives, for comparison; the number of threads does not matter.
+generate() { "$program" --ops "$small" --max-ops 3 "$@" >/dev/null 2>"$scratch/stderr"; }
+generate --out "$scratch/whole.rules" --threads 1
+note $? "a whole run: $(cat "$scratch/stderr")"
+generate --out "$scratch/threads.rules" --threads 3 && cmp -s "$scratch/whole.rules" "$scratch/threads.rules"
+note $? 'three threads'
+"$program" --ops "$small" --max-ops 2 --checkpoint "$scratch/other" >/dev/null
+cp "$scratch/other.terms" "$scratch/kept.terms"
+expect 1 'other.terms.*other operators' --ops "$small" --max-ops 3 --checkpoint "$scratch/other" --out "$out"
+expect 1 'other.terms.*other operators' --ops matrix --max-ops 2 --checkpoint "$scratch/other" --out "$out"
+cmp -s "$scratch/other.terms" "$scratch/kept.terms"
+note $? 'a checkpoint that was refused is left alone'
+head -c 100 "$scratch/kept.terms" >"$scratch/other.terms"
+expect 1 'other.terms.*cut short' --ops "$small" --max-ops 2 --checkpoint "$scratch/other" --out "$out"
+
+# Killed once some rules are proved: goes on from there, with the same result.
+point=$scratch/point
+"$program" --ops "$small" --max-ops 3 --checkpoint "$point" --out "$out" >/dev/null 2>&1 &
+running=$!
+for ((i = 0; i < 6000; ++i)); do
+  [ "$(stat -c %s "$point" 2>/dev/null || echo 0)" -gt 200 ] && break
+  sleep 0.01
+done
+kill -9 $running && wait $running 2>/dev/null
+[ $? = 137 ] && [ ! -e "$out" ]
+note $? 'killed in the middle'
+before=$(stat -c %i "$point.terms")
+generate --checkpoint "$point" --out "$out" && cmp -s "$scratch/whole.rules" "$out" &&
+  [ "$before" = "$(stat -c %i "$point.terms")" ]
+note $? "after kill: $(cat "$scratch/stderr")"
+rm -f "$out" && generate --checkpoint "$point" --out "$out" && cmp -s "$scratch/whole.rules" "$out"
+note $? 'a run that is done is its own result'
+
+# No room for a checkpoint: what was kept before stays, and is gone on from.
+run 1 'full.terms.*File too large' bash -c 'limited "$@"' - 6 "$program" --ops "$small" --max-ops 3 \
+  --checkpoint "$scratch/full" --out "$out"
+[ -s "$scratch/full.terms" ] && generate --checkpoint "$scratch/full" --out "$out" && cmp -s "$scratch/whole.rules" "$out"
+note $? "after a full disk: $(cat "$scratch/stderr")"
+
+# No room for terms that do not fit into memory.
+printf '%s\n' 'sizes M=3' 'sort activation input [M, M]' 'sort matrix weight [M, M]' 'operator relu(any)' \
+  'operator concat{axis={0, 1}}(any, any)' >"$scratch/many.ops"
+many=("$program" --ops "$scratch/many.ops" --max-ops 4 --out "$out")
+mkdir -p "$scratch/disk"
+"${many[@]}" >/dev/null && mv "$out" "$scratch/many.rules"
+note $? 'terms in memory'
+run 1 'disk: File too large.* room for' bash -c 'limited "$@"' - 100 "${many[@]}" --memory 1 --spill "$scratch/disk" \
+  --checkpoint "$scratch/spilled"
+run 1 'nowhere: ' "${many[@]}" --memory 1 --spill "$scratch/nowhere"
+"${many[@]}" --memory 1 --spill "$scratch/disk" --checkpoint "$scratch/spilled" --json "$scratch/spilled.json" >/dev/null &&
+  cmp -s "$scratch/many.rules" "$out" && ! grep -q '"spilled_runs": 0' "$scratch/spilled.json" &&
+  [ -z "$(ls "$scratch/disk")" ]
+note $? 'terms on disk'
+
+# The same on a disk that is full, where a small one may be mounted.
+if unshare -rm mount -t tmpfs tmpfs "$scratch/disk" 2>/dev/null; then
+  tiny() { mount -t tmpfs -o size=64k tmpfs "$1" && exec "${@:2}"; }
+  export -f tiny
+  run 1 'disk: No space.* room for' unshare -rm bash -c 'tiny "$@"' - "$scratch/disk" "${many[@]}" --memory 1 \
+    --spill "$scratch/disk"
+  run 1 'No space' unshare -rm bash -c 'tiny "$@"' - "$scratch/disk" "${many[@]}" --checkpoint "$scratch/disk/point"
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

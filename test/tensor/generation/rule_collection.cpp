@@ -1,0 +1,104 @@
+#include <unity/tensor/generation/rule_collection.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/tensor/rule_test.hpp>
+
+#include "equalities.hpp"
+
+using namespace unity;
+using unity::tensor::test::equalities;
+using unity::tensor::test::standard;
+
+namespace {
+
+constexpr std::string_view words = R"(
+sizes M=3, K=4
+sort activation input [M, K]
+sort matrix weight [K, K]
+operator matmul(any, any)
+operator add(any, any) same_shape same_role
+operator relu(input)
+operator transpose{permutation=[1, 0]}(any)
+)";
+
+tensor::rule_proof nothing_known(const syntax::rule&) { return {}; }
+
+std::vector<std::string> texts(const tensor::rule_collection& c) {
+  std::vector<std::string> all;
+  for (const auto& r : c.rules()) {
+    all.push_back(to_text(r.rule));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("equalities become few general rules, which hold") {
+  equalities found{words, 3};
+  tensor::rule_collection c{found.language, nothing_known};
+  for (const auto& [left, right] : found.all) {
+    c.add(left, right);
+  }
+  CHECK(c.refused().empty());
+  CHECK(c.derived() > 0);
+  CHECK(c.rules().size() + c.derived() >= found.all.size());
+  std::set<std::string> names;
+  for (const auto& r : c.rules()) {
+    CAPTURE(to_text(r.rule));
+    CHECK(names.insert(r.rule.name).second);
+    CHECK(tensor::test_rule(standard(), compile_rule(standard(), r.rule).front(), {.instances = 8, .seed = 5}).found ==
+          tensor::rule_report::verdict::passes);
+  }
+  // What was added follows from what was collected.
+  const auto derived = c.derived();
+  for (const auto& [left, right] : found.all) {
+    c.add(left, right);
+  }
+  CHECK(c.derived() == derived + found.all.size());
+
+  const auto before = texts(c);
+  c.reduce();
+  const auto after = texts(c);
+  CHECK(after.size() <= before.size());
+  CHECK(std::all_of(after.begin(), after.end(), [&](const auto& t) {
+    return std::find(before.begin(), before.end(), t) != before.end();
+  }));
+}
+
+TEST_CASE("a collection that was interrupted goes on as if it had not been") {
+  equalities found{words, 2};
+  tensor::rule_collection whole{found.language, nothing_known};
+  for (const auto& [left, right] : found.all) {
+    whole.add(left, right);
+  }
+  const auto file = (std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "rule_collection").string();
+  const auto half = found.all.size() / 2;
+  {
+    tensor::rule_collection first{found.language, nothing_known};
+    for (std::size_t i = 0; i < half; ++i) {
+      first.add(found.all[i].first, found.all[i].second);
+    }
+    first.save(file, 3, half);
+  }
+  tensor::rule_collection second{found.language, nothing_known};
+  CHECK_THROWS_WITH(second.resume(file, 4), Catch::StartsWith(file) && Catch::Contains("rules of other operators or options"));
+  auto next = second.resume(file, 3);
+  CHECK(next == half);
+  for (; next < found.all.size(); ++next) {
+    second.add(found.all[next].first, found.all[next].second);
+  }
+  CHECK(texts(second) == texts(whole));
+  CHECK(second.derived() == whole.derived());
+  std::filesystem::remove(file);
+}

@@ -1,0 +1,42 @@
+#include <unity/tensor/generation/rule_question.hpp>
+
+#include <cstddef>
+
+#include <catch2/catch.hpp>
+
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/generation/vocabularies.hpp>
+#include <unity/tensor/modular.hpp>
+
+#include "equalities.hpp"
+
+using namespace unity;
+using unity::tensor::test::equalities;
+using unity::tensor::test::standard;
+
+TEST_CASE("a question has the same graph in every world, and equal values in each that can be evaluated") {
+  equalities found{tensor::matrix_vocabulary, 3};
+  REQUIRE(found.all.size() == 238 + 14);
+  std::size_t joint = 0;
+  for (const auto& [left, right] : found.all) {
+    const auto worlds = tensor::rule_question(found.language, left, right);
+    REQUIRE(worlds.size() == tensor::world_count);
+    REQUIRE(worlds[0].outputs().size() == 2 * left.size());
+    joint += left.size() > 1 ? 1U : 0U;
+    for (std::size_t w = 0; w < worlds.size(); ++w) {
+      CHECK(worlds[w].node_count() == worlds[0].node_count());
+      CHECK(worlds[w].outputs().size() == worlds[0].outputs().size());
+      for (std::size_t i = 0; i < left.size(); ++i) {
+        const auto outputs = worlds[w].outputs();
+        CHECK(worlds[w].type(outputs[i]).dims == worlds[w].type(outputs[left.size() + i]).dims);
+      }
+      if (w + 1 < worlds.size()) {  // the last world is too large
+        const auto values = tensor::evaluate<tensor::modular61>(standard(), worlds[w]);
+        for (std::size_t i = 0; i < left.size(); ++i) {
+          CHECK(values[i].data == values[left.size() + i].data);
+        }
+      }
+    }
+  }
+  CHECK(joint == 14);
+}

@@ -1,0 +1,141 @@
+#include <unity/tensor/verification/exhaustive.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+
+#include "../testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+
+namespace {
+
+rule_set compiled(std::string_view text) {
+  return compile_rule(standard(), parse_rules("rule r " + std::string{text}).at(0));
+}
+
+struct found {
+  std::size_t rung = 0;
+  std::set<std::string> instances{};
+  std::size_t visited = 0;
+};
+
+found instances_of(std::string_view text, const std::vector<instance_bounds>& ladder, std::size_t effort = 1000000) {
+  const auto rules = compiled(text);
+  found f;
+  f.rung = for_each_instance(standard(), rules, ladder, effort, [&](const substitution& s, const rule_instance& i) {
+    ++f.visited;
+    f.instances.insert(to_string(standard(), s, i));
+    return true;
+  });
+  return f;
+}
+
+instance_bounds bounds(std::int64_t size, std::size_t rank) {
+  instance_bounds b;
+  b.size = size;
+  b.rank = rank;
+  return b;
+}
+
+}  // namespace
+
+TEST_CASE("all shapes are tried, with an index that both sides only carry along at sizes 1 and 2") {
+  const auto f = instances_of("relu(relu(?x)) => relu(?x)", {bounds(4, 2)});
+  CHECK(f.visited == f.instances.size());
+  CHECK(f.instances == std::set<std::string>{"?x float32[]", "?x float32[1]", "?x float32[2]", "?x float32[1,1]",
+                                             "?x float32[1,2]", "?x float32[2,1]", "?x float32[2,2]"});
+}
+
+TEST_CASE("an index that is summed over has all sizes up to the bound") {
+  auto b = bounds(4, 2);
+  b.least_rank = 2;
+  const auto f = instances_of("matmul{activation=?a}(?x, ?w) => matmul{activation=?a}(?x, ?w)", {b});
+  CHECK(f.visited == 5 * 2 * 4 * 2);  // activations, rows, what is summed over, columns
+  CHECK(f.instances.contains("?x float32[2,4], ?w float32[4,2]"));
+  CHECK_FALSE(f.instances.contains("?x float32[3,4], ?w float32[4,2]"));
+}
+
+TEST_CASE("an axis that parts are joined along has all sizes, and the other axes do not") {
+  const auto f = instances_of("concat{axis=?a}(relu(?x), relu(?y)) => relu(concat{axis=?a}(?x, ?y))", {bounds(3, 2)});
+  CHECK(f.instances.contains("?x float32[3,2], ?y float32[1,2]; concat{axis=0}"));
+  CHECK(f.instances.contains("?x float32[2,3], ?y float32[2,3]; concat{axis=1}"));
+  CHECK_FALSE(f.instances.contains("?x float32[2,3], ?y float32[2,3]; concat{axis=0}"));
+  CHECK(f.visited == 9 + 2 * 9 * 2);
+}
+
+TEST_CASE("sizes that conditions or attributes speak about have all values") {
+  CHECK(instances_of("relu(?x) => relu(?x) if size(?x, 0) > 2", {bounds(4, 1)}).instances ==
+        std::set<std::string>{"?x float32[3]", "?x float32[4]"});
+  CHECK(instances_of("relu(?x) => reshape{dims=[size(?x, 0)]}(relu(?x))", {bounds(4, 1)}).visited == 5);
+  CHECK(instances_of("relu(?x) => relu(?x) if shape(?x) == [3]", {bounds(4, 1)}).visited == 1);
+}
+
+TEST_CASE("operators that broadcast are tried with all ways to broadcast") {
+  const auto f = instances_of("add(?x, ?y) == add(?y, ?x)", {bounds(4, 1)});
+  CHECK(f.instances == std::set<std::string>{"?x float32[], ?y float32[]", "?x float32[], ?y float32[1]",
+                                             "?x float32[], ?y float32[2]", "?x float32[1], ?y float32[]",
+                                             "?x float32[1], ?y float32[1]", "?x float32[1], ?y float32[2]",
+                                             "?x float32[2], ?y float32[]", "?x float32[2], ?y float32[1]",
+                                             "?x float32[2], ?y float32[2]"});
+}
+
+TEST_CASE("repetitions are tried from one on, at small sizes where there are many") {
+  const auto f = instances_of("concat{axis=?a}(??x...) => concat{axis=?a}(??x...)", {bounds(3, 1)});
+  CHECK(f.visited == 2 + 9 + 8);
+  CHECK(f.instances.contains("??x float32[3] float32[1]; concat{axis=0}"));
+  CHECK(f.instances.contains("??x float32[2] float32[1] float32[2]; concat{axis=0}"));
+  CHECK_FALSE(f.instances.contains("??x float32[3] float32[1] float32[2]; concat{axis=0}"));
+}
+
+TEST_CASE("an operator that nobody told the enumeration about is tried on all shapes that it takes") {
+  auto a = standard_algebra();
+  const auto iteration = [](space& s, const attribute_reader&) {
+    if (s.require(s.rank(0) == 2, "an operand of rank 2", 0)) {
+      const auto i = s.parallel("i");
+      const auto j = s.reduced("j");
+      s.read({i, j});
+      s.write({i});
+    }
+  };
+  const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) { return kernels::sum(kernels::x(0)); };
+  a.add(define("row_sums", 1, 1, {}, primitive{iteration, kernel}));
+  const auto rules =
+      compile_rule(a, parse_rules("rule r row_sums(?x) => row_sums(?x)").at(0));
+  std::size_t count = 0;
+  const std::vector<instance_bounds> ladder{bounds(4, 4)};
+  for_each_instance(a, rules, ladder, 100000, [&](const substitution&, const rule_instance&) { return ++count > 0; });
+  CHECK(count == 2 * 4);
+}
+
+TEST_CASE("narrower bounds are taken where the wide ones are too much") {
+  const auto text = "add(?x, add(?y, ?z)) == add(add(?x, ?y), ?z)";
+  CHECK(instances_of(text, {bounds(4, 3), bounds(4, 1)}, 1000000).rung == 0);
+  const auto f = instances_of(text, {bounds(4, 3), bounds(4, 1)}, 300);
+  CHECK(f.rung == 1);
+  CHECK(f.visited == 27);
+}
+
+TEST_CASE("a visitor can stop, and the order is always the same") {
+  std::vector<std::string> order[2];
+  const auto rules = compiled("matmul(?x, ?w) => matmul(?x, ?w)");
+  const std::vector<instance_bounds> ladder{bounds(4, 3)};
+  for (auto& o : order) {
+    for_each_instance(standard(), rules, ladder, 1000000, [&](const substitution& s, const rule_instance& i) {
+      o.push_back(to_string(standard(), s, i));
+      return o.size() < 20;
+    });
+  }
+  CHECK(order[0].size() == 20);
+  CHECK(order[0] == order[1]);
+}

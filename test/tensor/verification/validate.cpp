@@ -1,0 +1,109 @@
+#include <unity/tensor/verification/validate.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/axioms.hpp>
+
+#include "../testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+using verdict = validation_report::verdict;
+
+namespace {
+
+std::vector<syntax::rule> parsed(std::string_view text) { return parse_rules(text, "these.rules"); }
+
+// Sizes up to 2: seconds rather than minutes.
+validation_options quick() {
+  validation_options o;
+  o.ladder.erase(o.ladder.begin(), o.ladder.end() - 1);
+  o.random.instances = 10;
+  return o;
+}
+
+validation_report validated(std::string_view text, const validation_options& o = quick()) {
+  return validate_axiom(standard(), parsed("rule r " + std::string{text}).at(0), o);
+}
+
+bool tells(const validation_report& r, std::string_view what) { return r.because.find(what) != std::string::npos; }
+
+constexpr std::string_view relu_conv_is_linear =
+    "rule relu_conv_is_linear conv2d{stride=?s, padding=?p, activation=relu}(add(?x, ?y), ?w) => "
+    "add(conv2d{stride=?s, padding=?p, activation=relu}(?x, ?w), conv2d{stride=?s, padding=?p, activation=relu}(?y, ?w))"
+    " if shape(?x) == shape(?y)";
+
+}  // namespace
+
+TEST_CASE("a convolution that ends in relu is not linear: shapes and values show it") {
+  const auto report = validate_axiom(standard(), parsed(relu_conv_is_linear).at(0), quick());
+  INFO(report.because);
+  CHECK(report.found == verdict::refuted);
+  CHECK(tells(report, "?x float32[1,1,1,1], ?y float32[1,1,1,1], ?w float32[1,1,1,1]"));
+  CHECK(tells(report, "element 0: "));
+  CHECK(tells(report, " at 0.0 = ["));
+}
+
+TEST_CASE("a false property is refused before anything is proved from it, by name, with shapes and values") {
+  const auto file = parsed("rule fine relu(relu(?x)) => relu(?x) " + std::string{relu_conv_is_linear});
+  CHECK_NOTHROW(require_valid(standard(), {file.data(), 1}, "these.rules", quick()));
+  try {
+    require_valid(standard(), file, "these.rules", quick());
+    FAIL("a false property was taken");
+  } catch (const error& e) {
+    const std::string what = e.what();
+    INFO(what);
+    CHECK(what.find("these.rules: property relu_conv_is_linear: ?x float32[1,1,1,1]") == 0);
+    CHECK(what.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("properties that fail at few shapes are refuted") {
+  // Only where the kernel is smaller than the stride.
+  CHECK(validated("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => conv2d{stride=?s, padding=same}(?x, ?w)",
+                  {}).found == verdict::refuted);
+  // Only where there is more than one group.
+  CHECK(validated("concat{axis=1}(conv2d{groups=?g}(?x, ?w), conv2d{groups=?g}(?x, ?v)) => "
+                  "conv2d{groups=?g}(?x, concat{axis=0}(?w, ?v))").found == verdict::refuted);
+  // Only where a matrix is not square does that not even fit; where it is, it is false.
+  CHECK(validated("matmul(?x, ?y) => matmul(?y, ?x)").found == verdict::refuted);
+  // Only where sizes differ from 1.
+  CHECK(validated("reduce_sum{axes=?a}(?x) => reduce_max{axes=?a}(?x)").found == verdict::refuted);
+  CHECK(validated("transpose{permutation=[1, 0]}(?x) => reshape{dims=[size(?x, 1), size(?x, 0)]}(?x)").found ==
+        verdict::refuted);
+}
+
+TEST_CASE("what cannot be decided is not called true") {
+  const auto no_instance = validated("add(?x, ?y) => relu(?x) if rank(?x) == 1, rank(?x) == 2");
+  CHECK(no_instance.found == verdict::unknown);
+  CHECK(tells(no_instance, "no instance"));
+  // True, but an identity of the exponential function, which polynomials do not interpret.
+  const auto identity = validated("mul(exp(?x), exp(?y)) => exp(add(?x, ?y)) real");
+  CHECK(identity.found == verdict::unknown);
+  CHECK(tells(identity, "forms that differ"));
+}
+
+TEST_CASE("a report counts what was compared") {
+  const auto report = validated("relu(transpose{permutation=?p}(?x)) == transpose{permutation=?p}(relu(?x))");
+  CHECK(report.found == verdict::holds);
+  CHECK(report.exact == 1 + 2 + 4 * 2 + 8 * 6 + 16 * 24);
+  CHECK(report.random >= 20);
+  CHECK(report.bits > 200);
+  CHECK(report.real == 0);
+}
+
+TEST_CASE("every property of the file holds on every shape within small bounds, exactly") {
+  for (const auto& axiom : parsed(standard_axioms)) {
+    const auto report = validate_axiom(standard(), axiom, quick());
+    INFO("property " << axiom.name << ": " << report.because);
+    CHECK(report.found == verdict::holds);
+    CHECK(report.exact > 0);
+  }
+}

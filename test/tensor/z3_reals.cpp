@@ -1,0 +1,75 @@
+#include <unity/tensor/z3_reals.hpp>
+
+#include <string>
+#include <string_view>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/verification/validate.hpp>
+
+#include "testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using unity::tensor::test::standard;
+using verdict = validation_report::verdict;
+
+namespace {
+
+// The real arithmetic alone: exact polynomials see nothing but sizes of 1.
+validation_options real_only() {
+  validation_options o;
+  instance_bounds least;
+  least.size = 1;
+  least.rank = 4;
+  least.kernel = 1;
+  o.ladder = {least};
+  o.random.instances = 5;
+  return o;
+}
+
+validation_report validated(std::string_view text) {
+  z3_reals reals;
+  return validate_axiom(standard(), parse_rules("rule r " + std::string{text}).at(0), real_only(), reals);
+}
+
+}  // namespace
+
+TEST_CASE("real arithmetic decides equations of sums and products") {
+  const auto report = validated("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))");
+  CHECK(report.found == verdict::holds);
+  CHECK(report.real > 100);
+}
+
+TEST_CASE("real arithmetic knows what relu and maxima are, and that other functions are functions") {
+  CHECK(validated("mul(relu(?x), relu(negate(?x))) => mul(relu(?x), relu(negate(?x))) real").found == verdict::holds);
+  CHECK(validated("maximum(?x, maximum(?y, ?z)) == maximum(maximum(?x, ?y), ?z)").found == verdict::holds);
+  CHECK(validated("tanh(add(?x, ?y)) => tanh(add(?y, ?x))").found == verdict::holds);
+}
+
+TEST_CASE("Z3 refutes what is false, and numbers are found that show it") {
+  z3_reals reals;
+  const auto rule = parse_rules("rule r relu(add(?x, ?y)) => add(relu(?x), relu(?y)) if shape(?x) == shape(?y)").at(0);
+  const auto s = compile_rule(standard(), rule).front();
+  rule_instance i;
+  i.values = {{test::type({2})}, {test::type({2})}};
+  i.source = {{standard().make_operation("add")}, {standard().make_operation("relu")}};
+  const auto v = reals.compare(standard(), *source_graph(standard(), s, i), *target_graph(standard(), s, i));
+  CHECK(v.found == side_verdict::answer::different);
+  CHECK(v.because.find("element 0: ") != std::string::npos);
+}
+
+TEST_CASE("the prover names itself and its version") { CHECK(z3_reals{}.name().find("z3 4.") == 0); }
+
+TEST_CASE("every property of the file holds by real arithmetic at sizes up to 2") {
+  auto o = real_only();
+  o.real_effort = 500;
+  z3_reals reals;
+  for (const auto& axiom : parse_rules(standard_axioms)) {
+    const auto report = validate_axiom(standard(), axiom, o, reals);
+    INFO("property " << axiom.name << ": " << report.because);
+    CHECK(report.found == verdict::holds);
+  }
+}
