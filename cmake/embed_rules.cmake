@@ -25,4 +25,5 @@ inline constexpr std::string_view ${name} = R\"rules(${text})rules\";
 endfunction()
 
 embed(standard.rules standard_rules.hpp "The shipped rules of tensor graphs" standard_rules)
+embed(generated.rules generated_rules.hpp "Rules of tensor graphs that were generated" generated_rules)
 embed(axioms.rules axioms.hpp "Properties of tensor operators" standard_axioms)

@@ -29,6 +29,7 @@
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -39,6 +40,7 @@ using namespace unity;
 struct arguments {
   std::string model{};
   std::string rules{};
+  syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
   std::string out{};
   std::string json{};
@@ -49,6 +51,9 @@ struct arguments {
   systems::taso_options options{};
 };
 
+const std::map<std::string, syntax::standing> floors{{"proved", syntax::standing::proved},
+                                                     {"tested", syntax::standing::tested},
+                                                     {"assumed", syntax::standing::assumed}};
 const std::map<std::string, systems::algorithm> algorithms{{"backtracking", systems::algorithm::backtracking},
                                                            {"beam", systems::algorithm::beam},
                                                            {"mcmc", systems::algorithm::mcmc},
@@ -61,6 +66,8 @@ void declare(CLI::App& app, arguments& a) {
   auto& o = a.options;
   app.add_option("MODEL", a.model, "an .onnx file, or zoo:NAME[?key=value&...]")->required();
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
+  app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
+      ->transform(CLI::CheckedTransformer(floors));
   app.add_option("--cost", a.cost, "analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200) or flops");
   app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")->check(CLI::Range(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
@@ -144,12 +151,19 @@ io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
 }
 
 rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
-  const auto text = a.rules.empty() ? std::string{tensor::standard_rules} : read_file(a.rules);
+  const auto shipped = std::string{tensor::standard_rules} + std::string{tensor::generated_rules};
+  const auto text = a.rules.empty() ? shipped : read_file(a.rules);
   const auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
   if (!a.rules.empty()) {
     tensor::check_rules(operators, rules, a.rules);
   }
-  return systems::select_rules(rules, syntax::standing::tested, a.options.objective.mode);
+  const auto known = static_cast<std::size_t>(std::count_if(
+      rules.begin(), rules.end(), [&](const substitution& r) { return r.rule.known >= a.floor; }));
+  if (known < rules.size()) {
+    std::fprintf(stderr, "optimize: %zu of %zu rules are not known well enough and left out; see --floor\n",
+                 rules.size() - known, rules.size());
+  }
+  return systems::select_rules(rules, a.floor, a.options.objective.mode);
 }
 
 std::size_t peak_rss_bytes() {

@@ -109,8 +109,8 @@ int main() {
 
   // Without a property there are rules that are tested but not proved. Each says what is missing.
   const auto open = generate(operators, properties, 2);
-  const auto unknown = std::find_if(open.begin(), open.end(),
-                                    [](const auto& r) { return r.proof.found == unity::verdict::unknown; });
+  const auto unknown =
+      std::find_if(open.begin(), open.end(), [](const auto& r) { return r.proof.found == unity::verdict::unknown; });
   const auto missing = unknown != open.end() ? unknown->proof.missing : std::string{};
   check(missing.find("mul(") != std::string::npos, "what was not stated is asked for: " + missing);
 
@@ -128,8 +128,8 @@ int main() {
   check(proved && rules.size() > 3, "rules of the new operator are found, and all are proved");
 
   // The rules are few because what follows from them is left out.
-  const auto merged = unity::parse_rules(
-      "rule merged  concat{axis=1}(reverse(?x), reverse(?y)) == reverse(concat{axis=1}(?x, ?y))");
+  const auto merged =
+      unity::parse_rules("rule merged  concat{axis=1}(reverse(?x), reverse(?y)) == reverse(concat{axis=1}(?x, ?y))");
   const unity::theory found{operators, rules};
   tensor::rule_verifier prover{operators, found, unity::z3_prover{}};
   check(prover.verify(merged[0]).found == unity::verdict::proved, "one reversal for two follows from them");

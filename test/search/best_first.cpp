@@ -240,13 +240,13 @@ TEST_CASE("a checkpoint of another graph, of other rules or of another cost is r
   auto same = space(build(conjunction, 'a'), swapped);
   CHECK(refusal(path, same) == "no error");
   auto other_gate = space(build(disjunction, 'a'), swapped);  // ids, cost and number of moves are the same
-  CHECK_THAT(refusal(path, other_gate), Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  CHECK_THAT(refusal(path, other_gate), Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same run"));
   auto other_input = space(build(conjunction, 'c'), swapped);
-  CHECK_THAT(refusal(path, other_input), Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  CHECK_THAT(refusal(path, other_input), Catch::Contains("expected a checkpoint of the same run"));
   auto other_rule = space(build(conjunction, 'a'), "rule a and(not(?x), not(?y)) => not(not(not(or(?x, ?y))))");
-  CHECK_THAT(refusal(path, other_rule), Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  CHECK_THAT(refusal(path, other_rule), Catch::Contains("expected a checkpoint of the same run"));
   auto no_rule = space(build(conjunction, 'a'), "");
-  CHECK_THAT(refusal(path, no_rule), Catch::Contains("expected a checkpoint of the same model, rules and cost"));
+  CHECK_THAT(refusal(path, no_rule), Catch::Contains("expected a checkpoint of the same run"));
   std::filesystem::remove(path);
 }
 

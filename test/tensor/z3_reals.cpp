@@ -18,15 +18,11 @@ using verdict = validation_report::verdict;
 
 namespace {
 
-// The real arithmetic alone: exact polynomials see nothing but sizes of 1.
+// Little but real arithmetic.
 validation_options real_only() {
   validation_options o;
-  instance_bounds least;
-  least.size = 1;
-  least.rank = 4;
-  least.kernel = 1;
-  o.ladder = {least};
-  o.random.instances = 5;
+  o.ladder.erase(o.ladder.begin(), o.ladder.end() - 1);
+  o.random.instances = 3;
   return o;
 }
 

@@ -82,7 +82,7 @@ class archive_reader {
     }
   }
   [[noreturn]] void fail(const std::string& found) const {
-    throw error{path_ + " at byte " + std::to_string(at_), found, "a checkpoint of the same model, rules and cost"};
+    throw error{path_ + " at byte " + std::to_string(at_), found, "a checkpoint of the same run"};
   }
 
  private:

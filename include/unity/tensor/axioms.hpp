@@ -528,11 +528,12 @@ rule reshape_of_concat
   reshape{dims=?d}(concat{axis=?a}(??x...)) => concat{axis=?a}(reshape{dims=replace(?d, ?a, size(??x, ?a))}(??x)...)
   if prefix(?d, ?a) == prefix(shape(??x), ?a), at(?d, ?a) == sum([size(??x, ?a)...])
 rule row_of_concat
-  reshape{dims=?d}(concat{axis=0}(??x...)) => concat{axis=1}(reshape{dims=[1, size(??x, 0)]}(??x)...)
-  if rank(??x) == 1, length(?d) == 2, at(?d, 0) == 1
+  reshape{dims=[1, sum([size(??x, 0)...])]}(concat{axis=0}(??x...))
+    => concat{axis=1}(reshape{dims=[1, size(??x, 0)]}(??x)...)
+  if rank(??x) == 1
 rule concat_of_rows
-  reshape{dims=?d}(concat{axis=1}(??x...)) => concat{axis=0}(reshape{dims=[size(??x, 1)]}(??x)...)
-  if rank(??x) == 2, size(??x, 0) == 1, length(?d) == 1
+  reshape{dims=[sum([size(??x, 1)...])]}(concat{axis=1}(??x...)) => concat{axis=0}(reshape{dims=[size(??x, 1)]}(??x)...)
+  if rank(??x) == 2, size(??x, 0) == 1
 rule squeeze_of_unsqueeze
   squeeze{axes=?a}(unsqueeze{axes=?a}(?x)) => ?x
 rule unsqueeze_of_squeeze

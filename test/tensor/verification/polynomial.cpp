@@ -110,6 +110,9 @@ TEST_CASE("maxima are sets that may be shifted; relu is the maximum with zero") 
   CHECK(max(x + z, y + z) == max(x, y) + z);
   CHECK(max(max(x + z, y + z), z) == max(x + z, max(y + z, z)));
   CHECK(traits::apply(scalar_op::minimum, x, y) == -max(-x, -y));
+  CHECK(relu(x + relu(x)) == relu(x) + relu(x));
+  CHECK(max(polynomial{3} * x, polynomial{3} * y) == polynomial{3} * max(x, y));
+  CHECK_FALSE(max(polynomial{-1} * x, polynomial{-1} * y) == -max(x, y));
   CHECK_FALSE(max(x, y) == x);
 }
 

@@ -26,7 +26,7 @@ struct generalize_options {
   rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .points = 1, .chained = true};
   rule_test_options thorough{.instances = 16, .attempts = 2000, .varied = 1, .points = 1, .chained = true};
   rule_test_options broadcasting{
-      .instances = 4, .attempts = 2000, .varied = 0, .collapsed = 2, .points = 1, .chained = true};
+      .instances = 6, .attempts = 2000, .varied = 0, .collapsed = 6, .points = 1, .chained = true};
   rule_test_options last{// of the result
                          .instances = 50, .attempts = 20000, .varied = 2, .collapsed = 2, .points = 2, .chained = true};
 };

@@ -137,7 +137,7 @@ class rank_lifting {
         return true;
       }
       const auto found = rule_.try_quickly(c.rule, c.before);
-      if (found.holds(is_free(way) ? free_fitting : 0) &&
+      if (found.holds(0) && (!is_free(way) || rule_.fits(found, free_fitting)) &&
           (f == form::as_they_are || !keeps_number(way) || rule_.fits(found, free_fitting))) {
         good.push_back(std::move(c));
       }
@@ -152,7 +152,7 @@ class rank_lifting {
         best = i;
       }
     }
-    return !good.empty() && rule_.accept(std::move(good[best].rule), good[best].before, 0);
+    return !good.empty() && rule_.accept_broadcasting(std::move(good[best].rule), good[best].before);
   }
   static constexpr std::size_t clearly = 30;  // in a hundred
   static constexpr std::size_t free_fitting = 30;

@@ -104,7 +104,8 @@ class rule_collection {
   }
   // A rule at several sizes, a question for every way in which it can broadcast.
   [[nodiscard]] std::vector<std::vector<tensor_graph>> questions(const syntax::rule& r) const;
-  // Rules that the equality is an instance of: the most general ones that are proved, or else that pass all tests.
+  // Rules that the equality is an instance of: the most general ones that are proved, at last the equality itself; or else
+  // those that pass all tests.
   [[nodiscard]] std::vector<collected_rule> generalized(const written_side& left, const written_side& right) {
     std::vector<collected_rule> best;
     std::optional<syntax::rule> failed;
@@ -125,8 +126,12 @@ class rule_collection {
           return best;
         }
       }
+      specific->both_ways = false;
+      const auto as_found = canonical_rule(language_.operators(), *specific, usual_attribute_names());
+      if (auto found = judged({as_found}); all_proved(found)) {
+        return found;
+      }
       failed = *std::move(specific);
-      failed->both_ways = false;
     }
     if (best.empty() && failed) {
       refused_.push_back({*failed, prove_(*failed)});

@@ -63,6 +63,10 @@ class widened_rule {
     take(std::move(wider));
     return true;
   }
+  // The same for a change of what broadcasts with what.
+  bool accept_broadcasting(rule_graph wider, const conditions& before) {
+    return broadcasting_(wider, before).found != widening::verdict::false_there && accept(std::move(wider), before, 0);
+  }
   // The same, and where the change adds no instances in which the target fits: it only says less.
   bool accept_or_equal(rule_graph wider, const conditions& before) {
     const auto found = thorough_(wider, before);

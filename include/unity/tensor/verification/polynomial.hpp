@@ -125,7 +125,7 @@ class polynomial {
     return {pool, pool->function(op, std::move(numbers))};
   }
 
-  // The larger of two: what all members of a maximum have in common is added to it.
+  // The larger of two: what all members of a maximum have in common is added to it, and a positive factor taken out.
   [[nodiscard]] static polynomial maximum(const polynomial& a, const polynomial& b) {
     auto* const pool = joint_pool(a, b);
     std::vector<polynomial> members;
@@ -141,15 +141,21 @@ class polynomial {
     if (most) {
       members.emplace_back(*most);
     }
+    drop_between(members);
     const auto common = common_terms(members);
-    std::set<polynomial_pool::number> numbers;
     for (auto& m : members) {
       m += -common;
+    }
+    const auto scale = leading_scale(members);
+    std::set<polynomial_pool::number> numbers;
+    for (auto& m : members) {
+      m = m * polynomial{rational{1} / scale};
       numbers.insert(pool->intern(m.terms()));
     }
-    return common + (numbers.size() == 1 ? members[0]
-                                         : polynomial{pool, pool->function(scalar_op::maximum,
-                                                                           {numbers.begin(), numbers.end()})});
+    const auto largest = numbers.size() == 1 ? members[0]
+                                             : polynomial{pool, pool->function(scalar_op::maximum,
+                                                                               {numbers.begin(), numbers.end()})};
+    return common + polynomial{scale} * largest;
   }
 
   // The same with no maximum of two members squared: m = max(p, q) solves (m - p)(m - q) = 0.
@@ -228,13 +234,13 @@ class polynomial {
       return;
     }
     for (const auto& t : terms_) {
-      const bool sole = t.coefficient == rational{1};
-      const auto* const atom = sole && pool_ != nullptr ? pool_->sole_factor(t.monomial) : nullptr;
+      const bool positive = rational{} < t.coefficient;
+      const auto* const atom = positive && pool_ != nullptr ? pool_->sole_factor(t.monomial) : nullptr;
       if (atom != nullptr && atom->op == scalar_op::maximum) {
         auto rest = *this;
-        rest.add({t.monomial, rational{-1}});
+        rest.add({t.monomial, -t.coefficient});
         for (const auto number : atom->arguments) {
-          (numbered(number) + rest).collect_members(members);
+          (numbered(number) * polynomial{t.coefficient} + rest).collect_members(members);
         }
         return;
       }
@@ -274,6 +280,45 @@ class polynomial {
       common.terms_ = std::move(both);
     }
     return common;
+  }
+
+  // Of few members, drops those that lie between two others: x between 0 and 2 x is never larger than both.
+  static void drop_between(std::vector<polynomial>& members) {
+    constexpr std::size_t few = 4;
+    for (std::size_t i = 0; members.size() <= few && i < members.size(); ++i) {
+      for (std::size_t j = 0; j < members.size(); ++j) {
+        for (std::size_t k = 0; k < j && i < members.size(); ++k) {
+          if (i != j && i != k && is_part(members[i] - members[k], members[j] - members[k])) {
+            members.erase(members.begin() + static_cast<std::ptrdiff_t>(i));
+            j = k = 0;
+          }
+        }
+      }
+    }
+  }
+  // Whether p is q times a number from 0 to 1.
+  [[nodiscard]] static bool is_part(const polynomial& p, const polynomial& q) {
+    if (p.terms_.empty() || p.terms_.size() != q.terms_.size()) {
+      return p.terms_.empty();
+    }
+    const auto factor = p.terms_[0].coefficient / q.terms_[0].coefficient;
+    return !(factor < rational{}) && !(rational{1} < factor) && p == q * polynomial{factor};
+  }
+  // Of the first monomial there is, the largest coefficient, without its sign.
+  [[nodiscard]] static rational leading_scale(const std::vector<polynomial>& members) {
+    auto first = static_cast<polynomial_pool::number>(-1);
+    rational scale{1};
+    for (const auto& m : members) {
+      const auto here = m.terms_.empty() ? static_cast<polynomial_pool::number>(-1) : m.terms_[0].monomial;
+      const auto size = m.terms_.empty()                     ? rational{1}
+                        : m.terms_[0].coefficient < rational{} ? -m.terms_[0].coefficient
+                                                               : m.terms_[0].coefficient;
+      if (here < first || (here == first && scale < size)) {
+        first = here;
+        scale = size;
+      }
+    }
+    return scale;
   }
 
   [[nodiscard]] polynomial without_squares(const polynomial_term& t) const {

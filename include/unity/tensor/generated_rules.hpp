@@ -1,0 +1,392 @@
+// Rules of tensor graphs that were generated, as text. Made from generated.rules by cmake/embed_rules.cmake.
+// Change it there.
+#pragma once
+
+#include <string_view>
+
+namespace unity::tensor {
+
+// Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
+inline constexpr std::string_view generated_rules = R"rules(# Substitutions that nobody wrote: made, pruned and proved by
+#   generate_rules --ops tensor --max-ops 3 --out FILE
+# from the operators of include/unity/tensor/generation/vocabularies.hpp, without the rules that were found and could not
+# be proved, which that file has as comments. The prover and the properties of operators (axioms.rules) that each proof
+# used are named. After a change: cmake -P cmake/embed_rules.cmake
+
+rule conv2d
+  conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(?x, ?y) => conv2d{stride=?s, padding=valid, dilation=?d, groups=?g, activation=?a}(?x, ?y)
+  proved "z3 4.8.12" by conv_gelu, conv_relu, conv_same, conv_same_lower, conv_sigmoid, conv_tanh, conv_valid
+rule enlarge
+  enlarge{kernel=?k}(?x) => ?x
+  proved "z3 4.8.12" by enlarge_same
+rule mul
+  mul(?x, ?y) == scalar_multiply(?x, ?y)
+  proved "z3 4.8.12" by scaling
+rule matmul_of_identity_matrix
+  matmul(?x, identity_matrix{size=?n}()) => ?x
+  proved "z3 4.8.12" by matmul_identity_right
+rule matmul_of_matmul
+  matmul{activation=?a}(?x, matmul(?y, ?z)) == matmul{activation=?a}(matmul(?x, ?y), ?z)
+  proved "z3 4.8.12" by matmul_associates, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
+rule matmul_of_identity_matrix_2
+  matmul(identity_matrix{size=?n}(), ?x) => ?x
+  proved "z3 4.8.12" by matmul_identity_left
+rule matmul_of_scalar_multiply
+  matmul{activation=?a}(?x, scalar_multiply(?y, ?z)) == matmul{activation=?a}(scalar_multiply(?x, ?z), ?y)
+  proved "z3 4.8.12" by matmul_gelu, matmul_relu, matmul_scales_columns, matmul_scales_left, matmul_sigmoid, matmul_tanh, scaling
+rule add_of_add
+  add(?x, add(?y, ?z)) == add(?y, add(?x, ?z))
+  proved "z3 4.8.12" by add_associates
+rule mul_of_mul
+  mul(?x, mul(?y, ?z)) == mul(?y, mul(?x, ?z))
+  proved "z3 4.8.12" by mul_associates
+rule mul_of_fill
+  mul(?x, fill{value=1.0, dims=?m}()) => ?x
+  proved "z3 4.8.12" by ones_in_product
+rule conv2d_of_identity_kernel
+  conv2d{padding=?p, dilation=?d, groups=?g}(?x, identity_kernel{channels=?n, groups=?g, kernel=?k}()) => ?x
+  if (?p == same) || (?p == same_lower)
+  proved "z3 4.8.12" by conv_identity, conv_same, conv_same_lower
+rule conv2d_of_enlarge
+  conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(?x, enlarge{kernel=?k}(?y)) => conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(?x, ?y)
+  if (?p == same) || (?p == same_lower), suffix(shape(?y), 2) >= ?s
+  proved "z3 4.8.12" by conv_enlarged_kernel, conv_gelu, conv_relu, conv_same, conv_same_lower, conv_sigmoid, conv_tanh, enlarge_same
+rule conv2d_of_scalar_multiply
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, scalar_multiply(?y, ?z)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(scalar_multiply(?x, ?z), ?y)
+  proved "z3 4.8.12" by conv_gelu, conv_relu, conv_scales, conv_scales_kernel, conv_sigmoid, conv_tanh, scaling
+rule conv2d_of_conv2d
+  conv2d{stride=[2, 2], padding=same}(conv2d{padding=same}(?x, ?y), ?z) => conv2d{padding=same}(conv2d{stride=[2, 2], padding=same}(?x, ?y), ?z)
+  if rank(?x) == 4, rank(?y) == 4, rank(?z) == 4, suffix(shape(?y), 2) == [1, 1], suffix(shape(?z), 2) == [1, 1]
+  proved "z3 4.8.12" by conv_same, conv_strided, slice_of_pointwise
+rule conv2d_of_conv2d_2
+  conv2d{stride=[2, 2], padding=same}(conv2d{padding=same, activation=relu}(?x, ?y), ?z) => conv2d{padding=same}(conv2d{stride=[2, 2], padding=same, activation=relu}(?x, ?y), ?z)
+  if rank(?x) == 4, rank(?y) == 4, rank(?z) == 4, suffix(shape(?y), 2) == [1, 1], suffix(shape(?z), 2) == [1, 1]
+  proved "z3 4.8.12" by conv_relu, conv_same, conv_strided, slice_of_pointwise, slice_of_relu
+rule conv2d_of_pool_kernel
+  conv2d{stride=?s, padding=?p, pads=?q, groups=?g}(?x, pool_kernel{channels=?g, kernel=?k}()) => average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=1}(?x)
+  proved "z3 4.8.12" by average_pool_is_conv
+rule average_pool_of_conv2d
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(conv2d{padding=?p2, dilation=?d, groups=?g}(?x, ?y)) == conv2d{padding=?p2, dilation=?d, groups=?g}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?x), ?y)
+  if suffix(shape(?y), 2) == [1, 1]
+  proved "z3 4.8.12" by average_pool_of_pointwise, conv_same, conv_same_lower, conv_valid
+rule matmul_of_scalar_multiply_2
+  matmul(?x, scalar_multiply(?y, ?z)) == scalar_multiply(matmul(?x, ?y), ?z)
+  proved "z3 4.8.12" by matmul_scales_columns, scaling
+rule conv2d_of_scalar_multiply_2
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, scalar_multiply(?y, ?z)) == scalar_multiply(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?y), ?z)
+  proved "z3 4.8.12" by conv_scales_kernel, scaling
+rule average_pool_of_scalar_multiply
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(scalar_multiply(?x, ?y)) == scalar_multiply(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?x), ?y)
+  proved "z3 4.8.12" by average_pool_scales, scaling
+rule enlarge_of_scalar_multiply
+  enlarge{kernel=?k}(scalar_multiply(?x, ?y)) == scalar_multiply(enlarge{kernel=?k}(?x), ?y)
+  proved "z3 4.8.12" by enlarge_same, enlarge_scaled, scaling
+rule relu_of_conv2d
+  relu(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?y)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=relu}(?x, ?y)
+  proved "z3 4.8.12" by conv_relu
+rule max_pool_of_relu
+  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(relu(?x)) == relu(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?x))
+  proved "z3 4.8.12" by max_pool_of_relu
+rule relu_of_fill
+  relu(fill{value=1.0, dims=?m}()) == fill{value=1.0, dims=?m}()
+  proved "z3 4.8.12" by relu_of_ones
+rule relu_of_relu
+  relu(relu(?x)) == relu(?x)
+  proved "z3 4.8.12" by relu_twice
+rule concat_of_concat
+  concat{axis=?c}(?x, concat{axis=?c}(?y, ?z)) == concat{axis=?c}(concat{axis=?c}(?x, ?y), ?z)
+  proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last
+rule split_of_concat_found
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(concat{axis=?c}(?x, ?y)).0 => ?x
+  proved "z3 4.8.12" by split_of_concat
+rule split_of_concat_2
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(concat{axis=?c}(?x, ?y)).1 => ?y
+  proved "z3 4.8.12" by split_of_concat
+rule transpose_of_identity_matrix
+  transpose{permutation=?o}(identity_matrix{size=?n}()) => identity_matrix{size=?n}()
+  proved "z3 4.8.12" by transpose_of_identity_matrix
+rule scalar_multiply_of_transpose
+  scalar_multiply(transpose{permutation=?o}(?x), ?y) == transpose{permutation=?o}(scalar_multiply(?x, ?y))
+  proved "z3 4.8.12" by scaling, transpose_same, transpose_scaled
+rule relu_of_transpose_found
+  relu(transpose{permutation=?o}(?x)) == transpose{permutation=?o}(relu(?x))
+  proved "z3 4.8.12" by transpose_of_relu
+rule transpose_of_transpose
+  transpose{permutation=?o}(transpose{permutation=?o}(?x)) => ?x
+  if ?o == concat(iota(rank(?x) - 2), [rank(?x) - 1, rank(?x) - 2])
+  proved "z3 4.8.12" by transpose_same, transpose_twice
+rule matmul_of_add
+  matmul{activation=?a}(?x, add(?y, ?y)) == matmul{activation=?a}(add(?x, ?x), ?y)
+  proved "z3 4.8.12" by matmul_distributes_left, matmul_distributes_right, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
+rule conv2d_of_add
+  conv2d{stride=?s, padding=?p, pads=?q, groups=?g, activation=?a}(?x, add(?y, ?y)) == conv2d{stride=?s, padding=?p, pads=?q, groups=?g, activation=?a}(add(?x, ?x), ?y)
+  proved "z3 4.8.12" by conv_distributes, conv_distributes_over_kernels, conv_gelu, conv_relu, conv_sigmoid, conv_tanh
+rule mul_of_identity_kernel
+  mul(identity_kernel{channels=?n, groups=?g, kernel=?k}(), identity_kernel{channels=?n, groups=?g, kernel=?k}()) == identity_kernel{channels=?n, groups=?g, kernel=?k}()
+  proved "z3 4.8.12" by square_of_identity_kernel
+rule mul_of_identity_matrix
+  mul(identity_matrix{size=?n}(), identity_matrix{size=?n}()) == identity_matrix{size=?n}()
+  proved "z3 4.8.12" by square_of_identity_matrix
+rule mul_of_relu
+  mul(?x, relu(?x)) == mul(relu(?x), relu(?x))
+  proved "z3 4.8.12" by relu_selects
+rule concat_of_concat_2
+  concat{axis=?c}(concat{axis=?c2}(?x, ?x), concat{axis=?c2}(?x, ?x)) == concat{axis=?c2}(concat{axis=?c}(?x, ?x), concat{axis=?c}(?x, ?x))
+  proved "z3 4.8.12" by concat_interchange
+rule matmul_of_add_2
+  matmul(?x, add(?y, identity_matrix{size=?n}())) => add(?x, matmul(?x, ?y))
+  if ?n == size(?x, -1)
+  proved "z3 4.8.12" by matmul_distributes_right, matmul_identity_right
+rule matmul_of_concat_3
+  matmul{activation=?a}(concat{axis=1}(?x, ?y), concat{axis=0}(?z, ?w)) == matmul{activation=?a}(concat{axis=1}(?y, ?x), concat{axis=0}(?w, ?z))
+  if rank(?w) == 2, rank(?y) == rank(?z), size(?w, 0) == size(?x, 1), size(?x, 1) == size(?y, 1)
+  proved "z3 4.8.12" by matmul_gelu, matmul_of_concat, matmul_relu, matmul_sigmoid, matmul_tanh
+rule matmul_of_transpose_2
+  matmul{activation=?a}(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) == transpose{permutation=?o}(matmul{activation=?a}(?y, ?x))
+  if ?o == concat(iota(rank(?y) - 2), [rank(?y) - 1, rank(?y) - 2])
+  proved "z3 4.8.12" by matmul_gelu, matmul_of_transposes, matmul_relu, matmul_sigmoid, matmul_tanh, transpose_of_gelu, transpose_of_relu, transpose_of_sigmoid, transpose_of_tanh
+rule matmul_of_add_3
+  matmul(add(?x, identity_matrix{size=?n}()), ?y) => add(?y, matmul(?x, ?y))
+  if ?n == size(?x, 0), rank(?x) == 2
+  proved "z3 4.8.12" by matmul_distributes_left, matmul_identity_left
+rule matmul_of_concat_4
+  matmul(concat{axis=0}(?x, identity_matrix{size=?n}()), ?y) => concat{axis=0}(matmul(?x, ?y), ?y)
+  proved "z3 4.8.12" by matmul_concat_rows, matmul_identity_left
+rule matmul_of_concat_5
+  matmul(concat{axis=0}(identity_matrix{size=?n}(), ?x), ?y) => concat{axis=0}(?y, matmul(?x, ?y))
+  proved "z3 4.8.12" by matmul_concat_rows, matmul_identity_left
+rule add_of_matmul_2
+  add(matmul(?x, ?y), matmul(?z, ?w)) == matmul(concat{axis=rank(?x) - 1}(?x, ?z), concat{axis=rank(?y) - 2}(?y, ?w))
+  proved "z3 4.8.12" by matmul_of_concat
+rule add_of_average_pool_2
+  add(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?x), average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?y)) == average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(add(?x, ?y))
+  if shape(?x) == shape(?y)
+  proved "z3 4.8.12" by average_pool_distributes
+rule add_of_enlarge_2
+  add(enlarge{kernel=?k}(?x), enlarge{kernel=?k}(?y)) == enlarge{kernel=?k}(add(?x, ?y))
+  if shape(?x) == shape(?y)
+  proved "z3 4.8.12" by enlarge_of_sum
+rule add_of_concat_2
+  add(concat{axis=?c}(?x, ?y), concat{axis=?c}(?z, ?w)) == add(concat{axis=?c}(?x, ?w), concat{axis=?c}(?z, ?y))
+  proved "z3 4.8.12" by concat_of_sums
+rule add_of_transpose_2
+  add(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) == transpose{permutation=?o}(add(?x, ?y))
+  proved "z3 4.8.12" by transpose_of_sum
+rule mul_of_add_2
+  mul(?x, add(?y, fill{value=1.0, dims=?m}())) => add(?x, mul(?x, ?y))
+  proved "z3 4.8.12" by expand_in_product, expand_same, fill_in_sum, mul_distributes, ones_in_product, single_in_product, single_in_sum
+rule mul_of_identity_matrix_transpose
+  mul(identity_matrix{size=?n}(), transpose{permutation=?o}(?x)) => mul(?x, identity_matrix{size=size(?x, 0)}())
+  if ?n == size(?x, 0), rank(?x) == 2
+  proved "z3 4.8.12" by mul_associates, square_of_identity_matrix, transpose_of_identity_matrix, transpose_of_product, transpose_same, transposed_diagonal
+rule mul_of_enlarge
+  mul(enlarge{kernel=?k}(?x), enlarge{kernel=?k}(?y)) == enlarge{kernel=?k}(mul(?x, ?y))
+  if shape(?x) == shape(?y)
+  proved "z3 4.8.12" by enlarge_of_product
+rule mul_of_transpose_2
+  mul(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) == transpose{permutation=?o}(mul(?x, ?y))
+  proved "z3 4.8.12" by transpose_of_product
+rule add_of_conv2d_2
+  add(conv2d{stride=?s, padding=?p, dilation=?d}(?x, ?y), conv2d{stride=?s, padding=?p, dilation=?d}(?z, ?w)) == conv2d{stride=?s, padding=?p, dilation=?d}(concat{axis=1}(?x, ?z), concat{axis=1}(?y, ?w))
+  if (?p == same) || (?p == valid)
+  proved "z3 4.8.12" by conv_of_concat
+rule conv2d_of_conv2d_enlarge_2
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d2, groups=?g2}(?x, ?y), enlarge{kernel=?k}(?z)) => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d2, groups=?g2}(?x, enlarge{kernel=[3, 3]}(?y)), ?z)
+  if size(?x, 1) == size(?y, 0), suffix(shape(?y), 2) >= ?s
+  proved "z3 4.8.12" by conv_enlarged_kernel, conv_relu, conv_same, conv_same_lower, conv_sigmoid, conv_tanh, enlarge_same
+rule relu_of_concat
+  relu(concat{axis=?c}(?x, relu(?y))) == relu(concat{axis=?c}(?x, ?y))
+  proved "z3 4.8.12" by concat_of_relu, relu_twice
+rule relu_of_concat_3
+  relu(concat{axis=?c}(relu(?x), ?y)) == relu(concat{axis=?c}(?x, ?y))
+  proved "z3 4.8.12" by concat_of_relu, relu_twice
+rule matmul_of_concat_6
+  matmul{activation=?a}(concat{axis=0}(?x, ?y), concat{axis=0}(?z, ?w)) => concat{axis=0}(matmul{activation=?a}(?x, ?z), matmul{activation=?a}(?y, ?w))
+  if rank(?w) == 3, rank(?x) == 3, rank(?y) == 3, rank(?z) == 3
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_batch, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
+rule add_of_concat_3
+  add(concat{axis=?c}(?x, ?y), concat{axis=?c}(?z, ?w)) == concat{axis=?c}(add(?x, ?z), add(?w, ?y))
+  if rank(?w) == rank(?x)
+  proved "z3 4.8.12" by concat_of_sums
+rule concat_of_mul_2
+  concat{axis=?c}(mul(?x, ?y), mul(?z, ?w)) => mul(concat{axis=?c}(?x, ?w), concat{axis=?c}(?y, ?z))
+  proved "z3 4.8.12" by concat_of_products
+rule concat_of_average_pool
+  concat{axis=?c}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?x), average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?y)) == average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(concat{axis=?c}(?x, ?y))
+  if ?c < 2
+  proved "z3 4.8.12" by average_pool_concat
+rule concat_of_max_pool_2
+  concat{axis=?c}(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?x), max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?y)) == max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(concat{axis=?c}(?x, ?y))
+  if ?c < 2
+  proved "z3 4.8.12" by max_pool_concat
+rule concat_of_enlarge_2
+  concat{axis=?c}(enlarge{kernel=?k}(?x), enlarge{kernel=?k}(?y)) == enlarge{kernel=?k}(concat{axis=?c}(?x, ?y))
+  proved "z3 4.8.12" by enlarge_concat
+rule concat_of_relu_2
+  concat{axis=?c}(relu(?x), relu(?y)) == relu(concat{axis=?c}(?x, ?y))
+  proved "z3 4.8.12" by concat_of_relu
+rule concat_of_transpose_2
+  concat{axis=?c}(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) => transpose{permutation=?o}(concat{axis=at(?o, ?c)}(?x, ?y))
+  proved "z3 4.8.12" by concat_of_transposes
+rule concat_of_concat_3
+  concat{axis=?c}(concat{axis=?c2}(?x, ?y), concat{axis=?c2}(?z, ?w)) == concat{axis=?c2}(concat{axis=?c}(?x, ?z), concat{axis=?c}(?y, ?w))
+  if ?c != ?c2
+  proved "z3 4.8.12" by concat_interchange
+rule split_of_matmul
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(matmul{activation=?a}(concat{axis=?c}(?x, ?y), ?z)).0 => matmul{activation=?a}(?x, ?z)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_rows, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule split_of_conv2d
+  split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(concat{axis=0}(?x, ?y), ?z)).0 => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, ?z)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_images, conv_gelu, conv_relu, conv_sigmoid, conv_tanh, split_of_concat
+rule split_of_scalar_multiply
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(scalar_multiply(concat{axis=?c}(?x, ?y), ?z)).0 => scalar_multiply(?x, ?z)
+  proved "z3 4.8.12" by concat_of_scaled, scaling, split_of_concat
+rule split_of_matmul_2
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(matmul{activation=?a}(concat{axis=?c}(?x, ?y), ?z)).1 => matmul{activation=?a}(?y, ?z)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_rows, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule split_of_conv2d_2
+  split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(concat{axis=0}(?x, ?y), ?z)).1 => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?y, ?z)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_images, conv_gelu, conv_relu, conv_sigmoid, conv_tanh, split_of_concat
+rule split_of_scalar_multiply_2
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(scalar_multiply(concat{axis=?c}(?x, ?y), ?z)).1 => scalar_multiply(?y, ?z)
+  proved "z3 4.8.12" by concat_of_scaled, scaling, split_of_concat
+rule split_of_matmul_3
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(matmul{activation=?a}(?z, concat{axis=?c}(?x, ?y))).0 => matmul{activation=?a}(?z, ?x)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_columns, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule split_of_conv2d_3
+  split{axis=1, sizes=[size(?x, 0), size(?y, 0)]}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?z, concat{axis=0}(?x, ?y))).0 => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?z, ?x)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_kernels, conv_gelu, conv_relu, conv_sigmoid, conv_tanh, split_of_concat
+rule split_of_matmul_4
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(matmul{activation=?a}(?z, concat{axis=?c}(?x, ?y))).1 => matmul{activation=?a}(?z, ?y)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_columns, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule split_of_conv2d_4
+  split{axis=1, sizes=[size(?x, 0), size(?y, 0)]}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?z, concat{axis=0}(?x, ?y))).1 => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?z, ?y)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_kernels, conv_gelu, conv_relu, conv_sigmoid, conv_tanh, split_of_concat
+rule matmul_of_concat_7
+  matmul{activation=?a}(concat{axis=?c}(?x, ?y), concat{axis=?c2}(?z, ?z)) => matmul{activation=?a}(add(?x, ?y), ?z)
+  proved "z3 4.8.12" by matmul_distributes_left, matmul_of_concat, matmul_relu, matmul_sigmoid, matmul_tanh
+rule matmul_of_concat_8
+  matmul{activation=?a}(concat{axis=?c}(?x, ?x), concat{axis=?c2}(?y, ?z)) => matmul{activation=?a}(?x, add(?y, ?z))
+  proved "z3 4.8.12" by matmul_distributes_right, matmul_gelu, matmul_of_concat, matmul_relu, matmul_sigmoid, matmul_tanh
+rule add_of_mul_2
+  add(mul(?x, ?y), mul(?x, ?z)) == mul(?x, add(?y, ?z))
+  proved "z3 4.8.12" by mul_distributes
+rule add_of_conv2d_3
+  add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?y), conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?z, ?y)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(add(?x, ?z), ?y)
+  if shape(?x) == shape(?z)
+  proved "z3 4.8.12" by conv_distributes
+rule add_of_conv2d_4
+  add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?y), conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?z)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, add(?y, ?z))
+  if shape(?y) == shape(?z)
+  proved "z3 4.8.12" by conv_distributes_over_kernels
+rule concat_of_matmul_4
+  concat{axis=?c}(matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?z, ?y)) == matmul{activation=?a}(concat{axis=?c}(?x, ?z), ?y)
+  if ?c < (rank(?x) - 1)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_rows, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
+rule concat_of_conv2d_3
+  concat{axis=0}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, ?y), conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?z, ?y)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(concat{axis=0}(?x, ?z), ?y)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_images, conv_gelu, conv_relu, conv_sigmoid, conv_tanh
+rule concat_of_scalar_multiply_2
+  concat{axis=?c}(scalar_multiply(?x, ?y), scalar_multiply(?z, ?y)) == scalar_multiply(concat{axis=?c}(?x, ?z), ?y)
+  proved "z3 4.8.12" by concat_of_scaled, scaling
+rule concat_of_matmul_5
+  concat{axis=?c}(matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?x, ?z)) == matmul{activation=?a}(?x, concat{axis=?c}(?y, ?z))
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_columns, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
+rule concat_of_conv2d_4
+  concat{axis=1}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?x, ?y), conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?x, ?z)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, activation=?a}(?x, concat{axis=0}(?y, ?z))
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_kernels, conv_gelu, conv_relu, conv_sigmoid, conv_tanh
+rule relu_of_add_2
+  relu(add(?x, relu(?x))) == relu(add(relu(?x), relu(?x)))
+  proved "z3 4.8.12" by relu_of_doubled
+rule conv2d_of_mul
+  conv2d{stride=[2, 2], padding=same}(mul(conv2d{padding=same}(?x, ?y), conv2d{padding=same}(?x, ?y)), ?z) => conv2d{padding=same}(mul(conv2d{stride=[2, 2], padding=same}(?x, ?y), conv2d{stride=[2, 2], padding=same}(?x, ?y)), ?z)
+  if rank(?x) == 4, rank(?y) == 4, rank(?z) == 4, suffix(shape(?y), 2) == [1, 1], suffix(shape(?z), 2) == [1, 1]
+  proved "z3 4.8.12" by conv_same, conv_strided, slice_of_pointwise, slice_of_product
+rule conv2d_of_mul_2
+  conv2d{stride=[2, 2], padding=same}(mul(conv2d{padding=same, activation=relu}(?x, ?y), conv2d{padding=same, activation=relu}(?x, ?y)), ?z) => conv2d{padding=same}(mul(conv2d{stride=[2, 2], padding=same, activation=relu}(?x, ?y), conv2d{stride=[2, 2], padding=same, activation=relu}(?x, ?y)), ?z)
+  if rank(?x) == 4, rank(?y) == 4, rank(?z) == 4, suffix(shape(?y), 2) == [1, 1], suffix(shape(?z), 2) == [1, 1]
+  proved "z3 4.8.12" by conv_relu, conv_same, conv_strided, slice_of_pointwise, slice_of_product, slice_of_relu, slice_whole
+rule matmul_of_mul
+  matmul(mul(?x, identity_matrix{size=?n}()), mul(?x, identity_matrix{size=?n}())) => mul(?x, mul(?x, identity_matrix{size=size(?x, 0)}()))
+  if ?n == size(?x, 0), rank(?x) == 2
+  proved "z3 4.8.12" by mul_associates, product_of_diagonals, square_of_identity_matrix
+rule split_of_transpose_2
+  split{axis=?c, sizes=[size(?x, -1), size(?y, -1)]}(transpose{permutation=?o}(concat{axis=?c2}(?x, ?y))) => (transpose{permutation=?o}(?x), transpose{permutation=?o}(?y))
+  proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last, split_of_concat, transpose_of_concat, transpose_same
+rule split_of_transpose_3
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(transpose{permutation=?o}(concat{axis=?c}(?x, ?y))) => (transpose{permutation=?o}(?x), transpose{permutation=?o}(?y))
+  proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last, split_of_concat, transpose_of_concat, transpose_same
+rule split_of_matmul_7
+  split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(matmul{activation=?a}(concat{axis=?c}(?x, ?y), concat{axis=?c}(?x, ?y))) => (matmul{activation=?a}(?x, ?x), matmul{activation=?a}(?y, ?y))
+  if ?c < (rank(?x) - 1)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_batch, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule matmul_and_matmul
+  (matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?x, ?z)) => split{axis=rank(?x) - 1, sizes=[size(?y, -1), size(?z, -1)]}(matmul{activation=?a}(?x, concat{axis=rank(?y) - 1}(?y, ?z)))
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_columns, matmul_concat_matrix_columns, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule matmul_and_matmul_2
+  (matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?z, ?y)) => split{axis=rank(?x) - 2, sizes=[size(?x, -2), size(?z, -2)]}(matmul{activation=?a}(concat{axis=rank(?x) - 2}(?x, ?z), ?y))
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_rows, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
+rule conv2d_and_conv2d
+  (conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, ?y), conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?z, ?y)) => split{axis=0, sizes=[size(?x, 0), size(?z, 0)]}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=size(?x, 1), activation=?a}(concat{axis=0}(?x, ?z), ?y))
+  if ((?p == same) || (?p == explicit)) || (?p == valid)
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_images, conv_gelu, conv_relu, conv_sigmoid, conv_tanh, split_of_concat
+rule average_pool_and_average_pool_2
+  (average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?x), average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?y)) => split{axis=1, sizes=[size(?x, 1), size(?y, 1)]}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(concat{axis=1}(?x, ?y)))
+  proved "z3 4.8.12" by average_pool_concat, split_of_concat
+rule average_pool_and_average_pool_3
+  (average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?x), average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e, count_include_pad=?i}(concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by average_pool_concat, split_of_concat
+rule max_pool_and_max_pool_2
+  (max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?x), max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?y)) => split{axis=1, sizes=[size(?x, 1), size(?y, 1)]}(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(concat{axis=1}(?x, ?y)))
+  proved "z3 4.8.12" by max_pool_concat, split_of_concat
+rule max_pool_and_max_pool_3
+  (max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?x), max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e}(concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by max_pool_concat, split_of_concat
+rule enlarge_and_enlarge
+  (enlarge{kernel=?k}(?x), enlarge{kernel=?k}(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(enlarge{kernel=?k}(concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by enlarge_concat, split_of_concat
+rule enlarge_and_enlarge_2
+  (enlarge{kernel=?k}(?x), enlarge{kernel=?k}(?y)) => split{axis=1, sizes=[size(?x, 1), size(?y, 1)]}(enlarge{kernel=?k}(concat{axis=1}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last, enlarge_concat, enlarge_same, split_of_concat
+rule scalar_multiply_and_scalar_multiply
+  (scalar_multiply(?x, ?y), scalar_multiply(?z, ?y)) => split{axis=0, sizes=[size(?x, 0), size(?z, 0)]}(scalar_multiply(concat{axis=0}(?x, ?z), ?y))
+  proved "z3 4.8.12" by concat_of_scaled, scaling, split_of_concat
+rule scalar_multiply_and_scalar_multiply_2
+  (scalar_multiply(?x, ?y), scalar_multiply(?z, ?y)) => split{axis=1, sizes=[size(?x, 1), size(?z, 1)]}(scalar_multiply(concat{axis=1}(?x, ?z), ?y))
+  proved "z3 4.8.12" by concat_of_scaled, scaling, split_of_concat
+rule relu_and_relu
+  (relu(?x), relu(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(relu(concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_relu, split_of_concat
+rule relu_and_relu_2
+  (relu(?x), relu(?y)) => split{axis=1, sizes=[size(?x, 1), size(?y, 1)]}(relu(concat{axis=1}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_relu, split_of_concat
+rule transpose_and_transpose
+  (transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) => split{axis=rank(?x) - 1, sizes=[size(?x, -2), size(?y, -2)]}(transpose{permutation=?o}(concat{axis=rank(?x) - 2}(?x, ?y)))
+  proved "z3 4.8.12" by split_of_concat, transpose_of_concat
+rule transpose_and_transpose_2
+  (transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) => split{axis=rank(?x) - 2, sizes=[size(?x, -1), size(?y, -1)]}(transpose{permutation=?o}(concat{axis=rank(?x) - 1}(?x, ?y)))
+  proved "z3 4.8.12" by split_of_concat, transpose_of_concat
+rule transpose_and_transpose_3
+  (transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(transpose{permutation=?o}(concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last, split_of_concat, transpose_same
+rule add_and_add
+  (add(?x, ?x), add(?y, ?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(add(concat{axis=0}(?x, ?y), concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_sums, split_of_concat
+rule add_and_add_2
+  (add(?x, ?x), add(?y, ?y)) => split{axis=1, sizes=[size(?x, 1), size(?y, 1)]}(add(concat{axis=1}(?x, ?y), concat{axis=1}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_sums, split_of_concat
+rule mul_and_mul
+  (mul(?x, ?x), mul(?y, ?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(mul(concat{axis=0}(?x, ?y), concat{axis=0}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_products, split_of_concat
+rule mul_and_mul_2
+  (mul(?x, ?x), mul(?y, ?y)) => split{axis=1, sizes=[size(?x, 1), size(?y, 1)]}(mul(concat{axis=1}(?x, ?y), concat{axis=1}(?x, ?y)))
+  proved "z3 4.8.12" by concat_of_products, split_of_concat
+rule concat_and_concat
+  (concat{axis=?c}(?x, ?x), concat{axis=?c}(?y, ?y)) => split{axis=rank(?x) - 1, sizes=[size(?x, -1), size(?y, -1)]}(concat{axis=?c}(concat{axis=rank(?x) - 1}(?x, ?y), concat{axis=rank(?x) - 1}(?x, ?y)))
+  proved "z3 4.8.12" by concat_interchange, split_of_concat
+rule concat_and_concat_2
+  (concat{axis=?c}(?x, ?x), concat{axis=?c}(?y, ?y)) => split{axis=rank(?x) - 2, sizes=[size(?x, -2), size(?y, -2)]}(concat{axis=?c}(concat{axis=rank(?x) - 2}(?x, ?y), concat{axis=rank(?x) - 2}(?x, ?y)))
+  proved "z3 4.8.12" by concat_interchange, split_of_concat
+)rules";
+
+}  // namespace unity::tensor
