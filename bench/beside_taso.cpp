@@ -6,15 +6,10 @@
 // merged by concat. Each search here runs in a process of its own, whose CPU time and peak memory are the system's.
 
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
-#include <stdexcept>
-#include <string>
-
+#include "support/child.hpp"
 #include "support/models.hpp"
 
 namespace {
@@ -38,35 +33,11 @@ measured optimize(const char* name) {
   return {r.cost_after_s / r.cost_before_s, r.cpu_s, r.seconds_to_best, static_cast<double>(r.counts.candidates)};
 }
 
-// Runs the search in a child and reports what wait4 says of it.
-measured in_child(const char* name, rusage& usage) {
-  int ends[2];
-  if (pipe(ends) != 0) {
-    throw std::runtime_error{"no pipe"};
-  }
-  const auto child = fork();
-  if (child == 0) {
-    const auto m = optimize(name);
-    const auto written = ::write(ends[1], &m, sizeof m);
-    _exit(written == sizeof m ? 0 : 1);
-  }
-  measured m;
-  const auto got = ::read(ends[0], &m, sizeof m);
-  int status = 0;
-  wait4(child, &status, 0, &usage);
-  close(ends[0]);
-  close(ends[1]);
-  if (got != sizeof m || status != 0) {
-    throw std::runtime_error{"the search in the child failed"};
-  }
-  return m;
-}
-
 void cost_cpu_and_memory_beside_taso(benchmark::State& state, peer p) {
   for (auto _ : state) {
     rusage usage{};
-    const auto m = in_child(p.model, usage);
-    const auto memory = static_cast<double>(usage.ru_maxrss) * 1024;
+    const auto m = bench::in_child([&] { return optimize(p.model); }, usage);
+    const auto memory = bench::peak_bytes(usage);
     state.counters["cost_ratio"] = m.ratio;
     state.counters["cost_ratio_target"] = p.target_ratio;
     state.counters["search_cpu_s"] = m.search_cpu_s;

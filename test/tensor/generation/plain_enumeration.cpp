@@ -11,21 +11,18 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/canonical_rule.hpp>
-#include <unity/rewrite/generation/common_subterms.hpp>
 #include <unity/rewrite/generation/derivability.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
 #include <unity/rewrite/generation/written.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/generation/common_subterms.hpp>
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
-#include <unity/tensor/rule_test.hpp>
-#include <unity/tensor/verification/rule_worlds.hpp>
 
 #include "../testing.hpp"
 
@@ -109,32 +106,16 @@ std::vector<std::string> missing(const plain_enumeration& plain, const std::vect
 
 // The rules without common subterms, and without those that follow from smaller ones.
 std::vector<syntax::rule> pruned(const std::vector<syntax::rule>& rules) {
-  const auto passes = [](const syntax::rule& r) {
-    const auto both = compile_rule(standard(), r);
-    return std::all_of(both.begin(), both.end(), [](const substitution& s) {
-      return test_rule(standard(), s, {.instances = 20, .attempts = 5000, .chained = true}).found ==
-             tensor::rule_report::verdict::passes;
-    });
-  };
   std::map<std::pair<rule_size, std::string>, syntax::rule> ordered;
   for (const auto& r : rules) {
-    const auto left = canonical_rule(standard(), without_common_subterms(standard(), r, passes));
+    const auto left = canonical_rule(standard(), tensor::without_common_subterms(standard(), r));
     ordered.emplace(std::pair{size_of(left), statement_text(left)}, left);
   }
   std::vector<syntax::rule> all;
   for (const auto& [key, r] : ordered) {
     all.push_back(r);
   }
-  const auto questions = [&](std::size_t i) {
-    std::vector<std::vector<tensor::tensor_graph>> asked;
-    for (const auto& c : tensor::rule_cases(standard(), compile_rule(standard(), all[i]).at(0))) {
-      auto& question = asked.emplace_back();
-      for (std::size_t w = 0; w < std::min<std::size_t>(5, c.size()); ++w) {
-        question.push_back(c[w].graph);
-      }
-    }
-    return asked;
-  };
+  const auto questions = [&](std::size_t i) { return tensor::rule_questions(standard(), all[i]); };
   std::vector<syntax::rule> kept;
   for (const auto i : prune_derivable(standard(), std::span<const syntax::rule>{all}, questions).kept) {
     kept.push_back(all[i]);
@@ -153,7 +134,7 @@ void check_complete(std::string_view vocabulary, std::size_t operators, std::siz
   }
   const auto few = pruned(rules);
   CHECK(few.size() <= rules.size());
-  WARN(rules.size() << " " << few.size());
+  CAPTURE(rules.size(), few.size());
   for (const auto& m : missing(plain, few, 6)) {
     FAIL_CHECK("pruned: " << m);
   }

@@ -23,7 +23,7 @@
 #include <unity/core/external_sort.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/rewrite/generation/candidates.hpp>
+#include <unity/rewrite/generation/candidate_term.hpp>
 #include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/meaning.hpp>
@@ -114,13 +114,13 @@ class enumeration {
   static constexpr auto magic = "unity enumeration 2\n";
 
   // By fingerprint, then in the order of terms.
-  static bool before(const candidate& a, const candidate& b) {
+  static bool before(const candidate_term& a, const candidate_term& b) {
     return a.fingerprint != b.fingerprint ? a.fingerprint < b.fingerprint : a.order() < b.order();
   }
-  using sorter = external_sorter<candidate, bool (*)(const candidate&, const candidate&)>;
+  using sorter = external_sorter<candidate_term, bool (*)(const candidate_term&, const candidate_term&)>;
   // A term with the group of terms that have its fingerprint, if there are others.
   struct event {
-    candidate term;
+    candidate_term term;
     std::uint32_t group = no_group;
     bool first = false;  // of its fingerprint: nothing earlier can equal it
   };
@@ -131,7 +131,7 @@ class enumeration {
   struct representative {
     bool stored = false;
     orbit_id orbit = 0;
-    candidate term{};
+    candidate_term term{};
     std::optional<meaning> known{};
   };
   // A term of this size that equals a class.
@@ -153,7 +153,7 @@ class enumeration {
   }
 
   void generate(sorter& out) {
-    std::vector<candidate> waiting;
+    std::vector<candidate_term> waiting;
     const auto flush = [&] {
       fingerprint(waiting);
       for (const auto& c : waiting) {
@@ -162,7 +162,7 @@ class enumeration {
       counts_.terms += waiting.size();
       waiting.clear();
     };
-    const auto sink = [&](const candidate& c) {
+    const auto sink = [&](const candidate_term& c) {
       static_cast<void>(samples_.permutations(c.facts(store_)));
       waiting.push_back(c);
       if (waiting.size() == batch) {
@@ -173,7 +173,7 @@ class enumeration {
     flush();
   }
   // In parallel: each by itself, so threads change nothing.
-  void fingerprint(std::vector<candidate>& all) {
+  void fingerprint(std::vector<candidate_term>& all) {
     pool_.parallel_for(all.size(), 256, [&](std::size_t worker, std::size_t from, std::size_t to) {
       for (auto i = from; i < to; ++i) {
         const auto t = all[i].get(store_);
@@ -189,7 +189,7 @@ class enumeration {
     groups_.clear();
     std::optional<event> open;
     counts_.spilled_runs += by_fingerprint.runs();  // draining forgets them
-    by_fingerprint.drain([&](const candidate& c) {
+    by_fingerprint.drain([&](const candidate_term& c) {
       if (open && open->term.fingerprint == c.fingerprint) {
         if (open->group == no_group) {
           open->group = static_cast<std::uint32_t>(groups_.size());
@@ -327,7 +327,7 @@ class enumeration {
   }
 
   // A new class. A term that equals itself under a renaming makes a rule where commutativity does not say so already.
-  void add_class(const term& t, const term_facts& facts, const candidate& c) {
+  void add_class(const term& t, const term_facts& facts, const candidate_term& c) {
     std::vector<variable_map> given;
     rules_.self_renamings(t, given);
     auto group = meanings_.symmetries(t, facts, c.program, std::move(given), [&](variable_map renaming) {
@@ -375,7 +375,7 @@ class enumeration {
   enumeration_counts counts_;
   std::unordered_map<std::uint64_t, std::vector<orbit_id>> known_;  // stored terms by fingerprint
   std::vector<std::vector<representative>> groups_;
-  std::vector<std::pair<candidate, std::vector<variable_map>>> new_classes_;
+  std::vector<std::pair<candidate_term, std::vector<variable_map>>> new_classes_;
   std::vector<member> members_;
   std::unordered_map<term, term, term_hash> parts_;  // results of operations with several, and what they equal
 };

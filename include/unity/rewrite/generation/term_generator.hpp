@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/generation/candidates.hpp>
+#include <unity/rewrite/generation/candidate_term.hpp>
 #include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/naming.hpp>
@@ -48,7 +48,7 @@ class application_table {
   std::unordered_map<std::uint64_t, std::optional<application>> known_;
 };
 
-// Calls sink(candidate) for every term of a size whose operands are stored. Size counts shared operators once: operands
+// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once: operands
 // are disjoint, or one is looked up through an operator that both contain.
 template <term_language L, class Sink>
 class term_generator {
@@ -181,7 +181,7 @@ class term_generator {
     if (a) {
       auto facts = facts_of(store_, t, size_);
       facts.type = a->type;
-      sink_(candidate{t, facts, a->program});
+      sink_(candidate_term{t, facts, a->program});
     }
   }
 

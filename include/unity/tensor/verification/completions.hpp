@@ -29,7 +29,7 @@ struct instance_bounds {
   std::size_t new_rank = 4;     // of what reshapes make
   std::vector<attribute> strides{{1, 1}, {2, 1}};
   std::vector<attribute> dilations{{1, 1}, {1, 2}};
-  std::vector<attribute> pads{{0, 0, 0, 0}, {1, 0, 0, 1}};
+  std::vector<attribute> pads{{0, 0, 0, 0}, {1, 0, 0, 1}, {1, 1, 1, 1}, {1, 0, 1, 0}};
   std::vector<double> reals{0.5, 1.0};  // of real attributes that no condition compares
 };
 
@@ -405,7 +405,11 @@ class completions {
     std::vector<attribute> all{{}};
     const auto& axes = p.attributes[0];
     for (std::size_t i = 0; axes && i < axes->size(); ++i) {
-      const auto extent = (*p.operands[0])[static_cast<std::size_t>((*axes)[i])];
+      const auto axis = static_cast<std::size_t>((*axes)[i]);
+      if (axis >= p.operands[0]->size()) {
+        return {};
+      }
+      const auto extent = (*p.operands[0])[axis];
       const auto& starts = p.attributes[1];
       const size from = name == "starts" ? 0 : name == "ends" && starts ? (*starts)[i] + 1 : 1;
       const size to = name == "starts" ? extent - 1 : name == "ends" ? extent : 2;

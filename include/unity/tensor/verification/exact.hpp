@@ -27,7 +27,7 @@ namespace unity::tensor {
 
 // What a prover says about two graphs on the same sources, with outputs of the same types.
 struct side_verdict {
-  enum class answer : std::uint8_t { equal, different, unknown };
+  enum class answer : std::uint8_t { equal, different, unknown, too_large };
 
   answer found = answer::unknown;
   std::string because{};  // where they differ and by how much, or why that is not known
@@ -141,6 +141,8 @@ class polynomial_prover {
         forget();
         return {answer::equal, {}};
       }
+    } catch (const polynomial::too_large& e) {
+      return {answer::too_large, e.what()};
     } catch (const error& e) {
       return {answer::unknown, e.what()};
     }

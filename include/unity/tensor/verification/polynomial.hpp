@@ -29,6 +29,13 @@ namespace unity::tensor {
 // Constants need no pool. A value; must not outlive its pool.
 class polynomial {
  public:
+  // What a product of more than this many terms raises: normal forms are for small tensors.
+  static constexpr std::size_t most_terms = 1000;
+  class too_large : public error {
+   public:
+    too_large() : error{"exact arithmetic", "a polynomial of more than 1000 terms", "smaller tensors"} {}
+  };
+
   polynomial() noexcept = default;
   explicit polynomial(std::int64_t n) : polynomial{rational{n}} {}
   explicit polynomial(const rational& constant) {
@@ -104,6 +111,9 @@ class polynomial {
       // Multiplication does not keep the order of numbers.
       std::sort(row.terms_.begin(), row.terms_.end(), before);
       result += row;
+      if (result.terms_.size() > most_terms) {
+        throw too_large{};
+      }
     }
     return result;
   }

@@ -11,7 +11,7 @@
 
 namespace unity {
 
-struct candidate {
+struct candidate_term {
   std::uint64_t fingerprint = 0;
   orbit_id left = 0;
   orbit_id right = 0;
@@ -24,8 +24,8 @@ struct candidate {
   std::uint8_t tree_size = 0;
   std::uint8_t repeats = 0;
 
-  candidate() = default;
-  candidate(const term& t, const term_facts& f, std::uint32_t computed_by)
+  candidate_term() = default;
+  candidate_term(const term& t, const term_facts& f, std::uint32_t computed_by)
       : left{t.operands[0].orbit},
         right{t.operands[1].orbit},
         map{t.operands[1].map},
@@ -54,6 +54,6 @@ struct candidate {
   }
   [[nodiscard]] auto order() const noexcept { return std::tuple{tree_size, repeats, op, left, right, map.bits()}; }
 };
-static_assert(sizeof(candidate) == 40 || sizeof(candidate) == 32);
+static_assert(sizeof(candidate_term) == 40 || sizeof(candidate_term) == 32);
 
 }  // namespace unity

@@ -1,0 +1,117 @@
+// rules_by_model OUT.svg [FILE]...: which rules improve which models, as a heat map like figure 2.10 of Jia's
+// dissertation (2020), and a table: for the shipped rules and for each given rule file beside the rules that were
+// written by hand, what models cost after optimization over before (analytic:taso, 300 expansions).
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <unity/core/file.hpp>
+#include <unity/tensor/generated_rules.hpp>
+
+#include "support/models.hpp"
+
+namespace {
+
+using namespace unity;
+
+const std::vector<std::string> models{"resnet50?form=taso", "resnext50?form=taso", "bert?form=taso", "nasrnn",
+                                      "nasnet_a?form=taso", "resnet50", "resnext50", "bert", "bert_large", "nasnet_a",
+                                      "inception_v3", "vgg16", "vgg19", "mlp"};
+
+struct rules_of_a_kind {
+  std::string name;
+  rule_set rules;
+};
+
+rule_set compiled(const std::string& text, const std::string& file) {
+  return systems::select_rules(compile_rules(bench::operators(), parse_rules(text, file)), syntax::standing::proved,
+                               tensor::mode::inference);
+}
+
+using heat = std::map<std::string, std::map<std::string, std::size_t>>;  // rule, model: uses
+
+double ratio(const std::string& model, const rule_set& rules, heat* uses) {
+  const auto r = systems::taso(bench::operators(), rules, bench::model("zoo:" + model), bench::options("taso", 300));
+  for (const auto& u : uses != nullptr ? r.rules_used : std::vector<systems::rule_use>{}) {
+    (*uses)[u.name][model] += u.count;
+  }
+  return r.cost_after_s / r.cost_before_s;
+}
+
+std::string svg(const heat& uses) {
+  constexpr std::size_t cell = 18;
+  constexpr std::size_t left = 280;
+  constexpr std::size_t top = 150;
+  std::string body;
+  std::size_t row = 0;
+  const auto text = [&](std::size_t x, std::size_t y, const std::string& t, const std::string& more) {
+    body += "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\" " + more + ">" + t + "</text>\n";
+  };
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const auto x = left + m * cell + 13;
+    text(x, top - 6, models[m], "transform=\"rotate(-60 " + std::to_string(x) + " " + std::to_string(top - 6) + ")\"");
+  }
+  for (const auto& [rule, by_model] : uses) {
+    const auto y = top + row++ * cell;
+    text(left - 6, y + 13, rule, "text-anchor=\"end\"");
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      const auto found = by_model.find(models[m]);
+      const auto count = found == by_model.end() ? std::size_t{0} : found->second;
+      const auto shade = count == 0 ? 245 : 200 - std::min<std::size_t>(180, 20 * count);
+      body += "<rect x=\"" + std::to_string(left + m * cell) + "\" y=\"" + std::to_string(y) + "\" width=\"17\" height=\"17\" fill=\"rgb(" +
+              std::to_string(shade) + "," + std::to_string(shade) + ",245)\"/>\n";
+      if (count > 0) {
+        text(left + m * cell + 8, y + 13, std::to_string(count), "text-anchor=\"middle\" fill=\"white\"");
+      }
+    }
+  }
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + std::to_string(left + models.size() * cell + 60) + "\" height=\"" +
+         std::to_string(top + row * cell + 10) + "\" font-family=\"sans-serif\" font-size=\"11\">\n" + body + "</svg>\n";
+}
+
+void run(int argc, char** argv) {
+  const std::string written{tensor::standard_rules};
+  std::vector<rules_of_a_kind> kinds{{"written", compiled(written, "standard.rules")},
+                                     {"shipped", compiled(written + std::string{tensor::generated_rules}, "shipped rules")}};
+  for (int i = 2; i < argc; ++i) {
+    auto both = compiled(written, "standard.rules");
+    for (auto& s : compiled(read_file(argv[i]), argv[i])) {
+      both.push_back(std::move(s));
+    }
+    kinds.push_back({argv[i], std::move(both)});
+  }
+  heat uses;
+  std::printf("%-24s", "model");
+  for (const auto& k : kinds) {
+    std::printf(" %20s", k.name.substr(k.name.find_last_of('/') + 1).c_str());
+  }
+  for (const auto& m : models) {
+    std::printf("\n%-24s", m.c_str());
+    for (const auto& k : kinds) {
+      std::printf(" %20.6f", ratio(m, k.rules, k.name == "shipped" ? &uses : nullptr));
+      std::fflush(stdout);
+    }
+  }
+  std::printf("\n");
+  atomic_write(argv[1], svg(uses));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: rules_by_model OUT.svg [FILE]...\n");
+    return 2;
+  }
+  try {
+    run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "rules_by_model: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
