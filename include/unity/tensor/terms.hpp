@@ -15,6 +15,7 @@ namespace unity::tensor::terms {
 
 using namespace unity::terms;    // NOLINT: one vocabulary on top of the other
 using unity::terms::expression;  // not unity::expression, the compiled one
+using unity::terms::term;        // not unity::term, the enumerated one
 
 template <argument... A>
 [[nodiscard]] term input(const A&... a) {
