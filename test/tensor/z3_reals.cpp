@@ -37,7 +37,7 @@ validation_report validated(std::string_view text) {
 TEST_CASE("real arithmetic decides equations of sums and products") {
   const auto report = validated("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))");
   CHECK(report.found == verdict::holds);
-  CHECK(report.real > 50);
+  CHECK(report.real > 10);
 }
 
 TEST_CASE("real arithmetic knows what relu and maxima are, and that other functions are functions") {

@@ -238,7 +238,7 @@ class z3_reals {
     if (differences.empty()) {
       return {answer::equal, {}};
     }
-    z3::solver solver{*context_};
+    z3::solver solver{*context_, z3::solver::simple()};  // no timers: work alone is bounded
     z3::params parameters{*context_};
     parameters.set("rlimit", resources_);
     solver.set(parameters);

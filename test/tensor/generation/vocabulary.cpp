@@ -66,7 +66,7 @@ operator split{axis={0, 1}}(any)
 TEST_CASE("the shipped vocabularies are read") {
   CHECK(parse(taso_vocabulary).operators.size() == 19);
   CHECK(parse(taso_vocabulary).sorts.size() == 8);
-  CHECK(parse(tensor_vocabulary).sorts.size() == 9);
+  CHECK(parse(tensor_vocabulary).sorts.size() == 10);
   CHECK(parse(matrix_vocabulary).sorts.size() == 3);
   CHECK(parse(image_vocabulary).sorts.size() == 3);
 }
@@ -109,7 +109,7 @@ TEST_CASE("operators are refused with their place and what was expected") {
   CHECK(operator_refused("batch_norm(any, any, any, any, any)") ==
         "my.ops:3:44: found ')'; expected as many operands as 'batch_norm' takes, two at most");
   CHECK(operator_refused("add(any, any) same_size") ==
-        "my.ops:3:24: found 'same_size'; expected 'same_shape', 'same_role', 'rank', 'gives' or the next line");
+        "my.ops:3:24: found 'same_size'; expected 'same_shape', 'same_rank', 'same_role', 'rank', 'gives' or the next line");
   CHECK(operator_refused("relu(any) same_shape") == "my.ops:3:20: found 'same_shape'; expected two operands before it");
   CHECK(operator_refused("relu(any) rank two") == "my.ops:3:25: found 'two'; expected a rank");
   CHECK(operator_refused("relu(any) gives output") == "my.ops:3:26: found 'output'; expected 'any', 'input' or 'weight'");
