@@ -17,8 +17,12 @@ function(embed file header what name)
 
 namespace unity::tensor {
 
+// Longer than what every compiler has to take; those that the library supports do.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored \"-Woverlength-strings\"
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view ${name} = R\"rules(${text})rules\";
+#pragma GCC diagnostic pop
 
 }  // namespace unity::tensor
 ")

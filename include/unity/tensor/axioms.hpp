@@ -6,6 +6,9 @@
 
 namespace unity::tensor {
 
+// Longer than what every compiler has to take; those that the library supports do.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view standard_axioms = R"rules(# Properties of tensor operators: what proofs of substitutions start from.
 #
@@ -602,5 +605,6 @@ rule reciprocal_of_float32_root_of_2
     => fill{value=0.7071067690849304, element=?e, dims=?d}()
   real
 )rules";
+#pragma GCC diagnostic pop
 
 }  // namespace unity::tensor

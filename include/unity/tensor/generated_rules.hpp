@@ -6,6 +6,9 @@
 
 namespace unity::tensor {
 
+// Longer than what every compiler has to take; those that the library supports do.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view generated_rules = R"rules(# Substitutions that nobody wrote: made, pruned and proved by
 #   generate_rules --ops tensor --max-ops 3 --out FILE
@@ -388,5 +391,6 @@ rule concat_and_concat_2
   (concat{axis=?c}(?x, ?x), concat{axis=?c}(?y, ?y)) => split{axis=rank(?x) - 2, sizes=[size(?x, -2), size(?y, -2)]}(concat{axis=?c}(concat{axis=rank(?x) - 2}(?x, ?y), concat{axis=rank(?x) - 2}(?x, ?y)))
   proved "z3 4.8.12" by concat_interchange, split_of_concat
 )rules";
+#pragma GCC diagnostic pop
 
 }  // namespace unity::tensor

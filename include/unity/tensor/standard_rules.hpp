@@ -6,6 +6,9 @@
 
 namespace unity::tensor {
 
+// Longer than what every compiler has to take; those that the library supports do.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view standard_rules = R"rules(# Substitutions of tensor graphs: the rules that an optimizer uses where it is given no others.
 #
@@ -1217,5 +1220,6 @@ rule layer_norm_with_mul
   proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sqrt, fill_in_sum,
     layer_norm_is_affine
 )rules";
+#pragma GCC diagnostic pop
 
 }  // namespace unity::tensor

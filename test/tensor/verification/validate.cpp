@@ -37,8 +37,8 @@ bool tells(const validation_report& r, std::string_view what) { return r.because
 
 constexpr std::string_view relu_conv_is_linear =
     "rule relu_conv_is_linear conv2d{stride=?s, padding=?p, activation=relu}(add(?x, ?y), ?w) => "
-    "add(conv2d{stride=?s, padding=?p, activation=relu}(?x, ?w), conv2d{stride=?s, padding=?p, activation=relu}(?y, ?w))"
-    " if shape(?x) == shape(?y)";
+    "add(conv2d{stride=?s, padding=?p, activation=relu}(?x, ?w), "
+    "conv2d{stride=?s, padding=?p, activation=relu}(?y, ?w)) if shape(?x) == shape(?y)";
 
 }  // namespace
 
@@ -67,7 +67,8 @@ TEST_CASE("a false property is refused before anything is proved from it, by nam
 
 TEST_CASE("properties that fail at few shapes are refuted") {
   // Only where the kernel is smaller than the stride.
-  CHECK(validated("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => conv2d{stride=?s, padding=same}(?x, ?w)",
+  CHECK(validated("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => "
+                  "conv2d{stride=?s, padding=same}(?x, ?w)",
                   {}).found == verdict::refuted);
   // Only where there is more than one group.
   CHECK(validated("concat{axis=1}(conv2d{groups=?g}(?x, ?w), conv2d{groups=?g}(?x, ?v)) => "

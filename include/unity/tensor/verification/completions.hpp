@@ -194,7 +194,8 @@ class completions {
       if (o && p.kind == "batch_norm" && (o->size() != 1 || (x && (x->size() < 2 || (*x)[1] != o->front())))) {
         return false;
       }
-      const bool ends_alike = !o || !x || (o->size() <= x->size() && std::equal(o->begin(), o->end(), x->end() - o->size()));
+      const bool ends_alike =
+          !o || !x || (o->size() <= x->size() && std::equal(o->begin(), o->end(), x->end() - o->size()));
       if (p.kind == "layer_norm" && !ends_alike) {
         return false;
       }

@@ -20,8 +20,8 @@ namespace unity::tensor::detail {
 // By variable, rank and dimension.
 using dimension_flags = std::vector<std::vector<std::vector<bool>>>;
 
-// Every dimension begins narrow, with sizes 1 and 2, unless the substitution names its size: one that is widened has all
-// sizes up to the bound. Where `...` stands for more than two terms all sizes are 1 and 2.
+// Every dimension begins narrow, with sizes 1 and 2, unless the substitution names its size: one that is widened has
+// all sizes up to the bound. Where `...` stands for more than two terms all sizes are 1 and 2.
 class size_menus {
  public:
   size_menus(const algebra& a, const substitution& s, const instance_bounds& b)

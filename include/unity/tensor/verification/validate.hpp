@@ -1,8 +1,9 @@
 // Are properties of operators true? Asked before anything is proved from them.
 //
 // A property is validated in three ways: on every instance within bounds by exact polynomials, with functions like
-// sigmoid left uninterpreted; on every instance of sizes up to 2 by a prover of real arithmetic, where one is given; and
-// on larger random shapes modulo a prime (tensor/rule_test.hpp). Source: Jia's dissertation (TASO, 2020), section 2.4.
+// sigmoid left uninterpreted; on every instance of sizes up to 2 by a prover of real arithmetic, where one is given;
+// and on larger random shapes modulo a prime (tensor/rule_test.hpp). Source: Jia's dissertation (TASO, 2020), section
+// 2.4.
 //
 // What is marked `real` may hold to the precision of float32 alone (a root that programs round): where provers do not
 // decide it, doubles at random points do, and the report counts that apart.
@@ -34,7 +35,8 @@
 
 namespace unity::tensor {
 
-// Wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller sizes.
+// Wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller
+// sizes.
 [[nodiscard]] inline std::vector<instance_bounds> default_ladder() {
   const instance_bounds wide;
   auto fewer = wide;

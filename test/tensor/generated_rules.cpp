@@ -1,0 +1,58 @@
+#include <unity/tensor/generated_rules.hpp>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
+
+#include "testing.hpp"
+
+using namespace unity;
+using namespace unity::tensor;
+using namespace unity::tensor::testing;
+
+TEST_CASE("the header holds the text of include/unity/tensor/generated.rules") {
+  std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/generated.rules"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
+  CHECK((text.str() == generated_rules));
+}
+
+TEST_CASE("generated and written rules have names of their own, and all are proved from axioms that exist") {
+  std::set<std::string> axioms;
+  for (const auto& a : parse_rules(standard_axioms)) {
+    axioms.insert(a.name);
+  }
+  std::set<std::string> names;
+  for (const auto& r : parse_rules(std::string{standard_rules} + std::string{generated_rules})) {
+    INFO(r.name);
+    CHECK(names.insert(r.name).second);
+    CHECK(r.known == syntax::standing::proved);
+    for (const auto& a : r.axioms) {
+      CHECK(axioms.contains(a));
+    }
+  }
+  CHECK(names.size() > 300);
+}
+
+TEST_CASE("a prover that shares no code with the search confirms every generated rule") {
+  const theory axioms{standard(), parse_rules(standard_axioms)};
+  rule_verifier<congruence_prover> verifier{standard(), axioms, congruence_prover{}};
+  for (const auto& r : parse_rules(generated_rules)) {
+    const auto proof = verifier.verify(r);
+    INFO(r.name << ": " << proof.reason << " " << proof.details);
+    CHECK(proof.found == verdict::proved);
+    CHECK((!proof.real_only || r.real_only));
+    CHECK((!proof.inference_only || r.safe_for == syntax::safety::inference));
+  }
+}
