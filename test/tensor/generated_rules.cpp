@@ -18,7 +18,7 @@
 
 using namespace unity;
 using namespace unity::tensor;
-using namespace unity::tensor::testing;
+using namespace unity::tensor::test;
 
 TEST_CASE("the header holds the text of include/unity/tensor/generated.rules") {
   std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/generated.rules"};
