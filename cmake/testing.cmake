@@ -1,7 +1,7 @@
 # What tests need beyond a compiler: data, models, and one way to register them.
 
 set(UNITY_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Published rule files that some tests read, if there")
-set(UNITY_TEST_TIMEOUT 600 CACHE STRING "Seconds after which a test has failed")
+set(UNITY_TEST_TIMEOUT 1500 CACHE STRING "Seconds after which a test has failed")
 set(unity_model_dir "${PROJECT_BINARY_DIR}/models")
 
 # unity_add_test(<name> <label> COMMAND <command>...)

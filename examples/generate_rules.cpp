@@ -1,7 +1,7 @@
 // Rules that nobody wrote: enumerates terms over a list of operators, finds which are equal, leaves out what follows
 // from the rest, and proves it.
 //
-// run: --ops tensor --max-ops 2 --out {out}/tensor.rules --json {out}/result.json
+// run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
 // run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
 
 #include <sys/resource.h>
