@@ -20,7 +20,8 @@ using namespace unity;
 
 const std::vector<std::string> models{"resnet50?form=taso", "resnext50?form=taso", "bert?form=taso", "nasrnn",
                                       "nasnet_a?form=taso", "resnet50", "resnext50", "bert", "bert_large", "nasnet_a",
-                                      "inception_v3", "vgg16", "vgg19", "mlp"};
+                                      "inception_v3", "inception_v3?batch=1", "densenet121", "squeezenet1_1",
+                                      "squeezenet1_1?batch=64", "vgg16", "vgg19", "mlp"};
 
 struct rules_of_a_kind {
   std::string name;

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,14 +12,18 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/statistics.hpp>
 
 namespace {
 
 using unity::node_id;
 using unity::tensor::count;
+using unity::tensor::element_count;
 using unity::tensor::shape;
 using unity::tensor::tensor_graph;
+using unity::tensor::tensor_type;
 namespace zoo = unity::tensor::zoo;
 
 const unity::tensor::algebra& operators() {
@@ -42,6 +48,37 @@ std::int64_t nodes_of_kind(const tensor_graph& g, const char* name) {
   std::int64_t n = 0;
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     n += g.operation(node_id{i}).kind == kind ? 1 : 0;
+  }
+  return n;
+}
+
+// The results of the nodes of one kind, in order.
+std::vector<shape> shapes_of_kind(const tensor_graph& g, const char* name) {
+  const auto kind = operators().kind(name);
+  std::vector<shape> dims;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    if (g.operation(node_id{i}).kind == kind) {
+      dims.push_back(g.type(g.results(node_id{i})[0]).dims);
+    }
+  }
+  return dims;
+}
+
+// Of convolutions and linears: half their operations, those that add biases left out.
+std::int64_t multiply_accumulates(const tensor_graph& g) {
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const auto& op = g.operation(node_id{i});
+    if (op.kind != operators().kind("conv2d") && op.kind != operators().kind("linear")) {
+      continue;
+    }
+    std::vector<tensor_type> inputs;
+    for (const auto v : g.operands(node_id{i})) {
+      inputs.push_back(g.type(v));
+    }
+    const std::array results{g.type(g.results(node_id{i})[0])};
+    const auto added = inputs.size() == 3 ? element_count(results[0].dims) : 0;
+    n += (operators().work(op, inputs, results).operations.count() - added) / 2;
   }
   return n;
 }
@@ -83,8 +120,10 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:bert?form=ae", 37, 134, 75'498'496, 0},
       {"zoo:bert_large", 706, 1218, 335'141'888, 0},
       {"zoo:bert_large?form=ae", 37, 134, 75'498'496, 0},
+      {"zoo:densenet121", 427, 1568, 7'978'856, 83'648},
       {"zoo:inception_v3", 309, 816, 23'834'568, 34'432},
       {"zoo:inception_v3?form=ae", 122, 347, 21'788'842, 0},
+      {"zoo:squeezenet1_1", 65, 125, 1'235'496, 0},
       {"zoo:vgg16", 37, 69, 138'357'544, 0},
       {"zoo:vgg19", 43, 81, 143'667'240, 0},
       {"zoo:mlp", 31, 63, 1'073'872'896, 0},
@@ -97,6 +136,33 @@ TEST_CASE("every model has the operators, edges and parameters that the document
   CHECK(c.edges == r.edges);
   CHECK(c.parameters == r.parameters);
   CHECK(c.statistics == r.statistics);
+}
+
+// Published: by torchvision, in thousands of millions and to three digits behind the point.
+TEST_CASE("models multiply and accumulate as often as is published", "[zoo]") {
+  struct row {
+    const char* text;
+    double published;
+  };
+  const auto r = GENERATE(values<row>({
+      {"zoo:resnet50", 4.089},
+      {"zoo:resnext50?batch=1", 4.230},
+      {"zoo:densenet121", 2.834},
+      {"zoo:inception_v3?batch=1", 5.713},
+      {"zoo:squeezenet1_1", 0.349},
+      {"zoo:vgg16", 15.470},
+      {"zoo:vgg19", 19.632},
+  }));
+  CAPTURE(r.text);
+  CHECK(std::round(static_cast<double>(multiply_accumulates(build(r.text))) / 1e6) == std::round(r.published * 1e3));
+}
+
+TEST_CASE("multiply-accumulates grow with the image as the documentation's formulas say", "[zoo]") {
+  CHECK(multiply_accumulates(build("zoo:densenet121")) == 2'834'161'664);
+  CHECK(multiply_accumulates(build("zoo:densenet121?image=29&batch=2")) == 2 * 58'551'488);
+  CHECK(multiply_accumulates(build("zoo:squeezenet1_1")) == 349'151'936);
+  CHECK(multiply_accumulates(build("zoo:squeezenet1_1?image=227")) == 387'747'520);
+  CHECK(multiply_accumulates(build("zoo:squeezenet1_1?image=25&batch=3")) == 3 * 3'056'640);
 }
 
 TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo]") {
@@ -159,6 +225,19 @@ TEST_CASE("models have the parts they are known by", "[zoo]") {
   CHECK(nodes_of_kind(resnet, "batch_norm") == 53);
   CHECK(nodes_of_kind(resnet, "relu") == 49);
 
+  const auto densenet = build("zoo:densenet121");
+  CHECK(nodes_of_kind(densenet, "conv2d") + nodes_of_kind(densenet, "linear") == 121);
+  CHECK(nodes_of_kind(densenet, "batch_norm") == 121);
+  CHECK(nodes_of_kind(densenet, "relu") == 121);
+  CHECK(nodes_of_kind(densenet, "concat") == 58);
+  CHECK(nodes_of_kind(densenet, "average_pool") == 3);
+
+  const auto squeezenet = build("zoo:squeezenet1_1");
+  CHECK(nodes_of_kind(squeezenet, "conv2d") == 26);
+  CHECK(nodes_of_kind(squeezenet, "concat") == 8);
+  CHECK(nodes_of_kind(squeezenet, "max_pool") == 3);
+  CHECK(nodes_of_kind(squeezenet, "linear") == 0);
+
   const auto bert = build("zoo:bert");
   CHECK(nodes_of_kind(bert, "layer_norm") == 25);
   CHECK(nodes_of_kind(bert, "softmax") == 12);
@@ -182,8 +261,12 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:bert?seq=600&layers=1", {1, 600, 768}},
       {"zoo:bert?form=taso&seq=48", {48, 1024}},
       {"zoo:bert_large?form=ae", {8, 512, 1}},
+      {"zoo:densenet121?batch=2", {2, 1000}},
+      {"zoo:densenet121?image=29", {1, 1000}},
       {"zoo:inception_v3", {64, 1000}},
       {"zoo:inception_v3?form=ae", {64, 10}},
+      {"zoo:squeezenet1_1?batch=5", {5, 1000}},
+      {"zoo:squeezenet1_1?image=25", {1, 1000}},
       {"zoo:vgg16", {1, 1000}},
       {"zoo:mlp?form=fig1", {64, 10}},
   }));
@@ -193,18 +276,27 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
 }
 
 TEST_CASE("the grids of Inception-v3 are the published ones in the faithful form alone", "[zoo]") {
-  const auto grid_of_first_concat = [](const char* text) {
-    const auto g = build(text);
-    const auto concat = operators().kind("concat");
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      if (g.operation(node_id{i}).kind == concat) {
-        return g.type(g.results(node_id{i})[0]).dims;
-      }
-    }
-    return shape{};
-  };
-  CHECK(grid_of_first_concat("zoo:inception_v3?batch=1") == shape{1, 256, 35, 35});
-  CHECK(grid_of_first_concat("zoo:inception_v3?form=ae&batch=1") == shape{1, 256, 36, 36});
+  CHECK(shapes_of_kind(build("zoo:inception_v3?batch=1"), "concat").at(0) == shape{1, 256, 35, 35});
+  CHECK(shapes_of_kind(build("zoo:inception_v3?form=ae&batch=1"), "concat").at(0) == shape{1, 256, 36, 36});
+}
+
+TEST_CASE("the transitions of DenseNet halve channels and grids", "[zoo]") {
+  using grids = std::vector<shape>;
+  const auto g = build("zoo:densenet121");
+  CHECK(shapes_of_kind(g, "max_pool") == grids{{1, 64, 56, 56}});
+  CHECK(shapes_of_kind(g, "average_pool") == grids{{1, 128, 28, 28}, {1, 256, 14, 14}, {1, 512, 7, 7}});
+  CHECK(shapes_of_kind(g, "concat").at(5) == shape{1, 256, 56, 56});
+  CHECK(shapes_of_kind(g, "concat").at(57) == shape{1, 1024, 7, 7});
+  CHECK(shapes_of_kind(build("zoo:densenet121?image=29"), "average_pool") ==
+        grids{{1, 128, 4, 4}, {1, 256, 2, 2}, {1, 512, 1, 1}});
+}
+
+TEST_CASE("the pools of SqueezeNet round up", "[zoo]") {
+  using grids = std::vector<shape>;
+  CHECK(shapes_of_kind(build("zoo:squeezenet1_1"), "max_pool") ==
+        grids{{1, 64, 55, 55}, {1, 128, 27, 27}, {1, 256, 13, 13}});
+  CHECK(shapes_of_kind(build("zoo:squeezenet1_1?image=227"), "max_pool") ==
+        grids{{1, 64, 56, 56}, {1, 128, 28, 28}, {1, 256, 14, 14}});
 }
 
 TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
@@ -230,10 +322,18 @@ TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
 }
 
 TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
-  for (const char* text : {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=",
-                           "zoo:bert?layers=1&batch=", "zoo:vgg16?batch="}) {
+  for (const char* text :
+       {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=", "zoo:bert?layers=1&batch=",
+        "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
+  }
+}
+
+TEST_CASE("the image changes neither operators nor parameters", "[zoo]") {
+  for (const char* text : {"zoo:densenet121?image=", "zoo:squeezenet1_1?image="}) {
+    CAPTURE(text);
+    CHECK(count(operators(), build(text + std::string{"29"})) == count(operators(), build(text + std::string{"224"})));
   }
 }
 
@@ -252,6 +352,9 @@ TEST_CASE("a name resolves to a form and its sizes", "[zoo]") {
   CHECK(r.values.layers == 2);
   CHECK(r.values.batch == 4);
   CHECK(r.values.branches == zoo::sizes::absent);
+  CHECK(r.values.image == zoo::sizes::absent);
+  CHECK(zoo::parse("zoo:densenet121?batch=2").values == zoo::sizes{.batch = 2, .image = 224});
+  CHECK(zoo::parse("zoo:squeezenet1_1?image=227").values == zoo::sizes{.batch = 1, .image = 227});
   CHECK(zoo::is_name("zoo:anything"));
   CHECK_FALSE(zoo::is_name("model.onnx"));
 }
@@ -264,14 +367,14 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
   const auto r = GENERATE(values<row>({
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
-       "zoo: model \"alexnett\"; expected one of bert, bert_large, inception_v3, mlp, nasnet_a, nasrnn, resnet50, "
-       "resnext50, vgg16, vgg19"},
+       "zoo: model \"alexnett\"; expected one of bert, bert_large, densenet121, inception_v3, mlp, nasnet_a, nasrnn, "
+       "resnet50, resnext50, squeezenet1_1, vgg16, vgg19"},
       {"zoo:",
-       "zoo: model \"\"; expected one of bert, bert_large, inception_v3, mlp, nasnet_a, nasrnn, resnet50, "
-       "resnext50, vgg16, vgg19"},
+       "zoo: model \"\"; expected one of bert, bert_large, densenet121, inception_v3, mlp, nasnet_a, nasrnn, "
+       "resnet50, resnext50, squeezenet1_1, vgg16, vgg19"},
       {"zoo:bert\nx",
-       "zoo: model \"bert?x\"; expected one of bert, bert_large, inception_v3, mlp, nasnet_a, nasrnn, "
-       "resnet50, resnext50, vgg16, vgg19"},
+       "zoo: model \"bert?x\"; expected one of bert, bert_large, densenet121, inception_v3, mlp, nasnet_a, nasrnn, "
+       "resnet50, resnext50, squeezenet1_1, vgg16, vgg19"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",
        "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},
@@ -288,6 +391,14 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"zoo:bert?=3", "zoo:bert: \"=3\"; expected key=value"},
       {"zoo:bert?layers=2&&seq=8", "zoo:bert: \"\"; expected key=value"},
       {"zoo:resnext50?branches=2", "zoo:resnext50: branches=\"2\"; expected an integer from 0 to 1"},
+      {"zoo:vgg16?image=224", "zoo:vgg16: key \"image\"; expected a key of form=faithful: form, batch"},
+      {"zoo:densenet121?layers=6",
+       "zoo:densenet121: key \"layers\"; expected a key of form=faithful: form, batch, image"},
+      {"zoo:densenet121?image=0", "zoo:densenet121: image=\"0\"; expected an integer from 1 to 16384"},
+      {"zoo:densenet121?image=16385", "zoo:densenet121: image=\"16385\"; expected an integer from 1 to 16384"},
+      {"zoo:densenet121?image=28", "zoo: image=28; expected at least 29 pixels a side for DenseNet-121"},
+      {"zoo:squeezenet1_1?image=24", "zoo: image=24; expected at least 25 pixels a side for SqueezeNet 1.1"},
+      {"zoo:squeezenet1_1?form=taso", "zoo:squeezenet1_1: form=\"taso\"; expected one of faithful"},
       {"zoo:nasrnn?seq=5000", "zoo: seq=5000; expected at most 4096 steps of NasRNN"},
       {"zoo:bert?hidden=1048576&heads=1&vocab=1073741824",
        "node 2 (weight): \"embeddings.word\" of float32[1073741824,1048576]; expected positive sizes and a countable "

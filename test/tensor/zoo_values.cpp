@@ -78,6 +78,24 @@ TEST_CASE("separate branches compute what the grouped convolution computes", "[z
               evaluate<double>(operators(), graph(false), weights)[0]);
 }
 
+TEST_CASE("a dense block computes what appending its layers one by one computes", "[zoo]") {
+  constexpr int layers = 3;
+  const auto graph = [&](bool appending) {
+    builder b{operators()};
+    auto x = b.input("x", {2, 3, 4, 5});
+    if (!appending) {
+      return std::move(b).finish({zoo::detail::densenet_block(b, "block", x, layers)});
+    }
+    for (int i = 1; i <= layers; ++i) {
+      x = b.concat(1, std::array{x, zoo::detail::densenet_layer(b, "block.denselayer" + std::to_string(i), x)});
+    }
+    return std::move(b).finish({x});
+  };
+  const auto found = evaluate<double>(operators(), graph(false), std::uint64_t{1});
+  CHECK(all_finite(found[0]));
+  check_equal(found[0], evaluate<double>(operators(), graph(true), std::uint64_t{1})[0]);
+}
+
 // A layer of BERT, with its attention as one operator.
 static value_id layer_with_attention(builder& b, const zoo::sizes& s, value_id x) {
   const std::string name = "layer0";
@@ -123,7 +141,7 @@ TEST_CASE("small models compute finite numbers that depend on their input", "[zo
        {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
         "zoo:bert?form=ae&layers=2&hidden=8&heads=2&seq=4&batch=2", "zoo:nasrnn?hidden=4&seq=3",
         "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:mlp?form=ae&layers=2&hidden=6&batch=2",
-        "zoo:mlp?form=fig1&hidden=6&batch=2"}) {
+        "zoo:mlp?form=fig1&hidden=6&batch=2", "zoo:squeezenet1_1?image=25", "zoo:densenet121?image=29"}) {
     CAPTURE(text);
     const auto g = zoo::build(operators(), text);
     const auto one = evaluate<double>(operators(), g, std::uint64_t{1})[0];

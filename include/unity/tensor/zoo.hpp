@@ -14,27 +14,31 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/bert.hpp>
+#include <unity/tensor/zoo/densenet.hpp>
 #include <unity/tensor/zoo/inception.hpp>
 #include <unity/tensor/zoo/mlp.hpp>
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/tensor/zoo/nasnet.hpp>
 #include <unity/tensor/zoo/nasrnn.hpp>
 #include <unity/tensor/zoo/resnet.hpp>
+#include <unity/tensor/zoo/squeezenet.hpp>
 #include <unity/tensor/zoo/vgg.hpp>
 
 namespace unity::tensor {
 
 namespace zoo {
 
-inline constexpr std::array<model, 10> models{{
+inline constexpr std::array<model, 12> models{{
     {"bert", bert_forms},
     {"bert_large", bert_large_forms},
+    {"densenet121", densenet121_forms},
     {"inception_v3", inception_v3_forms},
     {"mlp", mlp_forms},
     {"nasnet_a", nasnet_a_forms},
     {"nasrnn", nasrnn_forms},
     {"resnet50", resnet50_forms},
     {"resnext50", resnext50_forms},
+    {"squeezenet1_1", squeezenet1_1_forms},
     {"vgg16", vgg16_forms},
     {"vgg19", vgg19_forms},
 }};

@@ -4,10 +4,22 @@
 #include <cstdint>
 #include <string>
 
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
+
+// Shapes: [batch, 3, image, image].
+// Throws: unity::error below `least` pixels a side, where the window of some layer would not fit.
+inline value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model) {
+  if (s.image < least) {
+    throw error{"zoo", "image=" + std::to_string(s.image),
+                "at least " + std::to_string(least) + " pixels a side for " + model};
+  }
+  return b.input("x", {s.batch, 3, s.image, s.image});
+}
 
 // Shapes: weight [channels, input channels / groups, kernel]; no bias.
 inline value_id convolution(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,

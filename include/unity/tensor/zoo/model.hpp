@@ -23,6 +23,7 @@ struct sizes {
   std::int64_t seq = absent;
   std::int64_t vocab = absent;
   std::int64_t branches = absent;
+  std::int64_t image = absent;
 
   friend bool operator==(const sizes&, const sizes&) = default;
 };
@@ -35,13 +36,14 @@ struct key {
   std::int64_t most;
 };
 
-inline constexpr std::array<key, 7> keys{{{"batch", &sizes::batch, 1, 1 << 20},
+inline constexpr std::array<key, 8> keys{{{"batch", &sizes::batch, 1, 1 << 20},
                                           {"layers", &sizes::layers, 1, 4096},
                                           {"hidden", &sizes::hidden, 1, 1 << 20},
                                           {"heads", &sizes::heads, 1, 1 << 16},
                                           {"seq", &sizes::seq, 1, 1 << 16},
                                           {"vocab", &sizes::vocab, 1, 1 << 30},
-                                          {"branches", &sizes::branches, 0, 1}}};
+                                          {"branches", &sizes::branches, 0, 1},
+                                          {"image", &sizes::image, 1, 1 << 14}}};
 
 struct form {
   std::string_view name;

@@ -1,0 +1,69 @@
+// DenseNet-121. Source: Huang et al., CVPR'17, table 1 (growth 32, bottlenecks, compression 0.5).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
+
+namespace unity::tensor::zoo {
+
+namespace detail {
+
+// Before a convolution, not behind it.
+inline value_id norm_relu(builder& b, const std::string& name, value_id x) {
+  return b.relu(batch_norm(b, name, x, 1e-5));
+}
+
+inline value_id densenet_layer(builder& b, const std::string& name, value_id x) {
+  constexpr std::int64_t growth = 32;
+  x = convolution(b, name + ".conv1", norm_relu(b, name + ".norm1", x), 4 * growth, {1, 1});
+  return convolution(b, name + ".conv2", norm_relu(b, name + ".norm2", x), growth, {3, 3}, {.pads = {1, 1, 1, 1}});
+}
+
+// A layer reads the block's input and all that the layers before it made, and so does what comes after the block.
+inline value_id densenet_block(builder& b, const std::string& name, value_id x, int layers) {
+  std::vector<value_id> made{x};
+  for (int i = 1; i <= layers; ++i) {
+    made.push_back(densenet_layer(b, name + ".denselayer" + std::to_string(i), x));
+    x = b.concat(1, made);
+  }
+  return x;
+}
+
+// Halves channels, height and width.
+inline value_id densenet_transition(builder& b, const std::string& name, value_id x) {
+  x = convolution(b, name + ".conv", norm_relu(b, name + ".norm", x), b.dims(x)[1] / 2, {1, 1});
+  return b.average_pool(x, {.kernel = {2, 2}, .stride = {2, 2}});
+}
+
+}  // namespace detail
+
+// Throws: unity::error for images under 29 x 29.
+[[nodiscard]] inline tensor_graph densenet121(const algebra& operators, const sizes& s) {
+  constexpr std::array blocks{6, 12, 24, 16};
+  builder b{operators};
+  auto x = image_input(b, s, 29, "DenseNet-121");
+  x = convolution(b, "conv0", x, 64, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
+  x = detail::norm_relu(b, "norm0", x);
+  x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i > 0) {
+      x = detail::densenet_transition(b, "transition" + std::to_string(i), x);
+    }
+    x = detail::densenet_block(b, "denseblock" + std::to_string(i + 1), x, blocks[i]);
+  }
+  x = flatten(b, b.global_average_pool(detail::norm_relu(b, "norm5", x)));
+  return std::move(b).finish({dense(b, "classifier", x, 1000)});
+}
+
+inline constexpr std::array<form, 1> densenet121_forms{{{"faithful", {.batch = 1, .image = 224}, densenet121}}};
+
+}  // namespace unity::tensor::zoo
