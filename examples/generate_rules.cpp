@@ -56,6 +56,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--memory", a.memory_mb, "megabytes that terms may take before they go to disk")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--spill", e.folder, "folder where they go");
+  app.add_option("--rewrites", a.generation.collection.most_steps, "what follows from other rules by so many is left out")
+      ->check(CLI::Range(1, 100));
   app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
   app.add_option("--checkpoint", a.generation.checkpoint, "file to keep what is done in, and to go on from");
   app.add_option("--out", a.out, "rule file to write: what is proved, and as comments what is not");

@@ -333,10 +333,29 @@ class rewrite_space {
     find_duplicates(store_, matches_, view, merge_rule(), n, [&](match_id m) { list_match(m, list); });
   }
   void list_matches(const bindings& b, std::vector<match_id>& list) {
-    list_match(matches_.intern(store_, index_, b), list);
+    const auto first = matches_.intern(store_, index_, b);
+    if (!first || !runs(*first)) {
+      return;
+    }
+    list_match(first, list);
     for (std::size_t choice = 1; layouts_ == layouts::searched && choice < most_choices; ++choice) {
       list_match(matches_.intern(store_, index_, b, choice), list);
     }
+  }
+  // Whether the match replaces anything that is computed when the graph runs.
+  [[nodiscard]] bool runs(match_id m) const {
+    if constexpr (staged_algebra<Algebra>) {
+      const auto& r = matches_.record(m);
+      for (std::size_t i = 0; i < r.nodes; ++i) {
+        for (const auto v : store_.results(matches_.node(r, i))) {
+          if (!store_.algebra().computed_before(store_.type(v))) {
+            return true;
+          }
+        }
+      }
+      return false;
+    }
+    return true;
   }
   void list_match(std::optional<match_id> m, std::vector<match_id>& list) {
     if (m && stamp(*m)) {

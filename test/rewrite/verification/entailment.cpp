@@ -269,6 +269,51 @@ TEST_CASE("a constant that is there can be brought in") {
       std::vector{b.build({b.disjunction(x, b.conjunction(x, y)), b.conjunction(x, b.disjunction(b.one(), y))})}));
 }
 
+TEST_CASE("rewriting goes from one side to the other, and uses nothing that is only there") {
+  const auto rules = parse_rules(R"(
+    rule double  not(not(?x)) => ?x
+    rule morgan  and(not(?x), not(?y)) == not(or(?x, ?y)))");
+  const circuits algebra;
+  circuit_builder b;
+  const auto x = b.input('x');
+  const auto y = b.input('y');
+  // not(not(x) and not(y)) = x or y, with a double negation on the way
+  const std::vector question{
+      b.build({b.negation(b.conjunction(b.negation(x), b.negation(y))), b.disjunction(x, y)})};
+  const auto derived = [&](theory_reading reading, bool back) {
+    const theory known{algebra, rules, {.reading = reading}};
+    entailment<circuits> ask{algebra, known};
+    const auto d = ask.rewrite_outputs(std::span<const circuit>{question}, back);
+    if (d) {
+      CHECK(congruence_prover{}.decide(d->ground).found == verdict::proved);
+      CHECK(d->steps.size() == 2);
+    }
+    return d.has_value();
+  };
+  CHECK(derived(theory_reading::equations, false));
+  CHECK(derived(theory_reading::rewrites, false));
+  CHECK_FALSE(derived(theory_reading::rewrites, true));
+}
+
+TEST_CASE("what is to come about is found where its operands are equal to those of what came about") {
+  const auto rules = parse_rules(R"(
+    rule double  not(not(?x)) => ?x
+    rule absorb  or(?x, and(?x, ?y)) => ?x)");
+  const circuits algebra;
+  const theory known{algebra, rules, {.reading = theory_reading::rewrites}};
+  entailment<circuits> ask{algebra, known};
+  circuit_builder b;
+  const auto x = b.input('x');
+  const auto y = b.input('y');
+  const auto absorbed = b.disjunction(y, b.conjunction(y, x));
+  const std::vector question{b.build({b.conjunction(b.negation(b.negation(x)), absorbed), b.conjunction(x, y)})};
+  const auto d = ask.rewrite_outputs(std::span<const circuit>{question});
+  REQUIRE(d.has_value());
+  CHECK(d->axioms() == std::vector<std::uint32_t>{0, 1});
+  CHECK(congruence_prover{}.decide(d->ground).found == verdict::proved);
+  CHECK_FALSE(ask.rewrite_outputs(std::span<const circuit>{question}, true).has_value());
+}
+
 TEST_CASE("an axiom that is left out is not used") {
   fixture<matrices> f{ring};
   const auto worlds = in_worlds([](matrix_builder& b, auto m, auto n, auto) {

@@ -35,6 +35,15 @@ TEST_CASE("an axiom has a form for each side that binds all variables, whichever
   CHECK(of("rule r scale{by=?j}(scale{by=?k}(?x)) => scale{by=?j * ?k}(?x)").forms().size() == 1);
 }
 
+TEST_CASE("as rewrites, an arrow is followed in its direction alone") {
+  const theory_options rewrites{.reading = theory_reading::rewrites};
+  const auto one_way = of("rule r power(?x) => mul(?x, ?x)", rewrites);
+  REQUIRE(one_way.forms().size() == 1);
+  CHECK(anchored_at(one_way, "power") == 1);
+  CHECK(of("rule r power(?x) == mul(?x, ?x)", rewrites).forms().size() == 2);
+  CHECK(of("rule r scale{by=2}(transpose(transpose(?x))) => ?x", rewrites).forms().size() == 1);
+}
+
 TEST_CASE("where the other side is a variable, the smallest part that binds all is a trigger") {
   const auto t = of("rule r scale{by=2}(transpose(transpose(?x))) => ?x");
   REQUIRE(t.forms().size() == 2);

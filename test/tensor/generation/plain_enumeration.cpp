@@ -16,8 +16,6 @@
 #include <unity/rewrite/generation/enumerate.hpp>
 #include <unity/rewrite/generation/written.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/rewrite/verification/entailment.hpp>
-#include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/generation/common_subterms.hpp>
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
@@ -25,8 +23,10 @@
 #include <unity/tensor/generation/vocabulary.hpp>
 
 #include "../testing.hpp"
+#include "coverage.hpp"
 
 using namespace unity;
+using unity::tensor::test::coverage;
 using unity::tensor::test::plain_enumeration;
 using unity::tensor::test::standard;
 
@@ -88,20 +88,7 @@ class generated {
 // The equalities that do not follow from the rules by so many rewrites.
 std::vector<std::string> missing(const plain_enumeration& plain, const std::vector<syntax::rule>& rules,
                                  std::size_t rewrites) {
-  theory known;
-  for (const auto& r : rules) {
-    known.add(standard(), r);
-  }
-  entailment<tensor::algebra> ask{standard(), known, {.rounds = 8, .nodes = 4000}};
-  std::vector<std::string> all;
-  for (const auto& e : plain.equalities()) {
-    const auto worlds = plain.question(e);
-    const auto found = ask.prove_outputs(std::span<const tensor::tensor_graph>{worlds});
-    if (!found || found->steps.size() > rewrites) {
-      all.push_back(plain.text(e));
-    }
-  }
-  return all;
+  return coverage{standard(), std::span{rules}}.missing(plain, rewrites);
 }
 
 // The rules without common subterms, and without those that follow from smaller ones.

@@ -42,29 +42,32 @@ struct pruned_rules {
 //
 // worlds(i): questions about rule i, each the graphs of one structure of an entailment, with the outputs of one side
 // first and those of the other after them. A rule follows where the answer to every question is a derivation of at most
-// so many rewrites, of one at least; one without questions is kept. Greedy: what was derived with few rewrites from
+// so many rewrites, of one at least, in every direction in which it is read; one without questions is kept. Greedy: what was derived with few rewrites from
 // rules that are dropped later is not tried again, so that the order matters; general rules should come first
 // (rule_size). Complexity: a few questions a rule, over a theory of all that are kept.
 template <pattern_algebra Algebra, class Worlds>
 [[nodiscard]] pruned_rules prune_derivable(const Algebra& algebra, std::span<const syntax::rule> rules, Worlds worlds,
                                            const derivability_options& options = {}) {
-  theory known;
+  theory known{{.reading = theory_reading::rewrites}};
   entailment<Algebra> ask{algebra, known, options.limits};
   pruned_rules result;
+  const auto rewritten = [&](const auto& question, bool back, derived_rule& d) {
+    const auto found = ask.rewrite_outputs(std::span{question}, back);
+    if (!found || found->steps.size() > options.rewrites) {
+      return false;
+    }
+    d.rewrites = std::max(d.rewrites, found->steps.size());
+    for (const auto axiom : found->axioms()) {
+      d.from.push_back(result.kept[axiom]);
+    }
+    return true;
+  };
   for (std::size_t i = 0; i < rules.size(); ++i) {
     derived_rule d{i, {}, 0};
-    bool follows = false;
-    for (const auto& question : worlds(i)) {
-      const auto found = ask.prove_outputs(std::span{question});
-      follows = found.has_value() && found->steps.size() <= options.rewrites;
-      if (!follows) {
-        break;
-      }
-      d.rewrites = std::max(d.rewrites, found->steps.size());
-      for (const auto axiom : found->axioms()) {
-        d.from.push_back(result.kept[axiom]);
-      }
-    }
+    const auto questions = worlds(i);
+    const bool follows = std::ranges::all_of(questions, [&](const auto& q) {
+      return rewritten(q, false, d) && (!rules[i].both_ways || rewritten(q, true, d));
+    });
     if (follows && !d.from.empty()) {
       std::ranges::sort(d.from);
       d.from.erase(std::ranges::unique(d.from).begin(), d.from.end());

@@ -60,25 +60,27 @@ class entailment {
   template <dataflow_graph Graph>
   [[nodiscard]] std::optional<derivation> prove(std::span<const Graph> worlds, const goal_list& goals) {
     begin(worlds.size());
-    load(worlds);
-    std::vector<std::pair<term_id, term_id>> wanted;
-    for (const auto& [a, b] : goals) {
-      wanted.emplace_back(terms_[a.index()], terms_[b.index()]);
-    }
-    goals_ = std::move(wanted);
-    saturate();
-    return end_ == entailment_end::proved ? std::optional{explanation()} : std::nullopt;
+    load(worlds, std::vector<bool>(graph_traits<Graph>::value_count(worlds[0]), true));
+    return answer(goals);
   }
   // The first half of the outputs against the second.
   template <dataflow_graph Graph>
   [[nodiscard]] std::optional<derivation> prove_outputs(std::span<const Graph> worlds) {
-    const auto& outputs = graph_traits<Graph>::outputs(worlds[0]);
-    const std::vector<value_id> all(outputs.begin(), outputs.end());
-    goal_list goals;
-    for (std::size_t i = 0; i < all.size() / 2; ++i) {
-      goals.emplace_back(all[i], all[all.size() / 2 + i]);
+    return prove(worlds, output_goals(worlds[0]));
+  }
+  // Whether rewriting the first half of the outputs gives the second, or the second the first: nothing is rewritten that
+  // is only in what is to come about. Says what a search can do where the theory is read as rewrites.
+  template <dataflow_graph Graph>
+  [[nodiscard]] std::optional<derivation> rewrite_outputs(std::span<const Graph> worlds, bool back = false) {
+    auto goals = output_goals(worlds[0]);
+    for (auto& [from, to] : goals) {
+      if (back) {
+        std::swap(from, to);
+      }
     }
-    return prove(worlds, goals);
+    begin(worlds.size());
+    load(worlds, needed_by_first(worlds[0], goals));
+    return answer(goals);
   }
 
   // Leaves this axiom out of the questions that follow; nothing: uses all.
@@ -91,6 +93,50 @@ class entailment {
  private:
   using tables_type = world_tables<Algebra>;
   using graph_type = equality_graph<Algebra>;
+
+  // A node of the question that is to come about.
+  struct sought_node {
+    operator_row op{};
+    std::vector<value_id> operands{};
+    std::vector<value_id> results{};
+  };
+
+  template <class Graph>
+  [[nodiscard]] static goal_list output_goals(const Graph& g) {
+    const auto& outputs = graph_traits<Graph>::outputs(g);
+    const std::vector<value_id> all(outputs.begin(), outputs.end());
+    goal_list goals;
+    for (std::size_t i = 0; i < all.size() / 2; ++i) {
+      goals.emplace_back(all[i], all[all.size() / 2 + i]);
+    }
+    return goals;
+  }
+  // By value: whether the first of a goal contains it.
+  template <class Graph>
+  [[nodiscard]] static std::vector<bool> needed_by_first(const Graph& g, const goal_list& goals) {
+    using traits = graph_traits<Graph>;
+    std::vector<bool> needed(traits::value_count(g), false);
+    for (const auto& [first, second] : goals) {
+      needed[first.index()] = true;
+    }
+    const auto order = topological_order(g);
+    UNITY_EXPECTS(order.has_value(), "graphs without cycles");
+    for (auto n = order->rbegin(); n != order->rend(); ++n) {
+      const auto& results = traits::results(g, *n);
+      if (std::ranges::any_of(results, [&](auto v) { return needed[v.index()]; })) {
+        for (const auto v : traits::operands(g, *n)) {
+          needed[v.index()] = true;
+        }
+      }
+    }
+    return needed;
+  }
+
+  [[nodiscard]] std::optional<derivation> answer(const goal_list& goals) {
+    goals_ = goals;
+    saturate();
+    return end_ == entailment_end::proved ? std::optional{explanation()} : std::nullopt;
+  }
 
   void begin(std::size_t worlds) {
     UNITY_EXPECTS(worlds > 0, "at least one world");
@@ -107,14 +153,16 @@ class entailment {
     }
     graph_->clear();
     terms_.clear();
+    sought_.clear();
     instances_.clear();
     seen_ = {};
     end_ = entailment_end::saturated;
     rounds_ = 0;
   }
 
+  // given: by value, whether it is there from the beginning. The others are sought.
   template <class Graph>
-  void load(std::span<const Graph> worlds) {
+  void load(std::span<const Graph> worlds, const std::vector<bool>& given) {
     using traits = graph_traits<Graph>;
     const auto& first = worlds[0];
     terms_.assign(traits::value_count(first), term_id{});
@@ -130,7 +178,13 @@ class entailment {
       }
       const auto op = tables_->intern_operators(ops);
       UNITY_EXPECTS(op.has_value(), "worlds of one structure");
-      load_node(worlds, n, *op);
+      const auto& operands = traits::operands(first, n);
+      const auto& results = traits::results(first, n);
+      if (std::ranges::any_of(results, [&](auto v) { return given[v.index()]; })) {
+        load_node(worlds, n, *op);
+      } else {
+        sought_.push_back({*op, {operands.begin(), operands.end()}, {results.begin(), results.end()}});
+      }
     }
     most_operators_ += limits_.extra_operators;
   }
@@ -160,8 +214,31 @@ class entailment {
     }
   }
 
-  [[nodiscard]] bool proved() const {
-    return std::all_of(goals_.begin(), goals_.end(), [&](const auto& g) { return graph_->equal(g.first, g.second); });
+  [[nodiscard]] bool proved() {
+    for (const auto& s : sought_) {
+      find(s);
+    }
+    return std::all_of(goals_.begin(), goals_.end(), [&](const auto& g) {
+      const auto a = terms_[g.first.index()];
+      const auto b = terms_[g.second.index()];
+      return a.valid() && b.valid() && graph_->equal(a, b);
+    });
+  }
+  void find(const sought_node& s) {
+    if (terms_[s.results[0].index()].valid()) {
+      return;
+    }
+    std::vector<term_id> operands;
+    for (const auto v : s.operands) {
+      if (!terms_[v.index()].valid()) {
+        return;
+      }
+      operands.push_back(terms_[v.index()]);
+    }
+    const auto node = graph_->lookup(s.op, operands);
+    for (std::size_t r = 0; node.valid() && r < s.results.size(); ++r) {
+      terms_[s.results[r].index()] = graph_->result(node, r);
+    }
   }
 
   // First without axioms of several roots, which match pairs of nodes everywhere; with them when that was not enough.
@@ -284,7 +361,20 @@ class entailment {
   }
 
   [[nodiscard]] derivation explanation() const {
-    auto d = detail::proof_writer<Algebra>{*tables_, *graph_, *theory_, instances_}.write(goals_);
+    std::vector<std::pair<term_id, term_id>> equal;
+    for (const auto& [a, b] : goals_) {
+      equal.emplace_back(terms_[a.index()], terms_[b.index()]);
+    }
+    // What was found is the node that was sought if their operands are equal.
+    for (const auto& s : sought_) {
+      std::vector<term_id> operands;
+      for (const auto v : s.operands) {
+        operands.push_back(terms_[v.index()]);
+      }
+      const auto premises = graph_->premises(graph_->producer(terms_[s.results[0].index()]), operands);
+      equal.insert(equal.end(), premises.begin(), premises.end());
+    }
+    auto d = detail::proof_writer<Algebra>{*tables_, *graph_, *theory_, instances_}.write(equal);
     d.rounds = rounds_;
     return d;
   }
@@ -297,7 +387,8 @@ class entailment {
   std::optional<graph_type> graph_;
   std::vector<prepared_form> prepared_;
   std::vector<term_id> terms_;  // by value of the question
-  std::vector<std::pair<term_id, term_id>> goals_;
+  std::vector<sought_node> sought_;  // operands before users
+  goal_list goals_;
   std::vector<form_match> matches_;
   std::vector<axiom_instance> instances_;
   index_table seen_;

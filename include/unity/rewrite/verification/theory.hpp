@@ -19,16 +19,22 @@
 
 namespace unity {
 
-struct theory_options {
-  std::size_t most_repetitions = 6;  // `t...` stands for one to so many
+enum class theory_reading : std::uint8_t {
+  equations,  // used from both sides wherever a side binds its variables, whether written with == or =>
+  rewrites    // used as a search uses them: => from its left side alone
 };
 
-// Axioms, or rules taken as axioms, ready to be instantiated. Every one is an equation, whether it is written with
-// == or =>: it is used from both sides wherever the other side binds its variables.
+struct theory_options {
+  std::size_t most_repetitions = 6;  // `t...` stands for one to so many
+  theory_reading reading = theory_reading::equations;
+};
+
+// Axioms, or rules taken as axioms, ready to be instantiated.
 // Commutativity of operators that are declared commutative is built in and needs no axiom.
 class theory {
  public:
   theory() = default;
+  explicit theory(theory_options options) : options_{options} {}
   // Throws: unity::error where a rule does not fit the algebra.
   template <pattern_algebra Algebra>
   theory(const Algebra& algebra, std::span<const syntax::rule> rules, theory_options options = {}) : options_{options} {
@@ -43,16 +49,19 @@ class theory {
     const auto axiom = static_cast<std::uint32_t>(rules_.size());
     auto one_way = rule;
     one_way.both_ways = false;
+    const bool rewrites = options_.reading == theory_reading::rewrites;
     const auto forward = one_direction(algebra, one_way);
     std::swap(one_way.source, one_way.target);
     std::optional<substitution> backward;
     try {
-      backward = one_direction(algebra, one_way);
+      if (!rewrites || rule.both_ways) {
+        backward = one_direction(algebra, one_way);
+      }
     } catch (const error&) {
       // The right side alone does not bind all variables: a part of the left side may.
     }
     rules_.push_back(rule);
-    add_direction(forward, axiom, false, !backward);
+    add_direction(forward, axiom, false, !backward && !rewrites);
     if (backward) {
       add_direction(*backward, axiom, true, false);
     }

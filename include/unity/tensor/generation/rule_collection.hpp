@@ -19,6 +19,7 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/generation/derivability.hpp>
+#include <unity/rewrite/generation/growth.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
@@ -37,7 +38,7 @@
 namespace unity::tensor {
 
 struct collection_options {
-  std::size_t most_steps = 6;  // what follows by so many rewrites is left out
+  std::size_t most_steps = 3;  // what follows by so many rewrites is left out; chains of such derivations are longer
   std::size_t sizes_tried = 4;  // readings of the sizes that attributes depend on, before an equality is given up
   entailment_limits derivation{.rounds = 4, .joint_rounds = 0, .nodes = 400, .matches = 4000, .extra_operators = 2};
   entailment_limits joint_derivation{.rounds = 4, .joint_rounds = 2, .nodes = 400, .matches = 4000, .extra_operators = 2};
@@ -77,7 +78,7 @@ class rule_collection {
     }
   }
   // Effects: leaves out rules that follow from more general ones: those whose variables repeat are found early, being
-  // small, and are instances of ones found later.
+  // small, and are instances of ones found later. Leaves out directions, too, that only repeat what is there.
   void reduce();
 
   // Effects: writes what was collected to a file, with how many equalities were added. `of` names language and options.
@@ -98,9 +99,13 @@ class rule_collection {
 
   [[nodiscard]] bool follows(const written_side& left, const written_side& right) {
     const auto worlds = rule_question(language_, left, right);
-    const auto found = (left.size() > 1 ? ask_joint_ : ask_).prove_outputs(std::span<const tensor_graph>{worlds});
-    return found && (found->steps.size() <= options_.most_steps ||
-                     without_needless_steps(*found).steps.size() <= options_.most_steps);
+    const auto rewritten = [&](bool back) {
+      const auto found =
+          (left.size() > 1 ? ask_joint_ : ask_).rewrite_outputs(std::span<const tensor_graph>{worlds}, back);
+      return found && (found->steps.size() <= options_.most_steps ||
+                       without_needless_steps(*found).steps.size() <= options_.most_steps);
+    };
+    return rewritten(false) && (!reads_back(left, right) || rewritten(true));
   }
   // A rule at several sizes, a question for every way in which it can broadcast.
   [[nodiscard]] std::vector<std::vector<tensor_graph>> questions(const syntax::rule& r) const;
@@ -196,8 +201,8 @@ class rule_collection {
   term_language& language_;
   prover_function prove_;
   collection_options options_;
-  theory single_;
-  theory joint_;
+  theory single_{{.reading = theory_reading::rewrites}};
+  theory joint_{{.reading = theory_reading::rewrites}};
   entailment<algebra> ask_;
   entailment<algebra> ask_joint_;
   std::vector<collected_rule> rules_;
@@ -259,7 +264,9 @@ inline void rule_collection::reduce() {
     }
     std::sort(places.begin(), places.end());
     for (const auto i : places) {
-      kept.push_back(std::move(some[i]));
+      if (auto useful = without_repeating(some[i].rule)) {
+        kept.push_back({*std::move(useful), std::move(some[i].proof)});
+      }
     }
   }
   derived_ += count - kept.size();

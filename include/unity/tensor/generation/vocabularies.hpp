@@ -62,7 +62,7 @@ operator max_pool{kernel=[2, 2], stride=[2, 2], padding=valid}(input)
 operator pool_kernel{channels=C, kernel=[3, 3]}() gives weight
 operator identity_kernel{channels=C, kernel=[3, 3]}() gives weight
 operator identity_matrix{size=K}() gives weight
-operator fill{value=1, dims=[M, K]}() gives input
+operator fill{value=1, dims={[M, K], [B, C, H, W]}}() gives input
 operator enlarge{kernel=[3, 3]}(weight)
 operator scalar_multiply(any, input) gives first
 operator relu(input) rank {2, 3, 4}
