@@ -144,7 +144,16 @@ void print(const arguments& a, const tensor::generation_result& r) {
               r.refused.size(), r.prune_s, r.verify_s);
 }
 
+// Before the work, not after it: what is not committed leaves nothing.
+void expect_writable(const std::string& path) {
+  if (!path.empty()) {
+    const atomic_file place{path};
+  }
+}
+
 void run(arguments a) {
+  expect_writable(a.out);
+  expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   const auto known = vocabularies.find(a.ops);
   const auto words = known != vocabularies.end() ? std::string{known->second} : read_file(a.ops);

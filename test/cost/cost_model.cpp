@@ -38,6 +38,10 @@ struct bounded_cost_model : additive_cost_model {
   unity::cost_value lower_bound(const total&) const;
 };
 
+struct staged_cost_model : additive_cost_model {
+  bool computed_before(const algebra::value_type&) const;
+};
+
 struct graph {
   graph() = delete;
 };
@@ -51,6 +55,8 @@ static_assert(unity::additive_cost<archetype::total> && unity::additive_cost<std
 static_assert(unity::additive_cost_model<archetype::additive_cost_model, archetype::algebra>);
 static_assert(unity::bounded_cost_model<archetype::bounded_cost_model, archetype::algebra>);
 static_assert(!unity::bounded_cost_model<archetype::additive_cost_model, archetype::algebra>);
+static_assert(unity::staged_cost_model<archetype::staged_cost_model, archetype::algebra>);
+static_assert(!unity::staged_cost_model<archetype::additive_cost_model, archetype::algebra>);
 static_assert(unity::cost_model<archetype::cost_model, archetype::graph>);
 
 namespace near_miss {

@@ -56,7 +56,8 @@ printf '%s\n' 'rule r relu(?x) => ' >"$scratch/truncated.rules"
 expect 1 'truncated.rules:2:' --ops "$small" --axioms "$scratch/truncated.rules" --out "$out"
 
 # Places that cannot be written to.
-expect 1 'nowhere' --ops "$small" --max-ops 1 --out "$scratch/nowhere/out.rules"
+expect 1 'nowhere' --ops tensor --max-ops 7 --out "$scratch/nowhere/out.rules"  # at once, not after days
+expect 1 'nowhere' --ops tensor --max-ops 7 --json "$scratch/nowhere/out.json"
 expect 1 'nowhere' --ops "$small" --max-ops 1 --checkpoint "$scratch/nowhere/checkpoint" --out "$out"
 expect 1 'No space' --ops "$small" --max-ops 1 --out /dev/full
 expect 2 'max-ops' --ops "$small" --max-ops many

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -50,6 +52,25 @@ TEST_CASE("substitutions and layouts searched jointly beat each alone and one af
   CHECK(joint.cost_after_s < layout.cost_after_s);
   CHECK(equal(bert, joint.graph, !joint.real_only));
   CHECK(equal(bert, layout.graph, true));
+}
+
+TEST_CASE("what depends on weights alone is rewritten where it runs, in training, and not where it does not") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {2, 4});
+  const auto u = b.weight("u", {4, 4});
+  const auto v = b.weight("v", {4, 4});
+  const auto product = b.matmul(x, b.relu(b.relu(b.add(u, v))));
+  const auto output = b.relu(b.relu(product));
+  const auto g = std::move(b).finish({output});
+  const auto rules = compile_rules(operators(), parse_rules("rule twice relu(relu(?x)) => relu(?x)"));
+  const auto moves = [&](tensor::mode mode) {
+    systems::objective o;
+    o.mode = mode;
+    systems::taso_space space{operators(), systems::make_cost(operators(), o), rules, g};
+    return space.initial().matches.size();
+  };
+  CHECK(moves(tensor::mode::training) == 2);
+  CHECK(moves(tensor::mode::inference) == 1);
 }
 
 TEST_CASE("with layouts searched, prices are what states cost, and graphs stay equal") {

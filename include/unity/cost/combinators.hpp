@@ -41,6 +41,12 @@ class paired_cost {
   [[nodiscard]] cost_type node_cost(const Op& op, std::span<const Type> inputs, std::span<const Type> outputs) const {
     return {first_.node_cost(op, inputs, outputs), second_.node_cost(op, inputs, outputs)};
   }
+  template <class Type>
+  [[nodiscard]] bool computed_before(const Type& type) const
+    requires requires(const First& a, const Second& b) { a.computed_before(type) && b.computed_before(type); }
+  {
+    return first_.computed_before(type) && second_.computed_before(type);
+  }
 
  protected:
   First first_;

@@ -43,4 +43,14 @@ concept bounded_cost_model = additive_cost_model<M, Algebra> && requires(const M
   { m.lower_bound(total) } -> std::same_as<cost_value>;
 };
 
+// An additive cost model that knows which values are there before what it prices runs: weights that stay as they are,
+// and what depends on them alone. A search leaves what only makes such values as it is.
+//   computed_before(type)   whether a value of this type is one
+// Laws: what an operator makes of such values alone is one; what makes one costs nothing.
+template <class M, class Algebra>
+concept staged_cost_model =
+    additive_cost_model<M, Algebra> && requires(const M& m, const typename Algebra::value_type& type) {
+      { m.computed_before(type) } -> std::convertible_to<bool>;
+    };
+
 }  // namespace unity

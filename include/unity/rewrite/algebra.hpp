@@ -110,15 +110,6 @@ concept costed_algebra = algebra<A> && requires(const A& a, const typename A::op
   { a.work(op, inputs, outputs) } -> std::same_as<work>;
 };
 
-// Values that can be computed before the graph runs: weights, and what depends on them alone. A search leaves what is
-// only made of such values as it is, since that does not run.
-//   computed_before(type)   whether a value of this type is one
-// Law: what an operator makes of such values alone is one, and what a rule puts in its place too.
-template <class A>
-concept staged_algebra = algebra<A> && requires(const A& a, const typename A::value_type& type) {
-  { a.computed_before(type) } -> std::convertible_to<bool>;
-};
-
 // Equivalent operators that place or lay out their results differently: a move is a match and such a choice.
 //   variants(op, inputs)   operators other than op whose results equal op's in all but layout
 template <class A>

@@ -344,11 +344,11 @@ class rewrite_space {
   }
   // Whether the match replaces anything that is computed when the graph runs.
   [[nodiscard]] bool runs(match_id m) const {
-    if constexpr (staged_algebra<Algebra>) {
+    if constexpr (staged_cost_model<Model, Algebra>) {
       const auto& r = matches_.record(m);
       for (std::size_t i = 0; i < r.nodes; ++i) {
         for (const auto v : store_.results(matches_.node(r, i))) {
-          if (!store_.algebra().computed_before(store_.type(v))) {
+          if (!model_.computed_before(store_.type(v))) {
             return true;
           }
         }

@@ -123,8 +123,6 @@ class algebra {
     return {std::move(other)};
   }
 
-  [[nodiscard]] bool computed_before(const tensor_type& type) const noexcept { return type.constant; }
-
   // size(?x, axis), an axis below 0 counts from the back; rank(?x); shape(?x); constant(?x); dtype(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
   [[nodiscard]] std::optional<attribute> measure(int measure, const tensor_type& type,

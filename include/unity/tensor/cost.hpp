@@ -33,9 +33,9 @@ class running_operators {
       relabels_.insert(operators.kind("dropout"));
     }
   }
+  [[nodiscard]] bool computed_before(const tensor_type& t) const { return mode_ == mode::inference && t.constant; }
   [[nodiscard]] bool runs(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
-    const bool precomputed = mode_ == mode::inference &&
-                             std::all_of(outputs.begin(), outputs.end(), [](const auto& t) { return t.constant; });
+    const bool precomputed = std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
     return !inputs.empty() && !precomputed && !relabels_.contains(op.kind);
   }
 
@@ -65,6 +65,7 @@ class analytic_cost {
     }
     return roofline_time(device_, operators_->work(op, inputs, outputs), efficiency(op, inputs));
   }
+  [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
   [[nodiscard]] cost_value objective(picoseconds total) const noexcept { return total.count(); }
 
  private:
@@ -92,6 +93,7 @@ class flop_cost {
   [[nodiscard]] flops node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
     return running_.runs(op, inputs, outputs) ? operators_->work(op, inputs, outputs).operations : flops{};
   }
+  [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
   [[nodiscard]] cost_value objective(flops total) const noexcept { return total.count(); }
 
  private:
@@ -117,6 +119,7 @@ class memory_cost {
     }
     return held;
   }
+  [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
   [[nodiscard]] cost_value objective(bytes total) const noexcept { return total.count(); }
 
  private:

@@ -31,6 +31,7 @@ TEST_CASE("directions that bring another operator, or none more, stay") {
   CHECK(useful("and(?x, ?y) == not(or(not(?x), not(?y)))") == "and(?x, ?y) == not(or(not(?x), not(?y)))");
   CHECK(useful("shift{by=1}(?x) == shift{by=1}(widen(?x))") == "shift{by=1}(?x) == shift{by=1}(widen(?x))");
   CHECK(useful("shift{by=2}(?x) => shift{by=1}(shift{by=1}(?x))") == "shift{by=2}(?x) => shift{by=1}(shift{by=1}(?x))");
+  CHECK(useful("or(not(?x), not(?y)) == not(or(?x, ?y))") == "or(not(?x), not(?y)) == not(or(?x, ?y))");
   CHECK(useful("and(?x, and(?y, ?z)) == and(and(?x, ?y), ?z)") == "and(?x, and(?y, ?z)) == and(and(?x, ?y), ?z)");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,29 +12,49 @@
 
 namespace unity {
 
-// Whether `to` has all operators of `from`, with the same attributes, and some of them more often. An operator of another
-// kind may pay later: one that enlarges a kernel makes it as large as another.
-[[nodiscard]] inline bool only_repeats(const std::vector<syntax::term>& from, const std::vector<syntax::term>& to) {
-  const auto few = to_graph(from).nodes;
-  auto rest = to_graph(to).nodes;
-  const auto like = [](const graph_node& n) {
-    return [&n](const graph_node& m) { return m.name == n.name && m.attributes == n.attributes; };
-  };
-  for (const auto& n : few) {
-    const auto same = std::ranges::find_if(rest, like(n));
-    if (same == rest.end()) {
-      return false;
+namespace detail {
+
+// The side with an operand of node n wherever n was.
+[[nodiscard]] inline term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by) {
+  const auto replace = [&](graph_operand& o) {
+    if (o.is_node() && o.node == n) {
+      o = by;
     }
-    rest.erase(same);
+  };
+  for (auto& node : g.nodes) {
+    std::ranges::for_each(node.operands, replace);
   }
-  return !rest.empty() && std::ranges::all_of(rest, [&](const auto& n) { return std::ranges::any_of(few, like(n)); });
+  std::ranges::for_each(g.roots, replace);
+  return to_graph(to_terms(g));  // without what nothing reads any more
+}
+
+}  // namespace detail
+
+// Whether `to` is `from` with operators put in that `from` has with the same attributes: relu(relu(?x)), of relu(?x). An
+// operator of another kind may pay later: one that enlarges a kernel makes it as large as another.
+[[nodiscard]] inline bool only_repeats(const term_graph& from, const term_graph& to) {
+  const auto is_repeated = [&](const graph_node& n) {
+    return std::ranges::any_of(from.nodes, [&](const auto& m) { return m.name == n.name && m.attributes == n.attributes; });
+  };
+  for (std::size_t n = 0; n < to.nodes.size() && to.nodes.size() > from.nodes.size(); ++n) {
+    for (const auto& o : is_repeated(to.nodes[n]) ? to.nodes[n].operands : std::vector<graph_operand>{}) {
+      const auto less = detail::bypassed(to, n, o);
+      if (less == from || only_repeats(from, less)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // The rule without directions that only repeat operators of what they are applied to; nothing where none is left.
 // Example: relu(relu(?x)) == relu(?x) becomes relu(relu(?x)) => relu(?x).
+// Complexity: exponential in how many nodes the sides differ by, which are few in a rule.
 [[nodiscard]] inline std::optional<syntax::rule> without_repeating(syntax::rule r) {
-  const bool back = r.both_ways && !only_repeats(r.target, r.source);
-  if (only_repeats(r.source, r.target)) {
+  const auto source = to_graph(r.source);
+  const auto target = to_graph(r.target);
+  const bool back = r.both_ways && !only_repeats(target, source);
+  if (only_repeats(source, target)) {
     if (!back) {
       return std::nullopt;
     }

@@ -76,9 +76,12 @@ class rule_generation {
     };
   }
   [[nodiscard]] std::string terms_file() const { return options_.checkpoint + ".terms"; }
-  [[nodiscard]] std::uint64_t identity() const {
+  [[nodiscard]] std::uint64_t terms_identity() const {
     return hash_combine(hash_combine(options_.identity, options_.enumeration.most_operators),
                         options_.enumeration.variables);
+  }
+  [[nodiscard]] std::uint64_t rules_identity() const {
+    return hash_combine(terms_identity(), options_.collection.most_steps);
   }
   [[nodiscard]] bool kept(const std::string& file) const {
     return !options_.checkpoint.empty() && std::filesystem::exists(file);
@@ -87,13 +90,13 @@ class rule_generation {
   void enumerate() {
     const auto start = clock::now();
     if (kept(terms_file())) {
-      terms_.resume(terms_file(), identity());
+      terms_.resume(terms_file(), terms_identity());
     }
     while (terms_.size() < options_.enumeration.most_operators) {
       watch_("terms of one more operator", terms_.size(), options_.enumeration.most_operators);
       terms_.advance();
       if (!options_.checkpoint.empty()) {
-        terms_.save(terms_file(), identity());
+        terms_.save(terms_file(), terms_identity());
       }
     }
     result_.enumerate_s = since(start);
@@ -101,16 +104,16 @@ class rule_generation {
   void collect() {
     const auto start = clock::now();
     const auto total = terms_.rules().size() + terms_.joint_rules().size();
-    std::size_t done = kept(options_.checkpoint) ? collection_.resume(options_.checkpoint, identity()) : 0;
+    std::size_t done = kept(options_.checkpoint) ? collection_.resume(options_.checkpoint, rules_identity()) : 0;
     for (; done < total; ++done) {
       watch_("equalities", done, total);
       if (!options_.checkpoint.empty() && done % 16 == 0) {
-        collection_.save(options_.checkpoint, identity(), done);
+        collection_.save(options_.checkpoint, rules_identity(), done);
       }
       add(done);
     }
     if (!options_.checkpoint.empty()) {
-      collection_.save(options_.checkpoint, identity(), done);
+      collection_.save(options_.checkpoint, rules_identity(), done);
     }
     collection_.reduce();
     result_.prune_s = since(start) - result_.verify_s;
