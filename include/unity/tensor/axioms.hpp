@@ -16,8 +16,9 @@ inline constexpr std::string_view standard_axioms = R"rules(# Properties of tens
 # alone, which is enough where it leads to a simpler spelling that all others are brought to. Every side is typed: a
 # property holds where both sides can be built and have equal types, and its conditions are true. After a change:
 #   cmake -P cmake/embed_rules.cmake
-# which puts the text into include/unity/tensor/axioms.hpp. How each property is checked, and that none follows from
-# the others: include/unity/tensor/verification/validate.hpp.
+# which puts the text into include/unity/tensor/axioms.hpp. How each property is checked:
+# include/unity/tensor/verification/validate.hpp; how it is found whether one follows from the others: axiom_checks.hpp
+# beside it.
 #
 # Source: Jia's dissertation (TASO, 2020), table 2.2, for any rank and number of operands where that holds.
 
@@ -115,12 +116,17 @@ rule max_pool_valid
   max_pool{kernel=?k, stride=?s, padding=valid, dilation=?d, ceil_mode=?c}(?x)
     => max_pool{kernel=?k, stride=?s, dilation=?d, ceil_mode=?c}(?x)
 rule max_pool_same
-  max_pool{kernel=?k, padding=same, dilation=?d, ceil_mode=?c}(?x)
-    => max_pool{kernel=?k, pads=[?d * (?k - 1) / 2, (?d * (?k - 1) + 1) / 2], dilation=?d}(?x)
+  max_pool{kernel=?k, stride=?s, padding=same, dilation=?d, ceil_mode=?c}(?x)
+    => max_pool{kernel=?k, stride=?s, dilation=?d, pads=[
+         max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (?k - 1) + 1 - suffix(shape(?x), 2), 0) / 2,
+         (max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (?k - 1) + 1 - suffix(shape(?x), 2), 0) + 1) / 2
+         ]}(?x)
 rule max_pool_same_lower
-  max_pool{kernel=?k, padding=same_lower, dilation=?d, ceil_mode=?c}(?x)
-    => max_pool{kernel=?k, pads=[(?d * (?k - 1) + 1) / 2, ?d * (?k - 1) / 2], dilation=?d}(?x)
-
+  max_pool{kernel=?k, stride=?s, padding=same_lower, dilation=?d, ceil_mode=?c}(?x)
+    => max_pool{kernel=?k, stride=?s, dilation=?d, pads=[
+         (max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (?k - 1) + 1 - suffix(shape(?x), 2), 0) + 1) / 2,
+         max(((suffix(shape(?x), 2) - 1) / ?s) * ?s + ?d * (?k - 1) + 1 - suffix(shape(?x), 2), 0) / 2
+         ]}(?x)
 # 4. Element by element. Operands broadcast.
 rule add_commutes
   add(?x, ?y) == add(?y, ?x)
@@ -140,18 +146,37 @@ rule negate_twice
   negate(negate(?x)) => ?x
 rule relu_twice
   relu(relu(?x)) => relu(?x)
+rule relu_of_positive_sum
+  relu(add(relu(?x), relu(?y))) => add(relu(?x), relu(?y))
+  real
 rule relu_selects
   mul(?x, relu(?x)) => mul(relu(?x), relu(?x))
 rule relu_of_doubled
   relu(add(?x, relu(?x))) => relu(add(relu(?x), relu(?x)))
 rule expand_same
   expand{..}(?x) => ?x
+rule expand_twice
+  expand{dims=?d}(expand{..}(?x)) => expand{dims=?d}(?x)
+rule expand_of_sum
+  add(?x, expand{dims=?d}(?y)) => expand{dims=?d}(add(?x, ?y))
+rule expand_of_product
+  mul(?x, expand{dims=?d}(?y)) => expand{dims=?d}(mul(?x, ?y))
+rule expand_of_power
+  pow(?x, expand{dims=?d}(?y)) => expand{dims=?d}(pow(?x, ?y))
+rule expand_of_relu
+  expand{dims=?d}(relu(?x)) == relu(expand{dims=?d}(?x))
+rule expand_of_sigmoid
+  expand{dims=?d}(sigmoid(?x)) == sigmoid(expand{dims=?d}(?x))
+rule expand_of_tanh
+  expand{dims=?d}(tanh(?x)) == tanh(expand{dims=?d}(?x))
+rule expand_of_gelu
+  expand{dims=?d}(gelu(?x)) == gelu(expand{dims=?d}(?x))
 rule expand_of_sqrt
   expand{dims=?d}(sqrt(?x)) == sqrt(expand{dims=?d}(?x))
 rule expand_of_reciprocal
   expand{dims=?d}(reciprocal(?x)) == reciprocal(expand{dims=?d}(?x))
-rule expand_in_sum
-  add(?x, expand{..}(?y)) => add(?x, ?y)
+rule mean_of_expanded
+  reduce_mean{axes=?a}(expand{..}(?x)) => reduce_mean{axes=?a}(?x)
 rule expand_in_product
   mul(?x, expand{..}(?y)) => mul(?x, ?y)
 rule leading_one_in_sum
@@ -172,11 +197,6 @@ rule ones_in_product
   mul(?x, fill{value=1.0, ..}()) => ?x
 rule zeros_in_sum
   add(?x, fill{value=0.0, ..}()) => ?x
-rule fill_in_sum
-  add(?x, fill{value=?v, element=?e, dims=?d}())
-    => expand{dims=?d}(add(?x, fill{value=?v, element=?e, dims=[]}()))
-rule fill_in_product
-  mul(?x, fill{value=?v, element=?e, ..}()) => mul(?x, fill{value=?v, element=?e, dims=[]}())
 rule reciprocal_of_ones
   reciprocal(fill{value=1.0, element=?e, dims=?d}()) => fill{value=1.0, element=?e, dims=?d}()
 rule relu_of_ones
@@ -193,8 +213,6 @@ rule square_of_identity_kernel
     => identity_kernel{channels=?c, groups=?g, kernel=?k}()
 rule square_of_identity_matrix
   mul(identity_matrix{size=?n}(), identity_matrix{size=?n}()) => identity_matrix{size=?n}()
-rule transpose_of_identity_matrix
-  transpose{permutation=?p}(identity_matrix{size=?n}()) => identity_matrix{size=?n}()
 rule transposed_diagonal
   mul(identity_matrix{size=?n}(), transpose{permutation=[1, 0]}(?x)) => mul(identity_matrix{size=?n}(), ?x)
   if shape(?x) == [?n, ?n]
@@ -207,8 +225,8 @@ rule transpose_of_matrix_fill
     => fill{value=?v, element=?e, dims=[at(?d, 1), at(?d, 0)]}()
 rule reshape_of_fill
   reshape{dims=?d}(fill{value=?v, element=?e, ..}()) => fill{value=?v, element=?e, dims=?d}()
-rule expand_of_fill
-  expand{dims=?d}(fill{value=?v, element=?e, ..}()) => fill{value=?v, element=?e, dims=?d}()
+rule fill_is_expanded
+  expand{dims=?d}(fill{value=?v, element=?e, dims=[]}()) => fill{value=?v, element=?e, dims=?d}()
 rule concat_of_fills
   concat{axis=?a}(fill{value=?v, element=?e, dims=?d}(), fill{value=?v, element=?e, dims=?c}())
     => fill{value=?v, element=?e, dims=replace(?d, ?a, at(?d, ?a) + at(?c, ?a))}()
@@ -225,10 +243,6 @@ rule pointwise_pool_kernel
 rule enlarge_identity_kernel
   enlarge{kernel=?l}(identity_kernel{channels=?c, groups=?g, kernel=?k}())
     => identity_kernel{channels=?c, groups=?g, kernel=?l}()
-rule max_pool_of_fill
-  max_pool{kernel=?k, stride=?s, padding=?p, pads=?q}(fill{value=?v, element=?e, dims=?d}())
-    => fill{value=?v, element=?e, dims=[prefix(?d, 2), (suffix(?d, 2) + prefix(?q, 2) + suffix(?q, 2) - ?k) / ?s + 1]}()
-  if ?p == explicit
 
 # 6. Matrix products.
 rule matmul_associates
@@ -252,13 +266,15 @@ rule matmul_of_concat
     == add(matmul(?x, ?w), matmul(?y, ?v))
 rule matmul_concat_columns
   concat{axis=?c}(matmul(?x, ??w)...) == matmul(?x, concat{axis=?c}(??w...))
-  if rank(?x) <= rank(??w), ?c == rank(??w) - 1 || ?c < rank(??w) - rank(?x)
+  if rank(?x) <= rank(??w),
+     ?c == rank(??w) - 1 || ?c < rank(??w) - 2 && at(concat(repeat(1, rank(??w) - rank(?x)), shape(?x)), ?c) == 1
 rule matmul_concat_matrix_columns
   concat{axis=rank(?x) - 1}(matmul(?x, ??w)...) == matmul(?x, concat{axis=1}(??w...))
   if rank(??w) == 2, rank(?x) > 2
 rule matmul_concat_rows
   concat{axis=?c}(matmul(??x, ?w)...) == matmul(concat{axis=?c}(??x...), ?w)
-  if rank(?w) <= rank(??x), ?c == rank(??x) - 2 || ?c < rank(??x) - rank(?w)
+  if rank(?w) <= rank(??x),
+     ?c == rank(??x) - 2 || ?c < rank(??x) - 2 && at(concat(repeat(1, rank(??x) - rank(?w)), shape(?w)), ?c) == 1
 rule matmul_concat_batch
   concat{axis=?c}(matmul(??x, ??w)...) == matmul(concat{axis=?c}(??x...), concat{axis=?c}(??w...))
   if rank(??x) == rank(??w), ?c < rank(??x) - 2
@@ -276,7 +292,7 @@ rule conv_distributes_over_kernels
   conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, add(?w, ?v))
     == add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w),
         conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?v))
-  if shape(?w) == shape(?v)
+  if suffix(shape(?w), 1) == suffix(shape(?v), 1)
 rule conv_scales
   mul(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, ?w), ?c)
     == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(mul(?x, ?c), ?w)
@@ -299,12 +315,24 @@ rule conv_strided
          ends=suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2) - ?d * (suffix(shape(?w), 2) - 1)}(
          conv2d{pads=?q, dilation=?d, groups=?g}(?x, ?w))
 rule conv_identity
-  conv2d{pads=?q, dilation=?d, groups=?g}(?x, identity_kernel{channels=?c, groups=?g, kernel=?k}()) => ?x
-  if ?q == [?d * (?k / 2), ?d * (?k / 2)]
+  conv2d{pads=?q, dilation=?d, groups=?g}(?x, identity_kernel{channels=?c, groups=?g, kernel=?k}())
+    => slice{axes=[2, 3], starts=?d * (?k / 2), steps=[1, 1],
+         ends=suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2) - ?d * (?k / 2)}(
+         pad{pads=[0, 0, prefix(?q, 2), 0, 0, suffix(?q, 2)]}(?x))
 rule conv_enlarged_kernel
-  conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(?x, enlarge{kernel=?k}(?w))
-    => conv2d{stride=?s, pads=?q - [?d * ((?k - suffix(shape(?w), 2)) / 2), ?d * ((?k - suffix(shape(?w), 2)) / 2)],
-        dilation=?d, groups=?g}(?x, ?w)
+  conv2d{pads=?q, dilation=?d, groups=?g}(?x, enlarge{kernel=?k}(?w))
+    => slice{axes=[2, 3], starts=?d * ((?k - suffix(shape(?w), 2)) / 2), steps=[1, 1],
+         ends=suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2)
+           - ?d * (suffix(shape(?w), 2) - 1 + (?k - suffix(shape(?w), 2)) / 2)}(
+         conv2d{pads=?q, dilation=?d, groups=?g}(?x, ?w))
+rule conv_of_slice
+  conv2d{dilation=?d, groups=?g}(slice{axes=[2, 3], starts=?s, ends=?e, steps=[1, 1]}(?x), ?w)
+    => slice{axes=[2, 3], starts=?s, ends=?e - ?d * (suffix(shape(?w), 2) - 1), steps=[1, 1]}(
+         conv2d{dilation=?d, groups=?g}(?x, ?w))
+rule slice_of_conv
+  slice{axes=[2, 3], starts=?s, ends=?e, steps=[1, 1]}(conv2d{pads=?q, dilation=?d, groups=?g}(?x, ?w))
+    => conv2d{dilation=?d, groups=?g, pads=[prefix(?q, 2) - ?s,
+         ?e - suffix(shape(?x), 2) - prefix(?q, 2) + ?d * (suffix(shape(?w), 2) - 1)]}(?x, ?w)
 rule conv_of_pad
   conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(pad{pads=?r, value=0.0}(?x), ?w)
     => conv2d{stride=?s, pads=?q + [at(?r, 2), at(?r, 3), at(?r, 6), at(?r, 7)], dilation=?d, groups=?g}(?x, ?w)
@@ -334,6 +362,30 @@ rule conv_concat_groups
     => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g + ?h}(concat{axis=1}(?x, ?y),
         concat{axis=0}(?w, ?v))
   if size(?x, 1) * ?h == size(?y, 1) * ?g, size(?w, 0) * ?h == size(?v, 0) * ?g
+# Images that are the same everywhere, or in all channels.
+rule conv_of_expanded
+  conv2d{stride=?s, dilation=?d, groups=?g}(expand{dims=?m}(?y), ?w)
+    => expand{dims=[at(?m, 0), size(?w, 0), (suffix(?m, 2) - ?d * (suffix(shape(?w), 2) - 1) - 1) / ?s + 1]}(
+         conv2d{dilation=?d, groups=?g}(
+           expand{dims=[prefix(?m, 2), ?d * (suffix(shape(?w), 2) - 1) + 1]}(?y), ?w))
+  if suffix(concat(repeat(1, 4 - rank(?y)), shape(?y)), 2) == [1, 1]
+rule conv_of_fill
+  conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(fill{value=?v, element=?e, dims=?m}(), ?w)
+    => conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(
+         fill{value=?v, element=?e, dims=replace(?m, 1, size(?w, 1))}(), ?w)
+# What comes out in a channel depends on no other channel's kernel.
+rule conv_first_kernels
+  split{axis=1, sizes=[size(?w, 0), size(?v, 0)]}(
+      conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, concat{axis=0}(?w, ?v))).0
+    => split{axis=1, sizes=[size(?w, 0), size(?v, 0)]}(
+         conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x,
+           concat{axis=0}(?w, fill{value=0.0, element=dtype(?v), dims=shape(?v)}()))).0
+rule conv_last_kernels
+  split{axis=1, sizes=[size(?w, 0), size(?v, 0)]}(
+      conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x, concat{axis=0}(?w, ?v))).1
+    => split{axis=1, sizes=[size(?w, 0), size(?v, 0)]}(
+         conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g}(?x,
+           concat{axis=0}(fill{value=0.0, element=dtype(?w), dims=shape(?w)}(), ?v))).1
 # Kernels of several convolutions, interleaved group by group: what comes out is interleaved likewise.
 rule conv_interleaved_kernels
   conv2d{stride=?s, pads=?q, dilation=?d, groups=?g}(?x, reshape{dims=?f}(concat{axis=1}(??u...)))
@@ -385,6 +437,13 @@ rule average_pool_of_pointwise
     == conv2d{dilation=?d, groups=?g}(average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c,
          count_include_pad=?i}(?x), ?w)
   if suffix(shape(?w), 2) == [1, 1]
+# A last window that begins inside the image may end beyond its padding: it is as if that were wider.
+rule max_pool_ceil
+  max_pool{kernel=?k, stride=?s, pads=?q, dilation=?d, ceil_mode=1}(?x)
+    => max_pool{kernel=?k, stride=?s, dilation=?d, pads=[prefix(?q, 2), max(suffix(?q, 2),
+         min((suffix(shape(?x), 2) + prefix(?q, 2) + suffix(?q, 2) - ?d * (?k - 1) - 1 + ?s - 1) / ?s,
+             (suffix(shape(?x), 2) + prefix(?q, 2) - 1) / ?s) * ?s
+           + ?d * (?k - 1) + 1 - suffix(shape(?x), 2) - prefix(?q, 2))]}(?x)
 rule max_pool_concat
   concat{axis=?a}(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(??x)...)
     == max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(concat{axis=?a}(??x...))
@@ -404,6 +463,19 @@ rule max_pool_of_one
   max_pool{kernel=[1, 1], ..}(?x) => ?x
 rule average_pool_of_one
   average_pool{kernel=[1, 1], ..}(?x) => ?x
+# Images that are the same everywhere. With a dilation some window may lie beside all of a small image.
+rule max_pool_of_expanded
+  max_pool{kernel=?k, stride=?s, pads=?q, dilation=?d}(expand{dims=?m}(?y))
+    => expand{dims=[prefix(?m, 2),
+         (suffix(?m, 2) + prefix(?q, 2) + suffix(?q, 2) - ?d * (?k - 1) - 1) / ?s + 1]}(?y)
+  if suffix(concat(repeat(1, 4 - rank(?y)), shape(?y)), 2) == [1, 1],
+     ?d == [1, 1] || product(?d * (?k / 2) >= prefix(?q, 2)) * product(
+       (suffix(?m, 2) + prefix(?q, 2) + suffix(?q, 2) - ?d * (?k - 1) - 1) / ?s * ?s - prefix(?q, 2) + ?d * (?k / 2)
+         < suffix(?m, 2)) == 1
+rule average_pool_of_expanded
+  average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(expand{dims=?m}(?y))
+    => max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?c}(expand{dims=?m}(?y))
+  if suffix(concat(repeat(1, 4 - rank(?y)), shape(?y)), 2) == [1, 1]
 
 # 9. Kernels in a frame of zeros.
 rule enlarge_same
@@ -459,10 +531,10 @@ rule concat_of_products
   if rank(??y) <= rank(??x), size(??x, ?c) == size(??y, ?c - rank(??x))
 rule concat_of_shifted
   concat{axis=?c}(add(??x, ?y)...) == add(concat{axis=?c}(??x...), ?y)
-  if rank(?y) + ?c < rank(??x)
+  if rank(?y) <= rank(??x), at(concat(repeat(1, rank(??x) - rank(?y)), shape(?y)), ?c) == 1
 rule concat_of_scaled
   concat{axis=?c}(mul(??x, ?y)...) == mul(concat{axis=?c}(??x...), ?y)
-  if rank(?y) + ?c < rank(??x)
+  if rank(?y) <= rank(??x), at(concat(repeat(1, rank(??x) - rank(?y)), shape(?y)), ?c) == 1
 rule slice_whole
   slice{..}(?x) => ?x
 rule slice_of_pointwise
@@ -490,8 +562,27 @@ rule slice_across_parts
   slice{axes=?b, starts=?s, ends=?e, steps=?t}(concat{axis=?a}(??x...))
     => concat{axis=?a}(slice{axes=?b, starts=?s, ends=?e, steps=?t}(??x)...)
   if length(?b) == 1, ?b != ?a
+rule slice_of_sigmoid
+  slice{axes=?a, starts=?s, ends=?e, steps=?t}(sigmoid(?x))
+    == sigmoid(slice{axes=?a, starts=?s, ends=?e, steps=?t}(?x))
+rule slice_of_tanh
+  slice{axes=?a, starts=?s, ends=?e, steps=?t}(tanh(?x)) == tanh(slice{axes=?a, starts=?s, ends=?e, steps=?t}(?x))
+rule slice_of_gelu
+  slice{axes=?a, starts=?s, ends=?e, steps=?t}(gelu(?x)) == gelu(slice{axes=?a, starts=?s, ends=?e, steps=?t}(?x))
+rule slice_of_pad
+  slice{axes=[2, 3], starts=?s, ends=?e, steps=[1, 1]}(pad{pads=?p, value=?v}(?x))
+    => pad{value=?v, pads=[0, 0, max([at(?p, 2), at(?p, 3)] - ?s, 0),
+           0, 0, max(?e - suffix(shape(?x), 2) - [at(?p, 2), at(?p, 3)], 0)]}(
+         slice{axes=[2, 3], starts=max(?s - [at(?p, 2), at(?p, 3)], 0), steps=[1, 1],
+           ends=min(?e - [at(?p, 2), at(?p, 3)], suffix(shape(?x), 2))}(?x))
+  if at(?p, 0) + at(?p, 1) + at(?p, 4) + at(?p, 5) == 0
 rule pad_nothing
   pad{..}(?x) => ?x
+rule pad_of_relu
+  pad{pads=?p}(relu(?x)) == relu(pad{pads=?p}(?x))
+rule pad_of_product
+  pad{pads=?p}(mul(?x, ?y)) == mul(pad{pads=?p}(?x), pad{pads=?p}(?y))
+  if shape(?x) == shape(?y)
 
 # 11. Transposes.
 rule transpose_same
@@ -517,8 +608,6 @@ rule transpose_scaled
 rule transpose_of_concat
   transpose{permutation=?p}(concat{axis=?a}(??x...))
     => concat{axis=at(inverse(?p), ?a)}(transpose{permutation=?p}(??x)...)
-rule concat_of_transposes
-  concat{axis=?c}(transpose{permutation=?p}(??x)...) => transpose{permutation=?p}(concat{axis=at(?p, ?c)}(??x...))
 
 # 12. Reshapes.
 rule reshape_same

@@ -63,7 +63,7 @@ rule expand_same
   proved "z3 4.8.12" by expand_same
 rule expand_in_add
   add(?x, expand{..}(?y)) => add(?x, ?y)
-  proved "z3 4.8.12" by expand_in_sum, expand_same
+  proved "z3 4.8.12" by expand_of_sum, expand_same
 rule expand_in_mul
   mul(?x, expand{..}(?y)) => mul(?x, ?y)
   proved "z3 4.8.12" by expand_in_product, expand_same
@@ -97,7 +97,8 @@ rule add_zeros
   proved "z3 4.8.12" by zeros_in_sum
 rule sub_zeros
   sub(?x, fill{value=0.0, ..}()) => ?x
-  proved "z3 4.8.12" by leading_one_in_sum, negate_of_sum, negate_twice, reshape_of_fill, subtraction, zeros_in_sum
+  proved "z3 4.8.12" by leading_one_in_sum, negate_of_sum, negate_twice, reshape_of_fill, single_in_sum, subtraction,
+    zeros_in_sum
 rule pow_one
   pow(?x, fill{value=1.0, ..}()) => ?x
   proved "z3 4.8.12" by power_one
@@ -113,7 +114,7 @@ rule matmul_identity_left
 rule conv_identity
   conv2d{padding=?p, dilation=?d, groups=?g}(?x, identity_kernel{channels=?c, groups=?g, kernel=?k}()) => ?x
   if ?p == same || ?p == same_lower
-  proved "z3 4.8.12" by conv_identity, conv_same, conv_same_lower
+  proved "z3 4.8.12" by conv_identity, conv_same, conv_same_lower, pad_nothing, slice_of_pad, slice_whole
 rule pool_identity
   max_pool{kernel=[1, 1], ..}(?x) => ?x
   proved "z3 4.8.12" by max_pool_of_one
@@ -240,7 +241,8 @@ rule biased_siblings
   add(matmul(?x, ??w), ??b)...
     => split{axis=rank(?x) - 1, sizes=[size(??w, 1)...]}(linear(?x, concat{axis=1}(??w...), concat{axis=0}(??b...)))
   if rank(??w) == 2, rank(??b) == 1, size(??b, 0) == size(??w, 1)
-  proved "z3 4.8.12" by concat_of_sums, linear_bias, linear_is_matmul, matmul_concat_columns, split_of_concat
+  proved "z3 4.8.12" by concat_of_sums, linear_bias, linear_is_matmul, matmul_concat_columns,
+    matmul_concat_matrix_columns, split_of_concat
 rule biased_parts
   add(split{axis=?a, sizes=?s}(?x).*, ??b)... => split{axis=?a, sizes=?s}(add(?x, concat{axis=0}(??b...)))
   if ?a == rank(?x) - 1, rank(??b) == 1, [size(??b, 0)...] == ?s
@@ -251,32 +253,36 @@ rule relu_of_biased_siblings
         concat{axis=0}(reshape{dims=[size(??w, 1)]}(??b)...)))
   if rank(??w) == 2, constant(??b) == 1, rank(??b) > 0, rank(??b) <= rank(?x),
      shape(??b) == concat(repeat(1, rank(??b) - 1), [size(??w, 1)])
-  proved "z3 4.8.12" by concat_of_relu, concat_of_sums, leading_one_in_sum, linear_bias, linear_is_matmul, linear_relu,
-    matmul_concat_columns, reshape_same, reshape_twice, single_in_sum, split_of_concat
+  proved "z3 4.8.12" by concat_of_relu, concat_of_rows, concat_of_sums, leading_one_in_sum, linear_bias,
+    linear_is_matmul, linear_relu, matmul_concat_columns, matmul_concat_matrix_columns, reshape_same, reshape_twice,
+    single_in_sum, split_of_concat
 rule sigmoid_of_biased_siblings
   sigmoid(add(matmul(?x, ??w), ??b))...
     => split{axis=rank(?x) - 1, sizes=[size(??w, 1)...]}(linear{activation=sigmoid}(?x, concat{axis=1}(??w...),
         concat{axis=0}(reshape{dims=[size(??w, 1)]}(??b)...)))
   if rank(??w) == 2, constant(??b) == 1, rank(??b) > 0, rank(??b) <= rank(?x),
      shape(??b) == concat(repeat(1, rank(??b) - 1), [size(??w, 1)])
-  proved "z3 4.8.12" by concat_of_sigmoid, concat_of_sums, leading_one_in_sum, linear_bias, linear_is_matmul,
-    linear_sigmoid, matmul_concat_columns, reshape_same, reshape_twice, single_in_sum, split_of_concat
+  proved "z3 4.8.12" by concat_of_rows, concat_of_sigmoid, concat_of_sums, leading_one_in_sum, linear_bias,
+    linear_is_matmul, linear_sigmoid, matmul_concat_columns, matmul_concat_matrix_columns, reshape_same, reshape_twice,
+    single_in_sum, split_of_concat
 rule tanh_of_biased_siblings
   tanh(add(matmul(?x, ??w), ??b))...
     => split{axis=rank(?x) - 1, sizes=[size(??w, 1)...]}(linear{activation=tanh}(?x, concat{axis=1}(??w...),
         concat{axis=0}(reshape{dims=[size(??w, 1)]}(??b)...)))
   if rank(??w) == 2, constant(??b) == 1, rank(??b) > 0, rank(??b) <= rank(?x),
      shape(??b) == concat(repeat(1, rank(??b) - 1), [size(??w, 1)])
-  proved "z3 4.8.12" by concat_of_sums, concat_of_tanh, leading_one_in_sum, linear_bias, linear_is_matmul, linear_tanh,
-    matmul_concat_columns, reshape_same, reshape_twice, single_in_sum, split_of_concat
+  proved "z3 4.8.12" by concat_of_rows, concat_of_sums, concat_of_tanh, leading_one_in_sum, linear_bias,
+    linear_is_matmul, linear_tanh, matmul_concat_columns, matmul_concat_matrix_columns, reshape_same, reshape_twice,
+    single_in_sum, split_of_concat
 rule gelu_of_biased_siblings
   gelu(add(matmul(?x, ??w), ??b))...
     => split{axis=rank(?x) - 1, sizes=[size(??w, 1)...]}(linear{activation=gelu}(?x, concat{axis=1}(??w...),
         concat{axis=0}(reshape{dims=[size(??w, 1)]}(??b)...)))
   if rank(??w) == 2, constant(??b) == 1, rank(??b) > 0, rank(??b) <= rank(?x),
      shape(??b) == concat(repeat(1, rank(??b) - 1), [size(??w, 1)])
-  proved "z3 4.8.12" by concat_of_gelu, concat_of_sums, leading_one_in_sum, linear_bias, linear_gelu, linear_is_matmul,
-    matmul_concat_columns, reshape_same, reshape_twice, single_in_sum, split_of_concat
+  proved "z3 4.8.12" by concat_of_gelu, concat_of_rows, concat_of_sums, leading_one_in_sum, linear_bias, linear_gelu,
+    linear_is_matmul, matmul_concat_columns, matmul_concat_matrix_columns, reshape_same, reshape_twice, single_in_sum,
+    split_of_concat
 
 # 5. Matrix products: order, sums, factors. Cells of recurrent networks have many sums of two products under the same
 # activation: they are joined in one step, as joining the products first would leave the sums apart.
@@ -420,14 +426,15 @@ rule conv_of_enlarged_kernel
   conv2d{stride=?s, padding=?p, groups=?g, activation=?a}(?x, enlarge{kernel=?k}(?w))
     => conv2d{stride=?s, padding=?p, groups=?g, activation=?a}(?x, ?w)
   if ?p == same || ?p == same_lower, suffix(shape(?w), 2) >= ?s
-  proved "z3 4.8.12" by conv_enlarged_kernel, conv_gelu, conv_relu, conv_same, conv_same_lower, conv_sigmoid, conv_tanh,
-    enlarge_same
+  proved "z3 4.8.12" by conv_enlarged_kernel, conv_gelu, conv_relu, conv_same, conv_same_lower, conv_sigmoid,
+    conv_strided, conv_tanh, enlarge_same, slice_of_conv
 rule conv_of_enlarged_kernel_sum
   add(conv2d{stride=?s, padding=?p, groups=?g}(?x, ?w), conv2d{stride=?s, padding=?p, groups=?g}(?x, ?v))
     => conv2d{stride=?s, padding=?p, groups=?g}(?x, add(enlarge{kernel=suffix(shape(?v), 2)}(?w), ?v))
   if ?p == same || ?p == same_lower, suffix(shape(?w), 2) <= suffix(shape(?v), 2),
      suffix(shape(?w), 2) != suffix(shape(?v), 2), suffix(shape(?w), 2) >= ?s, size(?w, 0) == size(?v, 0)
-  proved "z3 4.8.12" by conv_distributes_over_kernels, conv_enlarged_kernel, conv_same, conv_same_lower
+  proved "z3 4.8.12" by conv_distributes_over_kernels, conv_enlarged_kernel, conv_same, conv_same_lower, conv_strided,
+    slice_of_conv
 rule conv_sum
   add(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?x, ?w),
       conv2d{stride=?s, padding=?p, pads=?q, dilation=?d}(?y, ?v))
@@ -477,14 +484,17 @@ rule residual_into_conv
     => conv2d{padding=?p, dilation=?d, groups=?g}(?x,
         add(?w, identity_kernel{channels=size(?x, 1), groups=?g, kernel=suffix(shape(?w), 2)}()))
   if ?p == same || ?p == same_lower, size(?w, 0) == size(?x, 1), size(?w, 1) * ?g == size(?x, 1), dtype(?w) == 0
-  proved "z3 4.8.12" by conv_distributes_over_kernels, conv_identity, conv_same, conv_same_lower
+  proved "z3 4.8.12" by conv_distributes_over_kernels, conv_identity, conv_same, conv_same_lower, pad_nothing,
+    slice_of_pad, slice_whole
 rule residual_into_padded_conv
   add(conv2d{pads=?q, dilation=?d, groups=?g}(?x, ?w), ?x)
     => conv2d{pads=?q, dilation=?d, groups=?g}(?x,
         add(?w, identity_kernel{channels=size(?x, 1), groups=?g, kernel=suffix(shape(?w), 2)}()))
   if size(?w, 0) == size(?x, 1), ?q == [?d * (suffix(shape(?w), 2) / 2), ?d * (suffix(shape(?w), 2) / 2)],
      dtype(?w) == 0
-  proved "z3 4.8.12" by conv_distributes_over_kernels, conv_identity
+  proved "z3 4.8.12" by conv_distributes_over_kernels, conv_identity, conv_of_one_weight_a_channel, conv_scales_kernel,
+    mul_distributes, pad_nothing, reshape_shifted, single_in_product, single_in_sum, slice_of_pad, slice_whole,
+    square_of_identity_kernel
 
 # 8. Convolutions that share an operand.
 rule conv_siblings
@@ -507,7 +517,8 @@ rule conv_enlarged_siblings
   if ?p == same || ?p == same_lower, suffix(shape(?w), 2) <= suffix(shape(?v), 2),
      suffix(shape(?w), 2) != suffix(shape(?v), 2), suffix(shape(?w), 2) >= ?s
   proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_concat_kernels,
-    conv_enlarged_kernel, conv_gelu, conv_relu, conv_same, conv_same_lower, conv_sigmoid, conv_tanh, split_of_concat
+    conv_enlarged_kernel, conv_gelu, conv_relu, conv_same, conv_same_lower, conv_sigmoid, conv_strided, conv_tanh,
+    slice_of_conv, split_of_concat
 rule conv_left_siblings
   conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(??x, ?w)...
     => split{axis=0, sizes=[size(??x, 0)...]}(
@@ -629,7 +640,7 @@ rule grouped_enlarged_siblings
   if ?g > 1, ?p == same || ?p == same_lower, suffix(shape(?w), 2) <= suffix(shape(?v), 2),
      suffix(shape(?w), 2) != suffix(shape(?v), 2), suffix(shape(?w), 2) >= ?s
   proved "z3 4.8.12" by concat_of_one, conv_enlarged_kernel, conv_interleaved_kernels, conv_same, conv_same_lower,
-    reshape_same, reshape_twice, split_of_concat
+    conv_strided, reshape_same, reshape_twice, slice_of_conv, split_of_concat
 rule depthwise_and_pool_same
   (conv2d{stride=?s, padding=?p, groups=?g}(?x, ?w),
    average_pool{kernel=?k, stride=?s, padding=?p, count_include_pad=1}(?x))
@@ -699,10 +710,10 @@ rule sum_of_separable_convs
          reshape{dims=[size(?y, 0), size(?y, 1) + size(?z, 1), suffix(shape(?y), 2)]}(concat{axis=2}(
            reshape{dims=[size(?y, 0), ?g, size(?y, 1) / ?g, suffix(shape(?y), 2)]}(?y),
            reshape{dims=[size(?z, 0), ?g, size(?z, 1) / ?g, suffix(shape(?z), 2)]}(?z))))
-  proved "z3 4.8.12" by concat_of_gelu, concat_of_one, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_gelu,
-    conv_interleaved_kernels, conv_of_concat, conv_of_interleaved_channels, conv_relu, conv_same, conv_same_lower,
-    conv_sigmoid, conv_strided, conv_tanh, conv_valid, reshape_of_gelu, reshape_of_relu, reshape_of_sigmoid,
-    reshape_of_tanh, reshape_same, reshape_twice
+  proved "z3 4.8.12" by concat_of_concat_last, concat_of_gelu, concat_of_one, concat_of_relu, concat_of_sigmoid,
+    concat_of_tanh, conv_gelu, conv_interleaved_kernels, conv_of_concat, conv_of_interleaved_channels, conv_relu,
+    conv_same, conv_same_lower, conv_sigmoid, conv_strided, conv_tanh, conv_valid, reshape_of_gelu, reshape_of_relu,
+    reshape_of_sigmoid, reshape_of_tanh, reshape_same, reshape_twice, slice_of_gelu, slice_of_pointwise
 rule sum_of_enlarged_separable_convs
   add(conv2d{stride=?t, padding=?m, pads=?n, dilation=?e}(
         conv2d{stride=?s, padding=?p, groups=?g, activation=?a}(?x, ?w), ?y),
@@ -721,7 +732,7 @@ rule sum_of_enlarged_separable_convs
   proved "z3 4.8.12" by concat_of_one, concat_of_relu, concat_of_sigmoid, concat_of_tanh, conv_enlarged_kernel,
     conv_interleaved_kernels, conv_of_concat, conv_of_interleaved_channels, conv_relu, conv_same, conv_same_lower,
     conv_sigmoid, conv_strided, conv_tanh, conv_valid, reshape_of_relu, reshape_of_sigmoid, reshape_of_tanh,
-    reshape_same, reshape_twice
+    reshape_same, reshape_twice, slice_of_conv
 rule branches_to_groups
   concat{axis=1}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(
       split{axis=1, sizes=?z}(?x).*, ??w)...)
@@ -739,7 +750,8 @@ rule branches_to_groups_bias
   if ?z == repeat(at(?z, 0), length(?z)), [size(??w, 0)...] == repeat(at([size(??w, 0)...], 0), length(?z))
   proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last, concat_of_gelu, concat_of_one, concat_of_relu,
     concat_of_sigmoid, concat_of_split, concat_of_sums, concat_of_tanh, conv_bias, conv_bias_gelu, conv_bias_relu,
-    conv_bias_sigmoid, conv_bias_tanh, conv_concat_groups, conv_same, conv_same_lower, reshape_of_concat
+    conv_bias_sigmoid, conv_bias_tanh, conv_concat_groups, conv_concat_kernels, conv_same, conv_same_lower,
+    reshape_of_concat
 
 # 10. Average pooling is a depthwise convolution (Jia's dissertation (2020) section 2.9.3, figure 2.8b); sums of it in one step.
 rule pool_to_conv
@@ -759,7 +771,8 @@ rule sum_of_pool_and_input
     => conv2d{padding=?p, groups=size(?x, 1)}(?x, add(pool_kernel{channels=size(?x, 1), kernel=?k}(),
         identity_kernel{channels=size(?x, 1), groups=size(?x, 1), kernel=?k}()))
   if ?p == same || ?p == same_lower, dtype(?x) == 0
-  proved "z3 4.8.12" by average_pool_is_conv, conv_distributes_over_kernels, conv_identity, conv_same, conv_same_lower
+  proved "z3 4.8.12" by average_pool_is_conv, conv_distributes_over_kernels, conv_identity, conv_same, conv_same_lower,
+    pad_nothing, slice_of_pad, slice_whole
 rule sum_of_pool_and_depthwise
   add(conv2d{stride=?s, padding=?p, pads=?q, groups=?g}(?x, ?w),
       average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=1}(?x))
@@ -1102,7 +1115,7 @@ rule average_pool_of_parts
   proved "z3 4.8.12" by average_pool_concat, concat_of_split, split_of_concat
 rule concat_of_transposes
   concat{axis=?c}(transpose{permutation=?p}(??x)...) => transpose{permutation=?p}(concat{axis=at(?p, ?c)}(??x...))
-  proved "z3 4.8.12" by concat_of_one, concat_of_transposes, transpose_same
+  proved "z3 4.8.12" by concat_of_one, transpose_of_concat, transpose_same
 rule relu_siblings_along_0
   (relu(?x), relu(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(relu(concat{axis=0}(?x, ?y)))
   proved "z3 4.8.12" by concat_of_relu, split_of_concat
@@ -1176,49 +1189,56 @@ rule gelu_half_first_div
   mul(mul(?x, fill{value=0.5, ..}()), add(erf(div(?x, fill{value=?c, ..}())), fill{value=1.0, ..}())) => gelu(?x)
   if ?c == 1.4142135623730951 || ?c == 1.4142135381698608
   real
-  proved "z3 4.8.12" by division, expand_same, fill_in_product, fill_in_sum, gelu_is_erf,
-    reciprocal_of_float32_root_of_2, reciprocal_of_root_of_2, reshape_of_fill, single_in_product
+  proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sum, expand_same, fill_is_expanded,
+    gelu_is_erf, reciprocal_of_float32_root_of_2, reciprocal_of_root_of_2, reshape_of_fill, single_in_product,
+    single_in_sum
 rule gelu_half_last_div
   mul(mul(?x, add(erf(div(?x, fill{value=?c, ..}())), fill{value=1.0, ..}())), fill{value=0.5, ..}()) => gelu(?x)
   if ?c == 1.4142135623730951 || ?c == 1.4142135381698608
   real
-  proved "z3 4.8.12" by division, expand_same, fill_in_product, fill_in_sum, gelu_is_erf, mul_associates,
+  proved "z3 4.8.12" by division, expand_in_product, expand_of_gelu, expand_of_product, expand_of_reciprocal,
+    expand_of_sum, expand_same, fill_is_expanded, gelu_is_erf, mul_associates, ones_in_product,
     reciprocal_of_float32_root_of_2, reciprocal_of_root_of_2
 rule gelu_half_inside_div
   mul(?x, mul(add(erf(div(?x, fill{value=?c, ..}())), fill{value=1.0, ..}()), fill{value=0.5, ..}())) => gelu(?x)
   if ?c == 1.4142135623730951 || ?c == 1.4142135381698608
   real
-  proved "z3 4.8.12" by division, expand_same, fill_in_product, fill_in_sum, gelu_is_erf, mul_associates,
-    reciprocal_of_float32_root_of_2, reciprocal_of_root_of_2
+  proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sum, expand_same, fill_is_expanded,
+    gelu_is_erf, mul_associates, reciprocal_of_float32_root_of_2, reciprocal_of_root_of_2, reshape_of_fill,
+    single_in_product
 rule gelu_half_first_mul
   mul(mul(?x, fill{value=0.5, ..}()), add(erf(mul(?x, fill{value=?c, ..}())), fill{value=1.0, ..}())) => gelu(?x)
   if ?c == 0.7071067811865476 || ?c == 0.7071067690849304
   real
-  proved "z3 4.8.12" by expand_in_product, fill_in_product, fill_in_sum, gelu_is_erf
+  proved "z3 4.8.12" by expand_in_product, expand_of_sum, fill_is_expanded, gelu_is_erf, mul_distributes,
+    reshape_of_fill, single_in_sum
 rule gelu_half_last_mul
   mul(mul(?x, add(erf(mul(?x, fill{value=?c, ..}())), fill{value=1.0, ..}())), fill{value=0.5, ..}()) => gelu(?x)
   if ?c == 0.7071067811865476 || ?c == 0.7071067690849304
   real
-  proved "z3 4.8.12" by expand_in_product, expand_same, fill_in_product, fill_in_sum, gelu_is_erf, mul_associates
+  proved "z3 4.8.12" by expand_in_product, expand_of_sum, fill_is_expanded, gelu_is_erf, mul_associates
 rule gelu_half_inside_mul
   mul(?x, mul(add(erf(mul(?x, fill{value=?c, ..}())), fill{value=1.0, ..}()), fill{value=0.5, ..}())) => gelu(?x)
   if ?c == 0.7071067811865476 || ?c == 0.7071067690849304
   real
-  proved "z3 4.8.12" by expand_in_product, expand_same, fill_in_product, fill_in_sum, gelu_is_erf, mul_associates
+  proved "z3 4.8.12" by expand_in_product, expand_of_sum, expand_same, fill_is_expanded, gelu_is_erf,
+    leading_one_in_product, mul_associates, reshape_of_fill, single_in_product
 rule layer_norm_with_pow
   add(mul(div(sub(?x, reduce_mean{axes=?r}(?x)), sqrt(add(reduce_mean{axes=?r}(pow(sub(?x, reduce_mean{axes=?r}(?x)),
       fill{value=2.0, ..}())), fill{value=?e, ..}()))), ?g), ?b)
     => layer_norm{axis=at(?r, 0), epsilon=?e}(?x, ?g, ?b)
   if ?r == suffix(iota(rank(?x)), at(?r, 0))
-  proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sqrt, fill_in_sum,
-    layer_norm_is_affine, reshape_of_fill, single_in_sum, square
+  proved "z3 4.8.12" by division, expand_in_product, expand_of_power, expand_of_reciprocal, expand_of_sqrt,
+    expand_of_sum, fill_is_expanded, layer_norm_is_affine, mean_of_expanded, reshape_of_fill, reshape_of_reciprocal,
+    reshape_of_sqrt, reshape_shifted, single_in_product, single_in_sum, square, zeros_in_sum
 rule layer_norm_with_mul
   add(mul(div(sub(?x, reduce_mean{axes=?r}(?x)), sqrt(add(reduce_mean{axes=?r}(mul(sub(?x, reduce_mean{axes=?r}(?x)),
       sub(?x, reduce_mean{axes=?r}(?x)))), fill{value=?e, ..}()))), ?g), ?b)
     => layer_norm{axis=at(?r, 0), epsilon=?e}(?x, ?g, ?b)
   if ?r == suffix(iota(rank(?x)), at(?r, 0))
-  proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sqrt, fill_in_sum,
-    layer_norm_is_affine
+  proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sqrt, expand_of_sum,
+    fill_is_expanded, layer_norm_is_affine, reshape_of_fill, reshape_of_reciprocal, reshape_of_sqrt, reshape_shifted,
+    single_in_product, single_in_sum, zeros_in_sum
 )rules";
 #pragma GCC diagnostic pop
 

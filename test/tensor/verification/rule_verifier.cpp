@@ -9,6 +9,7 @@
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
 namespace tensor = unity::tensor;
@@ -83,6 +84,30 @@ TEST_CASE_METHOD(fixture, "what holds for chance sizes is not taken for a proof"
   const auto p = verify("relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
   CHECK(p.found == verdict::unknown);
   CHECK(p.missing == "relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
+}
+
+TEST_CASE("a rule that is false at very few shapes is refuted by an instance that has no proof") {
+  // Where a stride of 3 hides that the kernels have different sizes.
+  const auto rule = unity::parse_rules(R"(
+    rule r
+      conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(
+          conv2d{padding=?p, pads=?q, dilation=?d, groups=?h, activation=?b}(?x, enlarge{kernel=?k}(?y)), ?z)
+        => conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(
+             conv2d{padding=?p, pads=?q, dilation=?d, groups=?h, activation=?b}(?x, ?y), enlarge{kernel=?k}(?z))
+      if (?p == valid) || (?p == explicit), size(?x, 1) == size(?y, 0)
+  )").at(0);
+  const auto operators = tensor::standard_algebra();
+  const unity::theory axioms{operators, unity::parse_rules(tensor::standard_axioms)};
+  tensor::rule_verifier<unity::congruence_prover> v{operators, axioms, {}};
+  const auto p = v.verify(rule);
+  CHECK(p.found == verdict::refuted);
+  CHECK(p.reason == "the sides differ");
+  CHECK_THAT(p.details, Catch::Contains("stride=[") && Catch::Contains("element "));
+
+  auto unsearched = tensor::verification_options{};
+  unsearched.worlds.searched = 0;
+  tensor::rule_verifier<unity::congruence_prover> hasty{operators, axioms, {}, unsearched};
+  CHECK(hasty.verify(rule).found == verdict::proved);
 }
 
 TEST_CASE_METHOD(fixture, "a rule that is true but does not follow is unknown, and what is missing is told") {

@@ -19,7 +19,8 @@ struct candidate_term {
   std::uint32_t program = 0;
   std::uint16_t op = 0;
   std::uint16_t type = 0;
-  std::uint8_t arity = 0;
+  std::uint8_t arity : 2 = 0;
+  std::uint8_t symmetric : 1 = 0;  // several namings of its variables attain the fingerprint
   std::uint8_t size = 0;
   std::uint8_t tree_size = 0;
   std::uint8_t repeats = 0;
@@ -32,7 +33,7 @@ struct candidate_term {
         program{computed_by},
         op{t.op},
         type{f.type},
-        arity{static_cast<std::uint8_t>(t.arity)},
+        arity{static_cast<std::uint8_t>(t.arity & 3U)},
         size{f.size},
         tree_size{f.tree_size},
         repeats{f.repeats} {}
@@ -54,6 +55,6 @@ struct candidate_term {
   }
   [[nodiscard]] auto order() const noexcept { return std::tuple{tree_size, repeats, op, left, right, map.bits()}; }
 };
-static_assert(sizeof(candidate_term) == 40 || sizeof(candidate_term) == 32);
+static_assert(sizeof(candidate_term) == 32);
 
 }  // namespace unity

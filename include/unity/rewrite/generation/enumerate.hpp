@@ -27,6 +27,7 @@
 #include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/meaning.hpp>
+#include <unity/rewrite/generation/naming.hpp>
 #include <unity/rewrite/generation/samples.hpp>
 #include <unity/rewrite/generation/term_generator.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
@@ -134,14 +135,10 @@ class enumeration {
     candidate_term term{};
     std::optional<meaning> known{};
   };
-  // A term of this size that equals a class.
+  // A term of this size, and the earlier one that it equals, with its variables as those of the first.
   struct member {
     term equal{};
-    term_facts facts{};
-    std::uint32_t program = 0;
-    bool stored = false;
-    orbit_id orbit = 0;
-    term by{};  // the class, where it is not stored
+    canonical_term by{};
   };
 
   static std::vector<bool> commutative_operators(const L& language) {
@@ -177,8 +174,10 @@ class enumeration {
     pool_.parallel_for(all.size(), 256, [&](std::size_t worker, std::size_t from, std::size_t to) {
       for (auto i = from; i < to; ++i) {
         const auto t = all[i].get(store_);
-        all[i].fingerprint = samples_.fingerprint(store_, t, all[i].facts(store_), all[i].program,
-                                                  meanings_.may_ignore(t), scratches_[worker]);
+        const auto [value, symmetric] = samples_.fingerprint(store_, t, all[i].facts(store_), all[i].program,
+                                                             meanings_.may_ignore(t), scratches_[worker]);
+        all[i].fingerprint = value;
+        all[i].symmetric = symmetric ? 1 : 0;
       }
     });
   }
@@ -226,43 +225,42 @@ class enumeration {
     auto* const group = e.group == no_group ? nullptr : &groups_[e.group];
     const auto t = e.term.get(store_);
     const auto facts = e.term.facts(store_);
-    const auto chosen = e.first ? std::nullopt : find_class(t, facts, e.term.program, *group);
-    if (!chosen) {
-      ++counts_.classes;
-      if (group != nullptr) {
-        group->push_back({false, 0, e.term, {}});
-      }
-      add_class(t, facts, e.term);
+    if (!e.first && equals_earlier(t, facts, e.term.program, *group)) {
+      ++counts_.equalities;
+      counts_.named += samples_.choices(facts);
       return;
     }
-    ++counts_.equalities;
-    counts_.named += samples_.choices(facts);
-    if (!last_) {
-      const auto& r = (*group)[*chosen];
-      members_.push_back({t, facts, e.term.program, r.stored, r.orbit, r.stored ? term{} : r.term.get(store_)});
+    ++counts_.classes;
+    if (group != nullptr) {
+      group->push_back({false, 0, e.term, {}});
     }
+    add_class(t, facts, e.term);
   }
-  // The class that the term equals, or nothing where it is one of its own.
-  std::optional<std::size_t> find_class(const term& t, const term_facts& facts, std::uint32_t program,
-                                        std::vector<representative>& group) {
-    const bool explained = rules_.explains(t, facts, [&](const term& other) {
+  // Whether the term equals an earlier one. A rule that makes an earlier one of it says so, and which, at once; otherwise
+  // meanings are compared.
+  bool equals_earlier(const term& t, const term_facts& facts, std::uint32_t program, std::vector<representative>& group) {
+    const auto explained = rules_.explain(t, facts, [&](const term& other) {
       const auto& a = applications_(store_, other);
       return a ? std::optional{a->type} : std::nullopt;
     });
-    if (explained && (last_ || group.size() == 1)) {
-      return 0;
+    if (explained) {
+      remember(t, *explained);
+      return true;
     }
     const auto mine = meanings_.of(t, facts, program);
-    for (std::size_t r = 0; r < group.size(); ++r) {
-      if (meaning_of(group[r]).deep == mine.deep && (explained || agree(t, facts, mine, group[r]))) {
-        if (!explained) {
-          emit(t, facts, mine, group[r]);
-        }
-        return r;
+    for (auto& r : group) {
+      if (meaning_of(r).deep == mine.deep && agree(t, facts, mine, r)) {
+        emit(t, facts, mine, r);
+        return true;
       }
     }
     ++counts_.false_matches;
-    return std::nullopt;
+    return false;
+  }
+  void remember(const term& t, const canonical_term& by) {
+    if (!last_) {
+      members_.push_back({t, by});
+    }
   }
   const meaning& meaning_of(representative& r) {
     if (!r.known) {
@@ -287,6 +285,7 @@ class enumeration {
     const auto class_term = term_of_class(r);
     if (const auto map = translate(class_facts, meaning_of(r), facts, mine)) {
       rules_.add({t, facts, renamed(class_term, *map), class_facts.size});
+      remember(t, {class_term, *map, class_facts.variables});
       if (language_.may_ignore(t.op)) {
         parts_[t] = renamed(class_term, *map);
       }
@@ -328,11 +327,13 @@ class enumeration {
 
   // A new class. A term that equals itself under a renaming makes a rule where commutativity does not say so already.
   void add_class(const term& t, const term_facts& facts, const candidate_term& c) {
-    std::vector<variable_map> given;
-    rules_.self_renamings(t, given);
-    auto group = meanings_.symmetries(t, facts, c.program, std::move(given), [&](variable_map renaming) {
-      rules_.add({t, facts, renamed(t, renaming), facts.size});
-    });
+    std::vector<variable_map> group{variable_map::identity().cut(facts.variables)};
+    if (c.symmetric != 0) {
+      const auto known = [&](std::vector<variable_map>& out) { rules_.self_renamings(t, out); };
+      group = meanings_.symmetries(t, facts, c.program, known, [&](variable_map renaming) {
+        rules_.add({t, facts, renamed(t, renaming), facts.size});
+      });
+    }
     if (!last_) {
       new_classes_.push_back({c, std::move(group)});
     }
@@ -342,21 +343,27 @@ class enumeration {
     for (const auto& [c, group] : new_classes_) {
       store_class(c.get(store_), c.facts(store_), c.fingerprint, group);
     }
+    // In the order of terms, so that what a term equals is there before it.
     for (const auto& m : members_) {
-      const auto id = m.stored ? m.orbit : table_.at(m.by).orbit;
-      if (const auto map = translate(store_[id].facts, meanings_.of(id), m.facts, meanings_.of(m.equal, m.facts, m.program))) {
-        table_.emplace(m.equal, instance{id, *map});
+      if (m.by.term.op == term_node::variable) {
+        table_.emplace(m.equal, instance{m.by.term.operands[0].orbit, m.by.names});
+      } else if (const auto found = table_.find(m.by.term); found != table_.end()) {
+        const auto [id, map] = found->second;
+        table_.emplace(m.equal, instance{id, map.then(m.by.names, store_[id].facts.variables)});
       }
     }
     new_classes_ = {};
     members_ = {};
   }
   void store_class(const term& t, const term_facts& facts, std::uint64_t value, std::span<const variable_map> group) {
-    const auto id = store_.add(t, facts, group);
+    const auto id = store_.add(t, facts, applications_(store_, t)->program, group);
     meanings_.stored(id);
     known_[value].push_back(id);
     table_.emplace(t, instance{id, variable_map::identity().cut(facts.variables)});
-    samples_.keep(store_, id, applications_(store_, t)->program);
+    // Those of the last size but one would take most memory, and are operands of few terms, which come together.
+    if (facts.size + std::size_t{1} < options_.most_operators) {
+      samples_.keep(store_, id);
+    }
   }
 
   L& language_;
@@ -458,7 +465,7 @@ void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
     const auto made = type_of(t);
     facts.type = made.type;
     static_cast<void>(samples_.permutations(facts));
-    const auto value = samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]);
+    const auto value = samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]).first;
     store_class(t, facts, value, group);
   }
   in.get(count);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/naming.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
@@ -74,7 +75,6 @@ struct term_hash {
 // What every typed term below the current size is: an instance of a stored one.
 using term_table = std::unordered_map<term, instance, term_hash>;
 
-
 class known_rules {
  public:
   known_rules(const term_store& store, const term_table& table, std::vector<bool> commutative)
@@ -83,84 +83,125 @@ class known_rules {
   [[nodiscard]] std::span<const found_rule> all() const noexcept { return rules_; }
 
   void add(const found_rule& r) {
-    by_op_[r.left.op].push_back({static_cast<std::uint32_t>(rules_.size()), head(r.left, 0), head(r.left, 1)});
+    const auto mask = [&](std::size_t i) { return i < r.left.arity ? known_below(r.left.operands[i], i) : 0; };
+    by_op_[r.left.op].push_back(
+        {outline(r.left, 0), mask(0) | mask(1), static_cast<std::uint32_t>(rules_.size()), r.right.op});
     rules_.push_back(r);
   }
 
-  // Whether some rule rewrites `t` at its root to a term of the same type that comes before it.
+  // A term of the same type before `t` that some rule makes of it at its root, and what its variables are in t; nothing
+  // where no rule does. A variable has its sort's orbit as its operand.
   // type_of(term): the type of a term as large as t, or nothing.
   template <class TypeOf>
-  [[nodiscard]] bool explains(const term& t, const term_facts& f, const TypeOf& type_of) {
+  [[nodiscard]] std::optional<canonical_term> explain(const term& t, const term_facts& f, const TypeOf& type_of) {
     const auto key = order_key(t, f);
-    return rewritten(t, [&](const canonical_term& c) {
-      if (c.term.op == term_node::variable) {
-        return true;
+    std::optional<canonical_term> earlier;
+    rewrite(t, std::nullopt, [&](const canonical_term& c) {
+      if (comes_before(c, f, key, type_of)) {
+        earlier = c;
       }
-      store_.collect_nodes(c.term, nodes_);
-      const auto size = nodes_.size() + 1;
-      if (size < f.size) {
-        return table_.contains(c.term);
-      }
-      return size == f.size && order_key(c.term, facts_of(store_, c.term, size)) < key && type_of(c.term) == f.type;
+      return earlier.has_value();
     });
+    return earlier;
   }
   // The renamings under which some rule rewrites `t` at its root to itself.
   void self_renamings(const term& t, std::vector<variable_map>& out) {
-    static_cast<void>(rewritten(t, [&](const canonical_term& c) {
+    rewrite(t, t.op, [&](const canonical_term& c) {
       if (c.term == t) {
         out.push_back(c.names);
       }
       return false;
-    }));
+    });
   }
 
  private:
+  // A rule may fit a term only where the operators of the outlines agree in the known bits.
   struct entry {
+    std::uint64_t outline = 0;
+    std::uint64_t known = 0;
     std::uint32_t rule = 0;
-    std::uint16_t left = 0;
-    std::uint16_t right = 0;
+    std::uint16_t to = 0;  // the operator that it makes
   };
   struct binding {
     std::array<instance, variable_map::most> to{};
     std::uint8_t bound = 0;
   };
-  using goal = std::pair<instance, instance>;  // pattern, target
-  using goals = std::vector<goal>;
+  struct goal {
+    instance pattern{};
+    instance target{};
+  };
+  using goals = small_vector<goal, 8>;
 
-  [[nodiscard]] std::uint16_t head(const term& t, std::size_t i) const {
-    return i < t.arity ? store_[t.operands[i].orbit].term.op : term_node::variable;
-  }
-  // A pattern's variable fits anything.
-  [[nodiscard]] static bool fits(std::uint16_t pattern, std::uint16_t target) noexcept {
-    return pattern == term_node::variable || pattern == target;
+  template <class Key, class TypeOf>
+  [[nodiscard]] bool comes_before(const canonical_term& c, const term_facts& f, const Key& key, const TypeOf& type_of) {
+    if (c.term.op == term_node::variable) {
+      return store_[c.term.operands[0].orbit].facts.type == f.type;
+    }
+    store_.collect_nodes(c.term, nodes_);
+    const auto size = nodes_.size() + 1;
+    if (size < f.size) {
+      const auto found = table_.find(c.term);
+      return found != table_.end() && store_[found->second.orbit].facts.type == f.type;
+    }
+    return size == f.size && order_key(c.term, facts_of(store_, c.term, size)) < key && type_of(c.term) == f.type;
   }
 
-  // Calls accept(stored form) for each term that a rule makes of `t` at its root until it returns true.
-  template <class Accept>
-  [[nodiscard]] bool rewritten(const term& t, Accept&& accept) {
-    const auto left = head(t, 0);
-    const auto right = head(t, 1);
-    const bool swaps = commutative_[t.op] && t.arity == 2;
-    for (const auto& e : by_op_[t.op]) {
-      const auto& r = rules_[e.rule];
-      const auto attempt = [&](std::size_t first) {
-        goals open;
-        for (std::size_t i = 0; i < t.arity; ++i) {
-          open.emplace_back(r.left.operands[i], t.operands[(i + first) % std::max<std::size_t>(1, t.arity)]);
-        }
-        return solve(std::move(open), {}, [&](const binding& b) {
-          const auto made = build_root(r.right, b);
-          return made && accept(*made);
-        });
-      };
-      if (fits(e.left, left) && fits(e.right, right) && attempt(0)) {
-        return true;
-      }
-      if (swaps && fits(e.left, right) && fits(e.right, left) && attempt(1)) {
-        return true;
+  // The operators of the operands and of theirs, eight bits each, with the operands in order or `swapped`. Different
+  // operators may have the same bits.
+  [[nodiscard]] std::uint64_t outline(const term& t, std::size_t swapped) const {
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < t.arity; ++i) {
+      const auto& operand = store_[t.operands[t.arity == 2 ? i ^ swapped : i].orbit].term;
+      bits |= bits_of(operand.op) << head_at(i);
+      for (std::size_t k = 0; k < operand.arity; ++k) {
+        bits |= bits_of(store_[operand.operands[k].orbit].term.op) << part_at(i, k);
       }
     }
-    return false;
+    return bits;
+  }
+  // The bits of a pattern's outline that a term which fits has as well: a variable fits anything, and a commutative operator
+  // takes its operands in both orders.
+  [[nodiscard]] std::uint64_t known_below(const instance& pattern, std::size_t i) const {
+    const auto& p = store_[pattern.orbit].term;
+    if (p.op == term_node::variable) {
+      return 0;
+    }
+    auto bits = every_bit << head_at(i);
+    for (std::size_t k = 0; k < p.arity && !(commutative_[p.op] && p.arity == 2); ++k) {
+      bits |= store_[p.operands[k].orbit].term.op == term_node::variable ? 0 : every_bit << part_at(i, k);
+    }
+    return bits;
+  }
+  static constexpr std::uint64_t every_bit = 0xff;
+  [[nodiscard]] static std::uint64_t bits_of(std::uint16_t op) noexcept { return op & every_bit; }
+  [[nodiscard]] static std::size_t head_at(std::size_t i) noexcept { return 8 * i; }
+  [[nodiscard]] static std::size_t part_at(std::size_t i, std::size_t k) noexcept { return 16 + 16 * i + 8 * k; }
+
+  // Calls accept(stored form) for each term that a rule makes of `t` at its root until it returns true. to: the only
+  // operator whose terms are asked for.
+  template <class Accept>
+  void rewrite(const term& t, std::optional<std::uint16_t> to, const Accept& accept) {
+    const std::array outlines{outline(t, 0), outline(t, 1)};
+    const std::size_t orders = commutative_[t.op] && t.arity == 2 ? 2 : 1;
+    for (const auto& e : by_op_[t.op]) {
+      for (std::size_t first = 0; first < orders; ++first) {
+        const bool may_fit = ((e.outline ^ outlines[first]) & e.known) == 0 && (!to || e.to == *to);
+        if (may_fit && attempt(rules_[e.rule], t, first, accept)) {
+          return;
+        }
+      }
+    }
+  }
+  template <class Accept>
+  [[nodiscard]] bool attempt(const found_rule& r, const term& t, std::size_t first, const Accept& accept) const {
+    goals open;
+    for (std::size_t i = 0; i < t.arity; ++i) {
+      open.push_back({r.left.operands[i], t.operands[t.arity == 2 ? i ^ first : i]});
+    }
+    return solve(open, {}, [&](const binding& b) {
+      const auto made = build_root(r.right, b);
+      return made && accept(*made);
+    });
   }
 
   [[nodiscard]] instance operand(const instance& of, std::size_t i) const {
@@ -193,14 +234,14 @@ class known_rules {
       }
       if (commutative_[p.term.op] && p.term.arity == 2) {
         auto other = open;
-        other.emplace_back(operand(pattern, 0), operand(target, 1));
-        other.emplace_back(operand(pattern, 1), operand(target, 0));
-        if (solve(std::move(other), b, done)) {
+        other.push_back({operand(pattern, 0), operand(target, 1)});
+        other.push_back({operand(pattern, 1), operand(target, 0)});
+        if (solve(other, b, done)) {
           return true;
         }
       }
       for (std::size_t i = 0; i < p.term.arity; ++i) {
-        open.emplace_back(operand(pattern, i), operand(target, i));
+        open.push_back({operand(pattern, i), operand(target, i)});
       }
     }
     return done(b);
@@ -233,7 +274,7 @@ class known_rules {
       const auto found = b.to[right.operands[0].map[0]];
       const auto& o = store_[found.orbit];
       if (o.term.op == term_node::variable) {
-        return canonical_term{{}, found.map, 1};
+        return canonical_term{{term_node::variable, 0, {instance{found.orbit, {}}}}, found.map, 1};
       }
       return canonical_term{o.term, found.map, o.facts.variables};
     }

@@ -114,18 +114,24 @@ class meanings {
     return hash_combine(f.type, language_.deep_fingerprint(write_term(store_, t, f.sorts, names), thorough));
   }
 
-  // All renamings under which a term computes the same, the identity first. given: some of them; found(renaming) is
-  // called for each that those and commutativity do not generate.
-  template <class Found>
-  [[nodiscard]] std::vector<variable_map> symmetries(const term& t, const term_facts& f, std::uint32_t program,
-                                                     std::vector<variable_map> given, Found&& found) {
+  // All renamings under which a term computes the same, the identity first. known(out) adds some of them; it is called where
+  // commutativity does not explain all that samples show. found(renaming) is called for each that those and commutativity do
+  // not generate.
+  template <class Known, class Found>
+  [[nodiscard]] std::vector<variable_map> symmetries(const term& t, const term_facts& f, std::uint32_t program, Known&& known,
+                                                     Found&& found) {
     std::vector<variable_map> group{variable_map::identity().cut(f.variables)};
     const auto named = f.variables < 2 ? named_fingerprint{} : name(t, f, program);
     if (named.names.size() < 2) {
       return group;
     }
-    const auto plain = plain_symmetries(store_, t, language_.commutative(t.op));
-    given.insert(given.end(), plain.begin(), plain.end());
+    close_group(group, plain_symmetries(store_, t, language_.commutative(t.op)), f.variables);
+    const bool uses_all = named.relevant == (1U << f.variables) - 1;
+    if (uses_all && group.size() == named.names.size()) {
+      return group;
+    }
+    std::vector<variable_map> given;
+    known(given);
     close_group(group, given, f.variables);
     std::optional<std::uint64_t> base;
     for (const auto names : named.names) {

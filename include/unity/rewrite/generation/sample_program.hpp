@@ -117,6 +117,23 @@ class sample_program {
       out[o] = at(outputs_[o].bits);
     }
   }
+  // Of every output the marks of all elements that it is computed from, as sets of bits. `scratch` as above.
+  // Complexity: as run.
+  void collect_marks(const std::array<const std::uint8_t*, most_operands>& operands, std::uint8_t* scratch,
+                     std::uint8_t* out) const {
+    const std::array<const std::uint8_t*, 4> base{operands[0], operands[1], nullptr, scratch};
+    const auto at = [&](std::uint32_t bits) {
+      return bits >> 30U == constant_tag ? std::uint8_t{0} : base[bits >> 30U][bits & offset_mask];
+    };
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      unsigned marks = 0;
+      visit(steps_[s], [&](std::uint32_t bits) { marks |= at(bits); });
+      scratch[s] = static_cast<std::uint8_t>(marks);
+    }
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      out[o] = at(outputs_[o].bits);
+    }
+  }
 
  private:
   static constexpr std::uint32_t constant_tag = 2;

@@ -5,8 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,14 +30,24 @@ struct named_fingerprint {
   std::uint8_t relevant = 0;  // bit i: the value depends on variable i
 };
 
-// Sample values of stored terms for every choice of distinct variables. One scratch per thread.
+// Sample values of stored terms for every choice of distinct variables: of kept ones in memory, of others computed as they
+// are asked for, which is cheap where terms over one operand come together. One scratch per thread.
 template <term_language L>
 class samples {
+  // Of one term that is not kept, by number of the choice of variables.
+  struct computed_rows {
+    std::optional<orbit_id> of{};
+    std::vector<bool> have{};
+    std::vector<residue> values{};
+  };
+
  public:
   struct scratch {
     std::vector<residue> temporaries{};
     std::vector<residue> probes{};
-    std::vector<std::uint64_t> hashes{};
+    std::array<computed_rows, sample_program::most_operands> recent{};
+    std::optional<orbit_id> marked{};
+    std::vector<std::uint8_t> marks{};  // by element: which variables of that term it is computed from
   };
 
   samples(const L& language, std::size_t variables) : language_{language}, most_{variables} {
@@ -92,31 +105,33 @@ class samples {
   }
 
   // Effects: computes and keeps the values of a stored term under every naming.
-  void keep(term_store& store, orbit_id id, std::uint32_t program) {
+  void keep(term_store& store, orbit_id id) {
     auto& o = store.at(id);
     const auto elements = language_.elements(o.facts.type);
-    o.values = values_.size();
-    const auto& p = language_.program(program);
-    mine_.temporaries.resize(std::max(mine_.temporaries.size(), p.temporaries()));
-    values_.resize(values_.size() + elements * choices(o.facts));
+    const auto from = values_.size();
+    values_.resize(from + elements * choices(o.facts));
     for (const auto& names : injections(o.facts)) {
-      auto* out = values_.data() + o.values + rank(o.facts, names) * elements;
-      p.run(operands(store, o.term, names), mine_.temporaries.data(), out);
+      compute(store, o, names, mine_, values_.data() + from + rank(o.facts, names) * elements);
     }
+    o.values = from;
   }
 
-  // Of op(operands): least over the namings of its variables. Safe from several threads, each with its scratch, where
-  // permutations(f) was asked for before.
-  [[nodiscard]] std::uint64_t fingerprint(const term_store& store, const term& t, const term_facts& f,
-                                          std::uint32_t program, bool may_ignore, scratch& s) const {
+  // Of op(operands): least over the namings of its variables, and whether several attain it. Safe from several threads, each
+  // with its scratch, where permutations(f) was asked for before.
+  [[nodiscard]] std::pair<std::uint64_t, bool> fingerprint(const term_store& store, const term& t, const term_facts& f,
+                                                           std::uint32_t program, bool may_ignore, scratch& s) const {
     if (may_ignore && f.variables > 0) {
-      return name(store, t, f, program, may_ignore, s).value;
+      const auto named = name(store, t, f, program, may_ignore, s);
+      return {named.value, named.names.size() > 1};
     }
     auto least = std::numeric_limits<std::uint64_t>::max();
+    std::size_t attained = 0;
     for (const auto names : permutations_.find(std::pair{f.sorts.bits(), f.variables})->second) {
-      least = std::min(least, probe(store, t, names, program, s));
+      const auto h = probe(store, t, names, program, s);
+      attained = h < least ? 1 : attained + (h == least ? 1U : 0U);
+      least = std::min(least, h);
     }
-    return hash_combine(f.type, least);
+    return {hash_combine(f.type, least), attained > 1};
   }
   // The same, with the namings.
   [[nodiscard]] named_fingerprint name(const term_store& store, const term& t, const term_facts& f,
@@ -148,26 +163,63 @@ class samples {
   }
 
  private:
-  [[nodiscard]] std::array<const residue*, sample_program::most_operands> operands(const term_store& store, const term& t,
-                                                                                   variable_map names) const noexcept {
-    std::array<const residue*, sample_program::most_operands> at{};
+  using operand_rows = std::array<const residue*, sample_program::most_operands>;
+
+  [[nodiscard]] operand_rows operands(const term_store& store, const term& t, variable_map names, scratch& s) const {
+    operand_rows at{};
+    computed_rows* used = nullptr;
     for (std::size_t i = 0; i < t.arity; ++i) {
       const auto& o = store[t.operands[i].orbit];
-      const auto row = rank(o.facts, t.operands[i].map.then(names, o.facts.variables));
-      at[i] = values_.data() + o.values + row * language_.elements(o.facts.type);
+      const auto own = t.operands[i].map.then(names, o.facts.variables);
+      const auto offset = rank(o.facts, own) * language_.elements(o.facts.type);
+      if (o.values != orbit::not_kept) {
+        at[i] = values_.data() + o.values + offset;
+        continue;
+      }
+      auto& rows = rows_of(store, t.operands[i].orbit, used, s);
+      used = &rows;
+      at[i] = computed(store, o, own, offset, rows, s);
     }
     return at;
+  }
+  // Where the values of a term that is not kept are or will be; what `used` holds stays.
+  [[nodiscard]] computed_rows& rows_of(const term_store& store, orbit_id id, const computed_rows* used, scratch& s) const {
+    for (auto& rows : s.recent) {
+      if (rows.of == id) {
+        return rows;
+      }
+    }
+    auto& rows = s.recent[&s.recent[0] == used ? 1 : 0];
+    const auto& facts = store[id].facts;
+    rows.of = id;
+    rows.have.assign(choices(facts), false);
+    rows.values.resize(std::max(rows.values.size(), rows.have.size() * language_.elements(facts.type)));
+    return rows;
+  }
+  // Precondition: the operands are kept.
+  [[nodiscard]] const residue* computed(const term_store& store, const orbit& o, variable_map names, std::size_t offset,
+                                        computed_rows& rows, scratch& s) const {
+    auto* const out = rows.values.data() + offset;
+    const auto number = offset / language_.elements(o.facts.type);
+    if (!rows.have[number]) {
+      compute(store, o, names, s, out);
+      rows.have[number] = true;
+    }
+    return out;
+  }
+  void compute(const term_store& store, const orbit& o, variable_map names, scratch& s, residue* out) const {
+    const auto& p = language_.program(o.program);
+    const auto at = operands(store, o.term, names, s);
+    s.temporaries.resize(std::max(s.temporaries.size(), p.temporaries()));
+    p.run(at, s.temporaries.data(), out);
   }
   [[nodiscard]] std::uint64_t probe(const term_store& store, const term& t, variable_map names, std::uint32_t program,
                                     scratch& s) const {
     const auto& p = language_.probe(program);
-    if (s.temporaries.size() < p.temporaries()) {
-      s.temporaries.resize(p.temporaries());
-    }
-    if (s.probes.size() < p.output_count()) {
-      s.probes.resize(p.output_count());
-    }
-    p.run(operands(store, t, names), s.temporaries.data(), s.probes.data());
+    const auto at = operands(store, t, names, s);
+    s.temporaries.resize(std::max(s.temporaries.size(), p.temporaries()));
+    s.probes.resize(std::max(s.probes.size(), p.output_count()));
+    p.run(at, s.temporaries.data(), s.probes.data());
     return hash(std::span{s.probes}.first(p.output_count()));
   }
   [[nodiscard]] static std::uint64_t hash(std::span<const residue> values) noexcept {
@@ -178,7 +230,8 @@ class samples {
     }
     return mix64(h);
   }
-  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored.
+  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored. Where all of
+  // its sort are taken, it is if the probed elements are not computed from it.
   [[nodiscard]] std::uint8_t relevant(const term_store& store, const term& t, const term_facts& f, std::uint32_t program,
                                       variable_map names, scratch& s) const {
     std::array<std::uint8_t, 16> used{};
@@ -186,14 +239,66 @@ class samples {
       ++used[f.sorts[i]];
     }
     std::uint8_t bits = 0;
+    std::optional<std::uint8_t> reads;
     const auto base = probe(store, t, names, program, s);
     for (std::size_t i = 0; i < f.variables; ++i) {
-      auto other = names;
-      other.set(i, used[f.sorts[i]]);
-      const bool spare = used[f.sorts[i]] < most_;
-      bits |= static_cast<std::uint8_t>(!spare || probe(store, t, other, program, s) != base ? 1U << i : 0U);
+      if (used[f.sorts[i]] < most_) {
+        auto other = names;
+        other.set(i, used[f.sorts[i]]);
+        bits |= static_cast<std::uint8_t>(probe(store, t, other, program, s) != base ? 1U << i : 0U);
+      } else {
+        reads = reads ? reads : probed_variables(store, t, program, s);
+        bits |= static_cast<std::uint8_t>(*reads & 1U << i);
+      }
     }
     return bits;
+  }
+  // The variables that the probed elements of a term are computed from. Of an operator that ignores none of its operands,
+  // all.
+  [[nodiscard]] std::uint8_t probed_variables(const term_store& store, const term& t, std::uint32_t program, scratch& s) const {
+    if (!language_.may_ignore(t.op)) {
+      return 0xff;
+    }
+    const auto& p = language_.probe(program);
+    std::array<std::vector<std::uint8_t>, sample_program::most_operands> operands;
+    for (std::size_t i = 0; i < t.arity; ++i) {
+      const auto id = t.operands[i].orbit;
+      if (s.marked != id) {
+        s.marks = marks(store, id);
+        s.marked = id;
+      }
+      operands[i] = renamed_marks(s.marks, t.operands[i].map);
+    }
+    std::vector<std::uint8_t> temporaries(p.temporaries());
+    std::vector<std::uint8_t> out(p.output_count());
+    p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());
+    return std::accumulate(out.begin(), out.end(), std::uint8_t{0}, std::bit_or<std::uint8_t>{});
+  }
+  // Complexity: that of the programs of all operators of the term.
+  [[nodiscard]] std::vector<std::uint8_t> marks(const term_store& store, orbit_id id) const {
+    const auto& o = store[id];
+    std::vector<std::uint8_t> out(language_.elements(o.facts.type), std::uint8_t{1});
+    if (o.term.op == term_node::variable) {
+      return out;
+    }
+    std::array<std::vector<std::uint8_t>, sample_program::most_operands> operands;
+    for (std::size_t i = 0; i < o.term.arity; ++i) {
+      operands[i] = renamed_marks(marks(store, o.term.operands[i].orbit), o.term.operands[i].map);
+    }
+    const auto& p = language_.program(o.program);
+    std::vector<std::uint8_t> temporaries(p.temporaries());
+    p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());
+    return out;
+  }
+  [[nodiscard]] static std::vector<std::uint8_t> renamed_marks(std::vector<std::uint8_t> marks, variable_map map) {
+    for (auto& m : marks) {
+      unsigned renamed = 0;
+      for (std::size_t v = 0; v < variable_map::most; ++v) {
+        renamed |= (m >> v & 1U) << map[v];
+      }
+      m = static_cast<std::uint8_t>(renamed);
+    }
+    return marks;
   }
 
   [[nodiscard]] static std::vector<variable_map> make_permutations(const term_facts& f, std::size_t most, bool first) {

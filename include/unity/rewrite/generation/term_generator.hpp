@@ -48,8 +48,11 @@ class application_table {
   std::unordered_map<std::uint64_t, std::optional<application>> known_;
 };
 
-// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once: operands
-// are disjoint, or one is looked up through an operator that both contain.
+// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once. So an
+// operand with all but the last operator stands alone, or with a variable, or with a part of itself; what else shares
+// operators is looked up through one that both operands contain. Terms over one operand of the first kind come together.
+// Complexity: linear in the terms of the size, but for pairs of operands at least two operators smaller than it that share
+// fewer operators than the size asks for.
 template <term_language L, class Sink>
 class term_generator {
  public:
@@ -67,114 +70,153 @@ class term_generator {
       const auto& o = store_[id];
       by_size_type_[o.facts.size][o.facts.type].push_back(id);
       const auto nodes = store_.nodes(o);
-      for (std::size_t n = 0; n < nodes.size(); ++n) {
+      for (std::size_t n = 0; n < nodes.size() && !is_large(o); ++n) {
         occurrences_[nodes[n].orbit].emplace_back(id, static_cast<std::uint8_t>(n));
       }
+    }
+    for (std::size_t op = 0; op < language_.operator_count(); ++op) {
+      of_arity_[language_.arity(op)].push_back(op);
     }
   }
 
   void run() {
-    for (std::size_t op = 0; op < language_.operator_count(); ++op) {
-      switch (language_.arity(op)) {
-        case 0: constant(op); break;
-        case 1: unary(op); break;
-        default:
-          disjoint(op);
-          sharing(op);
-          break;
+    for (const auto op : of_arity_[0]) {
+      if (size_ == 1) {
+        offer({static_cast<std::uint16_t>(op), 0, {}}, applications_(op, 0, 0));
       }
     }
+    for (const auto& [type, ids] : by_size_type_[size_ - 1]) {
+      for (const auto id : ids) {
+        around(id);
+      }
+    }
+    disjoint();
+    sharing();
   }
 
  private:
-  void constant(std::size_t op) {
-    if (size_ == 1) {
-      offer({static_cast<std::uint16_t>(op), 0, {}}, applications_(op, 0, 0));
+  using partner = std::pair<orbit_id, variable_map>;
+  struct binary {
+    std::size_t op = 0;
+    std::optional<application> gives{};
+  };
+
+  // Leaves room for one operator.
+  [[nodiscard]] bool is_large(const orbit& o) const noexcept { return o.facts.size + std::size_t{1} == size_; }
+
+  // The terms with an operand of the size before.
+  void around(orbit_id id) {
+    const auto type = store_[id].facts.type;
+    for (const auto op : of_arity_[1]) {
+      offer({static_cast<std::uint16_t>(op), 1, {instance{id, own_names(id)}}}, applications_(op, type, 0));
     }
-  }
-  void unary(std::size_t op) {
-    for (const auto& [type, ids] : by_size_type_[size_ - 1]) {
-      const auto a = applications_(op, type, 0);
-      for (const auto id : a ? std::span<const orbit_id>{ids} : std::span<const orbit_id>{}) {
-        const auto own = variable_map::identity().cut(store_[id].facts.variables);
-        offer({static_cast<std::uint16_t>(op), 1, {instance{id, own}}}, a);
+    for (const auto& [other, variables] : by_size_type_[0]) {
+      combine(std::span{&id, 1}, variables, binaries(type, other));
+      if (size_ > 1) {
+        combine(variables, std::span{&id, 1}, binaries(other, type));
+      }
+    }
+    const auto nodes = store_.nodes(store_[id]);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      const auto part = nodes[n].orbit;
+      const auto root = store_.nodes(store_[part]).size() - 1;
+      partners_.clear();
+      name_partner(id, nodes[n], part, root);
+      offer_partners(id);
+      if (part != id) {
+        partners_.clear();
+        name_partner(part, store_.nodes(store_[part])[root], id, n);
+        offer_partners(part);
       }
     }
   }
-  void disjoint(std::size_t op) {
-    for (std::size_t p = 0; p < size_; ++p) {
+  void disjoint() {
+    for (std::size_t p = 1; p + 1 < size_; ++p) {
       for (const auto& [left_type, lefts] : by_size_type_[p]) {
         for (const auto& [right_type, rights] : by_size_type_[size_ - 1 - p]) {
-          if (const auto a = applications_(op, left_type, right_type)) {
-            combine(op, lefts, rights, a);
+          combine(lefts, rights, binaries(left_type, right_type));
+        }
+      }
+    }
+  }
+  void combine(std::span<const orbit_id> lefts, std::span<const orbit_id> rights, std::span<const binary> operators) {
+    for (const auto left : operators.empty() ? std::span<const orbit_id>{} : lefts) {
+      for (const auto right : rights) {
+        for_each_naming(store_[left].facts, store_[right].facts, {}, most_variables_,
+                        [&](variable_map map, std::size_t) { offer_pair(operators, left, right, map, 0); });
+      }
+    }
+  }
+  void sharing() {
+    for (orbit_id left = 0; left < store_.size(); ++left) {
+      partners_.clear();
+      for (const auto& node : is_large(store_[left]) ? std::span<const instance>{} : store_.nodes(store_[left])) {
+        for (const auto& [right, at] : occurrences_[node.orbit]) {
+          const bool sizes_fit = store_[left].facts.size + std::size_t{store_[right].facts.size} >= size_;
+          if (sizes_fit && !binaries(store_[left].facts.type, store_[right].facts.type).empty()) {
+            name_partner(left, node, right, at);
           }
         }
       }
+      offer_partners(left);
     }
   }
-  void combine(std::size_t op, std::span<const orbit_id> lefts, std::span<const orbit_id> rights,
-               const std::optional<application>& a) {
-    for (const auto left : lefts) {
-      for (const auto right : rights) {
-        if (!language_.commutative(op) || left <= right) {
-          for_each_naming(store_[left].facts, store_[right].facts, {}, most_variables_,
-                          [&](variable_map map, std::size_t) { offer_pair(op, left, right, map, 0, a); });
-        }
-      }
-    }
-  }
-  void sharing(std::size_t op) {
-    std::vector<std::pair<orbit_id, variable_map>> partners;
-    for (orbit_id left = 0; left < store_.size(); ++left) {
-      partners.clear();
-      for (const auto& node : store_.nodes(store_[left])) {
-        collect_partners(op, left, node, partners);
-      }
-      std::sort(partners.begin(), partners.end());
-      partners.erase(std::unique(partners.begin(), partners.end()), partners.end());
-      for (const auto& [right, map] : partners) {
-        const auto shared = store_[left].facts.size + std::size_t{store_[right].facts.size} - (size_ - 1);
-        const auto a = applications_(op, store_[left].facts.type, store_[right].facts.type);
-        offer_pair(op, left, right, map, shared, a);
-      }
-    }
-  }
-  // Terms that contain `node` of `left`, with their variables named so that it is the same there.
-  void collect_partners(std::size_t op, orbit_id left, instance node, std::vector<std::pair<orbit_id, variable_map>>& out) {
-    const auto& l = store_[left];
+  // Names the variables of `right` so that its node number `at` is `node` of `left`: one partner for every way.
+  void name_partner(orbit_id left, instance node, orbit_id right, std::size_t at) {
+    const auto& r = store_[right];
     const auto& shared = store_[node.orbit];
-    for (const auto& [right, at] : occurrences_[node.orbit]) {
-      const auto& r = store_[right];
-      const bool sizes_fit = l.facts.size + std::size_t{r.facts.size} >= size_;
-      if (!sizes_fit || (language_.commutative(op) && right < left) || !applications_(op, l.facts.type, r.facts.type)) {
-        continue;
+    const auto inside = store_.nodes(r)[at].map;
+    for (const auto same : store_.automorphisms(shared)) {
+      std::array<std::int8_t, variable_map::most> forced{};
+      forced.fill(-1);
+      const auto outside = same.then(node.map, shared.facts.variables);
+      for (std::size_t v = 0; v < shared.facts.variables; ++v) {
+        forced[inside[v]] = static_cast<std::int8_t>(outside[v]);
       }
-      const auto inside = store_.nodes(r)[at].map;
-      for (const auto same : store_.automorphisms(shared)) {
-        std::array<std::int8_t, variable_map::most> forced{};
-        forced.fill(-1);
-        const auto outside = same.then(node.map, shared.facts.variables);
-        for (std::size_t v = 0; v < shared.facts.variables; ++v) {
-          forced[inside[v]] = static_cast<std::int8_t>(outside[v]);
-        }
-        for_each_naming(l.facts, r.facts, forced, most_variables_,
-                        [&](variable_map map, std::size_t) { out.emplace_back(right, map); });
+      for_each_naming(store_[left].facts, r.facts, forced, most_variables_,
+                      [&](variable_map map, std::size_t) { partners_.emplace_back(right, map); });
+    }
+  }
+  // Partners that share just so many operators as makes the size.
+  void offer_partners(orbit_id left) {
+    std::sort(partners_.begin(), partners_.end());
+    partners_.erase(std::unique(partners_.begin(), partners_.end()), partners_.end());
+    for (const auto& [right, map] : partners_) {
+      const auto shared = store_[left].facts.size + std::size_t{store_[right].facts.size} - (size_ - 1);
+      offer_pair(binaries(store_[left].facts.type, store_[right].facts.type), left, right, map, shared);
+    }
+  }
+
+  // The operators of two operands that take these types.
+  [[nodiscard]] std::span<const binary> binaries(std::uint16_t left, std::uint16_t right) {
+    const auto [found, is_new] = binaries_.try_emplace(static_cast<std::uint32_t>(left) << 16U | right);
+    for (const auto op : is_new ? std::span<const std::size_t>{of_arity_[2]} : std::span<const std::size_t>{}) {
+      if (const auto a = applications_(op, left, right)) {
+        found->second.push_back({op, a});
       }
     }
+    return found->second;
+  }
+  [[nodiscard]] variable_map own_names(orbit_id id) const {
+    return variable_map::identity().cut(store_[id].facts.variables);
   }
   // Takes op(left, right under map) if just so many operators are shared and this is how it is written.
-  void offer_pair(std::size_t op, orbit_id left, orbit_id right, variable_map map, std::size_t shared,
-                  const std::optional<application>& a) {
-    const auto& l = store_[left];
-    const instance first{left, variable_map::identity().cut(l.facts.variables)};
-    if (store_.shared(first, {right, map}) != shared) {
+  void offer_pair(std::span<const binary> operators, orbit_id left, orbit_id right, variable_map map, std::size_t shared) {
+    const instance first{left, own_names(left)};
+    if (operators.empty() || store_.shared(first, {right, map}) != shared) {
       return;
     }
-    const bool one_form = l.automorphism_count == 1 && store_[right].automorphism_count == 1 &&
-                          !(language_.commutative(op) && left == right);
-    const term t{static_cast<std::uint16_t>(op), 2, {first, instance{right, map}}};
-    if (one_form || canonical(store_, t.op, language_.commutative(op), t.operands).term == t) {
-      offer(t, a);
+    const bool symmetric = store_[left].automorphism_count > 1 || store_[right].automorphism_count > 1;
+    for (const auto& [op, gives] : operators) {
+      const bool commutative = language_.commutative(op);
+      if (commutative && right < left) {
+        continue;
+      }
+      const term t{static_cast<std::uint16_t>(op), 2, {first, instance{right, map}}};
+      const bool one_form = !symmetric && !(commutative && left == right);
+      if (one_form || canonical(store_, t.op, commutative, t.operands).term == t) {
+        offer(t, gives);
+      }
     }
   }
   void offer(const term& t, const std::optional<application>& a) {
@@ -192,7 +234,10 @@ class term_generator {
   std::size_t most_variables_;
   Sink sink_;
   std::vector<std::map<std::uint16_t, std::vector<orbit_id>>> by_size_type_;
-  std::vector<std::vector<std::pair<orbit_id, std::uint8_t>>> occurrences_;
+  std::vector<std::vector<std::pair<orbit_id, std::uint8_t>>> occurrences_;  // in terms that are not large
+  std::array<std::vector<std::size_t>, 3> of_arity_;
+  std::unordered_map<std::uint32_t, std::vector<binary>> binaries_;  // by types of operands
+  std::vector<partner> partners_;
 };
 
 }  // namespace unity

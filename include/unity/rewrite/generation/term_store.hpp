@@ -58,9 +58,12 @@ struct term_facts {
 };
 
 struct orbit {
+  static constexpr std::uint64_t not_kept = ~std::uint64_t{0};
+
   unity::term term{};
   term_facts facts{};
-  std::uint64_t values = 0;            // where its sample values begin, of the first naming
+  std::uint32_t program = 0;           // that computes it from its operands
+  std::uint64_t values = not_kept;     // where its sample values begin, of the first naming
   std::uint32_t nodes = 0;             // where its subterms begin, itself last; as many as its size
   std::uint32_t automorphisms = 0;     // where its renamings to itself begin, the identity first
   std::uint32_t automorphism_count = 0;
@@ -75,7 +78,7 @@ class term_store {
       facts.sorts.set(0, s);
       facts.type = sorts[s];
       facts.variables = 1;
-      orbits_.push_back({{}, facts, 0, 0, 0, 1});
+      orbits_.push_back({{}, facts, 0, orbit::not_kept, 0, 0, 1});
     }
     automorphisms_.push_back(variable_map::identity());
   }
@@ -133,9 +136,9 @@ class term_store {
   }
 
   // Effects: stores a new term; automorphisms: all of them, the identity first.
-  orbit_id add(const term& t, const term_facts& facts, std::span<const variable_map> automorphisms) {
+  orbit_id add(const term& t, const term_facts& facts, std::uint32_t program, std::span<const variable_map> automorphisms) {
     const auto id = static_cast<orbit_id>(orbits_.size());
-    orbit o{t, facts, 0, static_cast<std::uint32_t>(nodes_.size()), 0, static_cast<std::uint32_t>(automorphisms.size())};
+    orbit o{t, facts, program, orbit::not_kept, static_cast<std::uint32_t>(nodes_.size()), 0, static_cast<std::uint32_t>(automorphisms.size())};
     if (automorphisms.size() > 1) {
       o.automorphisms = static_cast<std::uint32_t>(automorphisms_.size());
       automorphisms_.insert(automorphisms_.end(), automorphisms.begin(), automorphisms.end());

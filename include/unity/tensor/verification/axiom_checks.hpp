@@ -21,13 +21,17 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/verification/exhaustive.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
+#include <unity/tensor/verification/validate.hpp>
 
 namespace unity::tensor {
 
 struct axiom_check_options {
   world_options worlds{.instances = 60, .attempts = 20000, .varied = 1, .collapsed = 1, .worlds = 3, .seed = 1};
   entailment_limits limits{};
+  std::vector<instance_bounds> small = small_ladder();  // of what seems to follow, all instances within these
+  std::size_t effort = 20'000;                          // operators filled in before narrower bounds are taken
 };
 
 // What was proved of a property, and from which others.
@@ -46,25 +50,21 @@ class axiom_checker {
   axiom_checker(const algebra& a, std::span<const syntax::rule> axioms, const axiom_check_options& o)
       : algebra_{a}, axioms_{axioms}, options_{o}, theory_{a, axioms}, ask_{a, theory_, o.limits} {}
 
-  // How the axiom follows from the others, if it does.
+  // How the axiom follows from the others, if it does: in all cases that were sampled, and at all small sizes.
   [[nodiscard]] std::optional<axiom_finding> redundancy(std::uint32_t axiom) {
     ask_.leave_out(axiom);
-    std::set<std::string> from;
-    bool used = false;
-    const auto cases = cases_of(axiom);
-    for (const auto& c : cases) {
+    from_.clear();
+    steps_ = 0;
+    for (const auto& c : cases_of(axiom)) {
       for (std::size_t first = 0; first < c.size(); first += options_.worlds.worlds) {
-        const auto worlds = worlds_from(c, first);
-        const auto proof = ask_.prove_outputs(std::span<const tensor_graph>{worlds});
-        if (!proof) {
+        if (!follows(c, first, std::min(first + options_.worlds.worlds, c.size()))) {
           return std::nullopt;
         }
-        add_names(*proof, from);
-        used = used || !proof->steps.empty();
       }
     }
     // What needs no step says that an operator commutes, and is why its definition may declare that.
-    return used ? std::optional{axiom_finding{axioms_[axiom].name, {from.begin(), from.end()}, {}}} : std::nullopt;
+    const bool found = steps_ > 0 && follows_at_small_sizes(axiom);
+    return found ? std::optional{axiom_finding{axioms_[axiom].name, {from_.begin(), from_.end()}, {}}} : std::nullopt;
   }
 
   // How two different variables of the axiom turn out to be equal, if they do.
@@ -75,7 +75,7 @@ class axiom_checker {
       for (const auto& types : c[0].instance.values) {
         variables += types.size();
       }
-      const auto worlds = worlds_from(c, 0);
+      const auto worlds = worlds_from(c, 0, std::min(options_.worlds.worlds, c.size()));
       for (std::size_t i = 0; i < variables; ++i) {
         for (std::size_t j = 0; j < i; ++j) {
           if (auto found = equate(axiom, c[0].instance, worlds, i, j)) {
@@ -88,15 +88,42 @@ class axiom_checker {
   }
 
  private:
+  // Of worlds first .. last-1, in one question or, where that has no proof, in two.
+  bool follows(const rule_case& c, std::size_t first, std::size_t last) {
+    const auto worlds = worlds_from(c, first, last);
+    if (note(ask_.prove_outputs(std::span<const tensor_graph>{worlds}))) {
+      return true;
+    }
+    const auto middle = first + (last - first) / 2;
+    return last - first > 1 && follows(c, first, middle) && follows(c, middle, last);
+  }
+  // Samples have few of the ways to broadcast.
+  bool follows_at_small_sizes(std::uint32_t axiom) {
+    const auto directions = compile_rule(algebra_, axioms_[axiom]);
+    bool all = true;
+    for_each_instance(algebra_, {&directions.front(), 1}, options_.small, options_.effort,
+                      [&](const substitution& s, const rule_instance& instance) {
+                        const auto graph = joined_sides(algebra_, s, instance);
+                        all = !graph || note(ask_.prove_outputs(std::span<const tensor_graph>{&*graph, 1}));
+                        return all;
+                      });
+    return all;
+  }
+  bool note(const std::optional<derivation>& proof) {
+    if (proof) {
+      add_names(*proof, from_);
+      steps_ += proof->steps.size();
+    }
+    return proof.has_value();
+  }
   [[nodiscard]] std::vector<rule_case> cases_of(std::uint32_t axiom) const {
     return rule_cases(algebra_, compile_rule(algebra_, axioms_[axiom]).front(), options_.worlds);
   }
-  // As many from `first` on as a question has, some of them twice where there are fewer.
-  [[nodiscard]] std::vector<tensor_graph> worlds_from(const rule_case& c, std::size_t first) const {
+  // Instances first .. last-1, some of them twice where they are fewer than a question has.
+  [[nodiscard]] std::vector<tensor_graph> worlds_from(const rule_case& c, std::size_t first, std::size_t last) const {
     std::vector<tensor_graph> worlds;
-    const auto count = std::min(options_.worlds.worlds, c.size() - first);
     for (std::size_t k = 0; k < options_.worlds.worlds; ++k) {
-      worlds.push_back(c[first + k % count].graph);
+      worlds.push_back(c[first + k % (last - first)].graph);
     }
     return worlds;
   }
@@ -126,6 +153,8 @@ class axiom_checker {
   const axiom_check_options& options_;
   theory theory_;
   entailment<algebra> ask_;
+  std::set<std::string> from_{};  // what the axiom at hand follows from
+  std::size_t steps_ = 0;
 };
 
 }  // namespace detail

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +29,8 @@ struct world_options {
   std::size_t attempts = 20000;  // to find one
   std::size_t varied = 2;        // instances of which all variations are taken as well
   std::size_t collapsed = 1;     // instances of which those are taken as well that broadcast more
+  std::size_t searched = 500;    // times that one more is sought in which numbers differ that were equal so far
+  std::size_t patience = 100;    // attempts each time
   std::size_t worlds = 5;        // of a question
   std::uint64_t seed = 1;
 };
@@ -225,6 +227,10 @@ class case_collector {
 
  private:
   void collect() {
+    sample();
+    search();
+  }
+  void sample() {
     std::size_t found = 0;
     for (std::size_t k = 0; k < options_.instances; ++k) {
       const auto instance = generator_->next(options_.attempts);
@@ -241,6 +247,39 @@ class case_collector {
         add_all(generator_->collapses(*instance));
       }
       ++found;
+    }
+  }
+  // Two numbers may be equal in nearly all instances, but not in all: two kernels, where a stride hides what the larger
+  // one takes away. A proof must not rest on that, so the few in which they differ are worlds, too.
+  void search() {
+    for (std::size_t k = 0; k < options_.searched && !cases_.empty(); ++k) {
+      const auto instance = generator_->next(options_.patience);
+      if (instance && tells_apart(*instance)) {
+        add(*instance);
+      }
+    }
+  }
+  // Whether two numbers differ that were equal in every instance of as many.
+  [[nodiscard]] bool tells_apart(const rule_instance& instance) const {
+    const auto all = numbers(instance);
+    const auto known = apart_.find(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (all[i] != all[j] && (known == apart_.end() || !known->second[i * all.size() + j])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+  void tell_apart(const rule_instance& instance) {
+    const auto all = numbers(instance);
+    auto& apart = apart_[all.size()];
+    apart.resize(all.size() * all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        apart[i * all.size() + j] = apart[i * all.size() + j] || all[i] != all[j];
+      }
     }
   }
   void add_all(const std::vector<rule_instance>& instances) {
@@ -263,6 +302,7 @@ class case_collector {
       keys_.push_back(key);
       cases_.emplace_back();
     }
+    tell_apart(instance);
     cases_[at].push_back({instance, *std::move(graph)});
     return true;
   }
@@ -273,6 +313,7 @@ class case_collector {
   std::optional<instance_generator> generator_;
   std::vector<std::uint64_t> keys_;  // by case
   std::vector<rule_case> cases_;
+  std::map<std::size_t, std::vector<bool>> apart_;  // by how many numbers there are: pairs that differ in some instance
 };
 
 }  // namespace detail

@@ -24,27 +24,35 @@ inline std::uint16_t term_language::intern(symbolic_type t) {
   return id;
 }
 
-// Ten elements, or all of fewer: of every part that an axis was put together from, at its ends and in its middle.
+// Ten elements for every part that it was put together from, forty at most, or all of fewer: of every part, at its ends and
+// in its middle.
 inline std::vector<std::size_t> term_language::choose_probes(const symbolic_type& t) {
   const auto& dims = t.dims[0];
   const auto count = static_cast<std::size_t>(element_count(dims));
   const auto strides = strides_of(dims);
+  std::size_t parts = 1;
+  std::vector<std::vector<std::int64_t>> ends(dims.size(), {0});
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    for (const auto& cut : t.cuts[d]) {
+      ends[d].push_back(cut[0]);
+    }
+    // Cuts that differ at other sizes may be one here, or in another order.
+    ends[d].push_back(dims[d]);
+    std::sort(ends[d].begin(), ends[d].end());
+    ends[d].erase(std::unique(ends[d].begin(), ends[d].end()), ends[d].end());
+    parts *= ends[d].size() - 1;
+  }
   std::vector<std::size_t> chosen;
-  for (std::uint64_t k = 0; chosen.size() < std::min<std::size_t>(10, count); ++k) {
+  for (std::uint64_t k = 0; chosen.size() < std::min({10 * parts, std::size_t{40}, count}); ++k) {
     std::int64_t at = 0;
     auto rest = k;
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      std::vector<std::int64_t> ends{0};
-      for (const auto& cut : t.cuts[d]) {
-        ends.push_back(cut[0]);
-      }
-      ends.push_back(dims[d]);
-      const auto part = rest % (ends.size() - 1);
-      rest /= ends.size() - 1;
-      const auto size = static_cast<std::uint64_t>(ends[part + 1] - ends[part]);
+      const auto part = rest % (ends[d].size() - 1);
+      rest /= ends[d].size() - 1;
+      const auto size = static_cast<std::uint64_t>(ends[d][part + 1] - ends[d][part]);
       const std::array<std::uint64_t, 3> places{0, size / 2, size - 1};
       const auto bits = hash_combine(k, d);
-      at += (ends[part] + static_cast<std::int64_t>(k < 64 ? places[bits % 3] : bits % size)) * strides[d];
+      at += (ends[d][part] + static_cast<std::int64_t>(k < 64 ? places[bits % 3] : bits % size)) * strides[d];
     }
     if (std::find(chosen.begin(), chosen.end(), static_cast<std::size_t>(at)) == chosen.end()) {
       chosen.push_back(static_cast<std::size_t>(at));
@@ -223,10 +231,17 @@ class deep_evaluation {
   }
 
  private:
+  // The third slice of an input is as the second, but with the signs that the other half of the variables have there: which
+  // number a variable has does not decide whether a relu under pooling shows.
   void sample(std::size_t n, std::size_t point) {
-    values_[n].resize(static_cast<std::size_t>(element_count(language_.type(nodes_[n].type).dims[world_])));
+    const auto& type = language_.type(nodes_[n].type);
+    const auto& dims = type.dims[world_];
+    values_[n].resize(static_cast<std::size_t>(element_count(dims)));
+    const auto slice = dims.empty() ? values_[n].size() : values_[n].size() / static_cast<std::size_t>(dims[0]);
     for (std::size_t i = 0; i < values_[n].size(); ++i) {
-      const auto value = language_.sample_value(term_[n].sort, term_[n].number, world_, point, i);
+      const bool turned = type.role == role::input && i / slice == 2;
+      const auto value = turned ? language_.sample_value(term_[n].sort, term_[n].number ^ 1U, world_, point + other_point, i - slice)
+                                : language_.sample_value(term_[n].sort, term_[n].number, world_, point, i);
       values_[n][i] = value.small ? modular61{value.integer} : modular61::of_residue(value.bits);
     }
   }
@@ -241,6 +256,8 @@ class deep_evaluation {
     auto results = evaluate_at<modular61>(language_.operators(), by.operations[world_], operands, types, 0);
     values_[n] = std::move(results[by.result].data);
   }
+
+  static constexpr std::size_t other_point = 64;  // whose values nothing else has
 
   const term_language& language_;
   const written_term& term_;
