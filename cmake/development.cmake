@@ -36,6 +36,9 @@ set(unity_third_party
   "onnx/" unity::onnx
   "google/protobuf/" unity::onnx
   "z3" unity::z3
+  "dnnl" unity::onednn
+  "mpi.h" unity::mpi
+  "nccl.h" unity::nccl
   "catch2/" Catch2::Catch2WithMain
   "benchmark/" benchmark::benchmark
   "CLI/" CLI11::CLI11
@@ -44,7 +47,8 @@ set(unity_third_party
 
 # unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of
 # this library or beside them. Read at configure time: a program links what it includes, and is left out with a
-# reason where that is missing, without a second list to keep.
+# reason where that is missing, without a second list to keep. An include that ends in `// if found`, within an #ifdef of
+# UNITY_HAS_<PART>, is no need but a wish: unity_add_program links unity::<part> and defines that where it is there.
 function(unity_needs variable)
   set(needs "")
   foreach(file IN LISTS ARGN)
@@ -66,22 +70,33 @@ function(unity_read_needs file)
   set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   get_filename_component(folder "${file}" DIRECTORY)
   set(needs "")
+  set(wishes "")
   foreach(line IN LISTS lines)
-    string(REGEX MATCH "${include}" line "${line}")
+    string(REGEX MATCH "${include}" ignored "${line}")
     set(name "${CMAKE_MATCH_1}")
+    set(of_line "")
     foreach(candidate IN ITEMS "${PROJECT_SOURCE_DIR}/include/${name}" "${folder}/${name}")
       cmake_path(NORMAL_PATH candidate)
       if(EXISTS "${candidate}")
         unity_needs(of_header "${candidate}")
-        list(APPEND needs ${of_header})
+        list(APPEND of_line ${of_header})
+        get_property(of_header GLOBAL PROPERTY "unity_wishes_of_${candidate}")
+        list(APPEND wishes ${of_header})
         break()
       endif()
     endforeach()
     unity_third_party_target(target "${name}")
-    list(APPEND needs ${target})
+    list(APPEND of_line ${target})
+    if(line MATCHES "// if found$")
+      list(APPEND wishes ${of_line})
+    else()
+      list(APPEND needs ${of_line})
+    endif()
   endforeach()
   list(REMOVE_DUPLICATES needs)
+  list(REMOVE_DUPLICATES wishes)
   set_property(GLOBAL PROPERTY "unity_needs_of_${file}" "${needs}")
+  set_property(GLOBAL PROPERTY "unity_wishes_of_${file}" "${wishes}")
 endfunction()
 
 function(unity_third_party_target variable name)
@@ -128,6 +143,18 @@ function(unity_add_program kind name optimization)
   unity_needs(needs ${ARGN})
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE unity::unity ${needs} unity_warnings)
+  foreach(file IN LISTS ARGN)
+    get_property(wishes GLOBAL PROPERTY "unity_wishes_of_${file}")
+    foreach(target IN LISTS wishes)
+      if(TARGET ${target} AND NOT target IN_LIST needs)
+        list(APPEND needs ${target})
+        target_link_libraries(${name} PRIVATE ${target})
+        string(REPLACE "unity::" "" part "${target}")
+        string(TOUPPER "${part}" part)
+        target_compile_definitions(${name} PRIVATE UNITY_HAS_${part})
+      endif()
+    endforeach()
+  endforeach()
   unity_optimize(${name} ${optimization})
   set_property(GLOBAL APPEND PROPERTY unity_${kind} ${name})
 endfunction()

@@ -5,7 +5,11 @@
 #   json   headers that read JSON       nlohmann/json
 #   onnx   headers that read ONNX       libonnx, protobuf
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
-#   cuda   unity's headers in .cu files, if the project at hand has enabled the CUDA language
+#   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
+#   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
+#          cuDNN where it is found
+#   mpi    backend/mpi_communicator.hpp   MPI 3 that several threads may call (OpenMPI)
+#   nccl   backend/nccl_communicator.hpp  NCCL and the CUDA runtime, of the CUDA toolkit
 
 function(unity_component_boost)
   find_package(Boost 1.74 QUIET)
@@ -54,6 +58,23 @@ function(unity_component_z3)
   endif()
 endfunction()
 
+# Its own package file is not used: it wants OpenCL's headers.
+function(unity_component_onednn)
+  find_path(UNITY_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl_version.h)
+  find_library(UNITY_ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(UNITY_ONEDNN_INCLUDE_DIR UNITY_ONEDNN_LIBRARY)
+  set(version "")
+  if(UNITY_ONEDNN_INCLUDE_DIR)
+    file(STRINGS "${UNITY_ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" version REGEX "DNNL_VERSION_MAJOR 2$")
+  endif()
+  if(version AND UNITY_ONEDNN_LIBRARY)
+    add_library(unity::onednn INTERFACE IMPORTED GLOBAL)
+    target_include_directories(unity::onednn INTERFACE "${UNITY_ONEDNN_INCLUDE_DIR}")
+    # The runtime whose threads the library computes with, and unity's own loops too.
+    target_link_libraries(unity::onednn INTERFACE unity::unity "${UNITY_ONEDNN_LIBRARY}" gomp)
+  endif()
+endfunction()
+
 # CMake 3.25 does not know how nvcc spells the standard that unity::unity asks for. Set here, not in a function: CMake
 # reads it from the folder of the target that is compiled.
 if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
@@ -61,10 +82,45 @@ if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPIL
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 
+# cuDNN has no package file; it may lie in the toolkit's own folders.
 function(unity_component_cuda)
   if(CMAKE_CUDA_COMPILER_LOADED)
-    add_library(unity::cuda INTERFACE IMPORTED GLOBAL)
-    target_link_libraries(unity::cuda INTERFACE unity::unity)
+    find_package(CUDAToolkit QUIET)
+    if(TARGET CUDA::cublasLt)
+      find_path(UNITY_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+      find_library(UNITY_CUDNN_LIBRARY cudnn HINTS "${CUDAToolkit_LIBRARY_DIR}")
+      mark_as_advanced(UNITY_CUDNN_INCLUDE_DIR UNITY_CUDNN_LIBRARY)
+      add_library(unity::cuda INTERFACE IMPORTED GLOBAL)
+      target_link_libraries(unity::cuda INTERFACE unity::unity CUDA::cudart CUDA::cublasLt)
+      if(UNITY_CUDNN_INCLUDE_DIR AND UNITY_CUDNN_LIBRARY)
+        target_include_directories(unity::cuda INTERFACE "${UNITY_CUDNN_INCLUDE_DIR}")
+        target_link_libraries(unity::cuda INTERFACE "${UNITY_CUDNN_LIBRARY}")
+        target_compile_definitions(unity::cuda INTERFACE UNITY_HAS_CUDNN)
+      endif()
+    endif()
+  endif()
+endfunction()
+
+function(unity_component_mpi)
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings, which MPI 3 dropped
+  find_package(MPI 3 QUIET COMPONENTS CXX)
+  if(TARGET MPI::MPI_CXX)
+    add_library(unity::mpi INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(unity::mpi INTERFACE unity::unity MPI::MPI_CXX)
+  endif()
+endfunction()
+
+function(unity_component_nccl)
+  find_package(CUDAToolkit QUIET)
+  if(TARGET CUDA::cudart)
+    find_path(UNITY_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_library(UNITY_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}")
+    mark_as_advanced(UNITY_NCCL_INCLUDE_DIR UNITY_NCCL_LIBRARY)
+    if(UNITY_NCCL_INCLUDE_DIR AND UNITY_NCCL_LIBRARY)
+      add_library(unity::nccl INTERFACE IMPORTED GLOBAL)
+      target_include_directories(unity::nccl INTERFACE "${UNITY_NCCL_INCLUDE_DIR}")
+      target_link_libraries(unity::nccl INTERFACE unity::unity "${UNITY_NCCL_LIBRARY}" CUDA::cudart)
+    endif()
   endif()
 endfunction()
 

@@ -5,6 +5,7 @@
 // run: {models}/bert.onnx --max-expansions 100 --out {out} --json {out}/result.json
 // run: {models}/resnet_small.onnx --dim batch=2 --mode training --search beam --out {out} --json {out}/result.json
 // run: {models}/bert_small.onnx --dim batch=1 --dim sequence=16 --layouts searched --budget 2s --out {out}
+// run: {models}/resnet_small.onnx --dim batch=1 --cost measured:reference --run reference --timings {out}/timings.txt --max-expansions 3
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,20 +19,31 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <unity/backend/device_timer.hpp>
+#include <unity/backend/predicted_time.hpp>
+#include <unity/backend/run_comparison.hpp>
 #include <unity/io/dot.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/io/svg.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/equivalence.hpp>
-#include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/generated_rules.hpp>
+#include <unity/tensor/measured_cost.hpp>
+#include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/steady_sources.hpp>
+#include <unity/tensor/timing_cache.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "support/backends.hpp"
+#include "support/timings.hpp"
 
 namespace {
 
@@ -42,6 +54,11 @@ struct arguments {
   std::string rules{};
   syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
+  std::string measured{};         // the backend of --cost measured:BACKEND
+  machine::machine calibrated{};  // the machine of --cost analytic:FILE.json
+  std::string timings{};
+  std::string run{};
+  int backend_threads = 0;
   std::string out{};
   std::string json{};
   std::string memory_limit{};
@@ -68,7 +85,12 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
-  app.add_option("--cost", a.cost, "analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200) or flops");
+  app.add_option("--cost", a.cost,
+                 "analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of calibrate), "
+                 "measured:BACKEND (cpu, reference), or flops");
+  app.add_option("--timings", a.timings, "file that keeps measured times, or none; default: in the user's cache folder");
+  app.add_option("--run", a.run, "time both graphs end to end on a backend: cpu, reference");
+  app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
   app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")->check(CLI::Range(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
   app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")->transform(CLI::CheckedTransformer(algorithms));
@@ -107,6 +129,35 @@ double parse_quantity(const std::string& flag, const std::string& text, const st
   return number * unit->second;
 }
 
+// The rates that `calibrate` measured.
+device_rates calibrated_rates(arguments& a, const std::string& file) {
+  a.calibrated = io::read_machine(file);
+  for (const auto& d : a.calibrated.devices) {
+    if (const auto rates = machine::roofline_of(d)) {
+      return *rates;
+    }
+  }
+  throw error{file, "no device with a rate for float32", "one"};
+}
+
+void resolve_cost(arguments& a) {
+  const auto after = [&](std::string_view prefix) {
+    return a.cost.starts_with(prefix) ? a.cost.substr(prefix.size()) : std::string{};
+  };
+  if (a.cost == "flops") {
+    a.options.objective.flops_weight = 1;
+  } else if (a.measured = after("measured:"); !a.measured.empty()) {
+    support::check_backend(a.measured, "--cost measured");
+  } else if (const auto device = after("analytic:"); device.ends_with(".json")) {
+    a.options.objective.device = calibrated_rates(a, device);
+  } else if (const auto preset = find_device(device)) {
+    a.options.objective.device = *preset;
+  } else {
+    throw error{"--cost", "'" + a.cost + "'",
+                "flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, k80, p100, v100, t4, a100, h100, h200"};
+  }
+}
+
 void resolve(arguments& a) {
   auto& o = a.options;
   const bool saves = !o.checkpoint.empty() || !o.resume.empty();
@@ -122,16 +173,10 @@ void resolve(arguments& a) {
     o.objective.memory_limit = static_cast<cost_value>(
         parse_quantity("--memory-limit", a.memory_limit, {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}}));
   }
-  if (a.cost == "flops") {
-    o.objective.flops_weight = 1;
-    return;
+  if (!a.run.empty()) {
+    support::check_backend(a.run, "--run");
   }
-  const std::string prefix = "analytic:";
-  const auto device = a.cost.rfind(prefix, 0) == 0 ? find_device(a.cost.substr(prefix.size())) : std::nullopt;
-  if (!device) {
-    throw error{"--cost", "'" + a.cost + "'", "flops, or analytic: and one of taso, k80, p100, v100, t4, a100, h100, h200"};
-  }
-  o.objective.device = *device;
+  resolve_cost(a);
 }
 
 io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
@@ -185,10 +230,27 @@ std::size_t running_operators(const tensor::tensor_graph& g, tensor::mode m) {
   return count;
 }
 
+// Of a search that measures.
+struct measuring {
+  std::string device;        // and library versions
+  std::size_t measured = 0;  // what was not known from an earlier run
+  std::size_t stored = 0;
+  double seconds = 0;
+};
+
+// Both graphs end to end on a backend, and what the sums of their measured operators said.
+struct end_to_end {
+  backend::run_comparison times;
+  std::optional<picoseconds> predicted_before;
+  std::optional<picoseconds> predicted_after;
+};
+
 struct outcome {
   io::onnx_model before;
   systems::taso_result found;
   tensor::equivalence_report check;
+  std::optional<measuring> measured;
+  std::optional<end_to_end> run;
 };
 
 void print(const arguments& a, const outcome& r) {
@@ -197,7 +259,7 @@ void print(const arguments& a, const outcome& r) {
   std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, mode),
               running_operators(r.found.graph, mode));
   std::printf("%-28s %14.3f %14.3f   %.4f of before\n",
-              ("time, us (" + std::string{a.options.objective.device.name} + ")").c_str(), r.found.cost_before_s * 1e6,
+              ("time, us (" + (a.measured.empty() ? std::string{a.options.objective.device.name} : a.measured) + ")").c_str(), r.found.cost_before_s * 1e6,
               r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
   for (const auto& use : r.found.rules_used) {
     std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
@@ -210,6 +272,38 @@ void print(const arguments& a, const outcome& r) {
     std::printf("opaque: %s was kept as it is\n", name.c_str());
   }
   std::printf("equal: yes, largest relative error %.2g on %s\n", r.check.max_rel_error, r.check.sizes.c_str());
+  if (r.measured) {
+    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", r.measured->measured, r.measured->seconds,
+                r.measured->stored, r.measured->device.c_str());
+  }
+  if (r.run) {
+    const auto before = to_seconds(r.run->times.first.median);
+    const auto after = to_seconds(r.run->times.second.median);
+    std::printf("%-28s %14.3f %14.3f   %.4f of before, largest relative error %.2g\n", ("run, us (" + a.run + ")").c_str(),
+                before * 1e6, after * 1e6, after / before, r.run->times.max_relative_error);
+    if (r.run->predicted_before) {
+      const auto first = to_seconds(*r.run->predicted_before);
+      const auto second = to_seconds(*r.run->predicted_after);
+      std::printf("%-28s %14.3f %14.3f   %.4f and %.4f of what was measured\n", "predicted, us", first * 1e6, second * 1e6,
+                  first / before, second / after);
+    }
+  }
+}
+
+nlohmann::json to_json(const arguments& a, const end_to_end& run) {
+  const auto before = to_seconds(run.times.first.median);
+  const auto after = to_seconds(run.times.second.median);
+  nlohmann::json all{{"backend", a.run},
+                     {"original_s", before},
+                     {"optimized_s", after},
+                     {"ratio", before / after},
+                     {"max_rel_error", run.times.max_relative_error},
+                     {"runs", run.times.first.repetitions}};
+  if (run.predicted_before) {
+    all["predicted_original_s"] = to_seconds(*run.predicted_before);
+    all["predicted_optimized_s"] = to_seconds(*run.predicted_after);
+  }
+  return all;
 }
 
 nlohmann::json to_json(const arguments& a, const outcome& r) {
@@ -218,7 +312,8 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
   for (const auto& use : f.rules_used) {
     rules.push_back({{"name", use.name}, {"count", use.count}, {"gain_s", use.gain_s}});
   }
-  return {{"model", a.model},
+  nlohmann::json all{
+          {"model", a.model},
           {"cost", a.cost},
           {"nodes_before", running_operators(r.before.graph, a.options.objective.mode)},
           {"nodes_after", running_operators(f.graph, a.options.objective.mode)},
@@ -237,6 +332,16 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
             {"stop_reason", to_string(f.stopped)}}},
           {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
           {"opaque_ops", r.before.opaque_operators}};
+  if (r.measured) {
+    all["measuring"] = {{"device", r.measured->device},
+                        {"measured", r.measured->measured},
+                        {"stored", r.measured->stored},
+                        {"seconds", r.measured->seconds}};
+  }
+  if (r.run) {
+    all["run"] = to_json(a, *r.run);
+  }
+  return all;
 }
 
 void make_folder(const std::filesystem::path& folder) {
@@ -301,18 +406,8 @@ bool show_progress(const progress& p) {
   return true;
 }
 
-void run(arguments& a) {
-  resolve(a);
-  const auto operators = tensor::standard_algebra();
-  const auto rules = load_rules(operators, a);
-  outcome r{load(operators, a), {}, {}};
-  if (isatty(STDERR_FILENO) != 0) {
-    a.options.watch = show_progress;
-  }
-  r.found = systems::taso(operators, rules, r.before.graph, a.options);
-  if (a.options.watch) {
-    std::fprintf(stderr, "\r%80s\r", "");
-  }
+// Throws: unity::error where the optimized graph computes something else.
+void check(const tensor::algebra& operators, const arguments& a, outcome& r) {
   r.check = tensor::check_equivalence(operators, r.before.graph, r.found.graph,
                                       {.modular = !r.found.real_only,
                                        .seed = a.options.seed,
@@ -320,6 +415,79 @@ void run(arguments& a) {
                                        .tolerance = r.found.real_only ? 1e-6 : 1e-9});
   if (!r.check.passed) {
     throw error{a.model, "the optimized graph differs: " + r.check.problem, "equal graphs; please report this"};
+  }
+}
+
+// On the data of the model's file, and on values for all else that do not overflow in deep networks.
+template <class Backend>
+backend::run_comparison run_both(Backend& backend, const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  const tensor::steady_sources others{operators, r.before.graph, a.options.seed};
+  backend::comparison_options options;
+  options.run.seed = a.options.seed;
+  options.run.data = [&](std::string_view name) -> std::optional<tensor::dense<double>> {
+    const auto stored = r.before.data.find(name);
+    return stored == r.before.data.end()
+               ? others(name)
+               : std::optional{tensor::dense<double>{stored->second.dims, io::elements_of<double>(stored->second)}};
+  };
+  return backend::compare_runs(backend, operators, r.before.graph, r.found.graph, options);
+}
+
+// Measuring does not count as searching: a second run, which need not measure, finds the same.
+template <class Cache>
+systems::taso_result search_beside(const Cache& cache, const tensor::measured_cost<Cache>& time, const tensor::algebra& operators,
+                                   const rule_set& rules, const arguments& a, const outcome& r) {
+  auto options = a.options;
+  options.limits.seconds = std::numeric_limits<double>::infinity();
+  options.watch = [&, before = cache.seconds()](const progress& p) {
+    return (!a.options.watch || a.options.watch(p)) && p.seconds - (cache.seconds() - before) < a.options.limits.seconds;
+  };
+  auto found = systems::taso(operators, time, rules, r.before.graph, options);
+  if (found.stopped == stop_reason::observer) {
+    found.stopped = stop_reason::time;
+  }
+  return found;
+}
+
+// The search, its check and, on the same backend, the run.
+template <class Backend>
+void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a, outcome& r) {
+  backend::device_timer timer{backend};
+  tensor::timing_cache cache{operators, timer, support::timings_file(a.timings, timer.description()),
+                             [](const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }};
+  const tensor::measured_cost time{operators, cache, a.options.objective.mode};
+  static_cast<void>(time.time(r.before.graph));  // says what cannot be run
+  r.found = search_beside(cache, time, operators, rules, a, r);
+  check(operators, a, r);
+  if (a.run == a.measured) {
+    r.run = {run_both(backend, operators, a, r), backend::predicted_time(operators, r.before.graph, timer, cache),
+             backend::predicted_time(operators, r.found.graph, timer, cache)};
+  }
+  cache.save();
+  r.measured = {timer.description(), cache.measured(), cache.stored() - cache.measured(), cache.seconds()};
+}
+
+void run(arguments& a) {
+  resolve(a);
+  const auto operators = tensor::standard_algebra();
+  const auto rules = load_rules(operators, a);
+  outcome r{load(operators, a), {}, {}, {}, {}};
+  if (isatty(STDERR_FILENO) != 0) {
+    a.options.watch = show_progress;
+  }
+  if (a.measured.empty()) {
+    r.found = systems::taso(operators, rules, r.before.graph, a.options);
+    check(operators, a, r);
+  } else {
+    support::with_backend(a.measured, operators, a.backend_threads,
+                          [&](auto& backend) { measure(backend, operators, rules, a, r); });
+  }
+  if (a.options.watch) {
+    std::fprintf(stderr, "\r%80s\r", "");
+  }
+  if (!a.run.empty() && !r.run) {
+    support::with_backend(a.run, operators, a.backend_threads,
+                          [&](auto& backend) { r.run = {run_both(backend, operators, a, r), {}, {}}; });
   }
   write_all_or_nothing(operators, a, r);
   print(a, r);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
 #include <unity/cost/combinators.hpp>
+#include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/backtracking.hpp>
@@ -31,7 +34,7 @@ enum class algorithm : std::uint8_t { backtracking, beam, mcmc, exact };
 
 // What is minimized: time, or a mix of time (picoseconds) and arithmetic (operations), under a limit on memory.
 struct objective {
-  device_rates device = *find_device("v100");
+  device_rates device = *find_device("v100");  // of the roofline, where no other model of time is given
   tensor::mode mode = tensor::mode::inference;
   double flops_weight = 0;                                          // 0: time alone, 1: operations alone
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost
@@ -74,20 +77,31 @@ struct taso_result {
   return chosen;
 }
 
-using taso_cost = constrained_cost<weighted_cost<tensor::analytic_cost, tensor::flop_cost>, tensor::memory_cost>;
+// What says how long an operator takes: tensor::analytic_cost, tensor::measured_cost.
+template <class M>
+concept time_model = staged_cost_model<M, tensor::algebra> && std::same_as<typename M::cost_type, picoseconds>;
+
+template <time_model Time>
+using objective_cost = constrained_cost<weighted_cost<Time, tensor::flop_cost>, tensor::memory_cost>;
+using taso_cost = objective_cost<tensor::analytic_cost>;
 using taso_space = rewrite_space<tensor::algebra, taso_cost>;
 
+// `time` must be of the objective's mode; the objective's device plays no part.
+template <time_model Time>
+[[nodiscard]] objective_cost<Time> make_cost(const tensor::algebra& operators, Time time, const objective& o) {
+  return {{std::move(time), tensor::flop_cost{operators, o.mode}, 1 - o.flops_weight}, tensor::memory_cost{operators, o.mode}, o.memory_limit};
+}
 [[nodiscard]] inline taso_cost make_cost(const tensor::algebra& operators, const objective& o) {
-  return {{tensor::analytic_cost{operators, o.device, o.mode}, tensor::flop_cost{operators, o.mode}, 1 - o.flops_weight},
-          tensor::memory_cost{operators, o.mode},
-          o.memory_limit};
+  return make_cost(operators, tensor::analytic_cost{operators, o.device, o.mode}, o);
 }
 
 namespace detail {
 
-using taso_search = search_result<taso_space::state_type, taso_space::move_type>;
+template <class Space>
+using search_of = search_result<typename Space::state_type, typename Space::move_type>;
 
-inline taso_search search(taso_space& space, const taso_options& options) {
+template <class Space>
+search_of<Space> search(Space& space, const taso_options& options) {
   const search_options& common = options;
   switch (options.algorithm) {
     case algorithm::backtracking:
@@ -101,7 +115,8 @@ inline taso_search search(taso_space& space, const taso_options& options) {
 }
 
 // What each rule on the way to the best graph brought: picoseconds of the objective, as seconds.
-inline std::vector<rule_use> uses(const taso_space& space, const taso_search& found, cost_value start) {
+template <class Space>
+std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, cost_value start) {
   std::vector<rule_use> all;
   auto before = start;
   for (const auto& [move, cost] : found.path) {
@@ -121,7 +136,8 @@ inline std::vector<rule_use> uses(const taso_space& space, const taso_search& fo
 }
 
 // Positions in `best` of nodes that `start` does not have: ids of the graph that is extracted from it.
-inline std::vector<node_id> made_by_rewriting(const taso_space::state_type& start, const taso_space::state_type& best) {
+template <class State>
+std::vector<node_id> made_by_rewriting(const State& start, const State& best) {
   auto old = start.nodes;
   std::sort(old.begin(), old.end());
   std::vector<node_id> made;
@@ -137,12 +153,13 @@ inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_
 
 }  // namespace detail
 
-// Searches for the cheapest graph equal to `graph` under the rules; all given rules are used.
+// Searches for the cheapest graph equal to `graph` under the rules, as `time` prices operators; all given rules are used.
 // Throws: unity::error if the graph does not type-check or the checkpoint is of another search.
-[[nodiscard]] inline taso_result taso(const tensor::algebra& operators, rule_set rules, const tensor::tensor_graph& graph,
-                                      const taso_options& options = {}) {
+template <time_model Time>
+[[nodiscard]] taso_result taso(const tensor::algebra& operators, Time time, rule_set rules, const tensor::tensor_graph& graph,
+                               const taso_options& options = {}) {
   const auto cpu_before = detail::cpu_seconds();
-  taso_space space{operators, make_cost(operators, options.objective), std::move(rules), graph, options.layouts};
+  rewrite_space space{operators, make_cost(operators, std::move(time), options.objective), std::move(rules), graph, options.layouts};
   const auto start = space.initial();
   const auto found = detail::search(space, options);
   taso_result r;
@@ -160,6 +177,12 @@ inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_
   r.lower_bound = found.lower_bound;
   r.stopped = found.stopped;
   return r;
+}
+// By a roofline of the objective's device.
+[[nodiscard]] inline taso_result taso(const tensor::algebra& operators, rule_set rules, const tensor::tensor_graph& graph,
+                                      const taso_options& options = {}) {
+  const auto& o = options.objective;
+  return taso(operators, tensor::analytic_cost{operators, o.device, o.mode}, std::move(rules), graph, options);
 }
 
 }  // namespace unity::systems

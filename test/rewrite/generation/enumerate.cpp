@@ -345,6 +345,24 @@ TEST_CASE("every equality of polynomials of up to three operators follows from t
   CHECK(wrong.second == 0);
 }
 
+// Terms of the last size are not stored, and the samples of those before are not kept.
+TEST_CASE("the last size is settled as it is where more follow") {
+  const std::size_t probes = GENERATE(32, 6);
+  boolean_terms language{all_gates, 5, probes};
+  for (std::size_t size = 1; size <= 3; ++size) {
+    CAPTURE(probes, size);
+    enumeration<boolean_terms> last{language, {.most_operators = size, .variables = 5}};
+    last.run();
+    enumeration<boolean_terms> more{language, {.most_operators = size + 2, .variables = 5}};
+    advance_to(more, size);
+    auto counts = more.counts();
+    CHECK(counts.value_bytes >= last.counts().value_bytes);
+    counts.value_bytes = last.counts().value_bytes;
+    CHECK(last.counts() == counts);
+    CHECK(written_rules(last) == written_rules(more));
+  }
+}
+
 TEST_CASE("threads, memory and interruptions change nothing") {
   const std::vector gates{gate_form::negation, gate_form::conjunction, gate_form::disjunction, gate_form::difference};
   const enumeration_options options{.most_operators = 4, .variables = 5};

@@ -121,3 +121,37 @@ TEST_CASE("a program restricted to some outputs computes these") {
   const auto p = random_program(random, 5, 20);
   CHECK(p.restricted(std::vector<std::size_t>{0, 1}).temporaries() == 0);
 }
+
+TEST_CASE("an output depends on no element whose mark it does not have") {
+  std::size_t unmarked = 0;
+  std::size_t changed = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto p = random_program(random, 4, 12);
+    const auto a = random_values(random, 4);
+    const auto b = random_values(random, 4);
+    const auto before = run(p, a, b);
+    const std::array<std::uint8_t, 4> of_a{1, 2, 4, 8};
+    const std::array<std::uint8_t, 4> of_b{16, 32, 64, 128};
+    std::vector<std::uint8_t> scratch(p.temporaries());
+    std::vector<std::uint8_t> marks(p.output_count());
+    p.collect_marks({of_a.data(), of_b.data()}, scratch.data(), marks.data());
+    CHECK(marks[0] == 0);         // a constant
+    CHECK(marks[1] == of_a[0]);   // an element
+    for (std::size_t e = 0; e < 8; ++e) {
+      auto other_a = a;
+      auto other_b = b;
+      (e < 4 ? other_a[e] : other_b[e - 4]) = residue::of(random());
+      const auto after = run(p, other_a, other_b);
+      for (std::size_t o = 0; o < after.size(); ++o) {
+        const bool marked = (marks[o] >> e & 1U) != 0;
+        CHECK((marked || after[o] == before[o]));
+        unmarked += marked ? 0U : 1U;
+        changed += after[o] == before[o] ? 0U : 1U;
+      }
+    }
+  }
+  CHECK(unmarked > 1000);
+  CHECK(changed > 1000);
+}

@@ -89,7 +89,44 @@ TEST_CASE("what TASO's list gives, size by size") {
   e.advance();
   CHECK(level_of(e) == level{1864, 1434, 430, 79, 0});
   e.advance();
-  CHECK(level_of(e) == level{40308, 28828, 11480, 447, 24});
+  CHECK(level_of(e) == level{40308, 28832, 11476, 447, 24});
+}
+
+TEST_CASE("of tensors too the last size is settled as it is where more follow") {
+  auto language = language_of(tensor::image_vocabulary);
+  enumerated last{language, {.most_operators = 3, .variables = 3}};
+  last.run();
+  enumerated more{language, {.most_operators = 4, .variables = 3}};
+  while (more.size() < 3) {
+    more.advance();
+  }
+  CHECK(level_of(last) == level_of(more));
+  CHECK(rules_of(last) == rules_of(more));
+}
+
+// split(concat(x, y)) ignores y, which no fresh variable shows where two of a sort are all there are.
+TEST_CASE("no class ignores a variable, though all of its sort are in use") {
+  auto language = language_of(tensor::matrix_vocabulary);
+  const std::size_t variables = 2;
+  enumerated e{language, {.most_operators = 4, .variables = variables}};
+  while (e.size() < 3) {
+    e.advance();
+  }
+  std::size_t full = 0;
+  for (auto id = static_cast<orbit_id>(language.sorts().size()); id < e.store().size(); ++id) {
+    const auto& o = e.store()[id];
+    const auto own = write_terms(e.store(), {&o.term, 1}, o.facts)[0];
+    const auto value = language.deep_fingerprint(own, false);
+    for (std::size_t n = 0; n < own.size(); ++n) {
+      if (own[n].op == term_node::variable) {
+        auto other = own;
+        other[n].number = static_cast<std::uint16_t>(variables);
+        CHECK(language.deep_fingerprint(other, false) != value);
+        full += own[n].number + std::size_t{1} == variables ? 1U : 0U;
+      }
+    }
+  }
+  CHECK(full > 1000);
 }
 
 TEST_CASE("threads, memory and interruptions change nothing about tensors") {
@@ -219,5 +256,45 @@ TEST_CASE("deep fingerprints depend on names and meaning alone") {
   for (const bool thorough : {false, true}) {
     CHECK(l.deep_fingerprint(straight, thorough) == l.deep_fingerprint(turned, thorough));
     CHECK(l.deep_fingerprint(straight, thorough) != l.deep_fingerprint(other, thorough));
+  }
+}
+
+TEST_CASE("a relu under two poolings shows, whatever its variable is called") {
+  auto l = language_of(tensor::taso_vocabulary);
+  const auto pool = static_cast<std::uint16_t>(operator_named(l, "max_pool"));
+  const auto relu = static_cast<std::uint16_t>(operator_named(l, "relu"));
+  constexpr std::uint16_t image = 2;
+  for (std::uint16_t number = 0; number < 4; ++number) {
+    CAPTURE(number);
+    const term_node x{term_node::variable, image, number, {}};
+    const written_term plain{x, {pool, 0, 0, {0}}, {pool, 0, 0, {1}}};
+    const written_term clipped{x, {relu, 0, 0, {0}}, {pool, 0, 0, {1}}, {pool, 0, 0, {2}}};
+    CHECK(l.typed(plain).back().type == l.typed(clipped).back().type);
+    CHECK(l.deep_fingerprint(plain, false) != l.deep_fingerprint(clipped, false));
+    CHECK(l.deep_fingerprint(plain, true) != l.deep_fingerprint(clipped, true));
+  }
+}
+
+TEST_CASE("every part of a type is probed, also where cuts fall together at the sizes of samples") {
+  auto l = language_of(R"(
+sizes C=2, K=20
+sort pair weight [K, C]
+sort one weight [K, 1]
+operator concat{axis=1}(any, any) same_role
+operator add(any, any) same_shape same_role
+)");
+  const auto both = infer(l, "concat", {1, 1});
+  const auto ones_first = infer(l, "concat", {*both, 0});
+  const auto pair_first = infer(l, "concat", {0, *both});
+  const auto sum = infer(l, "add", {*ones_first, *pair_first});
+  REQUIRE(sum);
+  CHECK(l.type(*sum).cuts[1].size() == 4);  // 1, 1 + 1, C and C + 1 of C + 2
+  std::array<std::size_t, 4> probes{};
+  for (const auto e : l.probe_elements(*sum)) {
+    REQUIRE(e < l.elements(*sum));
+    ++probes.at(e % 4);
+  }
+  for (const auto count : probes) {
+    CHECK(count >= 5);
   }
 }

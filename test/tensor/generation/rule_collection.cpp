@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/generation/growth.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/rule_test.hpp>
 
@@ -67,13 +69,19 @@ TEST_CASE("equalities become few general rules, which hold") {
   }
   CHECK(c.derived() == derived + found.all.size());
 
-  const auto before = texts(c);
+  const std::vector<tensor::collected_rule> before{c.rules().begin(), c.rules().end()};
   c.reduce();
-  const auto after = texts(c);
-  CHECK(after.size() <= before.size());
-  CHECK(std::all_of(after.begin(), after.end(), [&](const auto& t) {
-    return std::find(before.begin(), before.end(), t) != before.end();
-  }));
+  CHECK(c.rules().size() <= before.size());
+  bool one_way = false;
+  for (const auto& r : c.rules()) {
+    CAPTURE(to_text(r.rule));
+    const auto as_before = std::find_if(before.begin(), before.end(), [&](const auto& b) {
+      return b.rule.name == r.rule.name && without_repeating(b.rule) == std::optional{r.rule};
+    });
+    REQUIRE(as_before != before.end());
+    one_way = one_way || (as_before->rule.both_ways && !r.rule.both_ways);
+  }
+  CHECK(one_way);  // relu of relu is not read back
 }
 
 TEST_CASE("a collection that was interrupted goes on as if it had not been") {

@@ -236,8 +236,8 @@ class enumeration {
     }
     add_class(t, facts, e.term);
   }
-  // Whether the term equals an earlier one. A rule that makes an earlier one of it says so, and which, at once; otherwise
-  // meanings are compared.
+  // Whether the term equals an earlier one. A rule that makes an earlier one of it says so, and which, at once;
+  // otherwise meanings are compared.
   bool equals_earlier(const term& t, const term_facts& facts, std::uint32_t program, std::vector<representative>& group) {
     const auto explained = rules_.explain(t, facts, [&](const term& other) {
       const auto& a = applications_(store_, other);

@@ -159,8 +159,8 @@ class known_rules {
     }
     return bits;
   }
-  // The bits of a pattern's outline that a term which fits has as well: a variable fits anything, and a commutative operator
-  // takes its operands in both orders.
+  // The bits of a pattern's outline that a term which fits has as well: a variable fits anything, and a commutative
+  // operator takes its operands in both orders.
   [[nodiscard]] std::uint64_t known_below(const instance& pattern, std::size_t i) const {
     const auto& p = store_[pattern.orbit].term;
     if (p.op == term_node::variable) {

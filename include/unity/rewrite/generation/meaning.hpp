@@ -114,12 +114,12 @@ class meanings {
     return hash_combine(f.type, language_.deep_fingerprint(write_term(store_, t, f.sorts, names), thorough));
   }
 
-  // All renamings under which a term computes the same, the identity first. known(out) adds some of them; it is called where
-  // commutativity does not explain all that samples show. found(renaming) is called for each that those and commutativity do
-  // not generate.
+  // All renamings under which a term computes the same, the identity first. known(out) adds some of them; it is called
+  // where commutativity does not explain all that samples show. found(renaming) is called for each that those and
+  // commutativity do not generate.
   template <class Known, class Found>
-  [[nodiscard]] std::vector<variable_map> symmetries(const term& t, const term_facts& f, std::uint32_t program, Known&& known,
-                                                     Found&& found) {
+  [[nodiscard]] std::vector<variable_map> symmetries(const term& t, const term_facts& f, std::uint32_t program,
+                                                     Known&& known, Found&& found) {
     std::vector<variable_map> group{variable_map::identity().cut(f.variables)};
     const auto named = f.variables < 2 ? named_fingerprint{} : name(t, f, program);
     if (named.names.size() < 2) {

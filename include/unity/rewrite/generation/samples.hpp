@@ -5,10 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -20,6 +18,7 @@
 #include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
 #include <unity/rewrite/generation/variable_map.hpp>
+#include <unity/rewrite/generation/variable_marks.hpp>
 
 namespace unity {
 
@@ -30,8 +29,8 @@ struct named_fingerprint {
   std::uint8_t relevant = 0;  // bit i: the value depends on variable i
 };
 
-// Sample values of stored terms for every choice of distinct variables: of kept ones in memory, of others computed as they
-// are asked for, which is cheap where terms over one operand come together. One scratch per thread.
+// Sample values of stored terms for every choice of distinct variables: of kept ones in memory, of others computed as
+// they are asked for, which is cheap where terms over one operand come together. One scratch per thread.
 template <term_language L>
 class samples {
   // Of one term that is not kept, by number of the choice of variables.
@@ -47,7 +46,7 @@ class samples {
     std::vector<residue> probes{};
     std::array<computed_rows, sample_program::most_operands> recent{};
     std::optional<orbit_id> marked{};
-    std::vector<std::uint8_t> marks{};  // by element: which variables of that term it is computed from
+    variable_marks marks{};  // of that term
   };
 
   samples(const L& language, std::size_t variables) : language_{language}, most_{variables} {
@@ -116,8 +115,8 @@ class samples {
     o.values = from;
   }
 
-  // Of op(operands): least over the namings of its variables, and whether several attain it. Safe from several threads, each
-  // with its scratch, where permutations(f) was asked for before.
+  // Of op(operands): least over the namings of its variables, and whether several attain it. Safe from several threads,
+  // each with its scratch, where permutations(f) was asked for before.
   [[nodiscard]] std::pair<std::uint64_t, bool> fingerprint(const term_store& store, const term& t, const term_facts& f,
                                                            std::uint32_t program, bool may_ignore, scratch& s) const {
     if (may_ignore && f.variables > 0) {
@@ -183,7 +182,8 @@ class samples {
     return at;
   }
   // Where the values of a term that is not kept are or will be; what `used` holds stays.
-  [[nodiscard]] computed_rows& rows_of(const term_store& store, orbit_id id, const computed_rows* used, scratch& s) const {
+  [[nodiscard]] computed_rows& rows_of(const term_store& store, orbit_id id, const computed_rows* used,
+                                       scratch& s) const {
     for (auto& rows : s.recent) {
       if (rows.of == id) {
         return rows;
@@ -230,8 +230,8 @@ class samples {
     }
     return mix64(h);
   }
-  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored. Where all of
-  // its sort are taken, it is if the probed elements are not computed from it.
+  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored. Where all
+  // of its sort are taken, it is if the probed elements are not computed from it.
   [[nodiscard]] std::uint8_t relevant(const term_store& store, const term& t, const term_facts& f, std::uint32_t program,
                                       variable_map names, scratch& s) const {
     std::array<std::uint8_t, 16> used{};
@@ -253,52 +253,27 @@ class samples {
     }
     return bits;
   }
-  // The variables that the probed elements of a term are computed from. Of an operator that ignores none of its operands,
-  // all.
-  [[nodiscard]] std::uint8_t probed_variables(const term_store& store, const term& t, std::uint32_t program, scratch& s) const {
+  // The variables that the probed elements of a term are computed from. Of an operator that ignores none of its
+  // operands, all.
+  [[nodiscard]] std::uint8_t probed_variables(const term_store& store, const term& t, std::uint32_t program,
+                                              scratch& s) const {
     if (!language_.may_ignore(t.op)) {
       return 0xff;
     }
-    const auto& p = language_.probe(program);
-    std::array<std::vector<std::uint8_t>, sample_program::most_operands> operands;
+    std::array<variable_marks, sample_program::most_operands> operands;
     for (std::size_t i = 0; i < t.arity; ++i) {
       const auto id = t.operands[i].orbit;
       if (s.marked != id) {
-        s.marks = marks(store, id);
+        s.marks = marks_of(language_, store, id);
         s.marked = id;
       }
-      operands[i] = renamed_marks(s.marks, t.operands[i].map);
+      operands[i] = renamed(s.marks, t.operands[i].map);
     }
-    std::vector<std::uint8_t> temporaries(p.temporaries());
-    std::vector<std::uint8_t> out(p.output_count());
-    p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());
-    return std::accumulate(out.begin(), out.end(), std::uint8_t{0}, std::bit_or<std::uint8_t>{});
-  }
-  // Complexity: that of the programs of all operators of the term.
-  [[nodiscard]] std::vector<std::uint8_t> marks(const term_store& store, orbit_id id) const {
-    const auto& o = store[id];
-    std::vector<std::uint8_t> out(language_.elements(o.facts.type), std::uint8_t{1});
-    if (o.term.op == term_node::variable) {
-      return out;
+    std::uint8_t all = 0;
+    for (const auto m : marks_of(language_.probe(program), operands)) {
+      all |= m;
     }
-    std::array<std::vector<std::uint8_t>, sample_program::most_operands> operands;
-    for (std::size_t i = 0; i < o.term.arity; ++i) {
-      operands[i] = renamed_marks(marks(store, o.term.operands[i].orbit), o.term.operands[i].map);
-    }
-    const auto& p = language_.program(o.program);
-    std::vector<std::uint8_t> temporaries(p.temporaries());
-    p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());
-    return out;
-  }
-  [[nodiscard]] static std::vector<std::uint8_t> renamed_marks(std::vector<std::uint8_t> marks, variable_map map) {
-    for (auto& m : marks) {
-      unsigned renamed = 0;
-      for (std::size_t v = 0; v < variable_map::most; ++v) {
-        renamed |= (m >> v & 1U) << map[v];
-      }
-      m = static_cast<std::uint8_t>(renamed);
-    }
-    return marks;
+    return all;
   }
 
   [[nodiscard]] static std::vector<variable_map> make_permutations(const term_facts& f, std::size_t most, bool first) {

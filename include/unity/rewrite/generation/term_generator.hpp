@@ -48,11 +48,11 @@ class application_table {
   std::unordered_map<std::uint64_t, std::optional<application>> known_;
 };
 
-// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once. So an
-// operand with all but the last operator stands alone, or with a variable, or with a part of itself; what else shares
+// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once. So
+// an operand with all but the last operator stands alone, or with a variable, or with a part of itself; what else shares
 // operators is looked up through one that both operands contain. Terms over one operand of the first kind come together.
-// Complexity: linear in the terms of the size, but for pairs of operands at least two operators smaller than it that share
-// fewer operators than the size asks for.
+// Complexity: linear in the terms of the size, but for pairs of operands at least two operators smaller than it that
+// share other numbers of operators than the size asks for.
 template <term_language L, class Sink>
 class term_generator {
  public:
@@ -201,7 +201,8 @@ class term_generator {
     return variable_map::identity().cut(store_[id].facts.variables);
   }
   // Takes op(left, right under map) if just so many operators are shared and this is how it is written.
-  void offer_pair(std::span<const binary> operators, orbit_id left, orbit_id right, variable_map map, std::size_t shared) {
+  void offer_pair(std::span<const binary> operators, orbit_id left, orbit_id right, variable_map map,
+                  std::size_t shared) {
     const instance first{left, own_names(left)};
     if (operators.empty() || store_.shared(first, {right, map}) != shared) {
       return;

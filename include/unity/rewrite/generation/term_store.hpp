@@ -136,9 +136,15 @@ class term_store {
   }
 
   // Effects: stores a new term; automorphisms: all of them, the identity first.
-  orbit_id add(const term& t, const term_facts& facts, std::uint32_t program, std::span<const variable_map> automorphisms) {
+  orbit_id add(const term& t, const term_facts& facts, std::uint32_t program,
+               std::span<const variable_map> automorphisms) {
     const auto id = static_cast<orbit_id>(orbits_.size());
-    orbit o{t, facts, program, orbit::not_kept, static_cast<std::uint32_t>(nodes_.size()), 0, static_cast<std::uint32_t>(automorphisms.size())};
+    orbit o;
+    o.term = t;
+    o.facts = facts;
+    o.program = program;
+    o.nodes = static_cast<std::uint32_t>(nodes_.size());
+    o.automorphism_count = static_cast<std::uint32_t>(automorphisms.size());
     if (automorphisms.size() > 1) {
       o.automorphisms = static_cast<std::uint32_t>(automorphisms_.size());
       automorphisms_.insert(automorphisms_.end(), automorphisms.begin(), automorphisms.end());

@@ -24,8 +24,8 @@ inline std::uint16_t term_language::intern(symbolic_type t) {
   return id;
 }
 
-// Ten elements for every part that it was put together from, forty at most, or all of fewer: of every part, at its ends and
-// in its middle.
+// Ten elements for every part that it was put together from, forty at most, or all of fewer: of every part, at its ends
+// and in its middle.
 inline std::vector<std::size_t> term_language::choose_probes(const symbolic_type& t) {
   const auto& dims = t.dims[0];
   const auto count = static_cast<std::size_t>(element_count(dims));
@@ -231,8 +231,8 @@ class deep_evaluation {
   }
 
  private:
-  // The third slice of an input is as the second, but with the signs that the other half of the variables have there: which
-  // number a variable has does not decide whether a relu under pooling shows.
+  // The third slice of an input is as the second, but with the signs that the other half of the variables have there:
+  // which number a variable has does not decide whether a relu under pooling shows.
   void sample(std::size_t n, std::size_t point) {
     const auto& type = language_.type(nodes_[n].type);
     const auto& dims = type.dims[world_];
@@ -240,8 +240,9 @@ class deep_evaluation {
     const auto slice = dims.empty() ? values_[n].size() : values_[n].size() / static_cast<std::size_t>(dims[0]);
     for (std::size_t i = 0; i < values_[n].size(); ++i) {
       const bool turned = type.role == role::input && i / slice == 2;
-      const auto value = turned ? language_.sample_value(term_[n].sort, term_[n].number ^ 1U, world_, point + other_point, i - slice)
-                                : language_.sample_value(term_[n].sort, term_[n].number, world_, point, i);
+      const auto& [op, sort, number, operands] = term_[n];
+      const auto value = turned ? language_.sample_value(sort, number ^ 1U, world_, point + other_point, i - slice)
+                                : language_.sample_value(sort, number, world_, point, i);
       values_[n][i] = value.small ? modular61{value.integer} : modular61::of_residue(value.bits);
     }
   }

@@ -1,0 +1,55 @@
+// The devices that a program can run on, chosen by name on its command line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/backend/reference.hpp>
+#include <unity/core/error.hpp>
+#include <unity/tensor/algebra.hpp>
+#ifdef UNITY_HAS_ONEDNN
+#include <unity/backend/cpu.hpp>  // if found
+#endif
+
+namespace support {
+
+// Those of this build; which there are depends on what was found when it was configured.
+inline std::vector<std::string_view> backend_names() {
+#ifdef UNITY_HAS_ONEDNN
+  return {"cpu", "reference"};
+#else
+  return {"reference"};
+#endif
+}
+
+// Throws: unity::error where this build has no such backend; `where`: what named it.
+inline void check_backend(std::string_view name, std::string_view where) {
+  std::string all;
+  for (const auto known : backend_names()) {
+    if (known == name) {
+      return;
+    }
+    all += (all.empty() ? "" : " or ") + std::string{known};
+  }
+  const bool elsewhere = name == "cpu" || name == "cuda";
+  throw unity::error{where, (elsewhere ? "this build has no backend '" : "no backend '") + std::string{name} + "'", all};
+}
+
+// Calls f(backend) with the backend of that name, which check_backend lets pass. threads: 0 for all that the machine has.
+template <class F>
+void with_backend(std::string_view name, const unity::tensor::algebra& operators, [[maybe_unused]] int threads, const F& f) {
+#ifdef UNITY_HAS_ONEDNN
+  if (name == "cpu") {
+    unity::backend::cpu_options options;
+    options.threads = threads;
+    unity::backend::cpu_backend backend{operators, options};
+    return f(backend);
+  }
+#endif
+  check_backend(name, "backend");
+  unity::backend::reference_backend backend{operators};
+  f(backend);
+}
+
+}  // namespace support

@@ -1,0 +1,46 @@
+// Whether all ranks run the same program.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/backend/communicator.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::backend {
+
+// Communicators whose memory is not the host's gather host bytes in a way of their own.
+//   c.gather_on_host(in, out)   in: bytes; out: size() x as many, in the order of ranks; returns when it has ended
+template <class C>
+concept host_gathering_communicator = communicator<C> &&
+    requires(C& c, std::span<const std::byte> in, std::span<std::byte> out) {
+  c.gather_on_host(in, out);
+};
+
+// Compares a fingerprint over all ranks. To be called by all of them before their first collective: programs that
+// differ would exchange nonsense, or wait for each other for ever. Throws: unity::error on every rank, the same, naming
+// the first rank that differs from rank 0.
+template <class C>
+requires collective_communicator<C> || host_gathering_communicator<C>
+void agree(C& c, fingerprint own, std::string_view what) {
+  std::vector<fingerprint> all(static_cast<std::size_t>(c.size()));
+  const auto in = std::as_bytes(std::span{&own, 1});
+  const auto out = std::as_writable_bytes(std::span{all});
+  if constexpr (host_gathering_communicator<C>) {
+    c.gather_on_host(in, out);
+  } else {
+    c.all_gather(in.data(), out.data(), sizeof own, tensor::dtype::uint8).wait();
+  }
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r] != all[0]) {
+      throw error{what, "rank " + std::to_string(r) + " differs from rank 0", "the same on all ranks"};
+    }
+  }
+}
+
+}  // namespace unity::backend

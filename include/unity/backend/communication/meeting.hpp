@@ -1,0 +1,110 @@
+// How ranks find each other before they have a communicator, and who is missing once they have one.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communicator.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::backend::detail {
+
+struct meeting {
+  int rank = 0;
+  int size = 1;
+  // Gives all ranks the bytes of rank 0.
+  // Throws: unity::error naming a rank that does not come.
+  std::function<void(std::span<std::byte>)> share{};
+  // Called by a rank that has waited in vain: throws where another does not come here as well.
+  // Throws: unity::error naming it.
+  std::function<void()> call_roll{};
+};
+
+// Over a communicator of the host, which must outlive what is made with it.
+template <collective_communicator Host>
+[[nodiscard]] meeting meet_on(Host& host) {
+  return {host.rank(), host.size(),
+          [&host](std::span<std::byte> bytes) {
+            host.broadcast(bytes.data(), bytes.size(), tensor::dtype::uint8, 0).wait();
+          },
+          [&host] { host.barrier(); }};
+}
+
+// In a folder that all ranks see, and that is new: one file for each step of each rank.
+class folder_meeting {
+ public:
+  folder_meeting(std::filesystem::path folder, int rank, int size, std::chrono::milliseconds limit)
+      : folder_{std::move(folder)}, rank_{rank}, size_{size}, limit_{limit} {
+    std::error_code problem;
+    std::filesystem::create_directories(folder_, problem);
+    if (std::filesystem::exists(name("came", rank_))) {
+      throw error{folder_.string(), "rank " + std::to_string(rank_) + " has been here",
+                  "a folder that no other run uses"};
+    }
+    atomic_write(name("came", rank_), "");
+  }
+
+  void share(std::span<std::byte> bytes) const {
+    if (rank_ == 0) {
+      atomic_write(name("shared", 0), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    all_have("came", limit_);
+    all_have_one(name("shared", 0), 0, limit_);
+    const auto content = read_file(name("shared", 0), 0, bytes.size());
+    std::transform(content.begin(), content.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  }
+  // Ranks give up at about the same time: some seconds more tell who is still there.
+  void call_roll() const {
+    atomic_write(name("waits", rank_), "");
+    all_have("waits",
+             std::clamp<std::chrono::milliseconds>(limit_, std::chrono::milliseconds{200}, std::chrono::seconds{5}));
+  }
+
+ private:
+  [[nodiscard]] std::filesystem::path name(std::string_view step, int rank) const {
+    return folder_ / (std::string{step} + "_" + std::to_string(rank));
+  }
+  void all_have(std::string_view step, std::chrono::milliseconds limit) const {
+    const auto until = deadline_after(limit);
+    for (int r = 0; r < size_; ++r) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      all_have_one(name(step, r), r, std::max(left, std::chrono::milliseconds{0}));
+    }
+  }
+  void all_have_one(const std::filesystem::path& file, int rank, std::chrono::milliseconds limit) const {
+    const auto until = deadline_after(limit);
+    std::error_code none;
+    while (!std::filesystem::exists(file, none)) {
+      if (std::chrono::steady_clock::now() >= until) {
+        throw error{"rank " + std::to_string(rank), "did not come to " + folder_.string(),
+                    "it within " + to_string(limit_)};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+  }
+
+  std::filesystem::path folder_;
+  int rank_;
+  int size_;
+  std::chrono::milliseconds limit_;
+};
+
+[[nodiscard]] inline meeting meet_in(const std::filesystem::path& folder, int rank, int size,
+                                     std::chrono::milliseconds limit) {
+  const folder_meeting place{folder, rank, size, limit};
+  return {rank, size, [place](std::span<std::byte> bytes) { place.share(bytes); }, [place] { place.call_roll(); }};
+}
+
+}  // namespace unity::backend::detail

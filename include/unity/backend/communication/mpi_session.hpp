@@ -1,0 +1,133 @@
+// MPI from its start to its end.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/communication/mpi_start.hpp>
+#include <unity/backend/communication/mpi_types.hpp>
+#include <unity/backend/communication/mpi_watch.hpp>
+#include <unity/backend/communication/time_limit.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::backend::detail {
+
+class mpi_session {
+ public:
+  // Throws: unity::error where MPI does not let several threads call it. Stops the process where a rank does not start
+  // within the limit.
+  explicit mpi_session(const mpi_options& options) : options_{options} {
+    const mpi_roster roster;
+    const auto late = [&roster, limit = options.start_limit] {
+      return roster.missing() + "; expected it within " + to_string(limit);
+    };
+    if (options.take_termination) {
+      mpi_watch::block_termination();
+    }
+    const mpi_call_limit limit{options.start_limit, late};
+    int running = 0;
+    MPI_Initialized(&running);
+    int level = 0;
+    if (running != 0) {
+      MPI_Query_thread(&level);
+    } else {
+      check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init");
+      owns_ = true;
+    }
+    if (level < MPI_THREAD_MULTIPLE) {
+      if (owns_) {
+        MPI_Finalize();
+      }
+      throw error{"MPI_Init", "thread level " + std::to_string(level), "MPI_THREAD_MULTIPLE"};
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
+    operators_ = std::make_unique<mpi_operators>();
+    watch_.emplace(control_, rank_, size_, options_);
+  }
+  mpi_session(const mpi_session&) = delete;
+  mpi_session& operator=(const mpi_session&) = delete;
+  // All ranks have ended their operations, or one has failed: then MPI is left as it is, since it would wait.
+  ~mpi_session() {
+    if (watch_->failed()) {
+      return;
+    }
+    const mpi_call_limit limit{options_.limit, [this] {
+                                 return "rank " + std::to_string(rank_) +
+                                        ": waits in MPI_Finalize; expected all ranks there within " +
+                                        to_string(options_.limit);
+                               }};
+    watch_.reset();
+    operators_->free();
+    MPI_Comm_free(&control_);
+    if (owns_) {
+      MPI_Finalize();
+    }
+  }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] const mpi_operators& operators() const noexcept { return *operators_; }
+  [[nodiscard]] std::chrono::milliseconds limit() const noexcept { return options_.limit; }
+  [[nodiscard]] mpi_watch& watch() noexcept { return *watch_; }
+
+  // Groups live as long as the session: the watch may look at one at any time.
+  [[nodiscard]] const mpi_group& add_group(std::vector<int> members) {
+    groups_.push_back({std::move(members)});
+    return groups_.back();
+  }
+
+  // Throws: unity::error where a rank is missing, or MPI failed.
+  void wait(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what, bool overdue = false) {
+    watch_->throw_if_failed();
+    const mpi_watch::waiting mark{*watch_, group, what, false, overdue};
+    for (int ended = 0;;) {
+      for (int i = 0; i < 16 && ended == 0; ++i) {
+        check_mpi(MPI_Test(&request, &ended, &status), what);
+      }
+      if (ended != 0) {
+        return;
+      }
+      watch_->throw_if_failed();
+    }
+  }
+  [[nodiscard]] bool test(MPI_Request& request, MPI_Status& status, const char* what) {
+    watch_->throw_if_failed();
+    int ended = 0;
+    check_mpi(MPI_Test(&request, &ended, &status), what);
+    if (ended == 0) {
+      watch_->asked();
+    }
+    return ended != 0;
+  }
+
+  // Returns when all ranks have come.
+  void finish(const mpi_group& world) {
+    watch_->throw_if_failed();
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status;
+    check_mpi(MPI_Ibarrier(control_, &request), "the end");
+    wait(request, status, world, "the end of the program");
+  }
+
+ private:
+  mpi_options options_;
+  bool owns_ = false;  // MPI was started here
+  int rank_ = 0;
+  int size_ = 1;
+  MPI_Comm control_ = MPI_COMM_NULL;
+  std::unique_ptr<mpi_operators> operators_{};
+  std::deque<mpi_group> groups_{};
+  std::optional<mpi_watch> watch_{};
+};
+
+}  // namespace unity::backend::detail

@@ -1,0 +1,105 @@
+// Calls of MPI that return when all ranks have made them, and cannot be given up: MPI_Init and MPI_Finalize.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include <unity/backend/communication/time_limit.hpp>
+
+namespace unity::backend::detail {
+
+// mpirun ends all ranks as soon as one has ended; this long each waits before, so that the others can say why as well.
+inline constexpr std::chrono::milliseconds linger{500};
+
+inline void print_line(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+// Before MPI_Init no rank hears of another. Each leaves a file in the folder that mpirun made for its ranks on this
+// machine, so that those who wait can tell who is missing. The folder goes when mpirun ends.
+class mpi_roster {
+ public:
+  mpi_roster() {
+    const auto folder = text_of("PMIX_SERVER_TMPDIR");
+    const auto job = text_of("PMIX_NAMESPACE");
+    ranks_ = number_of("OMPI_COMM_WORLD_SIZE");
+    here_ = number_of("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (!folder.empty() && !job.empty() && ranks_ > 0) {
+      prefix_ = folder + "/unity_" + job + "_rank_";
+      std::ofstream{prefix_ + text_of("OMPI_COMM_WORLD_RANK")}.flush();
+    }
+  }
+  // "rank 2: has not started", or as much as can be known here.
+  [[nodiscard]] std::string missing() const {
+    int present = 0;
+    int first_absent = -1;
+    for (int r = 0; r < ranks_ && !prefix_.empty(); ++r) {
+      std::error_code none;
+      if (std::filesystem::exists(prefix_ + std::to_string(r), none)) {
+        ++present;
+      } else if (first_absent < 0) {
+        first_absent = r;
+      }
+    }
+    if (prefix_.empty() || present == ranks_) {
+      return "MPI_Init: has not returned";
+    }
+    if (here_ == ranks_ || present + 1 == ranks_) {
+      return "rank " + std::to_string(first_absent) + ": has not started";
+    }
+    return std::string{"a rank of "} + (present < here_ ? "this" : "another") + " machine: has not started";
+  }
+
+ private:
+  static std::string text_of(const char* variable) {
+    const char* const value = std::getenv(variable);
+    return value == nullptr ? "" : value;
+  }
+  static int number_of(const char* variable) { return std::atoi(text_of(variable).c_str()); }
+
+  std::string prefix_{};  // empty: not started by mpirun
+  int ranks_ = 0;
+  int here_ = 0;
+};
+
+// Ends the process with a line if it is not destroyed within the limit.
+class mpi_call_limit {
+ public:
+  template <class Line>
+  mpi_call_limit(std::chrono::milliseconds limit, Line line)
+      : thread_{[this, until = deadline_after(limit), line] {
+          std::unique_lock hold{lock_};
+          if (!changed_.wait_until(hold, until, [this] { return returned_; })) {
+            print_line(line());
+            std::this_thread::sleep_for(linger);
+            std::_Exit(1);
+          }
+        }} {}
+  mpi_call_limit(const mpi_call_limit&) = delete;
+  mpi_call_limit& operator=(const mpi_call_limit&) = delete;
+  ~mpi_call_limit() {
+    {
+      const std::lock_guard hold{lock_};
+      returned_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool returned_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace unity::backend::detail

@@ -1,0 +1,415 @@
+// A thread beside a program of MPI that notices when a rank is missing.
+//
+// MPI itself waits for ever. So each process has a watch: a thread that sees what the process waits for and for how
+// long. When the limit is over it asks all other watches whether their processes wait as well, and what the answers
+// say is what all ranks are told: who does not answer, or answers that it is elsewhere, is missing. The same thread
+// drives MPI while messages are under way and nobody waits for them.
+#pragma once
+
+#include <mpi.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/communication/mpi_start.hpp>
+#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communicator.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::backend {
+
+struct mpi_options {
+  std::chrono::milliseconds limit = default_time_limit;
+  std::chrono::milliseconds start_limit = default_time_limit;  // until all ranks have started
+  // Whether data moves while ranks compute, driven by a thread that wakes up to 20,000 times a second while there is
+  // much under way. Otherwise it moves while ranks wait or ask whether it is done, and 200 times a second.
+  bool progress_thread = true;
+  // mpirun sends SIGTERM to all ranks when one has died. Taken here, each says which one before it ends. The signal is
+  // blocked in the thread that starts MPI and in those, and the processes, that this thread starts.
+  bool take_termination = false;
+};
+
+namespace detail {
+
+// Ranks of a communicator: by rank here, the rank in the world.
+struct mpi_group {
+  std::vector<int> members;
+};
+
+class mpi_watch {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  // `control` carries the watches' own messages.
+  mpi_watch(MPI_Comm control, int rank, int size, const mpi_options& options)
+      : options_{options}, rank_{rank}, size_{size}, control_{control}, answers_(static_cast<std::size_t>(size)) {
+    thread_ = std::thread{[this] { run(); }};
+  }
+  mpi_watch(const mpi_watch&) = delete;
+  mpi_watch& operator=(const mpi_watch&) = delete;
+  ~mpi_watch() {
+    {
+      const std::lock_guard hold{lock_};
+      stopping_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  // To be called before MPI starts threads of its own, where options.take_termination.
+  static void block_termination() {
+    const auto signals = termination();
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  }
+
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  void throw_if_failed() {
+    if (failed()) {
+      const std::lock_guard hold{lock_};
+      throw error{failure_};
+    }
+  }
+  // Tells all ranks to stop, with this line.
+  void fail(const std::string& line) {
+    const std::lock_guard hold{lock_};
+    if (failure_.empty()) {
+      set_failure(line);
+      wanted_.push_back({stopped, 0, line});
+      wake();
+    }
+  }
+
+  // A request is left under way and its memory is about to go. MPI would still write there when something arrives, so
+  // once all ranks have been told this process does not call it any more.
+  void abandon() {
+    std::unique_lock hold{lock_};
+    abandoned_ = true;
+    wake();
+    changed_.wait(hold, [this] { return quiet_; });
+  }
+
+  // Prints a line, the only one that this process has to say about its end.
+  void say(const std::string& line) {
+    if (!said_.exchange(true)) {
+      print_line(line);
+    }
+  }
+
+  // While one exists the time is counted.
+  class waiting {
+   public:
+    waiting(mpi_watch& w, const mpi_group& group, const char* what, bool blocking, bool overdue = false) noexcept
+        : watch_{w} {
+      w.group_.store(&group, std::memory_order_relaxed);
+      w.what_.store(what, std::memory_order_relaxed);
+      w.blocking_.store(blocking, std::memory_order_relaxed);
+      w.overdue_.store(overdue, std::memory_order_relaxed);
+      count();
+    }
+    waiting(const waiting&) = delete;
+    waiting& operator=(const waiting&) = delete;
+    ~waiting() { count(); }
+
+   private:
+    // One thread writes; odd: it waits.
+    void count() noexcept {
+      watch_.waits_.store(watch_.waits_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    mpi_watch& watch_;
+  };
+
+  // The program asks whether something is done, which counts as waiting for a while.
+  void asked() noexcept { asked_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
+
+  // Requests under way, which the watch drives. It is not woken, which would take as long as sending something small:
+  // it looks, and looks more often while there is much to move.
+  void begun(std::size_t bytes) noexcept {
+    constexpr std::size_t much = std::size_t{64} << 10U;
+    under_way_.store(under_way_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (bytes >= much) {
+      moved_.store(moved_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  }
+  void ended() noexcept { under_way_.store(under_way_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed); }
+
+ private:
+  enum kind : int { roll_call, answer, stopped };
+  struct order {
+    kind what = roll_call;
+    int value = 0;
+    std::string line{};
+  };
+  struct message {
+    int what = 0;
+    int value = 0;
+    std::array<char, 504> line{};
+  };
+  enum : signed char { silent = -1, elsewhere = 0, waits = 1 };
+
+  void wake() {
+    kicked_ = true;
+    changed_.notify_all();
+  }
+  void set_failure(const std::string& line) {
+    if (failure_.empty()) {
+      failure_ = line;
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+  // ---- the watch's thread from here on ----
+
+  void run() {
+    for (;;) {
+      receive();
+      std::unique_lock hold{lock_};
+      const auto orders = std::exchange(wanted_, {});
+      hold.unlock();
+      for (const auto& o : orders) {
+        send_all(o);
+      }
+      look_for_termination();
+      failed() ? leave_blocking_call() : look();
+      hold.lock();
+      if (!wanted_.empty()) {
+        continue;
+      }
+      if (stopping_) {
+        return;
+      }
+      if (abandoned_ && !quiet_) {
+        quiet_ = true;
+        changed_.notify_all();
+      }
+      changed_.wait_for(hold, pause(), [this] { return stopping_ || kicked_; });
+      kicked_ = false;
+    }
+  }
+  [[nodiscard]] std::chrono::microseconds pause() {
+    if (options_.progress_thread) {
+      // Who waits drives MPI itself.
+      if (under_way_.load(std::memory_order_relaxed) > 0 && (waits_.load(std::memory_order_relaxed) & 1U) == 0) {
+        return std::chrono::microseconds{50};
+      }
+      const auto moved = moved_.load(std::memory_order_relaxed);
+      quiet_looks_ = std::exchange(moved_seen_, moved) == moved ? quiet_looks_ + 1 : 0;
+      if (quiet_looks_ < 100) {
+        return std::chrono::microseconds{500};
+      }
+    }
+    return std::chrono::milliseconds{5};
+  }
+
+  void receive() {
+    while (!quiet_) {
+      int there = 0;
+      MPI_Status status;
+      if (MPI_Iprobe(MPI_ANY_SOURCE, 0, control_, &there, &status) != MPI_SUCCESS || there == 0) {
+        return;
+      }
+      message m;
+      if (MPI_Recv(&m, sizeof m, MPI_BYTE, status.MPI_SOURCE, 0, control_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        return;
+      }
+      if (m.what == roll_call) {
+        send(status.MPI_SOURCE, {answer, m.value * 2 + (is_waiting() ? 1 : 0)});
+      } else if (m.what == answer) {
+        if (m.value / 2 == call_) {
+          answers_[static_cast<std::size_t>(status.MPI_SOURCE)] = m.value % 2 != 0 ? waits : elsewhere;
+        }
+      } else {
+        const std::lock_guard hold{lock_};
+        set_failure(m.line.data());
+      }
+    }
+  }
+  // Asking again and again counts as waiting.
+  [[nodiscard]] bool is_waiting() const {
+    const clock::duration asked{asked_.load(std::memory_order_relaxed)};
+    return (waits_.load(std::memory_order_acquire) & 1U) != 0 ||
+           clock::now().time_since_epoch() - asked < std::chrono::milliseconds{200};
+  }
+
+  void send(int to, const order& o) {
+    auto& m = sent_.emplace_back();
+    m.what = o.what;
+    m.value = o.value;
+    o.line.copy(m.line.data(), m.line.size() - 1);
+    // Whether it arrives shows in the answer. The memory stays until the session ends.
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Isend(&m, sizeof m, MPI_BYTE, to, 0, control_, &request) == MPI_SUCCESS) {
+      MPI_Request_free(&request);
+    }
+  }
+  void send_all(const order& o) {
+    for (int r = 0; r < size_; ++r) {
+      if (r != rank_) {
+        send(r, o);
+      }
+    }
+  }
+
+  void look() {
+    const auto now = clock::now();
+    const auto waits_now = waits_.load(std::memory_order_acquire);
+    const bool moves = waits_now != seen_ || (waits_now & 1U) == 0;
+    seen_ = waits_now;
+    if (moves) {
+      since_ = now;
+      asking_ = asking_ && terminating_;
+    }
+    if (!asking_) {
+      if (terminating_ || (!moves && (now - since_ >= options_.limit || overdue_.load(std::memory_order_relaxed)))) {
+        ask(now);
+      }
+      return;
+    }
+    const bool all = std::find(answers_.begin(), answers_.end(), silent) == answers_.end();
+    if (all || now >= until_) {
+      fail(verdict());
+    }
+  }
+  void ask(clock::time_point now) {
+    asking_ = true;
+    // Ranks under load answer late; but SIGKILL follows SIGTERM after a second.
+    using std::chrono::milliseconds;
+    until_ =
+        now + (terminating_ ? milliseconds{500} : std::clamp(options_.limit, milliseconds{200}, milliseconds{5000}));
+    ++call_;
+    std::fill(answers_.begin(), answers_.end(), silent);
+    answers_[static_cast<std::size_t>(rank_)] = waits;
+    send_all({roll_call, call_});
+  }
+  [[nodiscard]] std::string verdict() const {
+    if (terminating_) {
+      const auto dead = std::find(answers_.begin(), answers_.end(), silent) - answers_.begin();
+      return dead < size_ ? "rank " + std::to_string(dead) + ": has died; expected it to go on"
+                          : "rank " + std::to_string(rank_) + ": told to stop (SIGTERM); expected to go on";
+    }
+    const std::string what{what_.load(std::memory_order_relaxed)};
+    const auto& own = group_.load(std::memory_order_relaxed)->members;
+    std::vector<int> world(answers_.size());
+    for (std::size_t r = 0; r < world.size(); ++r) {
+      world[r] = static_cast<int>(r);
+    }
+    const auto within = "; expected it within " + to_string(options_.limit);
+    for (const auto state : {silent, elsewhere}) {
+      for (const auto* const ranks : {&own, &std::as_const(world)}) {
+        for (const int r : *ranks) {
+          if (answers_[static_cast<std::size_t>(r)] == state) {
+            return "rank " + std::to_string(r) + (state == silent ? ": does not answer at " : ": did not come to ") +
+                   what + within;
+          }
+        }
+      }
+    }
+    return "rank " + std::to_string(rank_) + ": waits at " + what + " for " + to_string(options_.limit) +
+           ", and all others wait as well; expected the same operations in the same order on all ranks";
+  }
+  // Where the process is inside a call that nobody can leave, it ends here.
+  void leave_blocking_call() {
+    const auto now = clock::now();
+    const auto waits_now = waits_.load(std::memory_order_acquire);
+    if (waits_now != seen_ || (waits_now & 1U) == 0 || !blocking_.load(std::memory_order_relaxed)) {
+      seen_ = waits_now;
+      since_stuck_ = now;
+      stuck_ = false;
+    } else if (!stuck_) {
+      stuck_ = true;
+      since_stuck_ = now;
+    } else if (now - since_stuck_ > std::chrono::milliseconds{200}) {
+      stop_process();
+    }
+  }
+  [[nodiscard]] static sigset_t termination() noexcept {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    return signals;
+  }
+  void look_for_termination() {
+    if (options_.take_termination && !terminating_) {
+      const auto signals = termination();
+      const timespec now{};
+      terminating_ = ::sigtimedwait(&signals, nullptr, &now) == SIGTERM;
+      if (terminating_) {
+        asking_ = false;  // to be asked anew
+      }
+    }
+    if (terminating_ && failed()) {
+      stop_process();
+    }
+  }
+  [[noreturn]] void stop_process() {
+    std::string line;
+    {
+      const std::lock_guard hold{lock_};
+      line = failure_;
+    }
+    say(line);
+    // Who still asks is not to take this rank for the one that died.
+    for (const auto end = clock::now() + linger; clock::now() < end;) {
+      receive();
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+    std::_Exit(1);
+  }
+
+  mpi_options options_;
+  int rank_;
+  int size_;
+  MPI_Comm control_;
+
+  // Written by the thread that communicates.
+  std::atomic<std::uint64_t> waits_ = 0;  // odd: it waits
+  std::atomic<const mpi_group*> group_ = nullptr;
+  std::atomic<const char*> what_ = "";
+  std::atomic<bool> blocking_ = false;
+  std::atomic<bool> overdue_ = false;
+  std::atomic<clock::rep> asked_ = 0;
+  std::atomic<int> under_way_ = 0;
+  std::atomic<std::uint64_t> moved_ = 0;  // how many that had much to move
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::string failure_{};
+  std::atomic<bool> failed_ = false;
+  std::atomic<bool> said_ = false;
+  bool kicked_ = false;
+  bool abandoned_ = false;
+  bool quiet_ = false;  // written by the watch
+  bool stopping_ = false;
+  std::vector<order> wanted_{};
+
+  // Of the thread of the watch alone.
+  std::deque<message> sent_{};
+  std::uint64_t moved_seen_ = 0;
+  int quiet_looks_ = 100;
+  std::uint64_t seen_ = 0;
+  clock::time_point since_{};
+  bool asking_ = false;
+  clock::time_point until_{};
+  int call_ = 0;
+  std::vector<signed char> answers_;
+  bool terminating_ = false;
+  bool stuck_ = false;
+  clock::time_point since_stuck_{};
+  std::thread thread_{};
+};
+
+}  // namespace detail
+}  // namespace unity::backend

@@ -1,0 +1,81 @@
+// Ranks that exchange data: what executors of parallel programs need of a wire.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::backend {
+
+// How long a rank waits for the others where nothing else is said.
+inline constexpr std::chrono::seconds default_time_limit{60};
+
+enum class reduction : std::uint8_t { sum, product, minimum, maximum };
+
+// A collective or a message under way. wait() returns when the memory that it reads and writes may be used again; it is
+// called once at most before the request ends, and a request that nobody waited for waits when it is destroyed.
+// done() does not block. A message may need its other end to have begun before wait() returns.
+// Errors: unity::error that names the rank that is missing, where one died or never came within the time limit (from
+// wait and from done).
+template <class R>
+concept communication_request = std::movable<R> && requires(R& r) {
+  r.wait();
+  { r.done() } -> std::convertible_to<bool>;
+};
+
+// Point to point, and the order of all ranks.
+//   c.rank(), c.size()
+//   c.barrier()
+//   c.send(to, bytes, tag), c.receive(from, bytes, tag)   begin; messages of equal ends and tag arrive in order
+// All ranks call the same collectives in the same order. Memory lies where the communicator's device reaches it: on the
+// host for local and mpi, on the GPU for nccl.
+// Models: local_communicator, mpi_communicator, nccl_communicator.
+template <class C>
+concept communicator = communication_request<typename C::request> &&
+                       requires(C& c, const C& d, int rank, std::span<std::byte> to, std::span<const std::byte> from, int tag) {
+                         { d.rank() } -> std::convertible_to<int>;
+                         { d.size() } -> std::convertible_to<int>;
+                         c.barrier();
+                         { c.send(rank, from, tag) } -> std::same_as<typename C::request>;
+                         { c.receive(rank, to, tag) } -> std::same_as<typename C::request>;
+                       };
+
+// The collectives. Counts are elements of a type; in and out do not overlap, or are in place: equal for all_reduce and
+// all_to_all; for reduce_scatter and all_gather the shorter one is the rank's own part of the longer one.
+//   all_reduce(in, out, count, type, op)       out[i] = op over ranks of in[i]
+//   reduce_scatter(in, out, count, type, op)   in: size() x count; out: the rank's part of the reduction
+//   all_gather(in, out, count, type)           out: size() x count, in the order of ranks
+//   broadcast(data, count, type, root)
+//   all_to_all(in, out, count, type)           part r of in goes to rank r; size() x count both
+template <class C>
+concept collective_communicator =
+    communicator<C> && requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op, int root) {
+      { c.all_reduce(in, out, count, type, op) } -> std::same_as<typename C::request>;
+      { c.reduce_scatter(in, out, count, type, op) } -> std::same_as<typename C::request>;
+      { c.all_gather(in, out, count, type) } -> std::same_as<typename C::request>;
+      { c.broadcast(out, count, type, root) } -> std::same_as<typename C::request>;
+      { c.all_to_all(in, out, count, type) } -> std::same_as<typename C::request>;
+    };
+
+// An all_reduce that has ended when it returns, where that is faster than to begin one and wait.
+//   c.all_reduce_now(in, out, count, type, op)
+// Errors: unity::error as from wait, or the process stops with that line: a call into a library cannot be left.
+template <class C>
+concept blocking_communicator =
+    collective_communicator<C> && requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+      c.all_reduce_now(in, out, count, type, op);
+    };
+
+// Groups: ranks that pass the same color make one, in the order of their ranks; a negative color is in none.
+//   c.split(color) -> a communicator of the same kind, or nothing
+template <class C>
+concept splitting_communicator = communicator<C> && requires(C& c, int color) {
+  { static_cast<bool>(c.split(color)) };
+};
+
+}  // namespace unity::backend

@@ -1,0 +1,297 @@
+// The host's processor as a device: oneDNN where it has the operator, own loops for the rest.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <dnnl.hpp>
+
+#include <unity/backend/cpu/composite.hpp>
+#include <unity/backend/cpu/conversion.hpp>
+#include <unity/backend/cpu/convolution.hpp>
+#include <unity/backend/cpu/elementwise.hpp>
+#include <unity/backend/cpu/embedding.hpp>
+#include <unity/backend/cpu/matmul.hpp>
+#include <unity/backend/cpu/memory.hpp>
+#include <unity/backend/cpu/movement.hpp>
+#include <unity/backend/cpu/normalization.hpp>
+#include <unity/backend/cpu/onednn.hpp>
+#include <unity/backend/cpu/pooling.hpp>
+#include <unity/backend/cpu/reduction.hpp>
+#include <unity/backend/cpu/routine.hpp>
+#include <unity/backend/cpu/threads.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend {
+
+struct cpu_options {
+  int threads = 0;  // 0: as many as the machine has
+};
+
+// Models: device_backend, packing_backend, fusing_backend. The algebra must outlive the backend and its kernels;
+// operators of a standard name mean the standard operators.
+//
+// Computes in float32; element-wise operators and reductions in double where an operand or result is float64, int64 or
+// int32. Narrow floats are widened, and results rounded. run() returns when the kernel has ended. Kernels may be moved,
+// and one kernel is not run by two threads at once.
+// Determinism: the same bytes from run to run, and for any number of threads; but matrix products of column-major
+// operands with long sums, which oneDNN divides among its threads, may differ in the last bits with their number.
+class cpu_backend {
+ public:
+  using memory = cpu::memory;
+
+  class kernel {
+   public:
+    [[nodiscard]] std::size_t workspace() const { return routine_->workspace(); }
+    [[nodiscard]] std::size_t packed_size(std::size_t i) const { return routine_->packed_size(i); }
+
+   private:
+    friend class cpu_backend;
+    explicit kernel(std::unique_ptr<cpu::routine> r) : routine_{std::move(r)} {}
+    std::unique_ptr<cpu::routine> routine_;
+  };
+
+  explicit cpu_backend(const tensor::algebra& operators, const cpu_options& options = {})
+      : algebra_{&operators},
+        threads_{options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))} {
+    UNITY_EXPECTS(options.threads >= 0, "a number of threads, or 0");
+  }
+
+  [[nodiscard]] int threads() const noexcept { return threads_; }
+  [[nodiscard]] device_description description() const;
+  [[nodiscard]] memory allocate(std::size_t bytes) { return memory{bytes}; }
+
+  // Throws: unity::error for an operator that has no known meaning, does not take the inputs or has no kernel.
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+                               std::span<const tensor::tensor_type> outputs) {
+    cpu::use_threads(threads_);
+    return kernel{make(op, inputs, outputs)};
+  }
+  // Throws: unity::error that names an operator of the region that is not element-wise.
+  [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) {
+    return kernel{cpu::chain_routine(*algebra_, region, threads_)};
+  }
+
+  void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* work) {
+    cpu::use_threads(threads_);
+    attempt([&] { k.routine_->run({inputs, outputs, work, threads_}); });
+  }
+  void pack(const kernel& k, std::size_t i, const std::byte* from, std::byte* to) {
+    cpu::use_threads(threads_);
+    attempt([&] { k.routine_->pack(i, from, to); });
+  }
+  void write(std::byte* to, std::span<const std::byte> from) { std::copy(from.begin(), from.end(), to); }
+  void read(std::span<std::byte> to, const std::byte* from) { std::copy_n(from, to.size(), to.begin()); }
+  // Throws: unity::error where a run failed since the last wait.
+  void wait() {
+    if (failure_) {
+      const auto why = std::move(*failure_);
+      failure_.reset();
+      throw error{"cpu backend", why, "a kernel that ends"};
+    }
+  }
+
+ private:
+  using routine_ptr = std::unique_ptr<cpu::routine>;
+
+  // The first failure, for wait().
+  template <class F>
+  void attempt(const F& f) {
+    try {
+      f();
+    } catch (const std::exception& e) {
+      failure_ = failure_ ? failure_ : std::optional<std::string>{e.what()};
+    }
+  }
+
+  [[nodiscard]] routine_ptr make(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
+  [[nodiscard]] routine_ptr make_primitive(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
+  [[nodiscard]] routine_ptr make_composite(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
+  [[nodiscard]] routine_ptr make_body(const tensor::operation& op, cpu::types inputs) const;
+  [[nodiscard]] routine_ptr make_plain(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
+  [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
+                                    bool elements, bool layouts) const;
+  [[nodiscard]] error no_kernel(const tensor::operation& op, cpu::types inputs, std::string_view expected) const;
+
+  const tensor::algebra* algebra_;
+  int threads_;
+  cpu::onednn library_;
+  std::optional<std::string> failure_;
+};
+
+inline device_description cpu_backend::description() const {
+  std::string model = "unknown processor";
+  std::ifstream file{"/proc/cpuinfo"};
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      model = line.substr(colon + 2);
+      break;
+    }
+  }
+  const auto* v = dnnl::version();
+  const auto version = std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  return {"cpu", model + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
+}
+
+inline error cpu_backend::no_kernel(const tensor::operation& op, cpu::types inputs, std::string_view expected) const {
+  const bool known = op.kind.index() < algebra_->kind_count();
+  std::string found = inputs.empty() ? "no operands" : "operands";
+  for (const auto& t : inputs) {
+    found += " " + tensor::to_string(t);
+  }
+  return {"cpu kernel of " + (known ? algebra_->signature(op.kind).name : "an operator of no kind"), found, expected};
+}
+
+inline cpu_backend::routine_ptr cpu_backend::make(const tensor::operation& op, cpu::types inputs,
+                                                  cpu::types outputs) const {
+  const auto inferred = algebra_->infer(op, inputs);
+  if (!inferred) {
+    throw no_kernel(op, inputs, algebra_->why_not(op, inputs).substr(std::string_view{"expected "}.size()));
+  }
+  bool agree = inferred->size() == outputs.size();
+  for (std::size_t i = 0; agree && i < outputs.size(); ++i) {
+    const auto& t = (*inferred)[i];
+    agree = t.dims == outputs[i].dims && t.element == outputs[i].element && t.order == outputs[i].order;
+  }
+  if (!agree) {
+    throw no_kernel(op, inputs, "results of the types that its operands give");
+  }
+  const auto& d = algebra_->definition_of(op.kind);
+  if (d.source != tensor::source_kind::none || std::holds_alternative<tensor::opaque>(d.body)) {
+    throw no_kernel(op, inputs, "an operator with a known meaning");
+  }
+  try {
+    if (const auto map = algebra_->index_map(op, inputs)) {
+      return std::make_unique<cpu::view_routine>(*map, inputs, outputs);
+    }
+    auto r = std::holds_alternative<tensor::primitive>(d.body) ? make_primitive(op, inputs, outputs)
+                                                               : make_composite(op, inputs, outputs);
+    if (r != nullptr) {
+      return r;
+    }
+  } catch (const dnnl::error& e) {
+    throw no_kernel(op, inputs, std::string{"what oneDNN has: "} + e.what());
+  }
+  throw no_kernel(op, inputs, "an operator that this backend has a kernel for");
+}
+
+inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operation& op, cpu::types inputs,
+                                                            cpu::types outputs) const {
+  if (auto r = cpu::elementwise_routine(*algebra_, op, inputs, outputs, threads_)) {
+    return r;
+  }
+  if (auto r = cpu::reduction_along_axes(*algebra_, op, inputs, outputs)) {
+    return r;
+  }
+  const std::string_view name = algebra_->signature(op.kind).name;
+  if (name == "embedding") {
+    return convert(op, inputs, outputs, false, true);
+  }
+  // Matrix products take any layout.
+  return convert(op, inputs, outputs, true, name != "matmul" && name != "linear");
+}
+
+inline cpu_backend::routine_ptr cpu_backend::make_composite(const tensor::operation& op, cpu::types inputs,
+                                                            cpu::types outputs) const {
+  const std::string_view name = algebra_->signature(op.kind).name;
+  if (name == "softmax" || name == "layer_norm" || name == "batch_norm") {
+    return convert(op, inputs, outputs, true, true);
+  }
+  // Intermediate results are not rounded to 16 bits.
+  const bool narrow = std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
+    return t.element == tensor::dtype::float16 || t.element == tensor::dtype::bfloat16;
+  });
+  return narrow ? convert(op, inputs, outputs, true, false) : make_body(op, inputs);
+}
+
+inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& op, cpu::types inputs) const {
+  std::vector<tensor::tensor_type> variable{inputs.begin(), inputs.end()};
+  for (auto& t : variable) {
+    t.constant = false;
+  }
+  const auto body = algebra_->body(op, variable);
+  if (!body) {
+    return nullptr;
+  }
+  const auto prepare = [this](const tensor::operation& o, cpu::types in, cpu::types out) { return make(o, in, out); };
+  return std::make_unique<cpu::composite_routine>(*algebra_, *body, inputs, threads_, prepare);
+}
+
+// The operator on float32 (elements) in row-major order (layouts), between conversions where it is needed.
+inline cpu_backend::routine_ptr cpu_backend::convert(const tensor::operation& op, cpu::types inputs,
+                                                     cpu::types outputs, bool elements, bool layouts) const {
+  bool same = true;
+  const auto plain = [&](cpu::types given) {
+    std::vector<tensor::tensor_type> all{given.begin(), given.end()};
+    for (auto& t : all) {
+      const auto element = elements ? tensor::dtype::float32 : t.element;
+      const auto order = layouts && !cpu::is_row_major(t) ? tensor::layout::row_major : t.order;
+      if (element != t.element || order != t.order) {
+        t = {element, order, false, t.dims};
+        same = false;
+      }
+    }
+    return all;
+  };
+  const auto in = plain(inputs);
+  const auto out = plain(outputs);
+  auto inner_op = op;
+  inner_op.order = layouts ? tensor::layout::row_major : op.order;
+  auto inner = make_plain(inner_op, in, out);
+  if (same || inner == nullptr) {
+    return inner;
+  }
+  return std::make_unique<cpu::converting_routine>(std::move(inner), inputs, in, outputs, out, threads_);
+}
+
+inline cpu_backend::routine_ptr cpu_backend::make_plain(const tensor::operation& op, cpu::types inputs,
+                                                        cpu::types outputs) const {
+  const std::string_view name = algebra_->signature(op.kind).name;
+  const auto a = algebra_->read(op);
+  if (name == "matmul" || name == "linear") {
+    return cpu::matmul_routine(library_, inputs, outputs, a.choice<tensor::operators::activation>("activation"),
+                               name == "linear");
+  }
+  if (name == "conv2d") {
+    return cpu::convolution_routine(library_, a, inputs, outputs);
+  }
+  if (name == "max_pool" || name == "average_pool") {
+    return cpu::pooling_routine(library_, a, name == "average_pool", inputs, outputs);
+  }
+  if (name == "softmax") {
+    return cpu::softmax_routine(library_, a, inputs);
+  }
+  if (name == "layer_norm") {
+    return cpu::layer_norm_routine(library_, a, inputs);
+  }
+  if (name == "batch_norm") {
+    return std::make_unique<cpu::batch_norm_routine>(a, inputs);
+  }
+  if (name == "embedding") {
+    return std::make_unique<cpu::embedding_routine>(inputs);
+  }
+  return std::holds_alternative<tensor::composite>(algebra_->definition_of(op.kind).body)
+             ? make_body(op, inputs)
+             : cpu::reduction_along_axes(*algebra_, op, inputs, outputs);
+}
+
+}  // namespace unity::backend

@@ -1,0 +1,124 @@
+// Operands and results of other types and layouts than a routine takes: converted before and after.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/cpu/elementwise.hpp>
+#include <unity/backend/cpu/memory.hpp>
+#include <unity/backend/cpu/movement.hpp>
+#include <unity/backend/cpu/routine.hpp>
+#include <unity/backend/cpu/tile_program.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::cpu {
+
+class relayout_routine final : public routine {
+ public:
+  relayout_routine(const tensor::tensor_type& from, tensor::layout to)
+      : copy_{relayout(from.dims, to, from.order)}, element_{tensor::size_of(from.element)} {}
+  void run(const call& c) const override { copy_.run(c.outputs[0], c.inputs[0], element_, c.threads); }
+
+ private:
+  strided_copy copy_;
+  std::int64_t element_;
+};
+
+// The same numbers, as near as the target type holds them.
+[[nodiscard]] inline std::unique_ptr<routine> conversion(const tensor::tensor_type& from, const tensor::tensor_type& to,
+                                                         int threads) {
+  if (from.element == to.element) {
+    return std::make_unique<relayout_routine>(from, to.order);
+  }
+  tile_program p;
+  tile_leaf leaf{tile_leaf::origin::operand, 0, from.element, 0, {}};
+  const auto strides = tensor::strides_of(from.dims, from.order);
+  for (const auto d : memory_order(to.rank(), to.order)) {
+    p.sizes.push_back(to.dims[d]);
+    leaf.steps.push_back(strides[d]);
+  }
+  const auto value = p.add_leaf(std::move(leaf));
+  p.stores.push_back({value, 0, to.element});
+  return make_tiles(std::move(p), needs_double(from.element) || needs_double(to.element), threads);
+}
+
+// A routine between conversions. Packed forms are those of the operands that it takes as they are.
+class converting_routine final : public routine {
+ public:
+  // inner takes and gives the plain types.
+  converting_routine(std::unique_ptr<routine> inner, types inputs, types plain_inputs, types outputs,
+                     types plain_outputs, int threads)
+      : inner_{std::move(inner)}, in_(inputs.size()), out_(outputs.size()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      prepare(ends_in_, inputs[i], plain_inputs[i], inputs[i], plain_inputs[i], threads);
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      prepare(ends_out_, outputs[i], plain_outputs[i], plain_outputs[i], outputs[i], threads);
+    }
+    inner_at_ = size_;
+    most_ = std::max(most_, inner_->workspace());
+  }
+
+  [[nodiscard]] std::size_t workspace() const override { return size_ + most_; }
+
+  void run(const call& c) const override {
+    auto* work = c.work + inner_at_;
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      in_[i] = c.inputs[i];
+      if (ends_in_[i].change) {
+        auto* to = c.work + ends_in_[i].offset;
+        ends_in_[i].change->run({{&in_[i], 1}, {&to, 1}, work, c.threads});
+        in_[i] = to;
+      }
+    }
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      out_[i] = ends_out_[i].change ? c.work + ends_out_[i].offset : c.outputs[i];
+    }
+    inner_->run({in_, out_, work, c.threads});
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      if (ends_out_[i].change) {
+        const std::byte* from = out_[i];
+        auto* to = c.outputs[i];
+        ends_out_[i].change->run({{&from, 1}, {&to, 1}, work, c.threads});
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t packed_size(std::size_t i) const override {
+    return ends_in_[i].change ? 0 : inner_->packed_size(i);
+  }
+  void pack(std::size_t i, const std::byte* from, std::byte* to) const override { inner_->pack(i, from, to); }
+
+ private:
+  struct end {
+    std::unique_ptr<routine> change{};  // null: taken as it is
+    std::size_t offset = 0;             // in the workspace
+  };
+
+  void prepare(std::vector<end>& ends, const tensor::tensor_type& outside, const tensor::tensor_type& inside,
+               const tensor::tensor_type& from, const tensor::tensor_type& to, int threads) {
+    end e;
+    if (outside.element != inside.element || outside.order != inside.order) {
+      e.change = conversion(from, to, threads);
+      e.offset = size_;
+      size_ += aligned_size(bytes_of(inside));
+      most_ = std::max(most_, e.change->workspace());
+    }
+    ends.push_back(std::move(e));
+  }
+
+  std::unique_ptr<routine> inner_;
+  std::vector<end> ends_in_;
+  std::vector<end> ends_out_;
+  std::size_t size_ = 0;
+  std::size_t most_ = 0;
+  std::size_t inner_at_ = 0;
+  mutable std::vector<const std::byte*> in_;
+  mutable std::vector<std::byte*> out_;
+};
+
+}  // namespace unity::backend::cpu

@@ -1,0 +1,259 @@
+// Sums, means and maxima along axes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/backend/cpu/elementwise.hpp>
+#include <unity/backend/cpu/elements.hpp>
+#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/routine.hpp>
+#include <unity/backend/cpu/threads.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::cpu {
+
+// result = outer(sum or largest of x over some indices); no windows. Sums are formed in double, in an order that does
+// not depend on the number of threads.
+template <class Element>
+class reduction_routine final : public routine {
+ public:
+  struct loop {
+    std::int64_t size = 1;
+    std::int64_t step = 0;  // in the operand
+  };
+
+  // kept: the loops over the results in the order of memory; all outermost first.
+  reduction_routine(std::vector<loop> kept, std::vector<loop> reduced, tensor::scalar_kernel kernel,
+                    tensor::dtype element)
+      : kept_{joined(std::move(kept))}, reduced_{joined(std::move(reduced))}, kernel_{std::move(kernel)},
+        element_{element} {
+    for (const auto& l : reduced_) {
+      points_ *= l.size;
+    }
+    for (const auto& l : kept_) {
+      results_ *= l.size;
+    }
+  }
+
+  void run(const call& c) const override {
+    const auto* from = reinterpret_cast<const Element*>(c.inputs[0]);
+    constexpr std::int64_t least_points = 16384;
+    // Neighbouring results next to each other in memory: a row of them at once.
+    const bool rows = kept_.back().step == 1 && reduced_.back().step != 1;
+    const auto row = rows ? kept_.back().size : 1;
+    const auto parts = (row + row_size - 1) / row_size;
+    parallel_for(c.threads, results_ / row * parts, least_points / (points_ * std::min(row, row_size)) + 1,
+                 [&](int, std::int64_t begin, std::int64_t end) {
+                   for (auto i = begin; i < end; ++i) {
+                     const auto first = i / parts * row + i % parts * row_size;
+                     const auto n = std::min(row_size, row - i % parts * row_size);
+                     reduce(from + offset(first), n, rows, first, c.outputs[0]);
+                   }
+                 });
+  }
+
+ private:
+  static constexpr std::int64_t row_size = 256;
+  static constexpr std::int64_t lanes = 16;
+  using total = std::array<double, static_cast<std::size_t>(row_size)>;
+
+  static std::vector<loop> joined(std::vector<loop> loops) {
+    std::vector<loop> all;
+    for (const auto& l : loops) {
+      if (!all.empty() && all.back().step == l.step * l.size) {
+        all.back() = {all.back().size * l.size, l.step};
+      } else if (l.size > 1) {
+        all.push_back(l);
+      }
+    }
+    if (all.empty()) {
+      all.push_back({1, 0});
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::int64_t offset(std::int64_t result) const {
+    std::int64_t sum = 0;
+    for (auto l = kept_.size(); l-- > 0;) {
+      sum += result % kept_[l].size * kept_[l].step;
+      result /= kept_[l].size;
+    }
+    return sum;
+  }
+
+  [[nodiscard]] bool sums() const noexcept { return kernel_.reduce == tensor::reduction::sum; }
+
+  void reduce(const Element* from, std::int64_t n, bool rows, std::int64_t first, std::byte* to) const {
+    total values;
+    values.fill(sums() ? 0.0 : -std::numeric_limits<double>::infinity());
+    const auto& inner = reduced_.back();
+    const auto outer = points_ / inner.size;
+    for (std::int64_t o = 0; o < outer; ++o) {
+      auto rest = o;
+      auto at = std::int64_t{0};
+      for (auto l = reduced_.size() - 1; l-- > 0;) {
+        at += rest % reduced_[l].size * reduced_[l].step;
+        rest /= reduced_[l].size;
+      }
+      if (rows) {
+        for (std::int64_t i = 0; i < inner.size; ++i) {
+          add_row(values, from + at + i * inner.step, n);
+        }
+      } else {
+        add_run(values[0], from + at, inner);
+      }
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto value = finish(values[static_cast<std::size_t>(i)]);
+      store_elements(element_, to, first + i, &value, 1);
+    }
+  }
+
+  void add_row(total& values, const Element* x, std::int64_t n) const {
+    if (sums()) {
+      with_widest_vectors([&] { combine(values, x, n, [](double a, double b) { return a + b; }); });
+    } else {
+      with_widest_vectors([&] { combine(values, x, n, [](double a, double b) { return a < b ? b : a; }); });
+    }
+  }
+  template <class F>
+  static void combine(total& values, const Element* x, std::int64_t n, F f) {
+    auto* v = values.data();
+    constexpr std::int64_t step = 16;
+    std::int64_t i = 0;
+    for (; i + step <= n; i += step) {
+      for (std::int64_t j = 0; j < step; ++j) {
+        v[i + j] = f(v[i + j], static_cast<double>(x[i + j]));
+      }
+    }
+    for (; i < n; ++i) {
+      v[i] = f(v[i], static_cast<double>(x[i]));
+    }
+  }
+
+  // Along the innermost reduced loop, in as many partial results as vectors have lanes.
+  void add_run(double& value, const Element* x, const loop& l) const {
+    if (sums()) {
+      with_widest_vectors([&] { fold(value, x, l, 0.0, [](double a, double b) { return a + b; }); });
+    } else {
+      with_widest_vectors([&] {
+        fold(value, x, l, -std::numeric_limits<double>::infinity(), [](double a, double b) { return a < b ? b : a; });
+      });
+    }
+  }
+  template <class F>
+  static void fold(double& value, const Element* x, const loop& l, double neutral, F f) {
+    std::array<double, static_cast<std::size_t>(lanes)> partial;
+    partial.fill(neutral);
+    auto* p = partial.data();
+    std::int64_t i = 0;
+    if (l.step == 1) {
+      for (; i + lanes <= l.size; i += lanes) {
+        for (std::int64_t j = 0; j < lanes; ++j) {
+          p[j] = f(p[j], static_cast<double>(x[i + j]));
+        }
+      }
+    }
+    for (; i < l.size; ++i) {
+      p[i % lanes] = f(p[i % lanes], static_cast<double>(x[i * l.step]));
+    }
+    for (const auto v : partial) {
+      value = f(value, v);
+    }
+  }
+
+  // The outer program at one result.
+  [[nodiscard]] double finish(double accumulated) const {
+    using traits = tensor::scalar_traits<double>;
+    std::array<double, 16> stack;
+    std::size_t depth = 0;
+    for (const auto& i : kernel_.outer) {
+      if (i.op == tensor::scalar_op::accumulated) {
+        stack[depth++] = accumulated;
+      } else if (i.op == tensor::scalar_op::count) {
+        stack[depth++] = static_cast<double>(points_);
+      } else if (i.op == tensor::scalar_op::literal) {
+        stack[depth++] = i.value;
+      } else if (tensor::is_binary(i.op)) {
+        --depth;
+        stack[depth - 1] = traits::apply(i.op, stack[depth - 1], stack[depth]);
+      } else {
+        stack[depth - 1] = traits::apply(i.op, stack[depth - 1]);
+      }
+    }
+    return stack[0];
+  }
+
+  std::vector<loop> kept_;
+  std::vector<loop> reduced_;
+  tensor::scalar_kernel kernel_;
+  tensor::dtype element_;
+  std::int64_t points_ = 1;
+  std::int64_t results_ = 1;
+};
+
+namespace detail {
+
+template <class Element>
+[[nodiscard]] std::unique_ptr<routine> reduction_of(const tensor::space& s, tensor::scalar_kernel kernel,
+                                                    const tensor::tensor_type& input,
+                                                    const tensor::tensor_type& output) {
+  const auto steps = *index_steps(s, s.operand(0), input);
+  const auto order = result_indices(s, output.order);
+  using loop = typename reduction_routine<Element>::loop;
+  std::vector<loop> kept;
+  std::vector<loop> reduced;
+  for (const auto i : order) {
+    kept.push_back({s.indices()[i].size, steps[i]});
+  }
+  for (std::size_t i = 0; i < s.indices().size(); ++i) {
+    if (std::find(order.begin(), order.end(), i) == order.end()) {
+      reduced.push_back({s.indices()[i].size, steps[i]});
+    }
+  }
+  std::sort(reduced.begin(), reduced.end(), [](const loop& a, const loop& b) { return a.step > b.step; });
+  return std::make_unique<reduction_routine<Element>>(std::move(kept), std::move(reduced), std::move(kernel),
+                                                      output.element);
+}
+
+}  // namespace detail
+
+// Nothing where the operator is of another form, or of 16-bit elements.
+[[nodiscard]] inline std::unique_ptr<routine> reduction_along_axes(const tensor::algebra& a,
+                                                                   const tensor::operation& op, types inputs,
+                                                                   types outputs) {
+  const auto s = a.iteration(op, inputs);
+  if (!s || inputs.size() != 1 || !s->windows().empty()) {
+    return nullptr;
+  }
+  auto kernel = std::get<tensor::primitive>(a.definition_of(op.kind).body).kernel(a.read(op), inputs);
+  bool known = kernel.reduce != tensor::reduction::none && kernel.inner.size() == 1 &&
+               kernel.inner[0].op == tensor::scalar_op::operand && kernel.outer.size() <= 16;
+  for (const auto& i : kernel.outer) {
+    known = known && i.op != tensor::scalar_op::operand && i.op != tensor::scalar_op::coordinate;
+  }
+  if (!known) {
+    return nullptr;
+  }
+  switch (inputs[0].element) {
+    case tensor::dtype::float32: return detail::reduction_of<float>(*s, std::move(kernel), inputs[0], outputs[0]);
+    case tensor::dtype::float64: return detail::reduction_of<double>(*s, std::move(kernel), inputs[0], outputs[0]);
+    case tensor::dtype::int64: return detail::reduction_of<std::int64_t>(*s, std::move(kernel), inputs[0], outputs[0]);
+    case tensor::dtype::int32: return detail::reduction_of<std::int32_t>(*s, std::move(kernel), inputs[0], outputs[0]);
+    default: return nullptr;
+  }
+}
+
+}  // namespace unity::backend::cpu

@@ -1,0 +1,51 @@
+// What a prepared kernel does, whatever it is made of.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::cpu {
+
+// Addresses for one run. Operands and results in the order of the operator; work is aligned.
+struct call {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+  std::byte* work = nullptr;
+  int threads = 1;
+};
+
+// A kernel. A run allocates nothing of its own; one kernel is not run twice at once.
+class routine {
+ public:
+  routine() = default;
+  routine(const routine&) = delete;
+  routine& operator=(const routine&) = delete;
+  virtual ~routine() = default;
+
+  virtual void run(const call& c) const = 0;
+
+  // Unit: bytes.
+  [[nodiscard]] virtual std::size_t workspace() const { return 0; }
+  // Bytes of operand i in the form that run takes instead of the plain one; 0: plain.
+  [[nodiscard]] virtual std::size_t packed_size(std::size_t) const { return 0; }
+  virtual void pack(std::size_t, const std::byte*, std::byte*) const {}
+};
+
+using types = std::span<const tensor::tensor_type>;
+
+[[nodiscard]] inline std::size_t bytes_of(const tensor::tensor_type& t) {
+  return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
+}
+
+// Rank 0 and 1 have one layout.
+[[nodiscard]] inline bool is_row_major(const tensor::tensor_type& t) {
+  return t.order == tensor::layout::row_major || tensor::strides_of(t.dims, t.order) == tensor::strides_of(t.dims);
+}
+[[nodiscard]] inline bool is_plain(const tensor::tensor_type& t) {
+  return t.element == tensor::dtype::float32 && is_row_major(t);
+}
+
+}  // namespace unity::backend::cpu

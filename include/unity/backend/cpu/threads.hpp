@@ -1,0 +1,50 @@
+// Data parallelism on the threads that oneDNN runs on: a second set of threads would fight with them for the cores.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace unity::backend::cpu {
+
+namespace detail {
+
+// The entry points of the OpenMP runtime that Debian's oneDNN is built with. Compilers emit calls of them only under a
+// flag that users of a header should not need.
+extern "C" {
+void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+int omp_get_thread_num() noexcept;
+int omp_get_num_threads() noexcept;
+void omp_set_num_threads(int threads) noexcept;
+}
+
+}  // namespace detail
+
+// How many threads oneDNN uses when the calling thread asks it for something.
+inline void use_threads(int threads) noexcept { detail::omp_set_num_threads(threads); }
+
+// Calls body(thread, begin, end) on as many contiguous parts of [0, count) as there are threads; a part has at least
+// `grain`. body must not throw.
+template <class Body>
+void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
+  const auto parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, threads);
+  if (parts == 1) {
+    if (count > 0) {
+      body(0, std::int64_t{0}, count);
+    }
+    return;
+  }
+  struct job {
+    const Body& body;
+    std::int64_t count;
+  } j{body, count};
+  const auto part = [](void* data) {
+    const auto& [run, all] = *static_cast<job*>(data);
+    const std::int64_t t = detail::omp_get_thread_num();
+    const std::int64_t n = detail::omp_get_num_threads();
+    run(static_cast<int>(t), all * t / n, all * (t + 1) / n);
+  };
+  detail::GOMP_parallel(part, &j, static_cast<unsigned>(parts), 0);
+}
+
+}  // namespace unity::backend::cpu

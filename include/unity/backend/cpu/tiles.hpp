@@ -1,0 +1,273 @@
+// Runs a tile program: all instructions on one tile, then on the next, so that intermediates stay in cache.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/cpu/elements.hpp>
+#include <unity/backend/cpu/memory.hpp>
+#include <unity/backend/cpu/routine.hpp>
+#include <unity/backend/cpu/threads.hpp>
+#include <unity/backend/cpu/tile_operations.hpp>
+#include <unity/backend/cpu/tile_program.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::cpu {
+
+// Real: what is computed in. Every element is computed by the same instructions wherever it lies, so the number of
+// threads changes no byte.
+template <class Real>
+class tile_routine final : public routine {
+ public:
+  tile_routine(tile_program p, int threads) : program_{std::move(p)}, threads_{threads} {
+    program_.coalesce();
+    count_ = tensor::element_count(program_.sizes);
+    for (const auto& x : program_.leaves) {
+      contiguous_.push_back(is_contiguous(x));
+    }
+    assign_slots();
+    choose_direct_stores();
+  }
+
+  // Slots and tiles of every thread.
+  [[nodiscard]] std::size_t workspace() const override {
+    return static_cast<std::size_t>(threads_) * bytes_per_thread();
+  }
+
+  void run(const call& c) const override {
+    const auto tiles = (count_ + tile_size - 1) / tile_size;
+    constexpr std::int64_t least_tiles = 8;  // fewer are done before another thread has begun
+    parallel_for(std::min(c.threads, threads_), tiles, least_tiles,
+                 [&](int thread, std::int64_t begin, std::int64_t end) {
+                   auto* work = c.work + static_cast<std::size_t>(thread) * bytes_per_thread();
+                   run_part(c, work, begin * tile_size, std::min(end * tile_size, count_));
+                 });
+  }
+
+ private:
+  static constexpr tensor::dtype native =
+      std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64;
+  static constexpr std::size_t no_store = static_cast<std::size_t>(-1);
+
+  [[nodiscard]] bool is_contiguous(const tile_leaf& x) const {
+    bool natural = x.from == tile_leaf::origin::operand;
+    std::int64_t step = 1;
+    for (std::size_t l = program_.sizes.size(); l-- > 0;) {
+      natural = natural && x.steps[l] == step;
+      step *= program_.sizes[l];
+    }
+    return natural;
+  }
+
+  // A slot holds a tile. It is free again after the last use of its value; that of a leaf which is filled more rarely
+  // than once per tile is shared with no other.
+  void assign_slots() {
+    const auto& code = program_.code;
+    std::vector<std::size_t> last(code.size(), 0);
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      last[i] = i;
+      if (code[i].op != tensor::scalar_op::operand) {
+        last[code[i].a] = i;
+        last[code[i].b] = i;
+      }
+    }
+    for (const auto& s : program_.stores) {
+      last[s.value] = code.size();
+    }
+    std::vector<std::size_t> free;
+    slots_.resize(code.size());
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      if (keeps_slot(i)) {
+        slots_[i] = slot_count_++;
+      }
+    }
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      if (keeps_slot(i)) {
+        continue;
+      }
+      if (free.empty()) {
+        free.push_back(slot_count_++);
+      }
+      slots_[i] = free.back();
+      free.pop_back();
+      const auto release = [&](std::size_t value) {
+        if (last[value] == i && !keeps_slot(value)) {
+          free.push_back(slots_[value]);
+        }
+      };
+      if (code[i].op != tensor::scalar_op::operand) {
+        release(code[i].a);
+        if (code[i].b != code[i].a) {
+          release(code[i].b);
+        }
+      }
+    }
+  }
+  [[nodiscard]] bool stays(std::size_t value) const {
+    const auto& i = program_.code[value];
+    return i.op == tensor::scalar_op::operand && program_.leaves[i.leaf].uniform();
+  }
+
+  // Is the leaf the same number along runs of several tiles.
+  [[nodiscard]] bool repeats(const tile_leaf& x) const {
+    return x.from == tile_leaf::origin::operand && x.steps.back() == 0 && program_.sizes.back() >= 2 * tile_size;
+  }
+  [[nodiscard]] bool keeps_slot(std::size_t value) const {
+    const auto& i = program_.code[value];
+    return stays(value) || (i.op == tensor::scalar_op::operand && repeats(program_.leaves[i.leaf]));
+  }
+
+  // A value that is computed is written to its place at once where that holds the same type.
+  void choose_direct_stores() {
+    direct_.assign(program_.code.size(), no_store);
+    for (std::size_t s = 0; s < program_.stores.size(); ++s) {
+      const auto& store = program_.stores[s];
+      if (store.element == native && program_.code[store.value].op != tensor::scalar_op::operand) {
+        direct_[store.value] = s;
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t bytes_per_thread() const noexcept {
+    return slot_count_ * static_cast<std::size_t>(tile_size) * sizeof(Real) +
+           aligned_size(program_.code.size() * sizeof(tile));
+  }
+
+  // The tile of a value, and up to which element of the results a repeated number stays the same.
+  struct tile {
+    const Real* elements = nullptr;
+    std::int64_t until = 0;
+  };
+
+  void run_part(const call& c, std::byte* work, std::int64_t begin, std::int64_t end) const {
+    auto* tiles = reinterpret_cast<Real*>(work);
+    auto* values = reinterpret_cast<tile*>(tiles + slot_count_ * static_cast<std::size_t>(tile_size));
+    for (std::size_t i = 0; i < program_.code.size(); ++i) {
+      values[i] = {slot(tiles, i), 0};
+      if (stays(i)) {
+        std::fill_n(slot(tiles, i), tile_size, uniform_value(c, program_.leaves[program_.code[i].leaf]));
+      }
+    }
+    for (auto at = begin; at < end; at += tile_size) {
+      run_tile(c, tiles, values, at, std::min(tile_size, end - at));
+    }
+  }
+
+  [[nodiscard]] Real* slot(Real* tiles, std::size_t value) const {
+    return tiles + slots_[value] * static_cast<std::size_t>(tile_size);
+  }
+
+  [[nodiscard]] static Real uniform_value(const call& c, const tile_leaf& x) {
+    auto value = static_cast<Real>(x.value);
+    if (x.from == tile_leaf::origin::operand) {
+      load_elements(x.element, &value, c.inputs[x.operand], 0, 1, 1);
+    }
+    return value;
+  }
+
+  void run_tile(const call& c, Real* tiles, tile* values, std::int64_t at, std::int64_t n) const {
+    const auto padded = in_blocks(n);
+    for (std::size_t i = 0; i < program_.code.size(); ++i) {
+      const auto& code = program_.code[i];
+      if (code.op == tensor::scalar_op::operand) {
+        if (!stays(i) && at + n > values[i].until) {
+          values[i] = load(c, code.leaf, slot(tiles, i), at, n, padded);
+        }
+        continue;
+      }
+      auto* to = slot(tiles, i);
+      if (direct_[i] != no_store && padded == n) {
+        to = reinterpret_cast<Real*>(c.outputs[program_.stores[direct_[i]].output]) + at;
+      }
+      apply_to_tile(code.op, to, values[code.a].elements, values[code.b].elements, padded);
+      values[i].elements = to;
+    }
+    for (std::size_t s = 0; s < program_.stores.size(); ++s) {
+      const auto& store = program_.stores[s];
+      if (direct_[store.value] != s || padded != n) {
+        store_elements(store.element, c.outputs[store.output], at, values[store.value].elements, n);
+      }
+    }
+  }
+
+  // The tile of a leaf: where it lies, or gathered at `to`. Elements beyond n are 0.
+  tile load(const call& c, std::size_t leaf, Real* to, std::int64_t at, std::int64_t n, std::int64_t padded) const {
+    std::int64_t until = 0;
+    const auto& x = program_.leaves[leaf];
+    if (contiguous_[leaf]) {
+      if (x.element == native && padded == n) {
+        return {reinterpret_cast<const Real*>(c.inputs[x.operand]) + at, until};
+      }
+      load_elements(x.element, to, c.inputs[x.operand], at, n, 1);
+    } else {
+      const auto first_run = gather(c, x, to, at, n);
+      until = repeats(x) && first_run >= n ? at + first_run : until;
+    }
+    std::fill(to + n, to + padded, Real{0});
+    return {to, until};
+  }
+
+  // Run by run of the innermost loop. Returns how long the first one is from `at` on.
+  std::int64_t gather(const call& c, const tile_leaf& x, Real* to, std::int64_t at, std::int64_t n) const {
+    const auto loops = program_.sizes.size();
+    loop_steps position(loops, 0);
+    std::int64_t offset = 0;
+    for (auto l = loops; l-- > 0;) {
+      position[l] = at % program_.sizes[l];
+      at /= program_.sizes[l];
+      offset += position[l] * x.steps[l];
+    }
+    const auto inner = loops - 1;
+    const auto first_run = program_.sizes[inner] - position[inner];
+    while (n > 0) {
+      const auto run = std::min(n, program_.sizes[inner] - position[inner]);
+      fetch(c, x, to, offset, run, x.steps[inner]);
+      to += run;
+      n -= run;
+      position[inner] += run;
+      offset += run * x.steps[inner];
+      for (auto l = inner; l > 0 && position[l] == program_.sizes[l]; --l) {
+        offset += x.steps[l - 1] - program_.sizes[l] * x.steps[l];
+        position[l] = 0;
+        ++position[l - 1];
+      }
+    }
+    return first_run;
+  }
+
+  static void fetch(const call& c, const tile_leaf& x, Real* to, std::int64_t first, std::int64_t n,
+                    std::int64_t step) {
+    if (x.from == tile_leaf::origin::coordinate) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        to[i] = static_cast<Real>(first + i * step);
+      }
+    } else if (step == 0) {
+      load_elements(x.element, to, c.inputs[x.operand], first, 1, 1);
+      const auto whole = n / block_size * block_size;
+      detail::fill_tile(to, *to, whole);
+      std::fill(to + whole, to + n, *to);
+    } else if (step == 1 && x.element == native) {
+      std::memcpy(to, reinterpret_cast<const Real*>(c.inputs[x.operand]) + first,
+                  static_cast<std::size_t>(n) * sizeof(Real));
+    } else {
+      load_elements(x.element, to, c.inputs[x.operand], first, n, step);
+    }
+  }
+
+  tile_program program_;
+  int threads_;
+  std::int64_t count_ = 0;
+  std::size_t slot_count_ = 0;
+  std::vector<bool> contiguous_;     // per leaf
+  std::vector<std::size_t> slots_;   // per value
+  std::vector<std::size_t> direct_;  // per value: the store that it is written by
+};
+
+}  // namespace unity::backend::cpu

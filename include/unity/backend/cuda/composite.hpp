@@ -1,0 +1,222 @@
+// Composites without a kernel of their own, and what must be converted: routines one after another in one workspace.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/elementwise_chains.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/program/storage.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::backend::cuda {
+
+// What prepares the parts of a graph. Throws: unity::error where it does.
+template <class Queue>
+struct graph_parts {
+  std::function<routine_ptr<Queue>(const tensor::operation&, types inputs, types outputs)> node;
+  std::function<routine_ptr<Queue>(const tensor::tensor_graph& region)> chain;
+};
+
+// Chains of element-wise operators are one routine each, where the parts have them; what only renames is no routine;
+// intermediate results share memory.
+template <class Queue>
+class graph_routine final : public routine<Queue> {
+ public:
+  // graph: its nodes `inputs`, in that order, have the operands as their results. fuse: are chains one routine.
+  graph_routine(const tensor::algebra& a, const tensor::tensor_graph& graph, std::span<const node_id> inputs, bool fuse,
+                const graph_parts<Queue>& parts) {
+    const backend::detail::run_list list{a, graph, fuse};
+    places_.assign(graph.value_count(), {});
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      places_[graph.results(inputs[i])[0].index()] = {region::input, i};
+    }
+    place_outputs(graph, list);
+    for (const auto items : {list.constants(), list.running()}) {
+      for (const auto& item : items) {
+        if (places_[item.results[0].index()].where != region::input) {
+          add(graph, list, item, parts);
+        }
+      }
+    }
+    const auto plan = program::plan_storage(stored_, bytes{static_cast<std::int64_t>(memory_alignment)});
+    for (const auto o : plan.offsets) {
+      offsets_.push_back(static_cast<std::size_t>(o.count()));
+    }
+    size_ = static_cast<std::size_t>(plan.peak.count());
+  }
+
+  [[nodiscard]] std::size_t workspace() const override { return size_; }
+
+  void run(const call<Queue>& c) const override {
+    for (const auto& s : steps_) {
+      for (std::size_t i = 0; i < s.operands.size(); ++i) {
+        s.in[i] = read_address(c, s.operands[i]);
+      }
+      for (std::size_t i = 0; i < s.results.size(); ++i) {
+        s.out[i] = write_address(c, s.results[i]);
+      }
+      s.run->run({s.in, s.out, c.work + offsets_[s.work], c.queue});
+    }
+    for (const auto& copy : copies_) {
+      c.queue.copy(c.outputs[copy.output], read_address(c, copy.from), copy.size);
+    }
+  }
+
+ private:
+  enum class region : std::uint8_t { nowhere, input, output, work };
+  struct place {
+    region where = region::nowhere;
+    std::size_t number = 0;
+  };
+  struct step {
+    routine_ptr<Queue> run{};
+    std::vector<place> operands{};
+    std::vector<place> results{};
+    std::size_t work = 0;
+    mutable std::vector<const std::byte*> in{};
+    mutable std::vector<std::byte*> out{};
+  };
+  struct copy_out {
+    std::size_t output;
+    place from;
+    std::size_t size;
+  };
+
+  // What is computed is written to its output; a second output, or one that is an operand, is a copy.
+  void place_outputs(const tensor::tensor_graph& graph, const backend::detail::run_list& list) {
+    for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
+      const auto root = list.root(graph.outputs()[o]);
+      auto& p = places_[root.index()];
+      if (p.where == region::nowhere) {
+        p = {region::output, o};
+      } else {
+        copies_.push_back({o, p, bytes_of(graph.type(root))});
+      }
+    }
+  }
+
+  void add(const tensor::tensor_graph& graph, const backend::detail::run_list& list,
+           const backend::detail::run_item& item, const graph_parts<Queue>& parts) {
+    const auto now = steps_.size();
+    step s;
+    for (const auto v : item.operands) {
+      const auto p = places_[list.root(v).index()];
+      if (p.where == region::work) {
+        stored_[p.number].last = now;
+      }
+      s.operands.push_back(p);
+    }
+    s.run = item.chain != nullptr
+                ? parts.chain(item.chain->region)
+                : parts.node(graph.operation(item.node), backend::detail::types_of(graph, item.operands),
+                             backend::detail::types_of(graph, item.results));
+    for (const auto v : item.results) {
+      auto& p = places_[v.index()];
+      if (p.where == region::nowhere) {
+        p = {region::work, store(bytes_of(graph.type(v)), now)};
+      }
+      s.results.push_back(p);
+    }
+    s.work = store(s.run->workspace(), now);
+    s.in.resize(s.operands.size());
+    s.out.resize(s.results.size());
+    steps_.push_back(std::move(s));
+  }
+  std::size_t store(std::size_t size, std::size_t now) {
+    stored_.push_back({bytes{static_cast<std::int64_t>(size)}, now, now});
+    return stored_.size() - 1;
+  }
+
+  [[nodiscard]] const std::byte* read_address(const call<Queue>& c, place p) const {
+    return p.where == region::input ? c.inputs[p.number] : write_address(c, p);
+  }
+  [[nodiscard]] std::byte* write_address(const call<Queue>& c, place p) const {
+    return p.where == region::output ? c.outputs[p.number] : c.work + offsets_[p.number];
+  }
+
+  std::vector<place> places_;  // per value of the graph
+  std::vector<step> steps_;
+  std::vector<copy_out> copies_;
+  std::vector<program::stored_value> stored_;
+  std::vector<std::size_t> offsets_;
+  std::size_t size_ = 0;
+};
+
+// A routine between conversions.
+template <class Queue>
+class converting_routine final : public routine<Queue> {
+ public:
+  // convert(from, to): a routine. inner takes and gives the plain types.
+  template <class Convert>
+  converting_routine(routine_ptr<Queue> inner, types inputs, types plain_inputs, types outputs, types plain_outputs,
+                     const Convert& convert)
+      : inner_{std::move(inner)}, in_(inputs.size()), out_(outputs.size()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      ends_in_.push_back(make(inputs[i], plain_inputs[i], plain_inputs[i], convert));
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      ends_out_.push_back(make(plain_outputs[i], outputs[i], plain_outputs[i], convert));
+    }
+  }
+
+  [[nodiscard]] std::size_t workspace() const override { return size_ + inner_->workspace(); }
+
+  void run(const call<Queue>& c) const override {
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      in_[i] = c.inputs[i];
+      if (ends_in_[i].change) {
+        auto* to = c.work + ends_in_[i].offset;
+        ends_in_[i].change->run({{&in_[i], 1}, {&to, 1}, nullptr, c.queue});
+        in_[i] = to;
+      }
+    }
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      out_[i] = ends_out_[i].change ? c.work + ends_out_[i].offset : c.outputs[i];
+    }
+    inner_->run({in_, out_, c.work + size_, c.queue});
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      if (ends_out_[i].change) {
+        const std::byte* from = out_[i];
+        ends_out_[i].change->run({{&from, 1}, {&c.outputs[i], 1}, nullptr, c.queue});
+      }
+    }
+  }
+
+ private:
+  struct end {
+    routine_ptr<Queue> change{};  // needs no workspace; null: taken as it is
+    std::size_t offset = 0;       // in the workspace
+  };
+
+  template <class Convert>
+  end make(const tensor::tensor_type& from, const tensor::tensor_type& to, const tensor::tensor_type& plain,
+           const Convert& convert) {
+    end e;
+    if (from.element != to.element || from.order != to.order) {
+      e.change = convert(from, to);
+      e.offset = size_;
+      size_ += aligned_size(bytes_of(plain));
+    }
+    return e;
+  }
+
+  routine_ptr<Queue> inner_;
+  std::vector<end> ends_in_;
+  std::vector<end> ends_out_;
+  std::size_t size_ = 0;
+  mutable std::vector<const std::byte*> in_;
+  mutable std::vector<std::byte*> out_;
+};
+
+}  // namespace unity::backend::cuda

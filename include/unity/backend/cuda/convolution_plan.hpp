@@ -1,0 +1,34 @@
+// A convolution as libraries state it: equal padding before and after.
+#pragma once
+
+#include <cstdint>
+
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::backend::cuda {
+
+struct convolution_plan {
+  tensor::operators::slide y{};
+  tensor::operators::slide x{};
+  std::int64_t groups = 1;
+  bool biased = false;
+  tensor::operators::activation then = tensor::operators::activation::none;
+
+  // What a library that knows one padding for both ends computes. A last window may begin before the padding's end.
+  [[nodiscard]] bool symmetric() const noexcept { return y.before == y.after && x.before == x.after; }
+};
+
+[[nodiscard]] inline convolution_plan plan_convolution(const tensor::attribute_reader& a, types inputs) {
+  tensor::space s{inputs};
+  const auto dilation = a.integers("dilation");
+  const auto& w = inputs[1].dims;
+  return {tensor::operators::slide_of(s, a, 0, w[2], dilation[0], false),
+          tensor::operators::slide_of(s, a, 1, w[3], dilation[1], false), a.integer("groups"), inputs.size() == 3,
+          a.choice<tensor::operators::activation>("activation")};
+}
+
+}  // namespace unity::backend::cuda

@@ -1,0 +1,182 @@
+// Convolutions by cuDNN.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <cudnn.h>
+
+#include <unity/backend/cuda/blas.cuh>
+#include <unity/backend/cuda/convolution_plan.hpp>
+#include <unity/backend/cuda/ending.hpp>
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/cuda/stream.cuh>
+#include <unity/core/error.hpp>
+
+namespace unity::backend::cuda {
+
+namespace detail {
+
+inline void check_dnn(cudnnStatus_t s, std::string_view what) {
+  if (s != CUDNN_STATUS_SUCCESS) {
+    throw error{"cuda backend", std::string{what} + ": " + cudnnGetErrorString(s), "success"};
+  }
+}
+
+using dnn_handle = owned<cudnnHandle_t, cudnnDestroy>;
+using dnn_tensor = owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
+using dnn_filter = owned<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
+using dnn_convolution = owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
+using dnn_activation = owned<cudnnActivationDescriptor_t, cudnnDestroyActivationDescriptor>;
+
+template <class Owned, class Handle>
+[[nodiscard]] Owned make_dnn(cudnnStatus_t (*create)(Handle*)) {
+  Handle made = nullptr;
+  check_dnn(create(&made), "describing a convolution");
+  return Owned{made};
+}
+
+[[nodiscard]] inline cudnnDataType_t dnn_type(tensor::dtype t) {
+  return t == tensor::dtype::float16    ? CUDNN_DATA_HALF
+         : t == tensor::dtype::bfloat16 ? CUDNN_DATA_BFLOAT16
+                                        : CUDNN_DATA_FLOAT;
+}
+
+[[nodiscard]] inline dnn_tensor images_of(tensor::dtype element, const std::array<std::int64_t, 4>& dims) {
+  auto d = make_dnn<dnn_tensor>(cudnnCreateTensorDescriptor);
+  const auto size = [&](std::size_t i) { return static_cast<int>(dims[i]); };
+  check_dnn(cudnnSetTensor4dDescriptor(d.get(), CUDNN_TENSOR_NCHW, dnn_type(element), size(0), size(1), size(2), size(3)),
+            "describing images");
+  return d;
+}
+
+}  // namespace detail
+
+// One convolution, with bias and relu where the library does those in one; then what it does not do.
+class dnn_routine final : public routine<stream> {
+ public:
+  // Throws: unity::error where the library refuses a description.
+  dnn_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs, const tensor::tensor_type& result, bool tf32)
+      : handle_{handle},
+        exact_{result.element == tensor::dtype::float32 && !tf32},
+        joint_{p.biased && p.then == tensor::operators::activation::relu},
+        image_{detail::images_of(result.element, four(inputs[0].dims))},
+        result_{detail::images_of(result.element, four(result.dims))},
+        bias_{detail::images_of(result.element, {1, result.dims[1], 1, 1})},
+        weight_{detail::make_dnn<detail::dnn_filter>(cudnnCreateFilterDescriptor)},
+        convolution_{detail::make_dnn<detail::dnn_convolution>(cudnnCreateConvolutionDescriptor)},
+        relu_{detail::make_dnn<detail::dnn_activation>(cudnnCreateActivationDescriptor)} {
+    const auto type = detail::dnn_type(result.element);
+    const auto number = [](std::int64_t n) { return static_cast<int>(n); };
+    const auto w = four(inputs[1].dims);
+    detail::check_dnn(cudnnSetFilter4dDescriptor(weight_.get(), type, CUDNN_TENSOR_NCHW, number(w[0]), number(w[1]),
+                                                 number(w[2]), number(w[3])),
+                      "describing weights");
+    detail::check_dnn(cudnnSetConvolution2dDescriptor(convolution_.get(), number(p.y.before), number(p.x.before),
+                                                      number(p.y.stride), number(p.x.stride), number(p.y.dilation),
+                                                      number(p.x.dilation), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+                      "describing a convolution");
+    detail::check_dnn(cudnnSetConvolutionGroupCount(convolution_.get(), number(p.groups)), "describing groups");
+    detail::check_dnn(cudnnSetConvolutionMathType(convolution_.get(), exact_ ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH),
+                      "choosing arithmetic");
+    detail::check_dnn(cudnnSetActivationDescriptor(relu_.get(), CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
+                      "describing relu");
+    ending_ = joint_ ? nullptr : ending_routine<stream>(result, p.biased, 1, p.then);
+  }
+
+  // False where the library has no algorithm that may be taken.
+  [[nodiscard]] bool choose() {
+    std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> all{};
+    int count = 0;
+    const auto s = cudnnGetConvolutionForwardAlgorithm_v7(handle_, image_.get(), weight_.get(), convolution_.get(),
+                                                          result_.get(), static_cast<int>(all.size()), &count, all.data());
+    const auto end = all.begin() + (s == CUDNN_STATUS_SUCCESS ? count : 0);
+    const auto found = std::find_if(all.begin(), end, [this](const auto& a) { return may_be_taken(a) && take(a); });
+    return found != end;
+  }
+
+  [[nodiscard]] std::size_t workspace() const override { return workspace_; }
+
+  void run(const call<stream>& c) const override {
+    const float one = 1;
+    const float zero = 0;
+    const auto s =
+        joint_ ? cudnnConvolutionBiasActivationForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
+                                                       convolution_.get(), algorithm_, c.work, workspace_, &zero,
+                                                       result_.get(), c.outputs[0], bias_.get(), c.inputs[2], relu_.get(),
+                                                       result_.get(), c.outputs[0])
+               : cudnnConvolutionForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
+                                         convolution_.get(), algorithm_, c.work, workspace_, &zero, result_.get(),
+                                         c.outputs[0]);
+    if (s != CUDNN_STATUS_SUCCESS) {
+      c.queue.note(std::string{"cuDNN: "} + cudnnGetErrorString(s));
+    }
+    run_ending(ending_.get(), c);
+  }
+
+ private:
+  [[nodiscard]] static std::array<std::int64_t, 4> four(const tensor::shape& dims) {
+    return {dims[0], dims[1], dims[2], dims[3]};
+  }
+  // The same bytes each time, a bounded workspace, and no transforms that lose more digits than a float's sum does.
+  [[nodiscard]] static bool may_be_taken(const cudnnConvolutionFwdAlgoPerf_t& a) {
+    constexpr std::size_t most = std::size_t{1} << 30U;
+    const bool loses = a.algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT || a.algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+                       a.algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+    return a.status == CUDNN_STATUS_SUCCESS && a.determinism == CUDNN_DETERMINISTIC && a.memory <= most && !loses;
+  }
+
+  // The heuristic's choice, with the workspace and the arithmetic that it needs.
+  [[nodiscard]] bool take(const cudnnConvolutionFwdAlgoPerf_t& a) {
+    algorithm_ = a.algo;
+    const bool chosen = exact_ || cudnnSetConvolutionMathType(convolution_.get(), a.mathType) == CUDNN_STATUS_SUCCESS;
+    return chosen && cudnnGetConvolutionForwardWorkspaceSize(handle_, image_.get(), weight_.get(), convolution_.get(),
+                                                             result_.get(), algorithm_, &workspace_) == CUDNN_STATUS_SUCCESS;
+  }
+
+  cudnnHandle_t handle_;
+  bool exact_;  // are operands not rounded
+  bool joint_;
+  detail::dnn_tensor image_;
+  detail::dnn_tensor result_;
+  detail::dnn_tensor bias_;
+  detail::dnn_filter weight_;
+  detail::dnn_convolution convolution_;
+  detail::dnn_activation relu_;
+  cudnnConvolutionFwdAlgo_t algorithm_{};
+  std::size_t workspace_ = 0;
+  routine_ptr<stream> ending_;
+};
+
+// Owns a handle, bound to a stream.
+class dnn {
+ public:
+  dnn(const stream& s, bool tf32) : tf32_{tf32} {
+    handle_ = detail::make_dnn<detail::dnn_handle>(cudnnCreate);
+    detail::check_dnn(cudnnSetStream(handle_.get(), s.get()), "binding cuDNN to a stream");
+  }
+
+  [[nodiscard]] static std::string version() {
+    const auto v = cudnnGetVersion();
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+  }
+
+  // Null where the library has none. No routine may outlive the handle.
+  [[nodiscard]] routine_ptr<stream> convolution(const convolution_plan& p, types inputs,
+                                                const tensor::tensor_type& result) const {
+    auto r = std::make_unique<dnn_routine>(handle_.get(), p, inputs, result, tf32_);
+    return r->choose() ? std::move(r) : nullptr;
+  }
+
+ private:
+  detail::dnn_handle handle_;
+  bool tf32_;
+};
+
+}  // namespace unity::backend::cuda

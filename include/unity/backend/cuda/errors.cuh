@@ -1,0 +1,60 @@
+// Errors of the CUDA runtime and of libraries in one line.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <unity/core/error.hpp>
+
+namespace unity::backend::cuda {
+
+[[nodiscard]] inline std::string message_of(cudaError_t e) {
+  return std::string{cudaGetErrorName(e)} + ", " + cudaGetErrorString(e);
+}
+
+// Throws: unity::error where the call failed; `what`: the call, as a reader would say it.
+inline void check(cudaError_t e, std::string_view what) {
+  if (e != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
+    throw error{"cuda backend", std::string{what} + ": " + message_of(e), "success"};
+  }
+}
+inline void check(cublasStatus_t s, std::string_view what) {
+  if (s != CUBLAS_STATUS_SUCCESS) {
+    throw error{"cuda backend", std::string{what} + ": " + cublasLtGetStatusName(s), "success"};
+  }
+}
+
+[[nodiscard]] inline std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// Why no device can be used, in one line; nothing where one can. device: its number.
+[[nodiscard]] inline std::optional<std::string> why_no_device(int device = 0) {
+  int count = 0;  // left as it is where there is no driver
+  const auto e = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (e == cudaErrorInsufficientDriver) {
+    int runtime = 0;
+    int driver = 0;
+    static_cast<void>(cudaRuntimeGetVersion(&runtime));
+    static_cast<void>(cudaDriverGetVersion(&driver));
+    return (driver == 0 ? std::string{"no driver"} : "a driver for CUDA " + version_text(driver)) +
+           ", expected one for CUDA " + version_text(runtime) + " or later";
+  }
+  if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0)) {
+    return "no GPU";
+  }
+  if (e != cudaSuccess) {
+    return message_of(e);
+  }
+  return device < count ? std::nullopt
+                        : std::optional{"no GPU of number " + std::to_string(device) + ", expected one below " +
+                                        std::to_string(count)};
+}
+
+}  // namespace unity::backend::cuda

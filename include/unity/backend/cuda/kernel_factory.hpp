@@ -1,0 +1,258 @@
+// From an operator to a routine: a library's where it has the operator, own functions for the rest.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/backend/cuda/composite.hpp>
+#include <unity/backend/cuda/convolution_plan.hpp>
+#include <unity/backend/cuda/elementwise.hpp>
+#include <unity/backend/cuda/ending.hpp>
+#include <unity/backend/cuda/movement.hpp>
+#include <unity/backend/cuda/product_plan.hpp>
+#include <unity/backend/cuda/reduction.hpp>
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/cuda/rows.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::backend::cuda {
+
+// Library: what the vendor of the device has kernels of; null where it has none.
+//   l.product(plan, result)               a routine of the operands of matmul or linear
+//   l.convolves(element)                  are there convolutions
+//   l.convolution(plan, inputs, result)   a routine of the operands of conv2d, of a symmetric plan
+template <class Queue, class Library>
+class kernel_factory {
+ public:
+  // Both must outlive the factory.
+  kernel_factory(const tensor::algebra& a, const Library& library) : algebra_{&a}, library_{&library} {}
+
+  // Throws: unity::error for an operator that has no known meaning, does not take the inputs or has no kernel.
+  [[nodiscard]] routine_ptr<Queue> make(const tensor::operation& op, types inputs, types outputs) const {
+    check(op, inputs, outputs);
+    if (const auto map = algebra_->index_map(op, inputs)) {
+      return std::make_unique<view_routine<Queue>>(*map, inputs, outputs);
+    }
+    auto r = std::holds_alternative<tensor::primitive>(algebra_->definition_of(op.kind).body)
+                 ? make_primitive(op, inputs, outputs)
+                 : make_composite(op, inputs, outputs);
+    if (r == nullptr) {
+      throw no_kernel(op, inputs, "an operator that this backend has a kernel for");
+    }
+    return r;
+  }
+
+  // Throws: unity::error that names an operator of the region that is not element-wise.
+  [[nodiscard]] routine_ptr<Queue> make_chain(const tensor::tensor_graph& region) const {
+    if (auto one = region_routine<Queue>(*algebra_, region)) {
+      return one;
+    }
+    std::vector<node_id> inputs;
+    for (std::size_t n = 0; n < region.node_count(); ++n) {
+      if (region.operands(node_id{n}).empty()) {
+        inputs.push_back(node_id{n});
+      }
+    }
+    return std::make_unique<graph_routine<Queue>>(*algebra_, region, inputs, false, parts());
+  }
+
+ private:
+  using types_list = std::vector<tensor::tensor_type>;
+
+  [[nodiscard]] static bool has_library_type(types ts) {
+    return std::all_of(ts.begin(), ts.end(), [&](const auto& t) {
+      return t.element == ts[0].element && (t.element == tensor::dtype::float32 || t.element == tensor::dtype::float16 ||
+                                            t.element == tensor::dtype::bfloat16);
+    });
+  }
+
+  [[nodiscard]] graph_parts<Queue> parts() const {
+    return {[this](const tensor::operation& op, types in, types out) { return make(op, in, out); },
+            [this](const tensor::tensor_graph& region) { return make_chain(region); }};
+  }
+
+  void check(const tensor::operation& op, types inputs, types outputs) const {
+    const auto inferred = algebra_->infer(op, inputs);
+    if (!inferred) {
+      throw no_kernel(op, inputs, algebra_->why_not(op, inputs).substr(std::string_view{"expected "}.size()));
+    }
+    bool agree = inferred->size() == outputs.size();
+    for (std::size_t i = 0; agree && i < outputs.size(); ++i) {
+      const auto& t = (*inferred)[i];
+      agree = t.dims == outputs[i].dims && t.element == outputs[i].element && t.order == outputs[i].order;
+    }
+    if (!agree) {
+      throw no_kernel(op, inputs, "results of the types that its operands give");
+    }
+    const auto& d = algebra_->definition_of(op.kind);
+    const bool computes = d.source == tensor::source_kind::none;
+    if (!computes || std::holds_alternative<tensor::opaque>(d.body)) {
+      throw no_kernel(op, inputs, "an operator with a known meaning");
+    }
+  }
+
+  [[nodiscard]] routine_ptr<Queue> make_primitive(const tensor::operation& op, types inputs, types outputs) const {
+    if (auto r = elementwise_routine<Queue>(*algebra_, op, inputs, outputs)) {
+      return r;
+    }
+    const std::string_view name = algebra_->signature(op.kind).name;
+    const auto a = algebra_->read(op);
+    if (name == "embedding") {
+      const auto inner = [](types in, types) { return std::make_unique<embedding_routine<Queue>>(in); };
+      return between_conversions(inputs, outputs, false, true, inner);
+    }
+    routine_ptr<Queue> r;
+    if ((name == "matmul" || name == "linear") && has_library_type(inputs)) {
+      const auto then = a.template choice<tensor::operators::activation>("activation");
+      r = library_->product(plan_product(inputs, outputs[0], name == "linear", then), outputs[0]);
+    } else if (name == "conv2d" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
+      r = make_convolution(op, a, inputs, outputs);
+    }
+    return r ? std::move(r) : primitive_routine<Queue>(*algebra_, op, inputs, outputs);
+  }
+
+  [[nodiscard]] routine_ptr<Queue> make_convolution(const tensor::operation& op, const tensor::attribute_reader& a,
+                                                    types inputs, types outputs) const {
+    const auto plan = plan_convolution(a, inputs);
+    if (!plan.symmetric()) {
+      const auto [graph, sources] = padded_convolution(op, plan, inputs);
+      return std::make_unique<graph_routine<Queue>>(*algebra_, graph, sources, false, parts());
+    }
+    return between_conversions(inputs, outputs, false, true,
+                               [&](types in, types out) { return library_->convolution(plan, in, out[0]); });
+  }
+
+  // The same convolution of an image that is padded beforehand.
+  [[nodiscard]] std::pair<tensor::tensor_graph, std::vector<node_id>> padded_convolution(
+      const tensor::operation& op, const convolution_plan& plan, types inputs) const {
+    tensor::tensor_graph g;
+    std::vector<node_id> sources;
+    std::vector<value_id> operands;
+    for (auto t : inputs) {
+      t.constant = false;
+      sources.push_back(g.add_node(algebra_->make_operation("input", {{"name", std::to_string(sources.size())},
+                                                                      {"element", tensor::name_of(t.element)},
+                                                                      {"dims", t.dims}}),
+                                   {}, {&t, 1}));
+      operands.push_back(g.results(sources.back())[0]);
+    }
+    const auto add = [&](tensor::operation made, std::span<const value_id> from) {
+      const auto results = *algebra_->infer(made, backend::detail::types_of(g, from));
+      return g.results(g.add_node(std::move(made), from, results))[0];
+    };
+    operands[0] = add(algebra_->make_operation("pad", {{"pads", {0, 0, plan.y.before, plan.x.before, 0, 0, plan.y.after,
+                                                                plan.x.after}}}),
+                      {operands.data(), 1});
+    const auto a = algebra_->read(op);
+    const auto result = add(algebra_->make_operation("conv2d", {{"stride", a.integers("stride")},
+                                                                {"padding", 0},
+                                                                {"dilation", a.integers("dilation")},
+                                                                {"groups", plan.groups},
+                                                                {"activation", a.integer("activation")}}),
+                            operands);
+    g.set_outputs({&result, 1});
+    return {std::move(g), std::move(sources)};
+  }
+
+  [[nodiscard]] routine_ptr<Queue> make_composite(const tensor::operation& op, types inputs, types outputs) const {
+    const std::string_view name = algebra_->signature(op.kind).name;
+    const auto a = algebra_->read(op);
+    const bool wide = any_needs_double(inputs);
+    if (name == "softmax" && !wide) {
+      return std::make_unique<softmax_routine<Queue>>(a, inputs, outputs);
+    }
+    if (name == "batch_norm") {
+      return batch_norm_routine<Queue>(a, inputs, outputs);
+    }
+    if (name == "layer_norm" && !wide) {
+      const auto inner = [&](types in, types) { return std::make_unique<layer_norm_routine<Queue>>(a, in); };
+      return between_conversions(inputs, outputs, false, true, inner);
+    }
+    // Intermediate results are not rounded to 16 bits, but where all of the work is in products that are fast on those.
+    const bool narrow = name != "attention" && std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
+      return tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
+    });
+    if (!narrow) {
+      return make_body(op, inputs);
+    }
+    return between_conversions(inputs, outputs, true, false,
+                               [&](types in, types) { return make_body(op, in); });
+  }
+
+  [[nodiscard]] routine_ptr<Queue> make_body(const tensor::operation& op, types inputs) const {
+    types_list variable{inputs.begin(), inputs.end()};
+    std::vector<node_id> sources;
+    for (auto& t : variable) {
+      t.constant = false;
+      sources.push_back(node_id{sources.size()});
+    }
+    const auto body = algebra_->body(op, variable);
+    return body ? std::make_unique<graph_routine<Queue>>(*algebra_, *body, sources, true, parts()) : nullptr;
+  }
+
+  // What inner(inputs, outputs) prepares, on float32 instead of narrower floats (elements) in row-major order (layouts).
+  template <class Inner>
+  [[nodiscard]] routine_ptr<Queue> between_conversions(types inputs, types outputs, bool elements, bool layouts,
+                                                       const Inner& inner) const {
+    bool same = true;
+    const auto plain = [&](types given) {
+      types_list all{given.begin(), given.end()};
+      for (auto& t : all) {
+        const bool narrow = elements && tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
+        const bool turned = layouts && !is_row_major(t);
+        t.element = narrow ? tensor::dtype::float32 : t.element;
+        t.order = layouts ? tensor::layout::row_major : t.order;
+        same = same && !narrow && !turned;
+      }
+      return all;
+    };
+    const auto in = plain(inputs);
+    const auto out = plain(outputs);
+    routine_ptr<Queue> r = inner(types{in}, types{out});
+    if (same || r == nullptr) {
+      return r;
+    }
+    return std::make_unique<converting_routine<Queue>>(std::move(r), inputs, in, outputs, out, convert);
+  }
+
+  // One of both differs: the layout, or the element type.
+  static routine_ptr<Queue> convert(const tensor::tensor_type& from, const tensor::tensor_type& to) {
+    if (from.element == to.element) {
+      return std::make_unique<relayout_routine<Queue>>(from, to.order);
+    }
+    cpu::tile_program p;
+    cpu::tile_leaf leaf{cpu::tile_leaf::origin::operand, 0, from.element, 0, {}};
+    const auto strides = tensor::strides_of(from.dims, from.order);
+    for (const auto d : cpu::memory_order(to.rank(), to.order)) {
+      p.sizes.push_back(to.dims[d]);
+      leaf.steps.push_back(strides[d]);
+    }
+    p.stores.push_back({p.add_leaf(std::move(leaf)), 0, to.element});
+    return std::make_unique<chain_routine<Queue>>(*compile_chain(std::move(p)), false);
+  }
+
+  [[nodiscard]] error no_kernel(const tensor::operation& op, types inputs, std::string_view expected) const {
+    const bool known = op.kind.index() < algebra_->kind_count();
+    std::string found = inputs.empty() ? "no operands" : "operands";
+    for (const auto& t : inputs) {
+      found += " " + tensor::to_string(t);
+    }
+    return {"cuda kernel of " + (known ? algebra_->signature(op.kind).name : "an operator of no kind"), found, expected};
+  }
+
+  const tensor::algebra* algebra_;
+  const Library* library_;
+};
+
+}  // namespace unity::backend::cuda

@@ -1,0 +1,221 @@
+// Views and changes of layout: elements are copied, whatever their type.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/cuda/elements.hpp>
+#include <unity/backend/cuda/host_device.hpp>
+#include <unity/backend/cuda/loops.hpp>
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/view_map.hpp>
+
+namespace unity::backend::cuda {
+
+struct alignas(16) sixteen_bytes {
+  std::uint64_t x[2];
+};
+
+// to[..] = from[..], each at steps of its own. Units: elements of type T.
+template <class T>
+struct copy_function {
+  loop_nest loops;
+  loop_moves to_moves;
+  loop_moves from_moves;
+  T* to = nullptr;
+  const T* from = nullptr;
+
+  UNITY_HOST_DEVICE void operator()(std::int64_t i) const {
+    std::int64_t write = 0;
+    std::int64_t read = 0;
+    for (int l = loops.count - 1; l >= 0; --l) {
+      const auto at = loops.sizes[l].split(i);
+      write += at * to_moves.steps[l];
+      read += at * from_moves.steps[l];
+    }
+    to[write] = from[read];
+  }
+};
+
+struct fill_function {
+  std::byte* to = nullptr;
+  tensor::dtype element = tensor::dtype::float32;
+  double value = 0;
+
+  UNITY_HOST_DEVICE void operator()(std::int64_t i) const { store_element(element, to, i, value); }
+};
+
+// A copy of a box of elements between two strided places. Units: elements of `element` bytes each.
+class strided_copy {
+ public:
+  struct loop {
+    std::int64_t size = 1;
+    std::int64_t to = 0;
+    std::int64_t from = 0;
+  };
+
+  strided_copy(std::int64_t to, std::int64_t from, std::vector<loop> loops, std::int64_t element)
+      : to_{to}, from_{from}, element_{element} {
+    std::erase_if(loops, [](const loop& l) { return l.size == 1; });
+    // In the order of the target, so that neighbouring threads write next to each other.
+    std::stable_sort(loops.begin(), loops.end(), [](const loop& a, const loop& b) { return a.to > b.to; });
+    for (const auto& l : loops) {
+      if (!loops_.empty() && loops_.back().to == l.to * l.size && loops_.back().from == l.from * l.size) {
+        loops_.back() = {loops_.back().size * l.size, l.to, l.from};
+      } else {
+        loops_.push_back(l);
+      }
+    }
+    widen();
+  }
+
+  template <class Queue>
+  void run(Queue& queue, std::byte* to, const std::byte* from) const {
+    switch (element_) {
+      case 1: return run_as<std::uint8_t>(queue, to, from);
+      case 2: return run_as<std::uint16_t>(queue, to, from);
+      case 4: return run_as<std::uint32_t>(queue, to, from);
+      case 8: return run_as<std::uint64_t>(queue, to, from);
+      default: return run_as<sixteen_bytes>(queue, to, from);
+    }
+  }
+
+  // Unit: bytes.
+  [[nodiscard]] std::int64_t moved_at_once() const noexcept { return element_; }
+
+ private:
+  // Runs of elements that lie next to each other move as one larger element, where all addresses are multiples of it.
+  void widen() {
+    constexpr std::int64_t largest = 16;
+    while (element_ < largest && !loops_.empty() && fits_pairs()) {
+      for (auto& l : loops_) {
+        const bool inner = &l == &loops_.back();
+        l = {inner ? l.size / 2 : l.size, inner ? 1 : l.to / 2, inner ? 1 : l.from / 2};
+      }
+      to_ /= 2;
+      from_ /= 2;
+      element_ *= 2;
+    }
+  }
+  [[nodiscard]] bool fits_pairs() const {
+    bool fits = loops_.back().to == 1 && loops_.back().from == 1 && loops_.back().size % 2 == 0 && to_ % 2 == 0 &&
+                from_ % 2 == 0;
+    for (std::size_t l = 0; l + 1 < loops_.size(); ++l) {
+      fits = fits && loops_[l].to % 2 == 0 && loops_[l].from % 2 == 0;
+    }
+    return fits;
+  }
+
+  template <class T, class Queue>
+  void run_as(Queue& queue, std::byte* to, const std::byte* from) const {
+    copy_function<T> f;
+    f.to = reinterpret_cast<T*>(to) + to_;
+    f.from = reinterpret_cast<const T*>(from) + from_;
+    for (const auto& l : loops_) {
+      f.to_moves.steps[f.loops.count] = l.to;
+      f.from_moves.steps[f.loops.count] = l.from;
+      f.loops.add(l.size);
+    }
+    queue.each(f.loops.points(), f);
+  }
+
+  std::int64_t to_;
+  std::int64_t from_;
+  std::int64_t element_;
+  std::vector<loop> loops_;
+};
+
+// From one layout to the other.
+[[nodiscard]] inline strided_copy relayout(const tensor::tensor_type& from, tensor::layout to) {
+  std::vector<strided_copy::loop> loops;
+  const auto write = tensor::strides_of(from.dims, to);
+  const auto read = tensor::strides_of(from.dims, from.order);
+  for (std::size_t d = 0; d < from.rank(); ++d) {
+    loops.push_back({from.dims[d], write[d], read[d]});
+  }
+  return {0, 0, std::move(loops), tensor::size_of(from.element)};
+}
+
+// The elements of a piece of a view.
+[[nodiscard]] inline strided_copy copy_of(const tensor::piece& p, const tensor::tensor_type& input,
+                                          const tensor::tensor_type& output) {
+  const auto read = tensor::strides_of(input.dims, input.order);
+  const auto write = tensor::strides_of(output.dims, output.order);
+  std::vector<strided_copy::loop> loops;
+  std::int64_t to = 0;
+  std::int64_t from = 0;
+  for (std::size_t d = 0; d < p.sizes.size(); ++d) {
+    to += p.origin[d] * write[d];
+    loops.push_back({p.sizes[d], write[d], 0});
+  }
+  for (std::size_t d = 0; d < p.source.size(); ++d) {
+    from += p.source[d].start * read[d];
+    if (p.source[d].along >= 0) {
+      loops[static_cast<std::size_t>(p.source[d].along)].from += p.source[d].step * read[d];
+    }
+  }
+  return {to, from, std::move(loops), tensor::size_of(input.element)};
+}
+
+// Any view.
+template <class Queue>
+class view_routine final : public routine<Queue> {
+ public:
+  view_routine(const tensor::view_map& map, types inputs, types outputs)
+      : outputs_{outputs.begin(), outputs.end()}, fill_{map.fill()} {
+    std::vector<std::int64_t> covered(outputs.size(), 0);
+    if (map.relabels()) {
+      // Row-major order is what stays; the result is row-major.
+      copies_.push_back({0, 0, relayout(inputs[0], tensor::layout::row_major)});
+      covered[0] = tensor::element_count(outputs[0].dims);
+    }
+    for (const auto& p : map.pieces()) {
+      copies_.push_back({p.operand, p.result, copy_of(p, inputs[p.operand], outputs[p.result])});
+      covered[p.result] += tensor::element_count(p.sizes);
+    }
+    for (std::size_t r = 0; r < outputs.size(); ++r) {
+      has_gaps_.push_back(covered[r] < tensor::element_count(outputs[r].dims));
+    }
+  }
+
+  void run(const call<Queue>& c) const override {
+    for (std::size_t r = 0; r < outputs_.size(); ++r) {
+      if (has_gaps_[r]) {
+        c.queue.each(tensor::element_count(outputs_[r].dims), fill_function{c.outputs[r], outputs_[r].element, fill_});
+      }
+    }
+    for (const auto& m : copies_) {
+      m.copy.run(c.queue, c.outputs[m.result], c.inputs[m.operand]);
+    }
+  }
+
+ private:
+  struct movement {
+    std::size_t operand;
+    std::size_t result;
+    strided_copy copy;
+  };
+
+  std::vector<tensor::tensor_type> outputs_;
+  std::vector<movement> copies_;
+  std::vector<bool> has_gaps_;
+  double fill_;
+};
+
+// The same elements in the other layout.
+template <class Queue>
+class relayout_routine final : public routine<Queue> {
+ public:
+  relayout_routine(const tensor::tensor_type& from, tensor::layout to) : copy_{relayout(from, to)} {}
+  void run(const call<Queue>& c) const override { copy_.run(c.queue, c.outputs[0], c.inputs[0]); }
+
+ private:
+  strided_copy copy_;
+};
+
+}  // namespace unity::backend::cuda

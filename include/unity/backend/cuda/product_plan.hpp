@@ -1,0 +1,134 @@
+// Matrix products as BLAS states them: columns after one another, a batch of equal strides, an epilogue.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::cuda {
+
+// One matrix of a product, as it lies: element (r, c) at r + c * leading.
+struct product_matrix {
+  std::size_t operand = 0;     // of the operator; of the result: 0
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  std::int64_t leading = 1;
+  bool transposed = false;     // is its transpose multiplied
+  std::int64_t batch_step = 0;
+};
+
+// result[rows, columns] = left[rows, inner] right[inner, columns], `batch` times; and that at every offset.
+// Units: elements.
+struct product_plan {
+  tensor::dtype element = tensor::dtype::float32;
+  std::int64_t inner = 1;
+  std::int64_t batch = 1;
+  product_matrix left{};
+  product_matrix right{};
+  product_matrix result{};
+  std::vector<std::array<std::int64_t, 3>> offsets{};  // of left, right, result
+  bool biased = false;    // has the operator a third operand, one number per column of its result
+  bool bias_by_row = true;  // do those belong to the rows of the plan's result
+  tensor::operators::activation then = tensor::operators::activation::none;
+};
+
+namespace detail {
+
+struct batch_loop {
+  std::int64_t size;
+  std::array<std::int64_t, 3> steps;  // of a, b, the result
+};
+
+// The dimensions before the last two of the result, joined where every tensor walks two as one.
+[[nodiscard]] inline std::vector<batch_loop> batch_loops(const tensor::tensor_type& a, const tensor::tensor_type& b,
+                                                         const tensor::tensor_type& c, bool linear) {
+  const std::array all{&a, &b, &c};
+  std::vector<batch_loop> loops;
+  for (std::size_t d = 0; d + 2 < c.rank(); ++d) {
+    batch_loop l{c.dims[d], {}};
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      const auto skipped = c.rank() - all[t]->rank();
+      const bool fixed = (t == 1 && linear) || d < skipped || all[t]->dims[d - skipped] == 1;
+      l.steps[t] = fixed ? 0 : tensor::strides_of(all[t]->dims, all[t]->order)[d - skipped];
+    }
+    const auto joins = [&](const batch_loop& outer) {
+      bool one = true;
+      for (std::size_t t = 0; t < all.size(); ++t) {
+        one = one && outer.steps[t] == l.steps[t] * l.size;
+      }
+      return one;
+    };
+    if (l.size == 1) {
+      continue;
+    }
+    if (!loops.empty() && joins(loops.back())) {
+      loops.back() = {loops.back().size * l.size, l.steps};
+    } else {
+      loops.push_back(l);
+    }
+  }
+  return loops;
+}
+
+}  // namespace detail
+
+// Of matmul and linear, on operands of one element type in any layout.
+[[nodiscard]] inline product_plan plan_product(types inputs, const tensor::tensor_type& c, bool linear,
+                                               tensor::operators::activation then) {
+  const auto& a = inputs[0];
+  const auto& b = inputs[1];
+  auto m = c.rank() == 1 ? 1 : c.dims[c.rank() - 2];
+  const auto n = c.dims[c.rank() - 1];
+  const auto k = a.dims[a.rank() - 1];
+  auto loops = detail::batch_loops(a, b, c, linear);
+  const bool a_rows = is_row_major(a);
+  const bool c_rows = is_row_major(c);
+  // Rows of one larger product, where all of them meet the same columns.
+  while (!loops.empty() && a_rows && c_rows && loops.back().steps == std::array<std::int64_t, 3>{m * k, 0, m * n}) {
+    m *= loops.back().size;
+    loops.pop_back();
+  }
+  product_plan p;
+  p.element = c.element;
+  p.inner = k;
+  p.biased = inputs.size() == 3;
+  p.bias_by_row = c_rows;
+  p.then = then;
+  // A matrix in rows is, read by columns, its transpose; so a result in rows is the product of transposes.
+  const auto matrix = [](std::size_t operand, std::int64_t rows, std::int64_t columns, bool by_rows, bool wanted_turned) {
+    return by_rows ? product_matrix{operand, columns, rows, columns, !wanted_turned, 0}
+                   : product_matrix{operand, rows, columns, rows, wanted_turned, 0};
+  };
+  const auto first = matrix(0, m, k, a_rows, c_rows);
+  const auto second = matrix(1, k, n, is_row_major(b), c_rows);
+  p.left = c_rows ? second : first;
+  p.right = c_rows ? first : second;
+  p.result = c_rows ? product_matrix{0, n, m, n, false, 0} : product_matrix{0, m, n, m, false, 0};
+  const std::array<std::size_t, 3> order{p.left.operand, p.right.operand, 2};
+  if (!loops.empty()) {
+    p.batch = loops.back().size;
+    p.left.batch_step = loops.back().steps[order[0]];
+    p.right.batch_step = loops.back().steps[order[1]];
+    p.result.batch_step = loops.back().steps[2];
+    loops.pop_back();
+  }
+  p.offsets.push_back({});
+  for (const auto& l : loops) {
+    std::vector<std::array<std::int64_t, 3>> all;
+    for (const auto& base : p.offsets) {
+      for (std::int64_t i = 0; i < l.size; ++i) {
+        all.push_back({base[0] + i * l.steps[order[0]], base[1] + i * l.steps[order[1]], base[2] + i * l.steps[2]});
+      }
+    }
+    p.offsets = std::move(all);
+  }
+  return p;
+}
+
+}  // namespace unity::backend::cuda

@@ -1,0 +1,184 @@
+// Reductions, pooling, and every other primitive that has no kernel of its own, as routines.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/backend/cpu/elementwise.hpp>
+#include <unity/backend/cuda/reduction_function.hpp>
+#include <unity/backend/cuda/routine.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::backend::cuda {
+
+namespace detail {
+
+// Writes the function of a primitive.
+class reduction_writer {
+ public:
+  reduction_writer(const tensor::space& s, const tensor::scalar_kernel& kernel, types inputs,
+                   const tensor::tensor_type& output)
+      : space_{s}, kept_{cpu::result_indices(s, output.order)} {
+    for (std::size_t i = 0; i < s.indices().size(); ++i) {
+      const bool reduces = std::find(kept_.begin(), kept_.end(), i) == kept_.end();
+      if (reduces && s.indices()[i].size > 1) {
+        reduced_.push_back(i);
+      }
+    }
+    std::erase_if(kept_, [&](std::size_t i) { return s.indices()[i].size == 1; });
+    fits_ = inputs.size() <= reduction_function::max_operands && s.windows().size() <= reduction_function::max_windows &&
+            kept_.size() <= max_loops && reduced_.size() <= max_loops && write(kernel.inner, f_.inner) &&
+            write(kernel.outer, f_.outer);
+    if (!fits_) {
+      return;
+    }
+    order_reduced(inputs);
+    for (const auto i : kept_) {
+      f_.kept.add(s.indices()[i].size);
+    }
+    for (const auto i : reduced_) {
+      f_.reduced.add(s.indices()[i].size);
+    }
+    f_.points = f_.reduced.points();
+    f_.how = kernel.reduce;
+    for (const auto& i : kernel.outer) {
+      f_.counts = f_.counts || i.op == tensor::scalar_op::count;
+    }
+    f_.element = output.element;
+    for (std::size_t o = 0; o < inputs.size(); ++o) {
+      f_.operands[f_.operand_count++] = {nullptr, offset_of(s.operand(o), inputs[o]), inputs[o].element};
+    }
+    for (const auto& w : s.windows()) {
+      f_.windows[f_.window_count++] = {position_of(w), w.extent, w.count_from, w.count_to};
+    }
+  }
+
+  // Nothing where the operator is larger than the function may be, or asks for coordinates.
+  [[nodiscard]] std::optional<reduction_function> take() const { return fits_ ? std::optional{f_} : std::nullopt; }
+
+ private:
+  static bool write(const tensor::scalar_program& from, flat_program& to) {
+    bool fits = from.size() <= static_cast<std::size_t>(flat_program::max_size);
+    for (std::size_t i = 0; fits && i < from.size(); ++i) {
+      fits = from[i].op != tensor::scalar_op::coordinate;
+      to.code[to.size++] = from[i];
+    }
+    return fits;
+  }
+  // What lies next to each other in the first operand is read by neighbouring threads.
+  void order_reduced(types inputs) {
+    if (inputs.empty()) {
+      return;
+    }
+    std::vector<std::int64_t> steps(space_.indices().size(), 0);
+    add(steps, space_.operand(0), inputs[0]);
+    std::stable_sort(reduced_.begin(), reduced_.end(), [&](std::size_t i, std::size_t j) { return steps[i] > steps[j]; });
+  }
+
+  std::int64_t add(std::vector<std::int64_t>& steps, std::span<const tensor::access> accesses,
+                   const tensor::tensor_type& type) const {
+    const auto strides = tensor::strides_of(type.dims, type.order);
+    std::int64_t base = 0;
+    for (std::size_t d = 0; d < accesses.size(); ++d) {
+      auto stride = strides[d];
+      if (accesses[d].is_window()) {
+        const auto& w = space_.windows()[accesses[d].window_number()];
+        base -= w.before * stride;
+        steps[static_cast<std::size_t>(w.outer)] += w.stride * stride;
+        if (w.inner >= 0) {
+          steps[static_cast<std::size_t>(w.inner)] += w.dilation * stride;
+        }
+      }
+      for (std::size_t i = accesses[d].size(); i-- > 0;) {
+        steps[accesses[d][i]] += stride;
+        stride *= space_.indices()[accesses[d][i]].size;
+      }
+    }
+    return base;
+  }
+  [[nodiscard]] form offset_of(std::span<const tensor::access> accesses, const tensor::tensor_type& type) const {
+    std::vector<std::int64_t> steps(space_.indices().size(), 0);
+    const auto base = add(steps, accesses, type);
+    return form_of(steps, base);
+  }
+  [[nodiscard]] form position_of(const tensor::window& w) const {
+    std::vector<std::int64_t> steps(space_.indices().size(), 0);
+    steps[static_cast<std::size_t>(w.outer)] = w.stride;
+    if (w.inner >= 0) {
+      steps[static_cast<std::size_t>(w.inner)] = w.dilation;
+    }
+    return form_of(steps, -w.before);
+  }
+  [[nodiscard]] form form_of(std::span<const std::int64_t> steps, std::int64_t base) const {
+    form f;
+    f.base = base;
+    for (std::size_t l = 0; l < kept_.size(); ++l) {
+      f.kept.steps[l] = steps[kept_[l]];
+    }
+    for (std::size_t l = 0; l < reduced_.size(); ++l) {
+      f.reduced.steps[l] = steps[reduced_[l]];
+    }
+    return f;
+  }
+
+  const tensor::space& space_;
+  std::vector<std::size_t> kept_;
+  std::vector<std::size_t> reduced_;
+  reduction_function f_;
+  bool fits_ = false;
+};
+
+}  // namespace detail
+
+template <class Queue>
+class reduction_routine final : public routine<Queue> {
+ public:
+  explicit reduction_routine(const reduction_function& f) : function_{f}, results_{f.kept.points()} {
+    constexpr std::int64_t many = 1024;
+    constexpr std::int64_t some = 32;
+    // Neighbouring results that are next to each other in the operand are read together by one thread each.
+    const auto last = f.kept.count - 1;
+    const bool together = last >= 0 && f.operands[0].offset.kept.steps[last] == 1 && results_ >= many * some;
+    width_ = together || f.points < some ? 1 : f.points < many ? 32 : 256;
+  }
+
+  void run(const call<Queue>& c) const override {
+    auto f = function_;
+    for (int o = 0; o < f.operand_count; ++o) {
+      f.operands[o].from = c.inputs[static_cast<std::size_t>(o)];
+    }
+    f.to = c.outputs[0];
+    c.queue.rows(results_, width_, f);
+  }
+
+ private:
+  reduction_function function_;
+  std::int64_t results_;
+  int width_ = 1;
+};
+
+// Nothing where the operator is no primitive that reduces, or has more operands, windows or instructions than the
+// function may have.
+template <class Queue>
+[[nodiscard]] routine_ptr<Queue> primitive_routine(const tensor::algebra& a, const tensor::operation& op, types inputs,
+                                                   types outputs) {
+  const auto s = a.iteration(op, inputs);
+  if (!s || s->result_count() != 1) {
+    return nullptr;
+  }
+  const auto kernel = std::get<tensor::primitive>(a.definition_of(op.kind).body).kernel(a.read(op), inputs);
+  const auto f = detail::reduction_writer{*s, kernel, inputs, outputs[0]}.take();
+  return f ? std::make_unique<reduction_routine<Queue>>(*f) : nullptr;
+}
+
+}  // namespace unity::backend::cuda

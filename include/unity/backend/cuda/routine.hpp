@@ -1,0 +1,60 @@
+// What a prepared kernel does, whatever it is made of, on a queue of launches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <unity/backend/device_backend.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::cuda {
+
+// Queue: what runs functions on many points, one call after another. Functions are copied; they hold addresses.
+//   q.each(n, f)          f(i) for i in [0, n), in any order
+//   q.rows(n, width, f)   f(group, i) for i in [0, n), each by `width` threads: 1, 32 or 256
+//   q.copy(to, from, bytes)
+// A group: g.rank() in [0, g.size()), and g.sum(x), g.largest(x) over the threads of the group, given to each of them.
+// Models: stream (backend/cuda/stream.cuh), and a loop on the host by which the functions are tested without a device.
+
+// Addresses for one run. Operands and results in the order of the operator; work is aligned.
+template <class Queue>
+struct call {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+  std::byte* work = nullptr;
+  Queue& queue;
+};
+
+// A kernel: one or more launches. One kernel is not run twice at once.
+template <class Queue>
+class routine {
+ public:
+  routine() = default;
+  routine(const routine&) = delete;
+  routine& operator=(const routine&) = delete;
+  virtual ~routine() = default;
+
+  virtual void run(const call<Queue>& c) const = 0;
+  // Unit: bytes.
+  [[nodiscard]] virtual std::size_t workspace() const { return 0; }
+};
+
+template <class Queue>
+using routine_ptr = std::unique_ptr<routine<Queue>>;
+
+using types = std::span<const tensor::tensor_type>;
+
+[[nodiscard]] inline std::size_t bytes_of(const tensor::tensor_type& t) {
+  return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
+}
+[[nodiscard]] constexpr std::size_t aligned_size(std::size_t bytes) noexcept {
+  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+}
+// Rank 0 and 1 have one layout.
+[[nodiscard]] inline bool is_row_major(const tensor::tensor_type& t) {
+  return t.order == tensor::layout::row_major || tensor::strides_of(t.dims, t.order) == tensor::strides_of(t.dims);
+}
+
+}  // namespace unity::backend::cuda

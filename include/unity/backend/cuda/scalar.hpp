@@ -1,0 +1,46 @@
+// What one scalar instruction computes, as tensor::scalar_traits states it.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include <unity/backend/cuda/host_device.hpp>
+#include <unity/tensor/kernel.hpp>
+
+namespace unity::backend::cuda {
+
+// A value, as device code may not call what gives it.
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Of an instruction of one operand b is ignored.
+template <class Real>
+[[nodiscard]] UNITY_HOST_DEVICE Real apply(tensor::scalar_op op, Real a, Real b) {
+  using tensor::scalar_op;
+  constexpr Real root_of_half = static_cast<Real>(0.70710678118654752440);
+  switch (op) {
+    case scalar_op::negate: return -a;
+    case scalar_op::reciprocal: return Real{1} / a;
+    case scalar_op::abs: return std::abs(a);
+    case scalar_op::relu: return a < Real{0} ? Real{0} : a;
+    case scalar_op::sigmoid: return Real{1} / (Real{1} + std::exp(-a));
+    case scalar_op::tanh: return std::tanh(a);
+    case scalar_op::gelu: return a / 2 * (Real{1} + std::erf(a * root_of_half));
+    case scalar_op::exp: return std::exp(a);
+    case scalar_op::log: return std::log(a);
+    case scalar_op::erf: return std::erf(a);
+    case scalar_op::sqrt: return std::sqrt(a);
+    case scalar_op::truncate: return std::trunc(a);
+    case scalar_op::nonzero: return a != Real{0} ? Real{1} : Real{0};
+    case scalar_op::add: return a + b;
+    case scalar_op::sub: return a - b;
+    case scalar_op::mul: return a * b;
+    case scalar_op::div: return a / b;
+    case scalar_op::pow: return b == Real{2} ? a * a : std::pow(a, b);
+    case scalar_op::maximum: return a < b ? b : a;
+    case scalar_op::minimum: return b < a ? b : a;
+    case scalar_op::equal: return a == b ? Real{1} : Real{0};
+    default: return a;
+  }
+}
+
+}  // namespace unity::backend::cuda

@@ -1,0 +1,193 @@
+// A stream as a queue of launches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include <unity/backend/cuda/errors.cuh>
+#include <unity/backend/cuda/host_device.hpp>
+
+namespace unity::backend::cuda {
+
+inline constexpr int block_threads = 256;
+inline constexpr int warp_threads = 32;
+
+// One thread on its own.
+struct thread_group {
+  UNITY_HOST_DEVICE int rank() const { return 0; }
+  UNITY_HOST_DEVICE int size() const { return 1; }
+  UNITY_HOST_DEVICE double sum(double x) const { return x; }
+  UNITY_HOST_DEVICE double largest(double x) const { return x; }
+};
+
+namespace detail {
+
+struct plus {
+  UNITY_HOST_DEVICE double operator()(double a, double b) const { return a + b; }
+};
+struct greater {
+  UNITY_HOST_DEVICE double operator()(double a, double b) const { return a < b ? b : a; }
+};
+
+// Every lane gets the same bits: at each step two lanes add the same two numbers.
+template <class F>
+UNITY_HOST_DEVICE double fold_warp(double x, F f) {
+#if defined(__CUDA_ARCH__)
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2) {
+    x = f(x, __shfl_xor_sync(0xffffffffU, x, distance));
+  }
+#else
+  static_cast<void>(f);
+#endif
+  return x;
+}
+
+}  // namespace detail
+
+// The threads of a warp. On the host it is never used, but there a function of both must compile.
+struct warp_group {
+  int lane = 0;
+
+  UNITY_HOST_DEVICE int rank() const { return lane; }
+  UNITY_HOST_DEVICE int size() const { return warp_threads; }
+  UNITY_HOST_DEVICE double sum(double x) const { return detail::fold_warp(x, detail::plus{}); }
+  UNITY_HOST_DEVICE double largest(double x) const { return detail::fold_warp(x, detail::greater{}); }
+};
+
+// The threads of a block; shared: a number per warp.
+struct block_group {
+  int thread = 0;
+  double* shared = nullptr;
+
+  UNITY_HOST_DEVICE int rank() const { return thread; }
+  UNITY_HOST_DEVICE int size() const { return block_threads; }
+  UNITY_HOST_DEVICE double sum(double x) const { return fold(x, detail::plus{}); }
+  UNITY_HOST_DEVICE double largest(double x) const { return fold(x, detail::greater{}); }
+
+ private:
+  template <class F>
+  UNITY_HOST_DEVICE double fold(double x, F f) const {
+    x = detail::fold_warp(x, f);
+#if defined(__CUDA_ARCH__)
+    if (thread % warp_threads == 0) {
+      shared[thread / warp_threads] = x;
+    }
+    __syncthreads();
+    x = shared[0];
+    for (int w = 1; w < block_threads / warp_threads; ++w) {
+      x = f(x, shared[w]);
+    }
+    __syncthreads();  // all have read, before the next fold writes
+#endif
+    return x;
+  }
+};
+
+template <class F>
+__global__ void __launch_bounds__(block_threads) each_kernel(const __grid_constant__ F f, std::int64_t n) {
+  const auto i = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
+  if (i < n) {
+    f(i);
+  }
+}
+
+template <class F>
+__global__ void __launch_bounds__(block_threads) thread_rows_kernel(const __grid_constant__ F f, std::int64_t n) {
+  const auto i = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
+  if (i < n) {
+    f(thread_group{}, i);
+  }
+}
+
+template <class F>
+__global__ void __launch_bounds__(block_threads) warp_rows_kernel(const __grid_constant__ F f, std::int64_t n) {
+  const auto i = (static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x) / warp_threads;
+  if (i < n) {  // the same for all of a warp
+    f(warp_group{static_cast<int>(threadIdx.x) % warp_threads}, i);
+  }
+}
+
+template <class F>
+__global__ void __launch_bounds__(block_threads) block_rows_kernel(const __grid_constant__ F f) {
+  __shared__ double shared[block_threads / warp_threads];
+  f(block_group{static_cast<int>(threadIdx.x), shared}, static_cast<std::int64_t>(blockIdx.x));
+}
+
+// Owns a stream. The first call that failed is kept with the name of the kernel that made it, and later ones are not.
+class stream {
+ public:
+  stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  ~stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+
+  [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
+
+  template <class F>
+  void each(std::int64_t n, const F& f) {
+    if (const auto blocks = blocks_for(n, 1); blocks > 0) {
+      each_kernel<<<blocks, block_threads, 0, stream_>>>(f, n);
+      note(cudaGetLastError());
+    }
+  }
+  // width: of the groups; 1, 32 or 256.
+  template <class F>
+  void rows(std::int64_t n, int width, const F& f) {
+    const auto blocks = blocks_for(n, width);
+    if (blocks == 0) {
+      return;
+    }
+    if (width == 1) {
+      thread_rows_kernel<<<blocks, block_threads, 0, stream_>>>(f, n);
+    } else if (width == warp_threads) {
+      warp_rows_kernel<<<blocks, block_threads, 0, stream_>>>(f, n);
+    } else {
+      block_rows_kernel<<<blocks, block_threads, 0, stream_>>>(f);
+    }
+    note(cudaGetLastError());
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+    note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+  }
+
+  // Whose launches follow. name: lives as long as the stream is used under it.
+  void begin(std::string_view name) noexcept { name_ = name; }
+  void note(cudaError_t e) {
+    if (e != cudaSuccess) {
+      note(message_of(e));
+    }
+  }
+  void note(std::string message) {
+    if (!failure_) {
+      failure_ = "kernel of " + std::string{name_} + ": " + std::move(message);
+    }
+  }
+  // The failure that was noted, which is forgotten.
+  [[nodiscard]] std::optional<std::string> take_failure() { return std::exchange(failure_, std::nullopt); }
+  [[nodiscard]] std::string_view last_begun() const noexcept { return name_; }
+
+ private:
+  // 0, and a note, where a grid cannot be as large.
+  [[nodiscard]] unsigned blocks_for(std::int64_t n, int threads_each) {
+    constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+    const auto per_block = block_threads / threads_each;
+    const auto blocks = (n + per_block - 1) / per_block;
+    if (blocks > most) {
+      note(std::to_string(blocks) + " blocks, expected fewer than a grid has");
+      return 0;
+    }
+    return static_cast<unsigned>(blocks);
+  }
+
+  cudaStream_t stream_ = nullptr;
+  std::string_view name_ = "nothing";
+  std::optional<std::string> failure_;
+};
+
+}  // namespace unity::backend::cuda

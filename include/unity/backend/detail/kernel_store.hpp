@@ -1,0 +1,101 @@
+// The kernels of a graph: one for all nodes that do the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::backend::detail {
+
+template <device_backend Backend>
+class kernel_store {
+ public:
+  explicit kernel_store(const tensor::algebra& a) noexcept : algebra_{&a} {}
+
+  // The number of the item's kernel. constants: may operands be taken in packed forms.
+  // Throws: unity::error that names node and operator, where the backend has no kernel.
+  std::size_t prepare(Backend& backend, const tensor::tensor_graph& g, const run_item& item, bool constants) {
+    auto what = item.chain != nullptr ? item.chain->region : single(g, item, constants);
+    const auto [found, is_new] = numbers_.try_emplace(std::move(what), kernels_.size());
+    if (is_new) {
+      try {
+        kernels_.push_back(make(backend, found->first, item));
+      } catch (const error& e) {
+        throw error{"node " + std::to_string(item.node.index()) + " (" + name(g, item) + "): " + e.what()};
+      }
+    }
+    return found->second;
+  }
+
+  [[nodiscard]] const typename Backend::kernel& operator[](std::size_t i) const { return kernels_[i]; }
+  [[nodiscard]] std::size_t size() const noexcept { return kernels_.size(); }
+
+ private:
+  struct graph_hash {
+    std::size_t operator()(const tensor::tensor_graph& g) const {
+      std::uint64_t h = g.value_count();
+      for (std::size_t n = 0; n < g.node_count(); ++n) {
+        h = hash_combine(h, std::hash<tensor::operation>{}(g.operation(node_id{n})));
+      }
+      for (std::size_t v = 0; v < g.value_count(); ++v) {
+        h = hash_combine(h, std::hash<tensor::tensor_type>{}(g.type(value_id{v})));
+      }
+      return h;
+    }
+  };
+
+  // The node on its own, its operands as sources of no kind.
+  [[nodiscard]] static tensor::tensor_graph single(const tensor::tensor_graph& g, const run_item& item, bool constants) {
+    tensor::tensor_graph one;
+    std::vector<value_id> operands;
+    for (auto t : types_of(g, item.operands)) {
+      t.constant = t.constant && constants;
+      operands.push_back(one.results(one.add_node({}, {}, {&t, 1}))[0]);
+    }
+    auto results = types_of(g, item.results);
+    for (auto& t : results) {
+      t.constant = t.constant && constants;
+    }
+    const auto n = one.add_node(g.operation(item.node), operands, results);
+    one.set_outputs(one.results(n));
+    return one;
+  }
+  [[nodiscard]] static typename Backend::kernel make(Backend& backend, const tensor::tensor_graph& what,
+                                                     const run_item& item) {
+    if constexpr (fusing_backend<Backend>) {
+      if (item.chain != nullptr) {
+        return backend.prepare_chain(what);
+      }
+    }
+    const node_id last{what.node_count() - 1};
+    return backend.prepare(what.operation(last), types_of(what, what.operands(last)),
+                           types_of(what, what.results(last)));
+  }
+  [[nodiscard]] std::string name(const tensor::tensor_graph& g, const run_item& item) const {
+    std::string names;
+    for (const auto n : item.chain != nullptr ? std::span<const node_id>{item.chain->nodes} : std::span{&item.node, 1}) {
+      names += (names.empty() ? "" : ", ") + algebra_->signature(g.operation(n).kind).name;
+    }
+    return names;
+  }
+
+  const tensor::algebra* algebra_;
+  std::deque<typename Backend::kernel> kernels_;  // stay where they are
+  std::unordered_map<tensor::tensor_graph, std::size_t, graph_hash> numbers_;
+};
+
+}  // namespace unity::backend::detail

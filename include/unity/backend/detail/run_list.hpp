@@ -1,0 +1,121 @@
+// What of a graph runs, what runs only once, and what is a second name for a value.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/elementwise_chains.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::backend::detail {
+
+// The operand in whose memory the only result lies as it is: no element changes its address or its bytes.
+[[nodiscard]] inline std::optional<std::size_t> shared_operand(const tensor::algebra& a, const tensor::operation& op,
+                                                               std::span<const tensor::tensor_type> inputs,
+                                                               std::span<const tensor::tensor_type> outputs) {
+  if (inputs.empty() || outputs.size() != 1) {
+    return std::nullopt;
+  }
+  if (const auto map = a.index_map(op, inputs)) {
+    const bool stays = tensor::moved_by(*map, inputs, outputs) == bytes{};
+    return stays ? std::optional{map->relabels() ? 0 : map->pieces()[0].operand} : std::nullopt;
+  }
+  const auto program = inputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
+  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional<std::size_t>{0} : std::nullopt;
+}
+
+// One node, or one chain, that runs.
+struct run_item {
+  node_id node{};                           // of a chain: the last one
+  const elementwise_chain* chain = nullptr;
+  std::vector<value_id> operands{};
+  std::vector<value_id> results{};
+};
+
+// The nodes that the outputs need, in order: those that depend on constants alone apart from the rest.
+// The graph must outlive the list.
+class run_list {
+ public:
+  // Throws: unity::error where a constant value is made of one that is not.
+  run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses) : graph_{g} {
+    if (fuses) {
+      chains_ = elementwise_chains(a, g);
+    }
+    std::vector<const elementwise_chain*> ends(g.node_count());
+    std::vector<bool> inside(g.node_count());
+    for (const auto& c : chains_) {
+      ends[c.nodes.back().index()] = &c;
+      for (const auto n : c.nodes) {
+        inside[n.index()] = true;
+      }
+    }
+    for (std::size_t v = 0; v < g.value_count(); ++v) {
+      roots_.push_back(value_id{v});
+    }
+    const auto needed = needed_nodes(g);
+    for (std::size_t i = 0; i < g.node_count(); ++i) {
+      if (const auto* chain = ends[i]) {
+        const auto results = g.results(node_id{i});
+        running_.push_back({node_id{i}, chain, chain->inputs, {results.begin(), results.end()}});
+      } else if (needed[i] && !inside[i]) {
+        add(a, node_id{i});
+      }
+    }
+  }
+  run_list(const run_list&) = delete;  // items point to chains
+  run_list& operator=(const run_list&) = delete;
+
+  [[nodiscard]] std::span<const node_id> inputs() const noexcept { return inputs_; }
+  [[nodiscard]] std::span<const run_item> constants() const noexcept { return constants_; }
+  [[nodiscard]] std::span<const run_item> running() const noexcept { return running_; }
+  [[nodiscard]] std::size_t alias_count() const noexcept { return aliases_; }
+  [[nodiscard]] std::size_t chain_count() const noexcept { return chains_.size(); }
+  // The value in whose memory `v` lies.
+  [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
+
+ private:
+  void add(const tensor::algebra& a, node_id n) {
+    const auto operands = graph_.operands(n);
+    const auto results = graph_.results(n);
+    const auto inputs = types_of(graph_, operands);
+    const auto outputs = types_of(graph_, results);
+    bool constant = !outputs.empty();
+    for (const auto& t : outputs) {
+      constant = constant && t.constant;
+    }
+    for (const auto& t : inputs) {
+      if (constant && !t.constant) {
+        throw error{"node " + std::to_string(n.index()), "a constant result of an operand that is none",
+                    "types as the algebra infers them"};
+      }
+    }
+    if (const auto operand = shared_operand(a, graph_.operation(n), inputs, outputs)) {
+      roots_[results[0].index()] = root(operands[*operand]);
+      ++aliases_;
+    } else if (operands.empty() && !constant) {
+      inputs_.push_back(n);
+    } else {
+      (constant ? constants_ : running_)
+          .push_back({n, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}});
+    }
+  }
+
+  const tensor::tensor_graph& graph_;
+  std::vector<elementwise_chain> chains_;
+  std::vector<value_id> roots_;
+  std::vector<node_id> inputs_;
+  std::vector<run_item> constants_;
+  std::vector<run_item> running_;
+  std::size_t aliases_ = 0;
+};
+
+}  // namespace unity::backend::detail

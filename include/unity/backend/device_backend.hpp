@@ -1,0 +1,104 @@
+// A device that runs operators: what executors and timers need of one.
+//
+// A backend is thin: it turns an operator on operands of given types into a kernel, and runs kernels on memory of its
+// own. What to run, in which order and where results lie is not its business (backend/executor.hpp).
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend {
+
+// Where and with what kernels run. A measurement holds for one description and no other.
+struct device_description {
+  std::string backend{};  // "cpu"
+  std::string device{};   // its model, and how much of it is used: "AMD EPYC 9B14, 2 threads"
+  std::vector<std::pair<std::string, std::string>> versions{};  // of each library that kernels come from, and of the driver
+
+  friend bool operator==(const device_description&, const device_description&) = default;
+};
+
+// Every tensor lies at an address that is a multiple of this. Unit: bytes.
+inline constexpr std::size_t memory_alignment = 64;
+
+// memory   owns bytes of the device: m.data(), m.size()
+// kernel   an operator on operands of given types. Knows no addresses: one kernel serves many nodes.
+//
+//   b.description()
+//   b.allocate(bytes)                 memory, not initialized
+//   b.prepare(op, inputs, outputs)    a kernel; outputs: what the algebra infers of the inputs
+//   k.workspace()                     bytes that a run needs besides operands and results
+//   b.run(k, inputs, outputs, work)   begins to run; kernels run in the order in which they began
+//   b.write(to, from), b.read(to, from)   copies host bytes to the device and back, after all that began before
+//   b.wait()                          until all that began has ended
+//
+// Elements lie as their type says: its dtype, and strides_of(dims, order). Results never overlap operands.
+// Laws: run reads the operands, writes every element of every result, and changes nothing else but the workspace; equal
+// bytes in give equal bytes out. run allocates no memory.
+// Errors: unity::error from allocate where there is not as much memory, from prepare where the backend has no kernel
+// (names operator and types), from wait where a run failed.
+// Models: reference, cpu, cuda. Not a model: one that plans or reorders (the executor does).
+template <class B>
+concept device_backend =
+    std::movable<typename B::memory> && std::movable<typename B::kernel> &&
+    requires(B& b, const B& c, typename B::memory& m, const typename B::kernel& k, std::size_t bytes,
+             const tensor::operation& op, std::span<const tensor::tensor_type> types, std::span<const std::byte* const> in,
+             std::span<std::byte* const> out, std::byte* to, const std::byte* from, std::span<std::byte> host,
+             std::span<const std::byte> host_const) {
+      { c.description() } -> std::same_as<device_description>;
+      { b.allocate(bytes) } -> std::same_as<typename B::memory>;
+      { m.data() } -> std::same_as<std::byte*>;
+      { m.size() } -> std::convertible_to<std::size_t>;
+      { b.prepare(op, types, types) } -> std::same_as<typename B::kernel>;
+      { k.workspace() } -> std::convertible_to<std::size_t>;
+      b.run(k, in, out, to);
+      b.write(to, host_const);
+      b.read(host, from);
+      b.wait();
+    };
+
+// Operands that never change may be kept in a form of the backend's own (blocked weights).
+//   k.packed_size(i)          bytes that operand i takes packed; 0: it is taken as it is
+//   b.pack(k, i, from, to)    packs what lies at from; begins like a run
+// A kernel is then run with the packed form of every operand that has one and whose type is constant.
+template <class B>
+concept packing_backend = device_backend<B> && requires(B& b, const typename B::kernel& k, std::size_t i, const std::byte* from,
+                                                        std::byte* to) {
+  { k.packed_size(i) } -> std::convertible_to<std::size_t>;
+  b.pack(k, i, from, to);
+};
+
+// Element-wise operators one after another as one kernel, whose intermediates never reach memory.
+//   b.prepare_chain(region)   region: a graph of element-wise operators that its inputs, in order, feed (nodes of no
+//                             operands, "input"), and whose outputs are the kernel's
+template <class B>
+concept fusing_backend = device_backend<B> && requires(B& b, const tensor::tensor_graph& region) {
+  { b.prepare_chain(region) } -> std::same_as<typename B::kernel>;
+};
+
+// A sequence of runs that is recorded once and replayed with one launch.
+//   b.record(f)   calls f, which begins runs: they are recorded and not run
+//   b.replay(r)   begins all of them
+template <class B>
+concept recording_backend = device_backend<B> && requires(B& b, void (*f)(), const typename B::recording& r) {
+  { b.record(f) } -> std::same_as<typename B::recording>;
+  b.replay(r);
+};
+
+// A clock of the device: the host's would time the launch.
+//   b.mark()                the moment when all that began before has ended
+//   b.seconds(from, to)     between two marks; waits for the later one
+template <class B>
+concept clocked_backend = device_backend<B> && requires(B& b, const typename B::moment& t) {
+  { b.mark() } -> std::same_as<typename B::moment>;
+  { b.seconds(t, t) } -> std::convertible_to<double>;
+};
+
+}  // namespace unity::backend

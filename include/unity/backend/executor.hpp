@@ -1,0 +1,345 @@
+// Runs a tensor graph on one device.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/backend/detail/constant_loader.hpp>
+#include <unity/backend/detail/kernel_store.hpp>
+#include <unity/backend/detail/memory_pool.hpp>
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/backend/host_values.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::backend {
+
+struct executor_options {
+  tensor::source_data data{};  // values of inputs, weights and constants, by name
+  std::uint64_t seed = 0;      // of the arbitrary values of all others (tensor/sources.hpp): the same for the same name
+  bool fuse = true;            // chains of element-wise operators run as one kernel, where the backend has them
+  bool record = true;          // run() replays a recording, where the backend has them
+};
+
+struct executor_counts {
+  std::size_t launches = 0;     // kernels that one run begins
+  std::size_t kernels = 0;      // different ones among them
+  std::size_t chains = 0;       // of element-wise operators that run as one kernel
+  std::size_t aliases = 0;      // nodes that do not run, as their result is their operand
+  std::size_t precomputed = 0;  // nodes with operands that depend on constants alone
+  std::size_t packed = 0;       // operands that the backend keeps in a form of its own
+  bytes arena{};                // inputs, results and workspaces
+  bytes unshared{};             // what those would take if no two of them shared memory
+  bytes constants{};
+};
+
+// A graph that is ready to run.
+//
+//   executor run{backend, operators, graph};
+//   run.set("x", pixels);
+//   run.run();
+//   const auto probabilities = run.output(0);
+//
+// Loading computes once what depends on constants alone, packs constant operands where the backend keeps packed forms
+// of them, and plans one arena for all else. Results that are an operand under another type (reshape, dropout)
+// are not computed. Inputs keep their values from run to run.
+// Running allocates nothing. The backend must outlive the executor; the algebra must where the backend's kernels need it.
+template <device_backend Backend>
+class executor {
+ public:
+  // Throws: unity::error, one line, where the backend has no kernel for a node (names node and operator), where memory
+  // does not suffice (says how much was wanted), where data has other sizes than its source.
+  executor(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g,
+           const executor_options& options = {})
+      : backend_{&backend}, kernels_{a} {
+    const detail::run_list list{a, g, fusing_backend<Backend> && options.fuse};
+    place_values(g, list);
+    constants_.allocate(backend, "memory for constants");
+    detail::constant_loader<Backend>{backend, a, g, list, constants_, kept_}.run(options.data, options.seed, kernels_,
+                                                                                packed_);
+    arena_.allocate(backend, "memory for inputs and results");
+    bind_launches();
+    bind_ends(a, g, list);
+    for (const auto n : list.inputs()) {
+      backend.write(arena_.at(places_[g.results(n)[0].index()]),
+                    detail::source_bytes(a, g, n, options.data, options.seed));
+    }
+    count(list);
+    if constexpr (recording_backend<Backend>) {
+      if (options.record) {
+        recording_.emplace(backend.record([this] { begin(); }));
+      }
+    }
+  }
+
+  // The value of an input from now on.
+  // Throws: unity::error where the graph has no input of this name, or one of another size.
+  void set(std::string_view input, const tensor::dense<float>& value) {
+    for (const auto* i : find_inputs(input)) {
+      if (value.dims != i->type.dims || value.data.size() != static_cast<std::size_t>(tensor::element_count(value.dims))) {
+        throw error{"input " + i->name, "a value of another size", tensor::to_string(i->type)};
+      }
+      store(*i, encode(value, i->type));
+    }
+  }
+  // Its bytes, as its type says: element type and layout.
+  void set(std::string_view input, std::span<const std::byte> value) {
+    for (const auto* i : find_inputs(input)) {
+      if (value.size() != byte_count(i->type)) {
+        throw error{"input " + i->name, std::to_string(value.size()) + " bytes", tensor::to_string(i->type)};
+      }
+      store(*i, value);
+    }
+  }
+
+  // Begins to run.
+  void run() {
+    if constexpr (recording_backend<Backend>) {
+      if (recording_) {
+        backend_->replay(*recording_);
+        return;
+      }
+    }
+    begin();
+  }
+  // Until all that began has ended. Throws: unity::error where a run failed.
+  void wait() { backend_->wait(); }
+
+  [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
+  [[nodiscard]] const tensor::tensor_type& output_type(std::size_t i) const { return outputs_[checked(i)].type; }
+  // What the last run computed, after it has ended.
+  [[nodiscard]] tensor::dense<float> output(std::size_t i) const {
+    return decode<float>(output_bytes(i).data(), output_type(i));
+  }
+  [[nodiscard]] std::vector<std::byte> output_bytes(std::size_t i) const {
+    std::vector<std::byte> stored(byte_count(output_type(i)));
+    backend_->read(stored, outputs_[i].from);
+    return stored;
+  }
+
+  [[nodiscard]] const executor_counts& counts() const noexcept { return counts_; }
+
+ private:
+  struct place {
+    bool constant = false;
+    std::size_t number = 0;
+  };
+  struct launch {
+    std::size_t kernel = 0;
+    std::vector<place> operands{};
+    std::vector<std::size_t> results{};
+    std::size_t workspace = 0;
+    std::vector<const std::byte*> in{};
+    std::vector<std::byte*> out{};
+    std::byte* work = nullptr;
+  };
+  struct input_end {
+    std::string name;
+    tensor::tensor_type type;
+    std::byte* to = nullptr;  // null: no output needs it
+  };
+  struct output_end {
+    tensor::tensor_type type;
+    const std::byte* from = nullptr;
+  };
+  // std::optional<recording>, where there is such a thing.
+  static auto no_recording() {
+    if constexpr (recording_backend<Backend>) {
+      return std::optional<typename Backend::recording>{};
+    } else {
+      return std::monostate{};
+    }
+  }
+
+  // Prepares every kernel, and finds out what must lie in memory and when.
+  void place_values(const tensor::tensor_graph& g, const detail::run_list& list) {
+    places_.assign(g.value_count(), detail::no_place);
+    kept_.assign(g.value_count(), detail::no_place);
+    for (const auto n : list.inputs()) {
+      const auto v = g.results(n)[0];
+      places_[v.index()] = arena_.add(byte_count(g.type(v)), 0);
+      arena_.extend(places_[v.index()], list.running().size());
+    }
+    for (const auto& item : list.running()) {
+      const auto step = launches_.size();
+      launch l;
+      l.kernel = kernels_.prepare(*backend_, g, item, true);
+      for (std::size_t i = 0; i < item.operands.size(); ++i) {
+        l.operands.push_back(place_operand(g, list, l.kernel, i, item.operands[i], step));
+      }
+      for (const auto v : item.results) {
+        places_[v.index()] = arena_.add(byte_count(g.type(v)), step);
+        l.results.push_back(places_[v.index()]);
+      }
+      l.workspace = arena_.add(kernels_[l.kernel].workspace(), step);
+      launches_.push_back(std::move(l));
+    }
+    for (const auto v : g.outputs()) {
+      static_cast<void>(place_value(g, list.root(v), list.running().size()));
+    }
+  }
+  [[nodiscard]] place place_operand(const tensor::tensor_graph& g, const detail::run_list& list, std::size_t kernel,
+                                    std::size_t operand, value_id v, std::size_t step) {
+    const auto root = list.root(v);
+    if constexpr (packing_backend<Backend>) {
+      const auto size = g.type(v).constant ? static_cast<std::size_t>(kernels_[kernel].packed_size(operand)) : 0;
+      if (size > 0) {
+        const auto [found, is_new] = packed_places_.try_emplace(std::tuple{kernel, operand, root}, detail::no_place);
+        if (is_new) {
+          found->second = constants_.add(size, 0);
+          packed_.push_back({kernel, operand, root, found->second});
+        }
+        return {true, found->second};
+      }
+    }
+    return place_value(g, root, step);
+  }
+  // A value that is read at a step.
+  place place_value(const tensor::tensor_graph& g, value_id root, std::size_t step) {
+    if (!g.type(root).constant) {
+      arena_.extend(places_[root.index()], step);
+      return {false, places_[root.index()]};
+    }
+    if (kept_[root.index()] == detail::no_place) {
+      kept_[root.index()] = constants_.add(byte_count(g.type(root)), 0);
+    }
+    return {true, kept_[root.index()]};
+  }
+
+  void bind_launches() {
+    for (auto& l : launches_) {
+      for (const auto& o : l.operands) {
+        l.in.push_back(o.constant ? constants_.at(o.number) : arena_.at(o.number));
+      }
+      for (const auto r : l.results) {
+        l.out.push_back(arena_.at(r));
+      }
+      l.work = arena_.at(l.workspace);
+    }
+  }
+  void bind_ends(const tensor::algebra& a, const tensor::tensor_graph& g, const detail::run_list& list) {
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      const auto& op = g.operation(node_id{n});
+      if (a.definition_of(op.kind).source == tensor::source_kind::input) {
+        const auto v = g.results(node_id{n})[0];
+        const auto at = places_[v.index()];
+        inputs_.push_back({a.read(op).word("name"), g.type(v), at == detail::no_place ? nullptr : arena_.at(at)});
+      }
+    }
+    for (const auto v : g.outputs()) {
+      const auto root = list.root(v).index();
+      outputs_.push_back({g.type(v), kept_[root] != detail::no_place ? constants_.at(kept_[root]) : arena_.at(places_[root])});
+    }
+  }
+  void count(const detail::run_list& list) {
+    const auto in_bytes = [](std::size_t n) { return bytes{static_cast<std::int64_t>(n)}; };
+    counts_ = {launches_.size(),
+               kernels_.size(),
+               list.chain_count(),
+               list.alias_count(),
+               static_cast<std::size_t>(std::count_if(list.constants().begin(), list.constants().end(),
+                                                      [](const auto& item) { return !item.operands.empty(); })),
+               packed_.size(),
+               in_bytes(arena_.size()),
+               in_bytes(arena_.sum()),
+               in_bytes(constants_.size())};
+  }
+
+  void begin() {
+    for (const auto& l : launches_) {
+      backend_->run(kernels_[l.kernel], std::span{l.in}, std::span{l.out}, l.work);
+    }
+  }
+  void store(const input_end& input, std::span<const std::byte> value) {
+    if (input.to != nullptr) {
+      backend_->write(input.to, value);
+    }
+  }
+  [[nodiscard]] std::vector<const input_end*> find_inputs(std::string_view name) const {
+    std::vector<const input_end*> found;
+    std::string names;
+    for (const auto& i : inputs_) {
+      names += (names.empty() ? "" : ", ") + i.name;
+      if (i.name == name) {
+        found.push_back(&i);
+      }
+    }
+    if (found.empty()) {
+      throw error{"input " + std::string{name}, "no such input", inputs_.empty() ? "none" : "one of " + names};
+    }
+    return found;
+  }
+  [[nodiscard]] std::size_t checked(std::size_t i) const {
+    UNITY_EXPECTS(i < outputs_.size(), "the number of an output");
+    return i;
+  }
+
+  Backend* backend_;
+  detail::kernel_store<Backend> kernels_;
+  detail::memory_pool<Backend> constants_;
+  detail::memory_pool<Backend> arena_;
+  std::vector<std::size_t> places_;  // per value: in the arena
+  std::vector<std::size_t> kept_;    // per value: among the constants
+  std::vector<detail::packed_operand> packed_;
+  std::map<std::tuple<std::size_t, std::size_t, value_id>, std::size_t> packed_places_;
+  std::vector<launch> launches_;
+  std::vector<input_end> inputs_;
+  std::vector<output_end> outputs_;
+  executor_counts counts_;
+  decltype(no_recording()) recording_ = no_recording();
+};
+
+// Runs both graphs, one after the other, on equal values for sources of one name. The largest difference of an output
+// element, relative to the largest magnitude of the first graph's output; infinite where one of two is no number.
+// Throws: as executor; unity::error where the outputs have other sizes.
+template <device_backend Backend>
+[[nodiscard]] double max_relative_error(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
+                                        const tensor::tensor_graph& second, const executor_options& options = {}) {
+  if (first.outputs().size() != second.outputs().size()) {
+    throw error{"second graph", std::to_string(second.outputs().size()) + " outputs",
+                std::to_string(first.outputs().size()) + " as in the first"};
+  }
+  for (std::size_t i = 0; i < first.outputs().size(); ++i) {
+    const auto& expected = first.type(first.outputs()[i]);
+    const auto& found = second.type(second.outputs()[i]);
+    if (expected.dims != found.dims) {
+      throw error{"output " + std::to_string(i) + " of the second graph", tensor::to_string(found),
+                  tensor::to_string(expected) + " as in the first"};
+    }
+  }
+  const auto outputs = [&](const tensor::tensor_graph& g) {
+    executor<Backend> e{backend, a, g, options};
+    e.run();
+    std::vector<tensor::dense<float>> all;
+    for (std::size_t i = 0; i < e.output_count(); ++i) {
+      all.push_back(e.output(i));
+    }
+    return all;
+  };
+  const auto expected = outputs(first);
+  const auto found = outputs(second);
+  double error = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error = std::max(error, relative_error(found[i], expected[i]));
+  }
+  return error;
+}
+
+}  // namespace unity::backend

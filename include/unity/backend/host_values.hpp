@@ -1,0 +1,194 @@
+// Tensors as numbers, and as the bytes that a backend's memory holds.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend {
+
+// Units: bytes.
+[[nodiscard]] inline std::size_t byte_count(const tensor::tensor_type& t) {
+  return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
+}
+
+namespace detail {
+
+// A float of 16 bits, of which `FractionBits` are its fraction, as a wider one.
+template <unsigned FractionBits>
+[[nodiscard]] double from_narrow(std::uint16_t bits) noexcept {
+  constexpr int largest = (1 << (15 - FractionBits)) - 1;
+  const int exponent = (bits >> FractionBits) & largest;
+  const int fraction = bits & ((1 << FractionBits) - 1);
+  double magnitude = std::ldexp(fraction + (exponent > 0 ? 1 << FractionBits : 0),
+                                std::max(exponent, 1) - largest / 2 - static_cast<int>(FractionBits));
+  if (exponent == largest) {
+    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  }
+  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
+}
+
+// Rounds to nearest, ties to even; what is too large becomes infinite.
+template <unsigned FractionBits>
+[[nodiscard]] std::uint16_t to_narrow(double value) noexcept {
+  constexpr int largest = (1 << (15 - FractionBits)) - 1;
+  constexpr int bias = largest / 2;
+  const unsigned sign = std::signbit(value) ? 0x8000U : 0U;
+  if (!std::isfinite(value)) {
+    return static_cast<std::uint16_t>(sign | static_cast<unsigned>(largest) << FractionBits | (std::isnan(value) ? 1U : 0U));
+  }
+  const auto exponent = value == 0 ? 1 - bias : std::max(std::ilogb(value), 1 - bias);
+  if (exponent > bias) {
+    return static_cast<std::uint16_t>(sign | static_cast<unsigned>(largest) << FractionBits);
+  }
+  // In units of the last place; a carry out of the fraction moves into the exponent by itself.
+  const auto units = static_cast<unsigned>(
+      std::nearbyint(std::ldexp(std::abs(value), static_cast<int>(FractionBits) - exponent)));
+  return static_cast<std::uint16_t>(sign | (units + (static_cast<unsigned>(exponent + bias - 1) << FractionBits)));
+}
+
+// Towards zero; what an integer type cannot hold becomes its nearest value, and NaN becomes 0.
+template <std::integral Integer>
+[[nodiscard]] Integer to_integer(double value) noexcept {
+  constexpr auto least = std::numeric_limits<Integer>::min();
+  constexpr auto most = std::numeric_limits<Integer>::max();
+  if (std::isnan(value)) {
+    return 0;
+  }
+  if (value <= static_cast<double>(least)) {
+    return least;
+  }
+  return value >= static_cast<double>(most) ? most : static_cast<Integer>(value);
+}
+
+template <std::floating_point Real>
+[[nodiscard]] Real read_element(tensor::dtype element, const std::byte* from) noexcept {
+  const auto as = [from]<class Stored>(Stored stored) {
+    std::memcpy(&stored, from, sizeof stored);
+    return stored;
+  };
+  switch (element) {
+    case tensor::dtype::float32: return static_cast<Real>(as(float{}));
+    case tensor::dtype::float64: return static_cast<Real>(as(double{}));
+    case tensor::dtype::float16: return static_cast<Real>(from_narrow<10>(as(std::uint16_t{})));
+    case tensor::dtype::bfloat16: return static_cast<Real>(from_narrow<7>(as(std::uint16_t{})));
+    case tensor::dtype::int64: return static_cast<Real>(as(std::int64_t{}));
+    case tensor::dtype::int32: return static_cast<Real>(as(std::int32_t{}));
+    case tensor::dtype::int8: return static_cast<Real>(as(std::int8_t{}));
+    case tensor::dtype::uint8:
+    case tensor::dtype::boolean: break;
+  }
+  return static_cast<Real>(as(std::uint8_t{}));
+}
+
+template <std::floating_point Real>
+void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
+  const auto put = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
+  const auto wide = static_cast<double>(value);
+  switch (element) {
+    case tensor::dtype::float32: return put(static_cast<float>(value));
+    case tensor::dtype::float64: return put(wide);
+    case tensor::dtype::float16: return put(to_narrow<10>(wide));
+    case tensor::dtype::bfloat16: return put(to_narrow<7>(wide));
+    case tensor::dtype::int64: return put(to_integer<std::int64_t>(wide));
+    case tensor::dtype::int32: return put(to_integer<std::int32_t>(wide));
+    case tensor::dtype::int8: return put(to_integer<std::int8_t>(wide));
+    case tensor::dtype::uint8: return put(to_integer<std::uint8_t>(wide));
+    case tensor::dtype::boolean: return put(static_cast<std::uint8_t>(value != Real{0} ? 1 : 0));
+  }
+}
+
+// f(position in row-major order, position in memory), for every element.
+template <class F>
+void for_each_position(const tensor::tensor_type& t, const F& f) {
+  const auto count = static_cast<std::size_t>(tensor::element_count(t.dims));
+  if (t.order == tensor::layout::row_major || t.rank() < 2) {
+    for (std::size_t i = 0; i < count; ++i) {
+      f(i, i);
+    }
+    return;
+  }
+  const auto rows = static_cast<std::size_t>(t.dims[t.rank() - 2]);
+  const auto columns = static_cast<std::size_t>(t.dims[t.rank() - 1]);
+  for (std::size_t begin = 0; begin < count; begin += rows * columns) {
+    for (std::size_t i = 0; i < rows * columns; ++i) {
+      f(begin + i, begin + i % columns * rows + i / columns);
+    }
+  }
+}
+
+}  // namespace detail
+
+// Writes elements, given in row-major order, as `t` stores them. Floats are rounded to the nearest, numbers become
+// integers towards zero and stop at the largest and least, bools are 0 or 1.
+// Complexity: linear; a copy where the type is that of the elements, in row-major order.
+template <std::floating_point Real>
+void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::span<std::byte> to) {
+  UNITY_EXPECTS(to.size() == byte_count(t) && elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
+                "as many elements and bytes as the type says");
+  const bool plain = t.order == tensor::layout::row_major || t.rank() < 2;
+  if (plain && t.element == (std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64)) {
+    std::memcpy(to.data(), elements.data(), to.size());
+    return;
+  }
+  const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
+  detail::for_each_position(t, [&](std::size_t i, std::size_t place) {
+    detail::write_element(t.element, elements[i], to.data() + place * size);
+  });
+}
+template <std::floating_point Real>
+[[nodiscard]] std::vector<std::byte> encode(const tensor::dense<Real>& values, const tensor::tensor_type& t) {
+  std::vector<std::byte> stored(byte_count(t));
+  encode<Real>(values.data, t, stored);
+  return stored;
+}
+
+// The inverse. Exact for every type whose values Real holds.
+template <std::floating_point Real>
+void decode(const std::byte* from, const tensor::tensor_type& t, std::span<Real> elements) {
+  UNITY_EXPECTS(elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
+                "as many elements as the type says");
+  const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
+  detail::for_each_position(t, [&](std::size_t i, std::size_t place) {
+    elements[i] = detail::read_element<Real>(t.element, from + place * size);
+  });
+}
+template <std::floating_point Real>
+[[nodiscard]] tensor::dense<Real> decode(const std::byte* from, const tensor::tensor_type& t) {
+  tensor::dense<Real> values{t.dims};
+  decode<Real>(from, t, values.data);
+  return values;
+}
+
+// The largest difference, relative to the largest finite magnitude of `expected`; infinite where the sizes differ, or
+// one of two elements is no finite number and they are not the same infinity.
+template <std::floating_point A, std::floating_point B>
+[[nodiscard]] double relative_error(const tensor::dense<A>& found, const tensor::dense<B>& expected) {
+  if (found.dims != expected.dims || found.data.size() != expected.data.size()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double largest = std::numeric_limits<double>::min();
+  double error = 0;
+  for (std::size_t i = 0; i < found.data.size(); ++i) {
+    const auto x = static_cast<double>(found.data[i]);
+    const auto y = static_cast<double>(expected.data[i]);
+    largest = std::isfinite(y) ? std::max(largest, std::abs(y)) : largest;
+    const auto difference = x == y ? 0 : std::abs(x - y);
+    error = std::isfinite(difference) ? std::max(error, difference) : std::numeric_limits<double>::infinity();
+  }
+  return error / largest;
+}
+
+}  // namespace unity::backend

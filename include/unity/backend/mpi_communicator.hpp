@@ -1,0 +1,393 @@
+// Processes as ranks, over MPI.
+//
+// An operation begins with MPI's own non-blocking call. In what order a reduction goes is MPI's choice, the same in
+// every run of the same ranks. Start programs with mpirun:
+//
+//   int main() {
+//     return unity::backend::run_mpi([](unity::backend::mpi_communicator& c) { ... });
+//   }
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/communication/mpi_session.hpp>
+#include <unity/backend/communication/mpi_types.hpp>
+#include <unity/backend/communication/mpi_watch.hpp>
+#include <unity/backend/communicator.hpp>
+#include <unity/core/error.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::backend {
+
+// Models communication_request. Ends before its mpi_environment does.
+class mpi_request {
+ public:
+  mpi_request(mpi_request&& o) noexcept { take(o); }
+  mpi_request& operator=(mpi_request&& o) noexcept {
+    if (this != &o) {
+      end();
+      take(o);
+    }
+    return *this;
+  }
+  ~mpi_request() { end(); }
+
+  void wait() {
+    if (under_way_) {
+      wait(false);
+    }
+  }
+  [[nodiscard]] bool done() {
+    if (under_way_) {
+      const auto now = std::chrono::steady_clock::now();
+      if (first_asked_ == std::chrono::steady_clock::time_point{}) {
+        first_asked_ = now;
+      }
+      if (now - first_asked_ > session_->limit()) {
+        wait(true);
+      } else {
+        MPI_Status status{};
+        bool ended = false;
+        guarded([&] { ended = session_->test(handle_, status, what_); });
+        if (ended) {
+          close(status);
+        }
+      }
+    }
+    return !under_way_;
+  }
+
+ private:
+  friend class mpi_communicator;
+
+  mpi_request(detail::mpi_session& session, const detail::mpi_group& group, const char* what) noexcept
+      : session_{&session}, group_{&group}, what_{what} {}
+
+  void begin(int code, std::size_t bytes) {
+    detail::check_mpi(code, what_);
+    under_way_ = true;
+    session_->watch().begun(bytes);
+  }
+  void wait(bool overdue) {
+    MPI_Status status{};
+    guarded([&] { session_->wait(handle_, status, *group_, what_, overdue); });
+    close(status);
+  }
+  void close(const MPI_Status& status) {
+    forget();
+    if (!staging_.empty()) {
+      std::memcpy(staged_, staging_.data(), staging_.size());
+    }
+    if (expected_ >= 0) {
+      int got = 0;
+      MPI_Get_count(&status, MPI_BYTE, &got);
+      if (got != expected_) {
+        throw error{what_, "a message of " + std::to_string(got) + " bytes", std::to_string(expected_)};
+      }
+    }
+  }
+  template <class Call>
+  void guarded(const Call& call) {
+    try {
+      call();
+    } catch (...) {
+      forget();
+      if (handle_ != MPI_REQUEST_NULL && session_->watch().failed()) {
+        session_->watch().abandon();
+      }
+      throw;
+    }
+  }
+  void forget() noexcept {
+    under_way_ = false;
+    session_->watch().ended();
+  }
+  void end() noexcept {
+    if (!under_way_) {
+      return;
+    }
+    try {
+      if (std::uncaught_exceptions() > exceptions_) {
+        session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped; expected it to end its " +
+                               what_);
+      }
+      wait(false);
+    } catch (...) {
+      // The next operation of this rank says it.
+    }
+  }
+  void take(mpi_request& o) noexcept {
+    session_ = o.session_;
+    group_ = o.group_;
+    what_ = o.what_;
+    handle_ = std::exchange(o.handle_, MPI_REQUEST_NULL);
+    under_way_ = std::exchange(o.under_way_, false);
+    expected_ = o.expected_;
+    staging_ = std::move(o.staging_);
+    staged_ = o.staged_;
+    first_asked_ = o.first_asked_;
+    exceptions_ = o.exceptions_;
+  }
+
+  detail::mpi_session* session_ = nullptr;
+  const detail::mpi_group* group_ = nullptr;
+  const char* what_ = "";
+  MPI_Request handle_ = MPI_REQUEST_NULL;
+  bool under_way_ = false;
+  int expected_ = -1;                 // bytes of a message to be received
+  std::vector<std::byte> staging_{};  // a result that MPI may not write in place
+  std::byte* staged_ = nullptr;
+  std::chrono::steady_clock::time_point first_asked_{};
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+// Models splitting_communicator and blocking_communicator. All of a process belong to one thread at a time, and end
+// before their mpi_environment does.
+class mpi_communicator {
+ public:
+  using request = mpi_request;
+
+  mpi_communicator(mpi_communicator&& o) noexcept
+      : session_{o.session_},
+        group_{o.group_},
+        comm_{std::exchange(o.comm_, MPI_COMM_NULL)},
+        rank_{o.rank_},
+        size_{o.size_} {}
+  mpi_communicator& operator=(mpi_communicator&& o) noexcept {
+    std::swap(session_, o.session_);
+    std::swap(group_, o.group_);
+    std::swap(comm_, o.comm_);
+    std::swap(rank_, o.rank_);
+    std::swap(size_, o.size_);
+    return *this;
+  }
+  ~mpi_communicator() {
+    if (comm_ != MPI_COMM_NULL && !session_->watch().failed()) {
+      MPI_Comm_free(&comm_);
+    }
+  }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  void barrier() {
+    start("barrier", 0, [&](MPI_Request* r) { return MPI_Ibarrier(comm_, r); }).wait();
+  }
+
+  request all_reduce(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+    const int n = detail::mpi_count(count, "all_reduce");
+    const void* const from = in == out ? MPI_IN_PLACE : static_cast<const void*>(in);
+    return start("all_reduce", bytes_of(count, type), [&](MPI_Request* r) {
+      return MPI_Iallreduce(from, out, n, detail::mpi_type(type), session_->operators().find(type, op), comm_, r);
+    });
+  }
+  void all_reduce_now(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+    session_->watch().throw_if_failed();
+    const int n = detail::mpi_count(count, "all_reduce");
+    const void* const from = in == out ? MPI_IN_PLACE : static_cast<const void*>(in);
+    const detail::mpi_watch::waiting mark{session_->watch(), *group_, "all_reduce", true};
+    detail::check_mpi(MPI_Allreduce(from, out, n, detail::mpi_type(type), session_->operators().find(type, op), comm_),
+                      "all_reduce");
+  }
+  request reduce_scatter(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+    const int n = detail::mpi_count(count, "reduce_scatter");
+    const auto part = bytes_of(count, type);
+    request made{*session_, *group_, "reduce_scatter"};
+    std::byte* to = out;
+    if (part > 0 && out == in + static_cast<std::size_t>(rank_) * part) {
+      // MPI's own way to be in place puts the result elsewhere and spoils the other parts.
+      made.staging_.resize(part);
+      made.staged_ = out;
+      to = made.staging_.data();
+    }
+    begin(made, part, [&](MPI_Request* r) {
+      return MPI_Ireduce_scatter_block(in, to, n, detail::mpi_type(type), session_->operators().find(type, op), comm_,
+                                       r);
+    });
+    return made;
+  }
+  request all_gather(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
+    const int n = detail::mpi_count(count, "all_gather");
+    const auto part = bytes_of(count, type);
+    const void* const from =
+        in == out + static_cast<std::size_t>(rank_) * part ? MPI_IN_PLACE : static_cast<const void*>(in);
+    return start("all_gather", bytes_of(count, type), [&](MPI_Request* r) {
+      return MPI_Iallgather(from, n, detail::mpi_type(type), out, n, detail::mpi_type(type), comm_, r);
+    });
+  }
+  request broadcast(std::byte* data, std::size_t count, tensor::dtype type, int root) {
+    check_rank("broadcast", root);
+    const int n = detail::mpi_count(count, "broadcast");
+    return start("broadcast", bytes_of(count, type),
+                 [&](MPI_Request* r) { return MPI_Ibcast(data, n, detail::mpi_type(type), root, comm_, r); });
+  }
+  request all_to_all(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
+    const int n = detail::mpi_count(count, "all_to_all");
+    const void* const from = in == out ? MPI_IN_PLACE : static_cast<const void*>(in);
+    return start("all_to_all", bytes_of(count, type), [&](MPI_Request* r) {
+      return MPI_Ialltoall(from, n, detail::mpi_type(type), out, n, detail::mpi_type(type), comm_, r);
+    });
+  }
+
+  // Tags: 0 to 32767 everywhere.
+  request send(int to, std::span<const std::byte> bytes, int tag) {
+    check_rank("send", to);
+    const int n = detail::mpi_count(bytes.size(), "send");
+    return start("send", bytes.size(),
+                 [&](MPI_Request* r) { return MPI_Isend(bytes.data(), n, MPI_BYTE, to, tag, comm_, r); });
+  }
+  request receive(int from, std::span<std::byte> bytes, int tag) {
+    check_rank("receive", from);
+    const int n = detail::mpi_count(bytes.size(), "receive");
+    request made{*session_, *group_, "receive"};
+    made.expected_ = n;
+    begin(made, bytes.size(),
+          [&](MPI_Request* r) { return MPI_Irecv(bytes.data(), n, MPI_BYTE, from, tag, comm_, r); });
+    return made;
+  }
+
+  std::optional<mpi_communicator> split(int color) {
+    // Awaited first, so that a rank that does not come is an error here and not the end of the process.
+    std::vector<std::int32_t> colors(static_cast<std::size_t>(size_));
+    const std::int32_t own = color;
+    const auto out = std::as_writable_bytes(std::span{colors});
+    all_gather(std::as_bytes(std::span{&own, 1}).data(), out.data(), 1, tensor::dtype::int32).wait();
+    MPI_Comm part = MPI_COMM_NULL;
+    {
+      const detail::mpi_watch::waiting mark{session_->watch(), *group_, "split", true};
+      detail::check_mpi(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "split");
+    }
+    if (part == MPI_COMM_NULL) {
+      return std::nullopt;
+    }
+    std::vector<int> members;
+    for (std::size_t r = 0; r < colors.size(); ++r) {
+      if (colors[r] == color) {
+        members.push_back(group_->members[r]);
+      }
+    }
+    return mpi_communicator{*session_, session_->add_group(std::move(members)), part};
+  }
+
+  // MPI's own name, for libraries that want one.
+  [[nodiscard]] MPI_Comm native() const noexcept { return comm_; }
+
+ private:
+  friend class mpi_environment;
+
+  mpi_communicator(detail::mpi_session& session, const detail::mpi_group& group, MPI_Comm comm)
+      : session_{&session}, group_{&group}, comm_{comm} {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+  }
+
+  template <class Call>
+  void begin(request& made, std::size_t bytes, Call call) {
+    session_->watch().throw_if_failed();
+    made.begin(call(&made.handle_), bytes);
+  }
+  template <class Call>
+  request start(const char* what, std::size_t bytes, Call call) {
+    request made{*session_, *group_, what};
+    begin(made, bytes, call);
+    return made;
+  }
+  [[nodiscard]] static std::size_t bytes_of(std::size_t count, tensor::dtype type) noexcept {
+    return count * static_cast<std::size_t>(tensor::size_of(type));
+  }
+  void check_rank(const char* what, int rank) const {
+    if (rank < 0 || rank >= size_) {
+      throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size_)};
+    }
+  }
+
+  detail::mpi_session* session_;
+  const detail::mpi_group* group_;
+  MPI_Comm comm_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+// MPI, from its start to its end. One at a time in a process.
+// Effects: starts MPI where the program has not, and ends it then; all ranks come to both. Left by an exception it
+// tells the other ranks to stop, and does not wait for them.
+class mpi_environment {
+ public:
+  explicit mpi_environment(const mpi_options& options = {}) : session_{std::make_unique<detail::mpi_session>(options)} {
+    std::vector<int> ranks(static_cast<std::size_t>(session_->size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const auto& group = session_->add_group(std::move(ranks));
+    MPI_Comm comm = MPI_COMM_NULL;
+    {
+      const detail::mpi_watch::waiting mark{session_->watch(), group, "MPI_Comm_dup", true};
+      detail::check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+    }
+    world_.emplace(mpi_communicator{*session_, group, comm});
+  }
+  mpi_environment(const mpi_environment&) = delete;
+  mpi_environment& operator=(const mpi_environment&) = delete;
+  ~mpi_environment() {
+    if (std::uncaught_exceptions() > exceptions_) {
+      stop("an exception left MPI's environment");
+    } else if (!session_->watch().failed()) {
+      try {
+        session_->finish(*world_->group_);
+      } catch (const std::exception& e) {
+        session_->watch().say(e.what());
+        std::this_thread::sleep_for(detail::linger);
+      }
+    }
+  }
+
+  [[nodiscard]] mpi_communicator& world() noexcept { return *world_; }
+
+  // Prints one line on standard error, why this rank stops; the other ranks stop with a line that names it.
+  void stop(const std::string& why) {
+    session_->watch().say(why);
+    session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped (" + why +
+                           "); expected it to go on");
+    std::this_thread::sleep_for(detail::linger);
+  }
+
+ private:
+  std::unique_ptr<detail::mpi_session> session_;
+  std::optional<mpi_communicator> world_{};
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+// The body of main: f(world communicator) between MPI's start and end. Returns the exit code: 0, or 1 where f threw,
+// here or on another rank, after one line on standard error that says what. Takes SIGTERM (mpi_options).
+template <class F>
+int run_mpi(const F& f, mpi_options options = {}) {
+  options.take_termination = true;
+  std::optional<mpi_environment> environment;
+  try {
+    environment.emplace(options);
+    f(environment->world());
+  } catch (const std::exception& e) {
+    if (environment) {
+      environment->stop(e.what());
+    } else {
+      detail::print_line(e.what());
+    }
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace unity::backend

@@ -1,0 +1,222 @@
+// GPUs as ranks, over NCCL.
+//
+// Ranks meet over a communicator of the host (MPI, threads) or in a folder that all see. Operations run in a stream of
+// the communicator's own; what writes their memory in another stream is waited for with stream().
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <unity/backend/communication/meeting.hpp>
+#include <unity/backend/communication/nccl_state.hpp>
+#include <unity/backend/communicator.hpp>
+#include <unity/core/error.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::backend {
+
+// Why there can be no nccl_communicator here; empty where there can.
+[[nodiscard]] inline std::string why_no_nccl() {
+  int count = 0;
+  const auto code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) {
+    return std::string{"no GPU can be used here ("} + cudaGetErrorString(code) + ")";
+  }
+  return count == 0 ? "no GPU here" : "";
+}
+
+// Models communication_request. Belongs to one thread at a time.
+class nccl_request {
+ public:
+  nccl_request(nccl_request&& o) noexcept = default;
+  nccl_request& operator=(nccl_request&& o) noexcept {
+    if (this != &o) {
+      end();
+      state_ = std::move(o.state_);
+      batch_ = std::move(o.batch_);
+      until_ = o.until_;
+      exceptions_ = o.exceptions_;
+    }
+    return *this;
+  }
+  ~nccl_request() { end(); }
+
+  void wait() {
+    while (!done()) {
+      std::this_thread::yield();
+    }
+  }
+  [[nodiscard]] bool done() {
+    if (batch_) {
+      // Kept aside: after an error there is nothing left to wait for.
+      const auto batch = std::exchange(batch_, nullptr);
+      if (!state_->ended(*batch)) {
+        if (!until_) {
+          until_ = detail::deadline_after(state_->limit());
+        } else if (std::chrono::steady_clock::now() >= *until_) {
+          state_->time_out(batch->what);
+        }
+        batch_ = batch;
+      }
+    }
+    return batch_ == nullptr;
+  }
+
+ private:
+  friend class nccl_communicator;
+
+  nccl_request(std::shared_ptr<detail::nccl_state> state, std::shared_ptr<detail::nccl_batch> batch) noexcept
+      : state_{std::move(state)}, batch_{std::move(batch)} {}
+
+  // On the way of an exception nobody is waited for.
+  void end() noexcept {
+    try {
+      if (std::uncaught_exceptions() == exceptions_) {
+        wait();
+      }
+    } catch (...) {
+      // The next operation of this rank says it.
+    }
+  }
+
+  std::shared_ptr<detail::nccl_state> state_;
+  std::shared_ptr<detail::nccl_batch> batch_;
+  std::optional<std::chrono::steady_clock::time_point> until_{};
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+// Models splitting_communicator and host_gathering_communicator. Memory lies on the GPU.
+// Messages are not told apart by tags alone: those that are under way together between two ranks arrive in the order of
+// their tags, so both ends begin the same ones before either is awaited.
+class nccl_communicator {
+ public:
+  using request = nccl_request;
+
+  // On GPU `device` of this machine; every rank has its own. `host` outlives all that is made from this.
+  // Throws: unity::error where there is no such GPU, or a rank does not come within the limit.
+  template <collective_communicator Host>
+  nccl_communicator(Host& host, int device, const nccl_options& options = {})
+      : state_{std::make_shared<detail::nccl_state>(detail::meet_on(host), device, options)} {}
+  // The ranks meet in a folder that all of them see, and that no other run uses.
+  nccl_communicator(const std::filesystem::path& folder, int rank, int size, int device,
+                    const nccl_options& options = {})
+      : state_{std::make_shared<detail::nccl_state>(detail::meet_in(folder, rank, size, options.limit), device,
+                                                    options)} {}
+
+  nccl_communicator(nccl_communicator&&) noexcept = default;
+  nccl_communicator& operator=(nccl_communicator&&) noexcept = default;
+
+  [[nodiscard]] int rank() const noexcept { return state_->rank(); }
+  [[nodiscard]] int size() const noexcept { return state_->size(); }
+  // Operations run here, in the order in which they begin.
+  [[nodiscard]] cudaStream_t stream() const noexcept { return state_->stream(); }
+
+  void barrier() {
+    state_->use_device();
+    auto batch = std::make_shared<detail::nccl_batch>();
+    batch->copy.emplace(1);
+    auto* const data = batch->copy->data();
+    start("barrier", std::move(batch), [data](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllReduce(data, data, 1, ncclUint8, ncclMax, comm, stream);
+    }).wait();
+  }
+
+  request all_reduce(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+    return start("all_reduce", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllReduce(in, out, count, detail::nccl_type(type), detail::nccl_operator(type, op), comm, stream);
+    });
+  }
+  request reduce_scatter(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+    return start("reduce_scatter", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduceScatter(in, out, count, detail::nccl_type(type), detail::nccl_operator(type, op), comm, stream);
+    });
+  }
+  request all_gather(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
+    return start("all_gather", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(in, out, count, detail::nccl_type(type), comm, stream);
+    });
+  }
+  request broadcast(std::byte* data, std::size_t count, tensor::dtype type, int root) {
+    check_rank("broadcast", root);
+    return start("broadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclBroadcast(data, data, count, detail::nccl_type(type), root, comm, stream);
+    });
+  }
+  request all_to_all(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
+    const auto part = count * static_cast<std::size_t>(tensor::size_of(type));
+    const auto whole = part * static_cast<std::size_t>(size());
+    auto batch = std::make_shared<detail::nccl_batch>();
+    if (in == out && whole > 0) {
+      state_->use_device();
+      batch->copy.emplace(whole);
+      detail::check_cuda(cudaMemcpyAsync(batch->copy->data(), in, whole, cudaMemcpyDeviceToDevice, stream()),
+                         "all_to_all");
+      in = batch->copy->data();
+    }
+    return start("all_to_all", std::move(batch), [&](ncclComm_t comm, cudaStream_t stream) {
+      detail::check_nccl(ncclGroupStart(), "all_to_all");
+      for (std::size_t r = 0; r < static_cast<std::size_t>(size()); ++r) {
+        detail::check_nccl(ncclSend(in + r * part, part, ncclUint8, static_cast<int>(r), comm, stream), "all_to_all");
+        detail::check_nccl(ncclRecv(out + r * part, part, ncclUint8, static_cast<int>(r), comm, stream), "all_to_all");
+      }
+      return ncclGroupEnd();
+    });
+  }
+
+  request send(int to, std::span<const std::byte> bytes, int tag) {
+    check_rank("send", to);
+    // NCCL reads it only.
+    return {state_, state_->add({true, to, tag, const_cast<std::byte*>(bytes.data()), bytes.size()})};
+  }
+  request receive(int from, std::span<std::byte> bytes, int tag) {
+    check_rank("receive", from);
+    return {state_, state_->add({false, from, tag, bytes.data(), bytes.size()})};
+  }
+
+  // Small data of the host's, for setting up.
+  void gather_on_host(std::span<const std::byte> in, std::span<std::byte> out) {
+    state_->use_device();
+    const detail::gpu_buffer from{in.size()};
+    const detail::gpu_buffer to{out.size()};
+    detail::check_cuda(cudaMemcpy(from.data(), in.data(), in.size(), cudaMemcpyHostToDevice), "gather");
+    all_gather(from.data(), to.data(), in.size(), tensor::dtype::uint8).wait();
+    detail::check_cuda(cudaMemcpy(out.data(), to.data(), out.size(), cudaMemcpyDeviceToHost), "gather");
+  }
+
+  std::optional<nccl_communicator> split(int color) {
+    auto part = detail::nccl_state::split(*state_, color);
+    return part ? std::optional{nccl_communicator{std::move(part)}} : std::nullopt;
+  }
+
+ private:
+  explicit nccl_communicator(std::shared_ptr<detail::nccl_state> state) noexcept : state_{std::move(state)} {}
+
+  template <class Call>
+  request start(const char* what, std::shared_ptr<detail::nccl_batch> batch, const Call& call) {
+    return {state_, state_->begin(what, std::move(batch), call)};
+  }
+  template <class Call>
+  request start(const char* what, const Call& call) {
+    return start(what, std::make_shared<detail::nccl_batch>(), call);
+  }
+  void check_rank(const char* what, int rank) const {
+    if (rank < 0 || rank >= size()) {
+      throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size())};
+    }
+  }
+
+  std::shared_ptr<detail::nccl_state> state_;
+};
+
+}  // namespace unity::backend

@@ -1,0 +1,61 @@
+// How long a graph takes, by measured times of what an executor launches.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/backend/device_timer.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/cost/kernel_timer.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/timing_cache.hpp>
+
+namespace unity::backend {
+
+// One line that says what a chain computes: values are numbered in the order of nodes, inputs first.
+[[nodiscard]] inline std::string chain_signature(const tensor::algebra& a, const tensor::tensor_graph& region) {
+  std::string text = "chain";
+  for (std::size_t i = 0; i < region.node_count(); ++i) {
+    const node_id n{i};
+    std::vector<tensor::tensor_type> inputs;
+    std::string operands;
+    for (const auto v : region.operands(n)) {
+      inputs.push_back(region.type(v));
+      operands += " %" + std::to_string(v.index());
+    }
+    const auto results = region.results(n);
+    const std::vector<tensor::tensor_type> outputs{region.type(results[0])};
+    const auto signature = inputs.empty() ? tensor::detail::signature_types(outputs)
+                                          : tensor::signature_text(a, region.operation(n), inputs, outputs) + operands;
+    text += (i == 0 ? " %" : "; %") + std::to_string(results[0].index()) + " = " + signature;
+  }
+  return text;
+}
+
+// The sum over all launches of an executor with the same `fuse`, each measured on its own, or remembered. What launches
+// cost each other (caches, clocks) is not in it.
+// Throws: unity::error where an operator cannot be run.
+template <device_backend Backend>
+[[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g, device_timer<Backend>& timer,
+                                         tensor::timing_cache<device_timer<Backend>>& cache, bool fuse = true) {
+  const detail::run_list list{a, g, fusing_backend<Backend> && fuse};
+  picoseconds sum;
+  for (const auto& item : list.running()) {
+    if constexpr (fusing_backend<Backend>) {
+      if (item.chain != nullptr) {
+        const auto& region = item.chain->region;
+        sum += cache.time(chain_signature(a, region), [&] { return timer.time_chain(region); }).median;
+        continue;
+      }
+    }
+    sum += cache.time(g.operation(item.node), detail::types_of(g, item.operands), detail::types_of(g, item.results)).median;
+  }
+  return sum;
+}
+
+}  // namespace unity::backend

@@ -1,0 +1,202 @@
+// Machines as JSON, and back.
+//
+// {"format": "unity machine", "version": 1, "name": "host",
+//  "devices": [{"name": "AMD EPYC, 2 threads", "kind": "cpu",
+//               "peaks": [{"element": "float32", "operator": "matmul", "flops_per_second": 1.2e11}, ...],
+//               "bytes_per_second": 2.1e10, "memory_bytes": 8000000000, "launch_s": 2.1e-07,
+//               "versions": {"oneDNN": "2.6.3"}}],
+//  "links": [{"name": "local", "ranks": 2,
+//             "costs": {"all_reduce": [{"up_to": 16384, "alpha_s": 3.1e-06, "beta_s_per_byte": 2.0e-10},
+//                                      {"alpha_s": 9.0e-06, "beta_s_per_byte": 1.1e-10}], ...}}]}
+// The last range of a cost has no "up_to". Members of other names are left alone.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+[[nodiscard]] inline double number_from_json(const json_place& in, bool may_be_zero) {
+  if (!in.value().is_number()) {
+    throw error{in.where(), std::string{"is "} + in.value().type_name(), "a number"};
+  }
+  const auto number = in.value().get<double>();
+  if (!std::isfinite(number) || number < 0 || (number == 0 && !may_be_zero)) {
+    throw error{in.where(), "is " + in.value().dump(), may_be_zero ? "a number of at least 0" : "a number above 0"};
+  }
+  return number;
+}
+[[nodiscard]] inline std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most) {
+  const auto number = in.integer();
+  if (number < least || number > most) {
+    throw error{in.where(), "is " + std::to_string(number), "a number from " + std::to_string(least) + " to " + std::to_string(most)};
+  }
+  return number;
+}
+[[nodiscard]] inline std::size_t name_from_json(const json_place& in, std::span<const std::string_view> names) {
+  const auto word = in.word();
+  std::string all;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == word) {
+      return i;
+    }
+    all += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string{names[i]};
+  }
+  throw error{in.where(), "is \"" + word.substr(0, 60) + "\"", all};
+}
+// The members of an object, in order of name.
+[[nodiscard]] inline std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in) {
+  if (!in.value().is_object()) {
+    throw error{in.where(), std::string{"is "} + in.value().type_name(), "an object"};
+  }
+  std::vector<std::pair<std::string, json_place>> all;
+  for (const auto& member : in.value().items()) {
+    all.emplace_back(member.key(), in.at(member.key()));
+  }
+  return all;
+}
+
+[[nodiscard]] inline machine::device device_from_json(const json_place& in) {
+  machine::device d;
+  d.name = in.at("name").word();
+  d.kind = static_cast<machine::device_kind>(name_from_json(in.at("kind"), machine::device_kind_names));
+  for (const auto& p : in.at("peaks").items()) {
+    d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)), p.at("operator").word(),
+                       number_from_json(p.at("flops_per_second"), false)});
+  }
+  d.bytes_per_second = number_from_json(in.at("bytes_per_second"), false);
+  d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
+  d.launch_seconds = number_from_json(in.at("launch_s"), true);
+  for (const auto& [library, version] : members_from_json(in.at("versions"))) {
+    d.versions.emplace_back(library, version.word());
+  }
+  return d;
+}
+
+[[nodiscard]] inline std::vector<machine::cost_range> ranges_from_json(const json_place& in) {
+  const auto items = in.items();
+  if (items.empty()) {
+    throw error{in.where(), "is empty", "a range"};
+  }
+  std::vector<machine::cost_range> ranges;
+  std::int64_t begin = -1;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    machine::cost_range r;
+    if (i + 1 < items.size()) {
+      r.up_to = count_from_json(items[i].at("up_to"), begin + 1, machine::cost_range::no_end - 1);
+      begin = r.up_to;
+    } else if (items[i].has("up_to")) {
+      throw error{items[i].where() + ".up_to", "the last range has an end", "none, for all sizes that are larger"};
+    }
+    r.alpha = number_from_json(items[i].at("alpha_s"), true);
+    r.beta = number_from_json(items[i].at("beta_s_per_byte"), true);
+    ranges.push_back(r);
+  }
+  return ranges;
+}
+
+[[nodiscard]] inline machine::link link_from_json(const json_place& in) {
+  machine::link l;
+  l.name = in.at("name").word();
+  l.ranks = static_cast<int>(count_from_json(in.at("ranks"), 1, INT32_MAX));
+  for (const auto& [name, ranges] : members_from_json(in.at("costs"))) {
+    const nlohmann::json word = name;
+    const auto kind = static_cast<machine::exchange>(
+        name_from_json({word, in.where() + ".costs, a member"}, machine::exchange_names));
+    l.costs.emplace(kind, ranges_from_json(ranges));
+  }
+  return l;
+}
+
+[[nodiscard]] inline nlohmann::json device_to_json(const machine::device& d) {
+  auto peaks = nlohmann::json::array();
+  for (const auto& p : d.peaks) {
+    peaks.push_back({{"element", tensor::name_of(p.element)}, {"operator", p.operation}, {"flops_per_second", p.flops_per_second}});
+  }
+  auto versions = nlohmann::json::object();
+  for (const auto& [library, version] : d.versions) {
+    versions[library] = version;
+  }
+  return {{"name", d.name},
+          {"kind", machine::device_kind_names[static_cast<std::size_t>(d.kind)]},
+          {"peaks", std::move(peaks)},
+          {"bytes_per_second", d.bytes_per_second},
+          {"memory_bytes", d.memory.count()},
+          {"launch_s", d.launch_seconds},
+          {"versions", std::move(versions)}};
+}
+
+[[nodiscard]] inline nlohmann::json link_to_json(const machine::link& l) {
+  auto costs = nlohmann::json::object();
+  for (const auto& [kind, ranges] : l.costs) {
+    auto& all = costs[std::string{machine::exchange_names[static_cast<std::size_t>(kind)]}] = nlohmann::json::array();
+    for (const auto& r : ranges) {
+      nlohmann::json range{{"alpha_s", r.alpha}, {"beta_s_per_byte", r.beta}};
+      if (r.up_to != machine::cost_range::no_end) {
+        range["up_to"] = r.up_to;
+      }
+      all.push_back(std::move(range));
+    }
+  }
+  return {{"name", l.name}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline nlohmann::json to_json(const machine::machine& m) {
+  auto devices = nlohmann::json::array();
+  for (const auto& d : m.devices) {
+    devices.push_back(detail::device_to_json(d));
+  }
+  auto links = nlohmann::json::array();
+  for (const auto& l : m.links) {
+    links.push_back(detail::link_to_json(l));
+  }
+  return {{"format", "unity machine"}, {"version", 1}, {"name", m.name}, {"devices", std::move(devices)}, {"links", std::move(links)}};
+}
+
+// `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
+[[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  const detail::json_place in{document, std::string{file} + ": machine"};
+  if (in.at("format").word() != "unity machine" || in.at("version").integer() != 1) {
+    throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1"};
+  }
+  machine::machine m;
+  m.name = in.at("name").word();
+  for (const auto& d : in.at("devices").items()) {
+    m.devices.push_back(detail::device_from_json(d));
+  }
+  for (const auto& l : in.at("links").items()) {
+    m.links.push_back(detail::link_from_json(l));
+  }
+  return m;
+}
+
+// Throws: unity::error.
+[[nodiscard]] inline machine::machine read_machine(const std::filesystem::path& path) {
+  return parse_machine(read_file(path), path.string());
+}
+inline void write_machine(const machine::machine& m, const std::filesystem::path& path) {
+  atomic_write(path, to_json(m).dump(2) + "\n");
+}
+
+}  // namespace unity::io

@@ -1,0 +1,156 @@
+// What it costs to move data between devices.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/config.hpp>
+
+namespace unity::machine {
+
+// What ranks do together; a message is from one rank to another.
+enum class exchange : std::uint8_t { message, all_reduce, reduce_scatter, all_gather, broadcast, all_to_all };
+inline constexpr std::array<std::string_view, 6> exchange_names{"message",    "all_reduce", "reduce_scatter",
+                                                                "all_gather", "broadcast",  "all_to_all"};
+
+// From where the range before ends up to `up_to` bytes: alpha + beta * bytes.
+// Source: Hockney, The communication challenge for MPP, Parallel Computing 20(3), 1994.
+struct cost_range {
+  static constexpr std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
+
+  std::int64_t up_to = no_end;  // included
+  double alpha = 0;             // seconds
+  double beta = 0;              // seconds per byte
+
+  friend bool operator==(const cost_range&, const cost_range&) = default;
+};
+
+// Regular. Ranges ascend, and the last has no end. Bytes are those of one rank: of the message; of the vector that is
+// reduced or broadcast; of the larger of what a rank gives and gets for the others.
+struct link {
+  std::string name{};  // "local", "mpi"
+  int ranks = 0;       // how many took part
+  std::map<exchange, std::vector<cost_range>> costs{};
+
+  friend bool operator==(const link&, const link&) = default;
+};
+
+// Seconds of one exchange. Complexity: linear in the ranges.
+[[nodiscard]] inline double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size) {
+  UNITY_EXPECTS(!ranges.empty() && ranges.back().up_to == cost_range::no_end, "ranges for all sizes");
+  const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const cost_range& r) { return size <= r.up_to; });
+  return range->alpha + range->beta * static_cast<double>(size);
+}
+
+// A measured exchange.
+struct exchange_sample {
+  std::int64_t size = 0;  // bytes
+  double seconds = 0;
+};
+
+namespace detail {
+
+struct line_fit {
+  double alpha = 0;
+  double beta = 0;
+  double error = 0;  // sum of squared relative errors
+};
+
+// Least squares of relative errors, so that small sizes count as much as large ones; neither coefficient is negative.
+[[nodiscard]] inline line_fit fit_line(std::span<const exchange_sample> samples) {
+  double one = 0;  // sums of weighted 1, x, x^2, y, x*y, y^2, with y weighted to 1
+  double x = 0;
+  double xx = 0;
+  double y = 0;
+  double xy = 0;
+  for (const auto& s : samples) {
+    const auto weight = 1 / s.seconds;
+    const auto size = static_cast<double>(s.size) * weight;
+    one += weight * weight;
+    x += weight * size;
+    xx += size * size;
+    y += weight;
+    xy += size;
+  }
+  const auto determinant = one * xx - x * x;
+  line_fit best;
+  best.error = std::numeric_limits<double>::infinity();
+  const auto consider = [&](double alpha, double beta) {
+    if (!(alpha >= 0 && beta >= 0)) {
+      return;
+    }
+    double error = 0;
+    for (const auto& s : samples) {
+      const auto relative = (alpha + beta * static_cast<double>(s.size)) / s.seconds - 1;
+      error += relative * relative;
+    }
+    if (error < best.error) {
+      best = {alpha, beta, error};
+    }
+  };
+  if (determinant > 1e-12 * one * xx) {
+    consider((xx * y - x * xy) / determinant, (one * xy - x * y) / determinant);
+  }
+  consider(y / one, 0);
+  if (xx > 0) {
+    consider(0, xy / xx);
+  }
+  return best;
+}
+
+}  // namespace detail
+
+// At most `most` ranges of three samples or more, fitted by least squares of relative errors; where they part is chosen
+// to make the sum of squares least, and another range must make it at least a tenth smaller.
+// Samples ascend in size, times are positive, and there is at least one.
+// Complexity: O(most * samples^2) fits, linear each.
+[[nodiscard]] inline std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3) {
+  UNITY_EXPECTS(!samples.empty() && most > 0, "samples");
+  constexpr std::size_t least = 3;
+  const auto count = samples.size();
+  // errors[k][end]: the best of the samples before `end` in k + 1 ranges; the last of them begins at begins[k][end].
+  const auto never = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> errors(most, std::vector<double>(count + 1, never));
+  std::vector<std::vector<std::size_t>> begins(most, std::vector<std::size_t>(count + 1, 0));
+  for (std::size_t end = 1; end <= count; ++end) {
+    errors[0][end] = detail::fit_line(samples.first(end)).error;
+  }
+  for (std::size_t k = 1; k < most; ++k) {
+    for (std::size_t end = (k + 1) * least; end <= count; ++end) {
+      for (auto begin = k * least; begin + least <= end; ++begin) {
+        const auto error = errors[k - 1][begin] + detail::fit_line(samples.subspan(begin, end - begin)).error;
+        if (error < errors[k][end]) {
+          errors[k][end] = error;
+          begins[k][end] = begin;
+        }
+      }
+    }
+  }
+  std::size_t ranges = 0;
+  constexpr double noise = 1e-18;  // rounding alone
+  for (std::size_t k = 1; k < most; ++k) {
+    if (errors[k][count] + noise < 0.9 * errors[ranges][count]) {
+      ranges = k;
+    }
+  }
+  std::vector<cost_range> fitted(ranges + 1);
+  auto end = count;
+  for (auto k = ranges + 1; k-- > 0;) {
+    const auto begin = k == 0 ? 0 : begins[k][end];
+    const auto line = detail::fit_line(samples.subspan(begin, end - begin));
+    fitted[k] = {end == count ? cost_range::no_end : samples[end - 1].size, line.alpha, line.beta};
+    end = begin;
+  }
+  return fitted;
+}
+
+}  // namespace unity::machine

@@ -1,0 +1,343 @@
+// Measured times that are remembered, in memory and in a file.
+//
+//   unity timings 1
+//   device cpu: AMD EPYC, 2 threads; oneDNN 2.6.3
+//   57102345 1203456 25 matmul{activation=none}(float32[64,512], float32[512,512] constant) -> float32[64,512]
+//
+// Each line: median and spread in picoseconds, how many repetitions, and the signature of what ran.
+#pragma once
+
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/cost/kernel_timer.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor {
+
+namespace detail {
+
+[[nodiscard]] inline std::string signature_integers(std::span<const std::int64_t> values) {
+  std::string text;
+  for (const auto v : values) {
+    text += (text.empty() ? "[" : ",") + std::to_string(v);
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+[[nodiscard]] inline std::string signature_attribute(const attribute_signature& a, const attribute& value) {
+  switch (a.form) {
+    case attribute_form::integer: return std::to_string(value[0]);
+    case attribute_form::real: return unity::detail::real_text(to_real(value[0]));
+    case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
+    case attribute_form::word:  // one that is no name may hold what separates fields or lines
+      if (const auto word = to_word(value); unity::detail::is_plain_word(word)) {
+        return word;
+      }
+      break;
+    case attribute_form::integers: break;
+  }
+  return signature_integers(value);
+}
+[[nodiscard]] inline std::string signature_types(std::span<const tensor_type> types) {
+  std::string text;
+  for (const auto& t : types) {
+    text += (text.empty() ? "" : ", ") + to_string(t) + (t.constant ? " constant" : "");
+  }
+  return text;
+}
+
+}  // namespace detail
+
+// All that the time of an operator may depend on, in one line: attributes, shapes, element types, layouts, and which
+// operands are constant. Different for different questions.
+[[nodiscard]] inline std::string signature_text(const algebra& operators, const operation& op,
+                                                std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
+  const auto& signature = operators.signature(op.kind);
+  std::string attributes;
+  for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
+    const auto& a = signature.attributes[i];
+    attributes += (i == 0 ? "{" : ", ") + a.name + "=" + detail::signature_attribute(a, op.attributes[i]);
+  }
+  return signature.name + attributes + (attributes.empty() ? "(" : "}(") + detail::signature_types(inputs) + ") -> " +
+         detail::signature_types(outputs);
+}
+
+// Measurements by signature, of one description.
+struct timing_table {
+  std::string description{};
+  std::map<std::string, measurement, std::less<>> entries{};
+
+  friend bool operator==(const timing_table&, const timing_table&) = default;
+};
+
+[[nodiscard]] inline std::string timings_text(const timing_table& t) {
+  std::string text = "unity timings 1\ndevice " + t.description + "\n";
+  for (const auto& [signature, m] : t.entries) {
+    text += std::to_string(m.median.count()) + " " + std::to_string(m.spread.count()) + " " + std::to_string(m.repetitions) +
+            " " + signature + "\n";
+  }
+  return text;
+}
+
+namespace detail {
+
+// Lines of a timing file, with complaints that say which.
+class timing_reader {
+ public:
+  timing_reader(std::string_view text, std::string_view file) : rest_{text}, file_{file} {}
+
+  [[nodiscard]] timing_table read() {
+    if (next() != "unity timings 1") {
+      fail("is no list of timings", "the line 'unity timings 1'");
+    }
+    timing_table table;
+    constexpr std::string_view device = "device ";
+    const auto header = next();
+    if (header.substr(0, device.size()) != device) {
+      fail("names no device", "the line 'device ...'");
+    }
+    table.description = header.substr(device.size());
+    while (!rest_.empty()) {
+      auto line = next();
+      measurement m;
+      m.median = picoseconds{number(line)};
+      m.spread = picoseconds{number(line)};
+      m.repetitions = number(line);
+      if (line.empty() || m.median <= picoseconds{} || m.spread < picoseconds{} || m.repetitions < 1) {
+        fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
+      }
+      if (!table.entries.emplace(line, m).second) {
+        fail("is a second timing of one operator", "one");
+      }
+    }
+    return table;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view found, std::string_view expected) const {
+    throw error{std::string{file_} + ", line " + std::to_string(line_), found, expected};
+  }
+  [[nodiscard]] std::string_view next() {
+    ++line_;
+    const auto end = rest_.find('\n');
+    if (end == std::string_view::npos) {
+      fail("ends early", "a whole line");
+    }
+    const auto line = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return line;
+  }
+  [[nodiscard]] std::int64_t number(std::string_view& line) const {
+    std::int64_t value = 0;
+    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), value);
+    const auto used = static_cast<std::size_t>(end - line.data());
+    if (problem != std::errc{} || used == line.size() || line[used] != ' ') {
+      fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
+    }
+    line.remove_prefix(used + 1);
+    return value;
+  }
+
+  std::string_view rest_;
+  std::string_view file_;
+  std::size_t line_ = 0;
+};
+
+// What was asked of a timer.
+struct timing_question {
+  operation op{};
+  std::vector<tensor_type> inputs{};
+  std::vector<tensor_type> outputs{};
+
+  friend bool operator==(const timing_question&, const timing_question&) = default;
+};
+struct timing_question_hash {
+  std::size_t operator()(const timing_question& q) const noexcept {
+    auto h = std::hash<operation>{}(q.op);
+    for (const auto* types : {&q.inputs, &q.outputs}) {
+      for (const auto& t : *types) {
+        h = hash_combine(h, std::hash<tensor_type>{}(t));
+      }
+    }
+    return h;
+  }
+};
+
+}  // namespace detail
+
+// `file`: for messages. Throws: unity::error naming the line that is wrong.
+[[nodiscard]] inline timing_table parse_timings(std::string_view text, std::string_view file) {
+  return detail::timing_reader{text, file}.read();
+}
+
+// A timer that measures nothing twice: neither while it lives nor, given a file, in another run.
+// Models remembering_timer; may be asked from several threads, which then measure one at a time. Algebra and timer
+// must outlive it.
+//
+// A file with measurements of another description is not used, and replaced. One that cannot be read or is no list of
+// timings is neither used nor touched. Where the file cannot be written, measurements last as long as the process. Each
+// of these is told once, in one line, to `warn`.
+template <kernel_timer<algebra> Timer>
+class timing_cache {
+ public:
+  using warning = std::function<void(const std::string&)>;
+
+  // Empty `file`: remembers in memory alone.
+  timing_cache(const algebra& operators, Timer& timer, std::filesystem::path file = {}, warning warn = {})
+      : operators_{&operators}, timer_{&timer}, file_{std::move(file)}, warn_{std::move(warn)}, table_{timer.description(), {}} {
+    if (auto stored = load()) {
+      table_.entries = std::move(*stored);
+    }
+  }
+  timing_cache(const timing_cache&) = delete;
+  timing_cache& operator=(const timing_cache&) = delete;
+  ~timing_cache() {
+    try {
+      save();
+    } catch (...) {  // a destructor has nobody to tell; save() does
+    }
+  }
+
+  [[nodiscard]] measurement time(const operation& op, std::span<const tensor_type> inputs,
+                                 std::span<const tensor_type> outputs) {
+    const std::lock_guard lock{mutex_};
+    detail::timing_question question{op, {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}};
+    if (const auto known = asked_.find(question); known != asked_.end()) {
+      return known->second;
+    }
+    const auto answer =
+        find_or_measure(signature_text(*operators_, op, inputs, outputs), [&] { return timer_->time(op, inputs, outputs); });
+    asked_.emplace(std::move(question), answer);
+    return answer;
+  }
+  // The same for what is no single operator: `signature`, one line that no operator has, says what `measure` times.
+  [[nodiscard]] measurement time(const std::string& signature, const std::function<measurement()>& measure) {
+    UNITY_EXPECTS(!signature.empty() && signature.find('\n') == std::string::npos, "one line");
+    const std::lock_guard lock{mutex_};
+    return find_or_measure(signature, measure);
+  }
+  [[nodiscard]] std::string description() const { return table_.description; }
+  [[nodiscard]] std::size_t measured() const noexcept { return measured_; }
+  // That measuring took.
+  [[nodiscard]] double seconds() const noexcept { return seconds_; }
+  [[nodiscard]] std::size_t stored() const noexcept { return table_.entries.size(); }
+
+  // Effects: writes what was measured since the last time, together with what another process wrote meanwhile. Happens
+  // from time to time and at the end on its own.
+  void save() {
+    const std::lock_guard lock{mutex_};
+    write();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  [[nodiscard]] measurement find_or_measure(const std::string& signature, const std::function<measurement()>& measure) {
+    if (const auto known = table_.entries.find(signature); known != table_.entries.end()) {
+      return known->second;
+    }
+    const auto start = clock::now();
+    const auto answer = measure();
+    seconds_ += std::chrono::duration<double>(clock::now() - start).count();
+    ++measured_;
+    ++unsaved_;
+    table_.entries.emplace(signature, answer);
+    constexpr std::chrono::seconds between_saves{10};
+    if (clock::now() - saved_ > between_saves) {
+      write();
+    }
+    return answer;
+  }
+  void warn(const std::string& line) const {
+    if (warn_) {
+      warn_(line);
+    }
+  }
+  [[nodiscard]] std::optional<std::map<std::string, measurement, std::less<>>> load() {
+    std::error_code ignored;
+    if (file_.empty() || !std::filesystem::exists(file_, ignored)) {
+      return std::nullopt;
+    }
+    try {
+      auto stored = parse_timings(read_file(file_), file_.string());
+      if (stored.description == table_.description) {
+        return std::move(stored.entries);
+      }
+      warn(file_.string() + ": timings of " + stored.description + " are not used on " + table_.description +
+           " and will be replaced");
+    } catch (const error& e) {
+      warn(std::string{e.what()} + "; timings are not kept");
+      file_.clear();
+    }
+    return std::nullopt;
+  }
+  void write() {
+    if (file_.empty() || unsaved_ == 0) {
+      return;
+    }
+    try {
+      merge();
+      if (file_.has_parent_path()) {
+        std::error_code reported_below;
+        std::filesystem::create_directories(file_.parent_path(), reported_below);
+      }
+      atomic_write(file_, timings_text(table_));
+      unsaved_ = 0;
+      saved_ = clock::now();
+    } catch (const error& e) {
+      warn(std::string{e.what()} + "; timings are not kept");
+      file_.clear();
+    }
+  }
+  // What is there by now and was not at the start. Two processes that write in one moment lose what one of them measured.
+  void merge() {
+    std::error_code ignored;
+    const auto status = std::filesystem::status(file_, ignored);
+    if (!std::filesystem::exists(status)) {
+      return;
+    }
+    constexpr auto writable = std::filesystem::perms::owner_write | std::filesystem::perms::group_write | std::filesystem::perms::others_write;
+    if ((status.permissions() & writable) == std::filesystem::perms::none) {  // a new file in its place would ignore that
+      throw error{file_.string(), "is read-only", "a file that may be written"};
+    }
+    auto stored = parse_timings(read_file(file_), file_.string());
+    if (stored.description == table_.description) {
+      table_.entries.merge(stored.entries);
+    }
+  }
+
+  const algebra* operators_;
+  Timer* timer_;
+  std::filesystem::path file_;
+  warning warn_;
+  timing_table table_;
+  std::unordered_map<detail::timing_question, measurement, detail::timing_question_hash> asked_;
+  std::size_t measured_ = 0;
+  std::size_t unsaved_ = 0;
+  double seconds_ = 0;
+  clock::time_point saved_ = clock::now();
+  std::mutex mutex_;
+};
+
+}  // namespace unity::tensor

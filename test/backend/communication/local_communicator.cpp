@@ -1,0 +1,222 @@
+#include <unity/backend/local_communicator.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unity/backend/agreement.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+
+#include "suite.hpp"
+
+using namespace unity::backend;
+using unity::tensor::dtype;
+using namespace std::chrono_literals;
+
+static_assert(communication_request<local_request>);
+static_assert(collective_communicator<local_communicator>);
+static_assert(splitting_communicator<local_communicator>);
+static_assert(!blocking_communicator<local_communicator>);
+static_assert(!std::copyable<local_communicator> && !std::copyable<local_request>);
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+// What each rank's f throws ("" where nothing), and how long all took.
+struct outcome {
+  std::vector<std::string> lines;
+  double seconds = 0;
+};
+template <class F>
+outcome outcomes(int ranks, std::chrono::milliseconds limit, const F& f) {
+  outcome result{std::vector<std::string>(static_cast<std::size_t>(ranks)), 0};
+  const auto start = clock_type::now();
+  {
+    std::vector<std::thread> threads;
+    for (auto& c : make_local_communicators(ranks, {limit})) {
+      threads.emplace_back([&, c = std::move(c)]() mutable {
+        auto own = std::move(c);
+        auto& line = result.lines[static_cast<std::size_t>(own.rank())];
+        try {
+          f(own);
+        } catch (const std::exception& e) {
+          line = e.what();
+        }
+      });
+    }
+    for (auto& t : threads) {
+      t.join();
+    }
+  }
+  result.seconds = std::chrono::duration<double>(clock_type::now() - start).count();
+  return result;
+}
+
+std::byte* data_of(std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); }
+
+}  // namespace
+
+TEST_CASE("threads of one process exchange what the oracle says") {
+  const auto ranks = GENERATE(1, 2, 3, 4, 8);
+  const auto progress = GENERATE(true, false);
+  const auto seed = Catch::rngSeed() + static_cast<std::uint64_t>(ranks);
+  INFO("seed " << seed << ", " << ranks << " ranks");
+  run_local(ranks,
+            [&](local_communicator& c) {
+              communication_suite::suite{c, seed, "local"}.run(30);
+            },
+            {60s, progress});
+}
+
+TEST_CASE("sums are in the order of ranks, whoever comes first") {
+  constexpr std::size_t count = 100'000;
+  std::vector<std::vector<float>> in(4, std::vector<float>(count));
+  unity::random_engine random{11};
+  for (auto& v : in) {
+    for (auto& x : v) {
+      x = static_cast<float>(random.unit() - 0.5);
+    }
+  }
+  std::vector<float> wanted = in[0];
+  for (std::size_t r = 1; r < in.size(); ++r) {
+    for (std::size_t i = 0; i < count; ++i) {
+      wanted[i] += in[r][i];
+    }
+  }
+  for (int last = 0; last < 4; ++last) {
+    run_local(4, [&](local_communicator& c) {
+      const auto own = static_cast<std::size_t>(c.rank());
+      std::this_thread::sleep_for(c.rank() == last ? 10ms : 0ms);
+      std::vector<float> out(count);
+      c.all_reduce(data_of(in[own]), data_of(out), count, dtype::float32, reduction::sum).wait();
+      communication_suite::check(out == wanted, "rank " + std::to_string(own) + " has another sum");
+    });
+  }
+}
+
+TEST_CASE("data moves while the ranks compute") {
+  run_local(3, [](local_communicator& c) {
+    std::vector<float> data(3'000'000, 1.0F);
+    auto request = c.all_reduce(data_of(data), data_of(data), data.size(), dtype::float32, reduction::sum);
+    std::this_thread::sleep_for(2s);  // stands for computation: no call into the communicator
+    // Asking does one of 184 units of work at most.
+    communication_suite::check(request.done(), "not done, though there was time");
+    communication_suite::check(data.front() == 3 && data.back() == 3, "wrong sum");
+  });
+}
+
+TEST_CASE("a rank that does not come is named after the time limit") {
+  const auto got = outcomes(4, 200ms, [](local_communicator& c) {
+    std::vector<float> data(10);
+    if (c.rank() == 2) {
+      std::this_thread::sleep_for(600ms);
+    }
+    c.all_reduce(data_of(data), data_of(data), data.size(), dtype::float32, reduction::sum).wait();
+  });
+  for (const auto& line : got.lines) {
+    CHECK(line == "rank 2: did not come to all_reduce of 10 float32 (sum); expected it within 200 ms");
+  }
+  CHECK(got.seconds < 5);
+}
+
+TEST_CASE("a rank that does not come is named by those who ask without waiting") {
+  const auto got = outcomes(2, 100ms, [](local_communicator& c) {
+    std::vector<float> data(10);
+    if (c.rank() == 1) {
+      std::this_thread::sleep_for(400ms);
+      return;
+    }
+    auto request = c.receive(1, std::as_writable_bytes(std::span{data}), 4);
+    while (!request.done()) {
+    }
+  });
+  CHECK(got.lines[0] == "rank 1: did not come to message of 40 uint8; expected it within 100 ms");
+}
+
+TEST_CASE("a rank that leaves is named at once") {
+  const auto got = outcomes(3, 60s, [](local_communicator& c) {
+    if (c.rank() != 1) {
+      c.barrier();
+    }
+  });
+  CHECK(got.lines[0] == "rank 1: has left; expected it to come to barrier");
+  CHECK(got.lines[1].empty());
+  CHECK(got.lines[2] == got.lines[0]);
+  CHECK(got.seconds < 5);
+}
+
+TEST_CASE("a rank that fails stops the others, also in other groups, and its own error is kept") {
+  const auto start = clock_type::now();
+  std::atomic<int> named = 0;
+  CHECK_THROWS_WITH(run_local(4,
+                              [&](local_communicator& c) {
+                                auto part = c.split(c.rank() / 2);
+                                try {
+                                  if (c.rank() == 3) {
+                                    throw std::runtime_error{"out of luck"};
+                                  }
+                                  part->barrier();
+                                  c.barrier();
+                                } catch (const unity::error& e) {
+                                  named += std::string{e.what()}.starts_with("rank 3: ") ? 1 : 0;
+                                  throw;
+                                }
+                              }),
+                    "out of luck");
+  CHECK(named == 3);
+  CHECK(clock_type::now() - start < 5s);
+}
+
+TEST_CASE("an exception does not wait for the requests on its way") {
+  const auto got = outcomes(2, 60s, [](local_communicator& c) {
+    std::vector<float> data(10);
+    auto request = c.receive(1 - c.rank(), std::as_writable_bytes(std::span{data}), 4);
+    if (c.rank() == 0) {
+      throw std::runtime_error{"out of luck"};
+    }
+    request.wait();
+  });
+  CHECK(got.lines[0] == "out of luck");
+  CHECK(got.lines[1] == "rank 0: stopped; expected it to end its message of 40 uint8");
+  CHECK(got.seconds < 5);
+}
+
+TEST_CASE("ranks that call different collectives are told so") {
+  const auto got = outcomes(3, 60s, [](local_communicator& c) {
+    std::vector<float> data(10);
+    c.all_reduce(data_of(data), data_of(data), c.rank() == 1 ? 9U : 10U, dtype::float32, reduction::sum).wait();
+  });
+  CHECK(got.lines[0].find("all_reduce of 9 float32 (sum)") != std::string::npos);
+  CHECK(got.lines[0] == got.lines[1]);
+  CHECK(got.lines[1] == got.lines[2]);
+}
+
+TEST_CASE("messages of another length than expected are refused on both ends") {
+  const auto got = outcomes(2, 60s, [](local_communicator& c) {
+    std::vector<float> data(10);
+    if (c.rank() == 0) {
+      c.send(1, std::as_bytes(std::span{data}), 9).wait();
+    } else {
+      c.receive(0, std::as_writable_bytes(std::span{data}.first(9)), 9).wait();
+    }
+  });
+  CHECK(got.lines[0] == "message from rank 0 to rank 1, tag 9: 40 bytes; expected 36");
+  CHECK(got.lines[1] == got.lines[0]);
+}
+
+TEST_CASE("ranks that there are not are refused") {
+  auto one = make_local_communicators(1);
+  CHECK_THROWS_WITH(one[0].send(1, {}, 0), "send: rank 1; expected one below 1");
+  CHECK_THROWS_WITH(one[0].broadcast(nullptr, 0, dtype::int8, -1), "broadcast: rank -1; expected one below 1");
+  CHECK_THROWS_WITH(make_local_communicators(0), "local communicators: 0 ranks; expected at least one");
+}

@@ -1,0 +1,58 @@
+#include <unity/backend/nccl_communicator.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include <unity/backend/local_communicator.hpp>
+
+#include "suite.hpp"
+
+using namespace unity::backend;
+
+static_assert(communication_request<nccl_request>);
+static_assert(splitting_communicator<nccl_communicator>);
+static_assert(host_gathering_communicator<nccl_communicator>);
+static_assert(!host_gathering_communicator<local_communicator>);
+
+namespace {
+
+class gpu_memory {
+ public:
+  explicit gpu_memory(const communication_suite::bytes& content) : buffer_{content.size()} {
+    detail::check_cuda(cudaMemcpy(buffer_.data(), content.data(), content.size(), cudaMemcpyHostToDevice), "write");
+  }
+  [[nodiscard]] std::byte* data() { return buffer_.data(); }
+  void read(communication_suite::bytes& to) const {
+    detail::check_cuda(cudaMemcpy(to.data(), buffer_.data(), to.size(), cudaMemcpyDeviceToHost), "read");
+  }
+
+ private:
+  detail::gpu_buffer buffer_;
+};
+
+}  // namespace
+
+// As many ranks as there are GPUs: NCCL gives each one of its own.
+TEST_CASE("GPUs exchange what the oracle says") {
+  const auto reason = why_no_nccl();
+  if (!reason.empty()) {
+    WARN("skipped: " << reason);
+    return;
+  }
+  int gpus = 0;
+  cudaGetDeviceCount(&gpus);
+  for (int ranks = 1; ranks <= std::min(gpus, 8); ranks *= 2) {
+    run_local(ranks, [](local_communicator& host) {
+      nccl_communicator c{host, host.rank()};
+      communication_suite::suite<nccl_communicator, gpu_memory>{c, 1, "nccl"}.run(30);
+    });
+  }
+}
+
+TEST_CASE("a GPU that there is not is an error, not a hang") {
+  auto host = make_local_communicators(1);
+  CHECK_THROWS_WITH((nccl_communicator{host[0], 1000}), Catch::StartsWith("GPU 1000: "));
+}

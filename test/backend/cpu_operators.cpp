@@ -1,0 +1,40 @@
+#include <unity/backend/cpu.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <unity/backend/device_backend.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "operator_suite.hpp"
+
+namespace {
+
+using namespace unity::backend;
+using unity::backend::test::check_chains;
+using unity::backend::test::check_operators;
+using unity::tensor::dtype;
+
+static_assert(device_backend<cpu_backend> && packing_backend<cpu_backend> && fusing_backend<cpu_backend>);
+static_assert(!recording_backend<cpu_backend> && !clocked_backend<cpu_backend>);
+
+cpu_backend one_thread(const unity::tensor::algebra& a) { return cpu_backend{a, {.threads = 1}}; }
+cpu_backend three_threads(const unity::tensor::algebra& a) { return cpu_backend{a, {.threads = 3}}; }
+
+}  // namespace
+
+TEST_CASE("the cpu backend computes every operator", "[cpu]") { check_operators(one_thread, {.cases = 120}); }
+
+TEST_CASE("the cpu backend computes every operator on several threads", "[cpu]") {
+  check_operators(three_threads, {.cases = 10, .seed = 2});
+}
+
+TEST_CASE("the cpu backend computes every operator in other types", "[cpu]") {
+  check_operators(one_thread, {.tolerance = 2e-2, .cases = 10, .element = dtype::bfloat16});
+  check_operators(one_thread, {.tolerance = 3e-3, .cases = 10, .element = dtype::float16});
+  check_operators(one_thread, {.cases = 10, .element = dtype::float64});
+}
+
+TEST_CASE("the cpu backend computes chains", "[cpu]") {
+  check_chains(one_thread);
+  check_chains(three_threads, {.cases = 5, .seed = 3});
+}

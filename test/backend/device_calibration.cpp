@@ -1,0 +1,83 @@
+#include <unity/backend/device_calibration.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace unity;
+using namespace unity::backend;
+using tensor::tensor_type;
+
+const tensor::algebra& operators() {
+  static const auto all = tensor::standard_algebra();
+  return all;
+}
+
+// A device with a clock of its own, that takes what a roofline says: 1 us, 2 TFLOP/s (convolutions 1), 100 GB/s.
+class toy_backend {
+ public:
+  struct memory {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t length = 0;
+    [[nodiscard]] std::byte* data() { return bytes.get(); }
+    [[nodiscard]] std::size_t size() const { return length; }
+  };
+  struct kernel {
+    double seconds = 0;
+    [[nodiscard]] std::size_t workspace() const { return 0; }
+  };
+  using moment = double;
+
+  [[nodiscard]] device_description description() const { return {"toy", "a clock", {{"tock", "2"}, {"tick", "1"}}}; }
+  [[nodiscard]] memory allocate(std::size_t bytes) { return {std::make_unique<std::byte[]>(bytes), bytes}; }
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in, std::span<const tensor_type> out) {
+    ++prepared;
+    const auto work = operators().work(op, in, out);
+    const auto rate = operators().signature(op.kind).name == "conv2d" ? 1e12 : 2e12;
+    return {slowness * (1e-6 + std::max(static_cast<double>(work.operations.count()) / rate, static_cast<double>(work.moved.count()) / 1e11))};
+  }
+  void run(const kernel& k, std::span<const std::byte* const>, std::span<std::byte* const>, std::byte*) { now_ += k.seconds; }
+  void write(std::byte* to, std::span<const std::byte> from) { std::memcpy(to, from.data(), from.size()); }
+  void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
+  void wait() {}
+  [[nodiscard]] moment mark() const { return now_; }
+  [[nodiscard]] double seconds(moment from, moment to) const { return to - from; }
+
+  double slowness = 1;
+  int prepared = 0;
+
+ private:
+  double now_ = 0;
+};
+static_assert(clocked_backend<toy_backend>);
+
+TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
+  toy_backend b;
+  const auto d = calibrate_device(b, operators(), {.stream_bytes = 8 << 20});
+  CHECK(d.name == "a clock");
+  CHECK(d.versions == std::vector<std::pair<std::string, std::string>>{{"tick", "1"}, {"tock", "2"}});
+  REQUIRE(d.peaks.size() == 2);
+  CHECK(d.peaks[0].operation == "matmul");
+  CHECK(d.peaks[0].flops_per_second == Approx(2e12).epsilon(0.01));
+  CHECK(d.peaks[1].operation == "conv2d");
+  CHECK(d.peaks[1].flops_per_second == Approx(1e12).epsilon(0.01));
+  CHECK(d.bytes_per_second == Approx(1e11).epsilon(0.01));
+  CHECK(d.launch_seconds == Approx(1e-6).epsilon(0.01));
+  CHECK(b.prepared == 6 + 5 + 2 + 1);
+}
+
+TEST_CASE("a slow device is not asked for sizes that would take it forever") {
+  toy_backend b;
+  b.slowness = 1e6;
+  const auto d = calibrate_device(b, operators(), {.stream_bytes = 4096, .slow_seconds = 0.3});
+  CHECK(d.launch_seconds == Approx(1).epsilon(0.01));
+  CHECK(b.prepared == 1 + 1 + 2 + 1);
+}
+
+}  // namespace

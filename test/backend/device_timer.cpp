@@ -1,0 +1,302 @@
+#include <unity/backend/device_timer.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace {
+
+using namespace unity;
+using namespace unity::backend;
+using tensor::tensor_type;
+
+const tensor::algebra& operators() {
+  static const auto all = tensor::standard_algebra();
+  return all;
+}
+
+// What a toy device did.
+struct diary {
+  std::size_t runs = 0;
+  std::size_t waits = 0;
+  std::size_t packs = 0;
+  std::size_t allocated = 0;                               // bytes
+  std::vector<std::vector<const std::byte*>> operands{};  // of each run
+  std::set<const std::byte*> results{};
+  std::set<const std::byte*> packed{};
+  std::set<std::byte*> workspaces{};
+};
+
+// A device that does nothing but keep a diary, and takes the time that it is told.
+class toy_backend {
+ public:
+  struct memory {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t length = 0;
+    [[nodiscard]] std::byte* data() { return bytes.get(); }
+    [[nodiscard]] std::size_t size() const { return length; }
+  };
+  struct kernel {
+    std::size_t work = 0;
+    [[nodiscard]] std::size_t workspace() const { return work; }
+  };
+
+  [[nodiscard]] device_description description() const { return {"toy", "a diary, 1 thread", {{"ink", "1.2"}, {"paper", "3"}}}; }
+  [[nodiscard]] memory allocate(std::size_t bytes) {
+    diary_.allocated += bytes;
+    return {std::make_unique<std::byte[]>(bytes), bytes};
+  }
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
+    if (operators().signature(op.kind).name == "tanh") {
+      throw error{"tanh", "no kernel", "another operator"};
+    }
+    return {128};
+  }
+  void run(const kernel&, std::span<const std::byte* const> in, std::span<std::byte* const> out, std::byte* work) {
+    ++diary_.runs;
+    diary_.operands.emplace_back(in.begin(), in.end());
+    diary_.results.insert(out.begin(), out.end());
+    diary_.workspaces.insert(work);
+    std::memset(work, 1, 128);
+    const auto until = std::chrono::steady_clock::now() + busy;
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  }
+  void write(std::byte* to, std::span<const std::byte> from) { std::memcpy(to, from.data(), from.size()); }
+  void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
+  void wait() { ++diary_.waits; }
+
+  [[nodiscard]] diary& log() { return diary_; }
+  std::chrono::microseconds busy{0};
+
+ protected:
+  diary diary_;
+};
+static_assert(device_backend<toy_backend>);
+static_assert(!clocked_backend<toy_backend> && !packing_backend<toy_backend>);
+static_assert(kernel_timer<device_timer<toy_backend>, tensor::algebra>);
+
+// With a clock of its own, on which runs take 2, 4, 6, ... microseconds.
+class clocked_toy : public toy_backend {
+ public:
+  using moment = std::size_t;
+  [[nodiscard]] moment mark() const { return diary_.runs; }
+  [[nodiscard]] double seconds(moment from, moment to) const {
+    double sum = 0;
+    for (auto run = from; run < to; ++run) {
+      sum += 2e-6 * static_cast<double>(run + 1);
+    }
+    return sum;
+  }
+};
+static_assert(clocked_backend<clocked_toy>);
+
+// Packs operand 1 into twice the bytes.
+class packing_toy : public toy_backend {
+ public:
+  struct kernel : toy_backend::kernel {
+    std::size_t plain = 0;
+    [[nodiscard]] std::size_t packed_size(std::size_t i) const { return i == 1 ? 2 * plain : 0; }
+  };
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in, std::span<const tensor_type> out) {
+    return {toy_backend::prepare(op, in, out), byte_count(in[1])};
+  }
+  void run(const kernel& k, std::span<const std::byte* const> in, std::span<std::byte* const> out, std::byte* work) {
+    toy_backend::run(k, in, out, work);
+  }
+  void pack(const kernel& k, std::size_t i, const std::byte* from, std::byte* to) {
+    REQUIRE(i == 1);
+    ++diary_.packs;
+    std::memcpy(to, from, k.plain);
+    std::memcpy(to + k.plain, from, k.plain);
+    diary_.packed.insert(to);
+  }
+};
+static_assert(packing_backend<packing_toy>);
+
+tensor_type matrix(std::int64_t rows, std::int64_t columns, bool constant = false) {
+  return {tensor::dtype::float32, tensor::layout::row_major, constant, {rows, columns}};
+}
+template <class Backend>
+measurement time_matmul(Backend& b, timing_options o, std::int64_t size, bool constant) {
+  const auto op = operators().make_operation("matmul");
+  const std::vector<tensor_type> in{matrix(size, size), matrix(size, size, constant)};
+  return device_timer{b, o}.time(op, in, *operators().infer(op, in));
+}
+
+TEST_CASE("on a device's own clock, the median and spread are those of the runs after the warm-up") {
+  clocked_toy b;
+  timing_options o;
+  o.warm_up = 3;
+  o.least = 5;
+  o.most = 5;
+  o.sample_seconds = 0;
+  // Runs 4 to 8 take 8, 10, 12, 14 and 16 us.
+  CHECK(time_matmul(b, o, 4, false) == measurement{picoseconds{12'000'000}, picoseconds{4'000'000}, 5});
+  CHECK(b.log().runs == 8);
+}
+
+TEST_CASE("kernels shorter than a sample are run several in a row, and one of them is what counts") {
+  clocked_toy b;
+  timing_options o;
+  o.warm_up = 1;
+  o.least = o.most = 1;
+  o.sample_seconds = 19e-6;
+  // The warm-up takes 2 us, so ten runs make a sample: of 4, 6, ... 22 us.
+  const auto m = time_matmul(b, o, 4, false);
+  CHECK(m == measurement{picoseconds{13'000'000}, {}, 1});
+  CHECK(b.log().runs == 11);
+}
+
+TEST_CASE("without a clock of the device, the host's tells how long until the run has ended") {
+  toy_backend b;
+  b.busy = std::chrono::microseconds{300};
+  timing_options o;
+  o.seconds = 0;
+  const auto m = time_matmul(b, o, 4, false);
+  CHECK(m.repetitions == 5);
+  CHECK(m.median >= picoseconds{300'000'000});
+  CHECK(m.median < picoseconds{3'000'000'000});
+  CHECK(b.log().waits >= b.log().runs);
+}
+
+TEST_CASE("time bounds the samples beyond the least, and the most bounds them in any time") {
+  toy_backend b;
+  b.busy = std::chrono::microseconds{1000};
+  timing_options o;
+  o.seconds = 0.02;
+  const auto some = time_matmul(b, o, 4, false);
+  CHECK(some.repetitions >= 5);
+  CHECK(some.repetitions <= 20);
+  b.busy = {};
+  o.seconds = 1e9;
+  o.most = 30;
+  CHECK(time_matmul(b, o, 4, false).repetitions == 30);
+}
+
+TEST_CASE("a slow kernel is run three times") {
+  toy_backend b;
+  b.busy = std::chrono::microseconds{3000};
+  timing_options o;
+  o.seconds = 0.001;
+  o.most_seconds = 0.002;
+  CHECK(time_matmul(b, o, 4, false).repetitions == 2);
+  CHECK(b.log().runs == 3);
+}
+
+TEST_CASE("constant operands come from memory in turn, activations stay where they are") {
+  toy_backend b;
+  timing_options o;
+  o.sample_seconds = 0;
+  o.cycled_bytes = std::size_t{40} << 10U;  // ten matrices of 32 by 32
+  o.seconds = 0;
+  o.least = 20;
+  time_matmul(b, o, 32, true);
+  const auto& runs = b.log().operands;
+  REQUIRE(runs.size() >= 20);
+  std::set<const std::byte*> activations;
+  std::set<const std::byte*> constants;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    activations.insert(runs[i][0]);
+    constants.insert(runs[i][1]);
+    CHECK(runs[i][1] == runs[i % 10][1]);
+  }
+  CHECK(activations.size() == 1);
+  CHECK(constants.size() == 10);
+  CHECK(b.log().results.size() == 1);
+  CHECK(b.log().workspaces.size() == 1);
+}
+
+TEST_CASE("what is larger than the bytes that are cycled is there once, what is small not more often than makes sense") {
+  toy_backend b;
+  timing_options o;
+  o.cycled_bytes = 1;
+  time_matmul(b, o, 32, true);
+  CHECK(std::set<std::vector<const std::byte*>>(b.log().operands.begin(), b.log().operands.end()).size() == 1);
+  toy_backend c;
+  o.cycled_bytes = std::size_t{1} << 30U;
+  o.least = 100;
+  time_matmul(c, o, 4, true);
+  CHECK(std::set<std::vector<const std::byte*>>(c.log().operands.begin(), c.log().operands.end()).size() == 64);
+  CHECK(c.log().allocated < (std::size_t{1} << 20U));
+}
+
+TEST_CASE("a packing backend is given constants packed, each of them once, and activations as they are") {
+  packing_toy b;
+  timing_options o;
+  o.cycled_bytes = std::size_t{32} << 10U;
+  time_matmul(b, o, 32, true);
+  CHECK(b.log().packs == 4);
+  for (const auto& run : b.log().operands) {
+    CHECK(b.log().packed.contains(run[1]));
+    CHECK_FALSE(b.log().packed.contains(run[0]));
+  }
+  packing_toy c;
+  time_matmul(c, o, 32, false);
+  CHECK(c.log().packs == 0);
+}
+
+TEST_CASE("operands hold finite numbers: constants positive, integers that may number rows") {
+  const auto values = [](tensor::dtype element, bool constant) {
+    return backend::detail::arbitrary_bytes({element, tensor::layout::row_major, constant, {1000}}, 1000);
+  };
+  const auto elements = [&]<class T>(T, tensor::dtype element, bool constant) {
+    const auto bytes = values(element, constant);
+    REQUIRE(bytes.size() == 1000 * sizeof(T));
+    std::vector<T> all(1000);
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+    return all;
+  };
+  const auto within = [](const auto& all, double low, double high) {
+    return std::all_of(all.begin(), all.end(), [&](auto x) { return static_cast<double>(x) >= low && static_cast<double>(x) <= high; });
+  };
+  CHECK(within(elements(float{}, tensor::dtype::float32, true), 0.5, 1));
+  CHECK(within(elements(double{}, tensor::dtype::float64, true), 0.5, 1));
+  const auto mixed = elements(float{}, tensor::dtype::float32, false);
+  CHECK(within(mixed, -1, 1));
+  CHECK(std::count_if(mixed.begin(), mixed.end(), [](float x) { return x < 0; }) > 100);
+  CHECK(std::all_of(mixed.begin(), mixed.end(), [](float x) { return std::abs(x) >= 0.5F; }));
+  CHECK(within(elements(std::int64_t{}, tensor::dtype::int64, false), 0, 3));
+  CHECK(within(elements(std::int32_t{}, tensor::dtype::int32, true), 0, 3));
+  CHECK(within(elements(std::uint8_t{}, tensor::dtype::uint8, false), 0, 3));
+  CHECK(within(elements(std::uint8_t{}, tensor::dtype::boolean, false), 0, 1));
+  for (const auto bits : elements(std::uint16_t{}, tensor::dtype::float16, false)) {
+    CHECK(((bits & 0x7c00U) == 0x3800U || (bits & 0x7fffU) == 0x3c00U));  // the exponent of 1/2, 14 of 31; or rounded to 1
+  }
+  for (const auto bits : elements(std::uint16_t{}, tensor::dtype::bfloat16, true)) {
+    const auto wide = static_cast<std::uint32_t>(bits) << 16U;
+    float x = 0;
+    std::memcpy(&x, &wide, sizeof x);
+    CHECK((x >= 0.5F && x <= 1));
+  }
+}
+
+TEST_CASE("a description names device, versions and what times depend on, in one line") {
+  toy_backend b;
+  const device_timer timer{b};
+  CHECK(timer.description() == "toy: a diary, 1 thread; ink 1.2; paper 3; unity " + std::to_string(UNITY_VERSION_MAJOR) + "." +
+                                   std::to_string(UNITY_VERSION_MINOR) + "." + std::to_string(UNITY_VERSION_PATCH) +
+                                   "; constants from 128 MiB");
+  timing_options warm;
+  warm.cycled_bytes = 0;
+  CHECK(device_timer{b, warm}.description() != timer.description());
+}
+
+TEST_CASE("an operator without a kernel is an error") {
+  toy_backend b;
+  device_timer timer{b};
+  const auto op = operators().make_operation("tanh");
+  const std::vector<tensor_type> types{matrix(4, 4)};
+  CHECK_THROWS_WITH(timer.time(op, types, types), Catch::Contains("tanh"));
+}
+
+}  // namespace

@@ -1,0 +1,200 @@
+// Every operator of the standard algebra on a backend, against the double reference.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/backend/device_backend.hpp>
+#include <unity/backend/host_values.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+#include "../tensor/random_case.hpp"
+#include "chain_suite.hpp"
+#include "kernel_run.hpp"
+#include "large_cases.hpp"
+
+namespace unity::backend::test {
+
+using tensor::test::standard;
+
+inline std::string describe(const operation& op, std::span<const tensor_type> inputs) {
+  const auto& d = standard().definition_of(op.kind);
+  std::string text = d.signature.name + "{";
+  for (std::size_t i = 0; i < d.fields.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + d.fields[i].signature.name + "=";
+    for (const auto number : op.attributes[i]) {
+      text += d.fields[i].signature.form == attribute_form::real ? std::to_string(tensor::to_real(number)) : std::to_string(number);
+      text += " ";
+    }
+  }
+  text += op.order == tensor::layout::column_major ? "} column_major (" : "} (";
+  for (const auto& t : inputs) {
+    text += " " + tensor::to_string(t) + (t.constant ? " constant" : "");
+  }
+  return text + " )";
+}
+
+// A value that the operator is defined on and does not make much larger errors of than the operand has.
+inline double random_value(std::string_view kind, std::size_t operand, const tensor_type& t, random_engine& random) {
+  const auto unit = 2 * random.unit() - 1;
+  if (t.element == tensor::dtype::boolean) {
+    return static_cast<double>(random.below(2));
+  }
+  if (tensor::is_integral(t.element)) {
+    return static_cast<double>(random.between(t.element == tensor::dtype::uint8 ? 0 : -2, 6));
+  }
+  const bool positive = kind == "sqrt" || kind == "log" || (kind == "pow" && operand == 0) ||
+                        (kind == "batch_norm" && operand == 4);
+  if (positive) {
+    return 0.125 + random.unit();
+  }
+  if (kind == "reciprocal" || (kind == "div" && operand == 1)) {
+    return std::copysign(0.125 + std::abs(unit), unit);
+  }
+  const bool saturates = kind == "tanh" || kind == "sigmoid" || kind == "gelu" || kind == "erf" || kind == "softmax";
+  return saturates || kind == "cast" ? 6 * unit : unit;
+}
+
+// A case, its operands' types varied as graphs vary them: layouts, and what is constant.
+struct suite_case {
+  operation op;
+  std::vector<tensor_type> inputs;
+  std::vector<tensor_type> outputs;
+};
+
+// Nothing where the operator does not take the element type.
+inline std::optional<suite_case> vary(tensor::test::random_case c, tensor::dtype element, bool packs, random_engine& random) {
+  suite_case varied{std::move(c.op), std::move(c.inputs), {}};
+  for (auto& t : varied.inputs) {
+    t.element = t.element == tensor::dtype::float32 ? element : t.element;
+    t.order = t.rank() >= 2 && random.below(3) == 0 ? tensor::layout::column_major : tensor::layout::row_major;
+    t.constant = packs && random.below(2) == 0;
+  }
+  const auto variants = standard().variants(varied.op, varied.inputs);
+  if (!variants.empty() && random.below(2) == 0) {
+    varied.op = variants[0];
+  }
+  const auto outputs = standard().infer(varied.op, varied.inputs);
+  if (!outputs) {
+    return std::nullopt;
+  }
+  varied.outputs = *outputs;
+  return varied;
+}
+
+// Does rounding alone, in the evaluator in float, come near the tolerance: much is subtracted from much.
+inline bool is_ill_conditioned(const suite_case& c, const suite_operands& operands, const std::vector<dense<double>>& expected,
+                               double tolerance) {
+  if (tolerance < 1e-6) {  // not for results in float
+    return false;
+  }
+  std::vector<dense<float>> narrow;
+  for (const auto& t : operands.numbers) {
+    narrow.push_back({t.dims, {t.data.begin(), t.data.end()}});
+  }
+  const auto found = tensor::evaluate<float>(standard(), c.op, narrow, c.inputs);
+  double error = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    error = std::max(error, relative_error(found[i], expected[i]));
+  }
+  return !(error < tolerance / 4);
+}
+
+// False where a case says nothing: the operator or the backend does not take its types, or the result is not finite,
+// or mostly rounding errors.
+template <class Backend>
+bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_options& options, random_engine& random) {
+  const auto c = vary(std::move(drawn), options.element, packing_backend<Backend>, random);
+  const auto taken = [&](const tensor_type& t) {
+    return options.types.empty() || std::count(options.types.begin(), options.types.end(), t.element) > 0;
+  };
+  if (!c || !std::all_of(c->inputs.begin(), c->inputs.end(), taken) ||
+      !std::all_of(c->outputs.begin(), c->outputs.end(), taken)) {
+    return false;
+  }
+  suite_operands operands;
+  const auto& kind = standard().signature(c->op.kind).name;
+  for (std::size_t i = 0; i < c->inputs.size(); ++i) {
+    dense<double> values{c->inputs[i].dims};
+    for (auto& x : values.data) {
+      x = random_value(kind, i, c->inputs[i], random);
+      x = c->outputs[0].element == tensor::dtype::uint8 ? std::abs(x) : x;
+    }
+    operands.add(std::move(values), c->inputs[i]);
+  }
+  const auto expected = tensor::evaluate<double>(standard(), c->op, operands.numbers, c->inputs);
+  if (!all_finite(expected) || is_ill_conditioned(*c, operands, expected, options.tolerance)) {
+    return false;
+  }
+  CAPTURE(describe(c->op, c->inputs));
+  const auto kernel = backend.prepare(c->op, c->inputs, c->outputs);
+  check_results(run_kernel(backend, kernel, c->inputs, c->outputs, operands.bytes), c->outputs, expected,
+                options.tolerance);
+  return true;
+}
+
+// The kinds that a backend must have kernels for: those that read something and have a known meaning.
+inline std::vector<std::string> suite_kinds() {
+  std::vector<std::string> kinds;
+  for (std::size_t k = 0; k < standard().kind_count(); ++k) {
+    const auto& d = standard().definition_of(kind_id{k});
+    if (d.signature.operands != 0 && !std::holds_alternative<tensor::opaque>(d.body)) {
+      kinds.push_back(d.signature.name);
+    }
+  }
+  return kinds;
+}
+
+// make(algebra): a backend. Checks every kind of operator with operands that has a known meaning: random shapes,
+// attributes and layouts, results poisoned before. A kind of which not as many cases ran as were asked for is a failure.
+template <class MakeBackend>
+void check_operators(const MakeBackend& make, const suite_options& options = {}) {
+  auto backend = make(standard());
+  for (const auto& kind : suite_kinds()) {
+    int ran = 0;
+    for (std::uint64_t attempt = 0; ran < options.cases && attempt < 50 * static_cast<std::uint64_t>(options.cases); ++attempt) {
+      const auto seed = hash_combine(hash_combine(options.seed, hash_bytes(kind)), attempt);
+      CAPTURE(seed);
+      random_engine random{seed};
+      auto drawn = tensor::test::draw(kind, random);
+      ran += check_case(backend, std::move(drawn), options, random) ? 1 : 0;
+    }
+    CAPTURE(kind);
+    CHECK(ran == options.cases);
+  }
+}
+
+// The same for large_cases(), each in a few layouts.
+template <class MakeBackend>
+void check_large_operators(const MakeBackend& make, const suite_options& options = {}) {
+  auto backend = make(standard());
+  for (const auto& c : large_cases()) {
+    int ran = 0;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      const auto seed = hash_combine(options.seed, i);
+      CAPTURE(seed);
+      random_engine random{seed};
+      ran += check_case(backend, c, options, random) ? 1 : 0;
+    }
+    CAPTURE(describe(c.op, c.inputs));
+    CHECK(ran > 0);
+  }
+}
+
+}  // namespace unity::backend::test

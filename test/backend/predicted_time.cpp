@@ -1,0 +1,124 @@
+#include <unity/backend/predicted_time.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/tensor/builder.hpp>
+
+namespace {
+
+using namespace unity;
+using namespace unity::backend;
+using tensor::tensor_type;
+
+const tensor::algebra& operators() {
+  static const auto all = tensor::standard_algebra();
+  return all;
+}
+
+// A device with a clock of its own, on which every kernel takes 1 us and products 10.
+template <bool Fuses>
+class toy_backend {
+ public:
+  struct memory {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t length = 0;
+    [[nodiscard]] std::byte* data() { return bytes.get(); }
+    [[nodiscard]] std::size_t size() const { return length; }
+  };
+  struct kernel {
+    double seconds = 1e-6;
+    [[nodiscard]] std::size_t workspace() const { return 0; }
+  };
+  using moment = double;
+
+  [[nodiscard]] device_description description() const { return {"toy", "a clock", {}}; }
+  [[nodiscard]] memory allocate(std::size_t bytes) { return {std::make_unique<std::byte[]>(bytes), bytes}; }
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
+    return {operators().signature(op.kind).name == "matmul" ? 10e-6 : 1e-6};
+  }
+  [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph&)
+    requires Fuses
+  {
+    return {};
+  }
+  void run(const kernel& k, std::span<const std::byte* const>, std::span<std::byte* const>, std::byte*) { now_ += k.seconds; }
+  void write(std::byte* to, std::span<const std::byte> from) { std::memcpy(to, from.data(), from.size()); }
+  void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
+  void wait() {}
+  [[nodiscard]] moment mark() const { return now_; }
+  [[nodiscard]] double seconds(moment from, moment to) const { return to - from; }
+
+ private:
+  double now_ = 0;
+};
+static_assert(fusing_backend<toy_backend<true>> && clocked_backend<toy_backend<true>>);
+static_assert(device_backend<toy_backend<false>> && !fusing_backend<toy_backend<false>>);
+
+// Two products, each followed by two element-wise operators; a relabel; and work on weights alone.
+tensor::tensor_graph layers() {
+  tensor::builder b{operators()};
+  auto x = b.input("x", {4, 4});
+  const auto y = b.input("y", {4, 4});
+  for (const auto* name : {"u", "v"}) {
+    const auto product = b.matmul(x, b.transpose(b.weight(name, {4, 4}), {1, 0}));
+    x = b.tanh(b.add(product, y));
+  }
+  return std::move(b).finish({b.reshape(x, {16})});
+}
+
+template <bool Fuses>
+struct measured {
+  toy_backend<Fuses> backend{};
+  device_timer<toy_backend<Fuses>> timer{backend};
+  tensor::timing_cache<device_timer<toy_backend<Fuses>>> cache{operators(), timer};
+  double microseconds(const tensor::tensor_graph& g, bool fuse = true) {
+    return to_seconds(predicted_time(operators(), g, timer, cache, fuse)) * 1e6;
+  }
+};
+
+TEST_CASE("a graph is predicted to take what its launches take: no relabels, no work on weights") {
+  measured<false> m;
+  CHECK(m.microseconds(layers()) == Approx(2 * (10 + 1 + 1)));
+  CHECK(m.cache.measured() == 3);
+}
+
+TEST_CASE("what runs as one kernel is measured as one, and equal ones once") {
+  measured<true> m;
+  CHECK(m.microseconds(layers()) == Approx(2 * (10 + 1)));
+  CHECK(m.cache.measured() == 2);
+  CHECK(m.microseconds(layers()) == Approx(2 * (10 + 1)));
+  CHECK(m.cache.measured() == 2);
+  CHECK(m.microseconds(layers(), false) == Approx(2 * (10 + 1 + 1)));
+  CHECK(m.cache.measured() == 4);
+}
+
+TEST_CASE("signatures of chains say what is computed on what, in one line") {
+  const auto region = [](bool swapped, std::int64_t size, const char* last) {
+    tensor::builder b{operators()};
+    const auto x = b.input("0", {size, 4});
+    const auto y = b.input("1", {size, 4});
+    const auto difference = swapped ? b.sub(y, x) : b.sub(x, y);
+    return std::move(b).finish({std::string{last} == "tanh" ? b.tanh(difference) : b.relu(difference)});
+  };
+  CHECK(chain_signature(operators(), region(false, 2, "tanh")) ==
+        "chain %0 = float32[2,4]; %1 = float32[2,4]; %2 = sub(float32[2,4], float32[2,4]) -> float32[2,4] %0 %1; "
+        "%3 = tanh(float32[2,4]) -> float32[2,4] %2");
+  std::set<std::string> all;
+  for (const bool swapped : {false, true}) {
+    for (const auto size : {2, 3}) {
+      for (const auto* last : {"tanh", "relu"}) {
+        all.insert(chain_signature(operators(), region(swapped, size, last)));
+      }
+    }
+  }
+  CHECK(all.size() == 8);
+}
+
+}  // namespace

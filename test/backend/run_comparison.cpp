@@ -1,0 +1,70 @@
+#include <unity/backend/run_comparison.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include <unity/backend/reference.hpp>
+#include <unity/core/error.hpp>
+#include <unity/tensor/builder.hpp>
+
+namespace {
+
+using namespace unity;
+using namespace unity::backend;
+
+const tensor::algebra& operators() {
+  static const auto all = tensor::standard_algebra();
+  return all;
+}
+tensor::tensor_graph relus(int count) {
+  tensor::builder b{operators()};
+  auto x = b.input("x", {32, 32});
+  for (int i = 0; i < count; ++i) {
+    x = b.relu(x);
+  }
+  return std::move(b).finish({x});
+}
+comparison_options quick() {
+  comparison_options o;
+  o.run.fuse = false;
+  o.seconds = 0;
+  return o;
+}
+
+TEST_CASE("equal graphs differ by nothing but time, and both are timed as often") {
+  reference_backend b{operators()};
+  const auto found = compare_runs(b, operators(), relus(40), relus(1), quick());
+  CHECK(found.max_relative_error == 0);
+  CHECK(found.first.repetitions == 5);
+  CHECK(found.second.repetitions == 5);
+  CHECK(found.first_counts.launches == 40);
+  CHECK(found.second_counts.launches == 1);
+  CHECK(found.first.median > found.second.median);
+}
+
+TEST_CASE("time and the most bound the runs") {
+  reference_backend b{operators()};
+  auto o = quick();
+  o.seconds = 1e9;
+  o.most = 12;
+  CHECK(compare_runs(b, operators(), relus(1), relus(1), o).first.repetitions == 12);
+}
+
+TEST_CASE("graphs that differ differ by as much as they do") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {32, 32});
+  const auto other = std::move(b).finish({b.add(b.relu(x), b.relu(x))});
+  reference_backend backend{operators()};
+  CHECK(compare_runs(backend, operators(), relus(1), other, quick()).max_relative_error == Approx(1));
+}
+
+TEST_CASE("graphs of other outputs cannot be compared") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {32, 32});
+  const auto two = std::move(b).finish({b.relu(x), b.tanh(x)});
+  reference_backend backend{operators()};
+  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()), Catch::Contains("1 and 2"));
+}
+
+}  // namespace

@@ -1,0 +1,99 @@
+#include <unity/cost/kernel_timer.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <unity/core/random.hpp>
+
+namespace archetype {
+
+struct algebra {
+  struct op_type {
+    op_type() = delete;
+  };
+  struct value_type {
+    value_type() = delete;
+  };
+};
+using types = std::span<const algebra::value_type>;
+
+struct kernel_timer {
+  kernel_timer() = delete;
+  kernel_timer(const kernel_timer&) = delete;
+  unity::measurement time(const algebra::op_type&, types, types);
+  std::string description() const;
+};
+struct remembering_timer : kernel_timer {
+  std::size_t measured() const;
+};
+
+}  // namespace archetype
+
+static_assert(unity::kernel_timer<archetype::kernel_timer, archetype::algebra>);
+static_assert(!unity::remembering_timer<archetype::kernel_timer, archetype::algebra>);
+static_assert(unity::remembering_timer<archetype::remembering_timer, archetype::algebra>);
+
+namespace near_miss {
+
+using namespace archetype;
+
+struct seconds_alone : archetype::kernel_timer {
+  double time(const algebra::op_type&, types, types);
+};
+struct nameless {
+  unity::measurement time(const algebra::op_type&, types, types);
+};
+struct forgetful : archetype::kernel_timer {
+  void measured() const;
+};
+
+}  // namespace near_miss
+
+static_assert(!unity::kernel_timer<near_miss::seconds_alone, archetype::algebra>);
+static_assert(!unity::kernel_timer<near_miss::nameless, archetype::algebra>);
+static_assert(!unity::remembering_timer<near_miss::forgetful, archetype::algebra>);
+
+namespace {
+
+using namespace unity;
+
+TEST_CASE("runs are summarized by median and interquartile range") {
+  const auto one = summarize({3e-6});
+  CHECK(one == measurement{picoseconds{3'000'000}, {}, 1});
+  const auto even = summarize({4e-6, 1e-6, 2e-6, 3e-6});
+  CHECK(even == measurement{picoseconds{2'500'000}, picoseconds{1'500'000}, 4});
+  const auto odd = summarize({5e-6, 1e-6, 2e-6, 100e-6, 3e-6});
+  CHECK(odd == measurement{picoseconds{3'000'000}, picoseconds{3'000'000}, 5});
+}
+
+TEST_CASE("a median is above zero, and one run that was disturbed does not move it") {
+  CHECK(summarize({0, 0, 0}).median == picoseconds{1});
+  CHECK(summarize({2e-6, 2e-6, 2e-6, 2e-6, 1.0}) == measurement{picoseconds{2'000'000}, {}, 5});
+}
+
+TEST_CASE("the median parts the runs in halves, whatever their order") {
+  const auto seed = GENERATE(1U, 2U, 3U, 4U, 5U);
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::vector<double> runs;
+  for (auto n = random.between(1, 60); n > 0; --n) {
+    runs.push_back(static_cast<double>(random.between(1, 1000)) * 1e-6);
+  }
+  const auto m = summarize(runs);
+  auto sorted = runs;
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(m.median >= from_seconds(sorted.front()));
+  CHECK(m.median <= from_seconds(sorted.back()));
+  CHECK(m.spread <= from_seconds(sorted.back() - sorted.front()));
+  const auto below = std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) <= m.median; });
+  const auto above = std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) >= m.median; });
+  CHECK(2 * below >= std::ssize(runs));
+  CHECK(2 * above >= std::ssize(runs));
+  std::reverse(runs.begin(), runs.end());
+  CHECK(summarize(runs) == m);
+}
+
+}  // namespace

@@ -1,0 +1,218 @@
+// The cuda backend on a device: every operator, chains, models through the executor, recordings, the clock, errors.
+// Without a device: the errors that say so, and a line that the rest is skipped.
+#include <unity/backend/cuda.cuh>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/executor.hpp>
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../backend/operator_suite.hpp"
+
+namespace {
+
+using namespace unity::backend;
+using namespace unity::backend::test;
+using unity::random_engine;
+using unity::tensor::dtype;
+namespace zoo = unity::tensor::zoo;
+
+static_assert(device_backend<cuda_backend> && fusing_backend<cuda_backend> && recording_backend<cuda_backend> &&
+              clocked_backend<cuda_backend>);
+static_assert(!packing_backend<cuda_backend>);
+
+// A number of cases: a tenth under compute-sanitizer, where everything takes a hundred times as long.
+int divisor = 1;
+int cases(int n) { return std::max(n / divisor, 2); }
+
+cuda_backend make_cuda(const unity::tensor::algebra& a) { return cuda_backend{a}; }
+
+template <class F>
+std::string failure_of(const F& f) {
+  try {
+    f();
+  } catch (const unity::error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// The largest error of an output against the double reference.
+double error_of(executor<cuda_backend>& e, const tensor_graph& g, std::uint64_t seed) {
+  e.run();
+  e.wait();
+  const auto expected = unity::tensor::evaluate<double>(standard(), g, seed);
+  double error = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error = std::max(error, relative_error(e.output(i), expected[i]));
+  }
+  return error;
+}
+
+constexpr std::array small_models{
+    "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
+    "zoo:nasrnn?hidden=4&seq=3",                        "zoo:mlp?layers=3&hidden=6&batch=2",
+    "zoo:squeezenet1_1?image=25"};
+
+// A kernel that writes where no memory is.
+struct stray_write {
+  UNITY_HOST_DEVICE void operator()(std::int64_t i) const { *reinterpret_cast<volatile int*>(i + 1) = 1; }
+};
+
+}  // namespace
+
+TEST_CASE("every operator", "[cuda]") { check_operators(make_cuda, {.cases = cases(60)}); }
+
+TEST_CASE("every operator in other types", "[cuda]") {
+  check_operators(make_cuda, {.tolerance = 1e-2, .cases = cases(15), .element = dtype::bfloat16});
+  check_operators(make_cuda, {.tolerance = 3e-3, .cases = cases(15), .element = dtype::float16});
+  check_operators(make_cuda, {.cases = cases(10), .element = dtype::float64});
+}
+
+TEST_CASE("large operators", "[cuda]") {
+  check_large_operators(make_cuda);
+  check_large_operators(make_cuda, {.tolerance = 1e-2, .element = dtype::bfloat16});
+}
+
+TEST_CASE("chains", "[cuda]") {
+  check_chains(make_cuda, {.cases = cases(25)});
+  check_chains(make_cuda, {.tolerance = 1e-2, .cases = cases(5), .seed = 4, .element = dtype::bfloat16});
+}
+
+TEST_CASE("models run as the double reference evaluates them, replayed and not, fused and not", "[cuda]") {
+  cuda_backend b{standard()};
+  for (const char* text : small_models) {
+    CAPTURE(text);
+    const auto g = zoo::build(standard(), text);
+    for (const bool record : {true, false}) {
+      for (const bool fuse : {true, false}) {
+        executor e{b, standard(), g, {.seed = 1, .fuse = fuse, .record = record}};
+        CHECK(error_of(e, g, 1) < 1e-5);
+        CHECK(error_of(e, g, 1) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("optimized models give the outputs of the originals", "[cuda]") {
+  cuda_backend b{standard()};
+  const auto rules = unity::compile_rules(standard(), unity::parse_rules(unity::tensor::standard_rules));
+  for (const char* text : small_models) {
+    CAPTURE(text);
+    const auto g = zoo::build(standard(), text);
+    unity::systems::taso_options options;
+    options.limits.expansions = 5;
+    const auto found = unity::systems::taso(standard(), rules, g, options);
+    CHECK(max_relative_error(b, standard(), g, found.graph) < 1e-5);
+  }
+}
+
+TEST_CASE("a replay gives what a run gives, on inputs set in between", "[cuda]") {
+  cuda_backend b{standard()};
+  const auto g = zoo::build(standard(), "zoo:mlp?layers=3&hidden=64&batch=8");
+  executor replayed{b, standard(), g, {.seed = 3}};
+  executor plain{b, standard(), g, {.seed = 3, .record = false}};
+  random_engine random{5};
+  for (int i = 0; i < 3; ++i) {
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      const auto& op = g.operation(unity::node_id{n});
+      if (standard().definition_of(op.kind).source == unity::tensor::source_kind::input) {
+        dense<float> value{g.type(g.results(unity::node_id{n})[0]).dims};
+        for (auto& x : value.data) {
+          x = static_cast<float>(2 * random.unit() - 1);
+        }
+        replayed.set(standard().read(op).word("name"), value);
+        plain.set(standard().read(op).word("name"), value);
+      }
+    }
+    replayed.run();
+    plain.run();
+    replayed.wait();
+    CHECK(replayed.output_bytes(0) == plain.output_bytes(0));
+  }
+}
+
+TEST_CASE("the clock counts what runs, not what begins", "[cuda]") {
+  cuda_backend b{standard()};
+  unity::tensor::builder made{standard()};
+  const auto g = std::move(made).finish({made.matmul(made.input("x", {2048, 2048}), made.weight("w", {2048, 2048}))});
+  executor e{b, standard(), g};
+  e.run();
+  const auto first = b.mark();
+  e.run();
+  const auto second = b.mark();
+  for (int i = 0; i < 20; ++i) {
+    e.run();
+  }
+  const auto third = b.mark();
+  const auto one = b.seconds(first, second);
+  const auto twenty = b.seconds(second, third);
+  CHECK(one > 2.0 * 2048 * 2048 * 2048 / 1e15);
+  CHECK(twenty > 5 * one);
+  e.wait();
+}
+
+TEST_CASE("too much memory is refused with a number, and less is given afterwards", "[cuda]") {
+  cuda_backend b{standard()};
+  const auto text = failure_of([&] { static_cast<void>(b.allocate(std::size_t{1} << 50U)); });
+  CAPTURE(text);
+  CHECK(contains(text, "1125899906842624 bytes"));
+  CHECK(contains(text, "cudaErrorMemoryAllocation"));
+  CHECK(b.allocate(1 << 20).size() == std::size_t{1} << 20U);
+  b.wait();
+}
+
+TEST_CASE("operators without a meaning are refused by name", "[cuda]") {
+  cuda_backend b{standard()};
+  const auto op = standard().make_operation("relu", {});
+  const std::array types{tensor_type{}, tensor_type{}};
+  CHECK(contains(failure_of([&] { static_cast<void>(b.prepare(op, types, types)); }), "cuda kernel of relu"));
+}
+
+// A fault in a kernel is an error that names it. On its own, as the device's context does not survive it.
+static int check_fault() {
+  cuda::stream s;
+  s.begin("a stray write");
+  s.each(1, stray_write{});
+  s.note(cudaStreamSynchronize(s.get()));
+  const auto text = s.take_failure().value_or("no failure");
+  std::printf("%s\n", text.c_str());
+  return contains(text, "kernel of a stray write: cudaError") ? 0 : 1;
+}
+
+// --few: fewer cases. --faults: only what ends the device's context.
+int main(int count, char** arguments) {
+  const auto why = cuda::why_no_device();
+  if (!why) {
+    const std::string_view choice{count == 2 ? arguments[1] : ""};
+    divisor = choice == "--few" ? 10 : 1;
+    return choice == "--faults" ? check_fault() : plain_catch::run_all() == 0 ? 0 : 1;
+  }
+  const auto text = failure_of([] { static_cast<void>(make_cuda(standard())); });
+  if (!contains(text, why->c_str()) || contains(text, "\n")) {
+    std::printf("FAILED: making a backend said: %s\n", text.c_str());
+    return 1;
+  }
+  std::printf("no GPU here: %s\n", why->c_str());
+  return 0;
+}

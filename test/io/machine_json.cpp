@@ -1,0 +1,129 @@
+#include <unity/io/machine_json.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <string>
+
+#include <unity/core/random.hpp>
+
+namespace {
+
+using namespace unity;
+using tensor::dtype;
+
+machine::machine example() {
+  machine::machine m;
+  m.name = "host";
+  machine::device d;
+  d.name = "an \"abacus\", 2 threads";
+  d.kind = machine::device_kind::cpu;
+  d.peaks = {{dtype::float32, "matmul", 1.25e11}, {dtype::bfloat16, "conv2d", 3e11}};
+  d.bytes_per_second = 2.1e10;
+  d.memory = bytes{8'000'000'000};
+  d.launch_seconds = 2.1e-7;
+  d.versions = {{"driver", "1"}, {"oneDNN", "2.6.3"}};
+  m.devices = {d, {}};
+  m.devices[1].kind = machine::device_kind::gpu;
+  m.devices[1].bytes_per_second = 1;
+  m.links.push_back({"local", 2, {{machine::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {machine::cost_range::no_end, 9e-6, 1.1e-10}}},
+                                  {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
+  return m;
+}
+std::string complaint(const std::string& text) {
+  try {
+    static_cast<void>(io::parse_machine(text, "m.json"));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+// The example with one member changed or, without a value, removed.
+std::string complaint(const std::string& pointer, const nlohmann::json& value) {
+  auto document = io::to_json(example());
+  const nlohmann::json::json_pointer place{pointer};
+  if (value.is_discarded()) {
+    document.at(place.parent_pointer()).erase(place.back());
+  } else {
+    document[place] = value;
+  }
+  const auto line = complaint(document.dump());
+  CHECK(line.find('\n') == std::string::npos);
+  return line;
+}
+const nlohmann::json removed(nlohmann::json::value_t::discarded);
+
+TEST_CASE("a machine that was written is read as it was") {
+  const auto m = example();
+  CHECK(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
+  const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine.json";
+  io::write_machine(m, file);
+  CHECK(io::read_machine(file) == m);
+  CHECK(io::parse_machine(io::to_json(machine::machine{}).dump(), "m.json") == machine::machine{});
+}
+
+TEST_CASE("numbers survive to the last digit") {
+  const auto seed = GENERATE(1U, 2U, 3U);
+  CAPTURE(seed);
+  random_engine random{seed};
+  auto m = example();
+  for (int i = 0; i < 100; ++i) {
+    m.devices[0].bytes_per_second = 1e9 + 1e12 * random.unit();
+    m.devices[0].launch_seconds = 1e-5 * random.unit();
+    m.links[0].costs[machine::exchange::all_reduce][0] = {random.between(0, 1'000'000'000), 1e-5 * random.unit(), 1e-9 * random.unit()};
+    REQUIRE(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
+  }
+}
+
+TEST_CASE("what is unknown is left alone") {
+  auto document = io::to_json(example());
+  document["comment"] = "made on a Monday";
+  document["devices"][0]["color"] = 7;
+  CHECK(io::parse_machine(document.dump(), "m.json") == example());
+}
+
+TEST_CASE("a complaint names the file, the place and what was expected") {
+  CHECK(complaint("{") == "m.json, byte 2: is not JSON; expected a value, ',' or a closing bracket");
+  CHECK_THAT(complaint("[]"), Catch::Contains("m.json: machine: has no \"format\""));
+  CHECK_THAT(complaint("/version", 2), Catch::Contains("\"version\": 1"));
+  CHECK_THAT(complaint("/format", "unity graph"), Catch::Contains("unity machine"));
+  CHECK(complaint("/devices/0/kind", "abacus") == "m.json: machine.devices[0].kind: is \"abacus\"; expected cpu or gpu");
+  CHECK_THAT(complaint("/devices/0/peaks/1/element", "float8"), Catch::Contains("devices[0].peaks[1].element") && Catch::Contains("bfloat16"));
+  CHECK(complaint("/devices/0/peaks/0/flops_per_second", 0) ==
+        "m.json: machine.devices[0].peaks[0].flops_per_second: is 0; expected a number above 0");
+  CHECK_THAT(complaint("/devices/0/bytes_per_second", -1.5), Catch::Contains("is -1.5; expected a number above 0"));
+  CHECK_THAT(complaint("/devices/0/bytes_per_second", "fast"), Catch::Contains("is string; expected a number"));
+  CHECK_THAT(complaint("/devices/0/memory_bytes", 1.5), Catch::Contains("memory_bytes: is number; expected an integer"));
+  CHECK_THAT(complaint("/devices/0/launch_s", -1), Catch::Contains("launch_s: is -1; expected a number of at least 0"));
+  CHECK_THAT(complaint("/devices/0/versions", 7), Catch::Contains("versions: is number; expected an object"));
+  CHECK_THAT(complaint("/devices/0/versions/oneDNN", 7), Catch::Contains("versions.oneDNN: is number; expected a string"));
+  CHECK_THAT(complaint("/links/0/ranks", 0), Catch::Contains("ranks: is 0; expected a number from 1"));
+  CHECK_THAT(complaint("/links/0/costs/gossip", nlohmann::json::array()), Catch::Contains("is \"gossip\"") && Catch::Contains("all_reduce"));
+  CHECK_THAT(complaint("/links/0/costs/message", nlohmann::json::array()), Catch::Contains("costs.message: is empty"));
+  CHECK_THAT(complaint("/links/0/costs/message/0/up_to", 5), Catch::Contains("the last range has an end"));
+  CHECK_THAT(complaint("/links/0/costs/all_reduce/0/up_to", removed), Catch::Contains("costs.all_reduce[0]: has no \"up_to\""));
+  CHECK_THAT(complaint("/links/0/costs/all_reduce/0/alpha_s", nullptr), Catch::Contains("alpha_s: is null; expected a number"));
+}
+
+TEST_CASE("every member that is missing is missed by name") {
+  const auto whole = io::to_json(example()).flatten();
+  std::size_t tried = 0;
+  for (const auto& member : whole.items()) {
+    const nlohmann::json::json_pointer place{member.key()};
+    const auto name = place.back();
+    if (name == "up_to" || name.find_first_not_of("0123456789") == std::string::npos || member.key().find("/versions/") != std::string::npos) {
+      continue;
+    }
+    ++tried;
+    CHECK_THAT(complaint(member.key(), removed), Catch::Contains("has no \"" + name + "\""));
+  }
+  CHECK(tried > 20);
+}
+
+TEST_CASE("ranges ascend") {
+  auto m = example();
+  m.links[0].costs[machine::exchange::all_reduce] = {{10, 1, 1}, {10, 1, 1}, {machine::cost_range::no_end, 1, 1}};
+  CHECK_THAT(complaint(io::to_json(m).dump()), Catch::Contains("all_reduce[1].up_to: is 10; expected a number from 11"));
+}
+
+}  // namespace

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Of 4 ranks one dies, hangs, never comes or never starts: the others end in time, each with one line that names it.
+# usage: missing_rank.sh MPIRUN PROGRAM
+set -u
+mpirun=$1 program=$2
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+failed=0
+limits=(2500 60000) # of an operation, and of the start, in ms
+
+# expect LEAST PATTERN ARGUMENT...: mpirun fails, within 60 s, and at least LEAST ranks say PATTERN in a line of their own.
+expect() {
+  local least=$1 pattern=$2 code start=$SECONDS said
+  shift 2
+  timeout --kill-after 10 100 "$mpirun" --oversubscribe --allow-run-as-root "$@" > "$output" 2>&1
+  code=$?
+  said=$(grep -c -E -- "^$pattern\$" "$output")
+  [[ $1 != --enable-recovery ]] || code=1 # it never fails then
+  if ((code != 0 && SECONDS - start < 60 && said >= least)) && ! grep -q 'Process received signal' "$output"; then
+    echo "passed: $* ($said lines, $((SECONDS - start)) s)"
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $*: exit $code after $((SECONDS - start)) s, $said lines of '$pattern', expected $least"
+    cat "$output"
+  fi
+}
+# of_four LEAST PATTERN HOW WHERE
+of_four() { expect "$1" "$2" -np 4 "$program" "$3" "$4" "${limits[@]}"; }
+
+# Of the last ranks mpirun may not pass on the line any more: it kills all when one has died.
+of_four 2 'rank 1: has died; expected it to go on' killed barrier
+of_four 2 'rank 1: has died; expected it to go on' killed now
+of_four 2 'rank 1: has died; expected it to go on' exits barrier
+of_four 2 'rank 1: stopped \(out of luck\); expected it to go on' throws barrier
+of_four 1 'out of luck' throws barrier
+of_four 2 'rank 1: stopped; expected it to end its all_reduce' throws begun
+of_four 1 'out of luck' throws begun
+of_four 3 'rank 1: does not answer at all_reduce; expected it within 2500 ms' stopped begun
+of_four 3 'rank 1: does not answer at barrier; expected it within 2500 ms' stopped barrier
+of_four 3 'rank 1: does not answer at all_reduce; expected it within 2500 ms' stopped now
+of_four 3 'rank 1: does not answer at barrier; expected it within 2500 ms' stopped group
+of_four 3 'rank 1: did not come to barrier; expected it within 2500 ms' late barrier
+of_four 3 'rank 1: did not come to barrier; expected it within 2500 ms' late group
+of_four 3 'rank 1: did not come to all_reduce; expected it within 2500 ms' late now
+of_four 3 'rank 1: did not come to all_gather; expected it within 2500 ms' late done
+of_four 3 'rank 1: did not come to (receive|barrier); expected it within 2500 ms' late receive
+of_four 3 'rank 1: did not come to all_gather; expected it within 2500 ms' late split
+of_four 4 'rank [0-3]: waits at receive for 2500 ms, and all others wait as well; expected the same .*' none deadlock
+of_four 4 'the plan: rank 1 differs from rank 0; expected the same on all ranks' none agree
+# Not killed by mpirun when a rank has died: then it is the time limit.
+expect 3 'rank 1: does not answer at barrier; expected it within 2500 ms' --enable-recovery -np 4 "$program" killed barrier "${limits[@]}"
+of_four 4 'rank [0-3]: waits at .*, and all others wait as well; expected the same .*' none leaves
+expect 2 'rank 1: has not started; expected it within 4 s' \
+  -np 1 "$program" none barrier 2500 4000 : -np 1 sleep 50 : -np 1 "$program" none barrier 2500 4000
+
+echo "$failed failed"
+((failed == 0))

@@ -1,0 +1,92 @@
+#include <unity/tensor/measured_cost.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/search/rewrite_space.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/timing_cache.hpp>
+
+#include "testing.hpp"
+
+namespace unity::tensor {
+namespace {
+
+// A device on which an operator takes as many nanoseconds as it has operands, products ten times as many, and which
+// has no tanh.
+struct toy_timer {
+  std::size_t asked = 0;
+  measurement time(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type>) {
+    ++asked;
+    const auto& name = test::standard().signature(op.kind).name;
+    if (name == "tanh") {
+      throw error{"tanh", "no kernel", "another operator"};
+    }
+    return {picoseconds{static_cast<std::int64_t>(inputs.size()) * (name == "matmul" ? 10'000 : 1'000)}, {}, 5};
+  }
+  [[nodiscard]] std::string description() const { return "toy"; }
+};
+using toy_cost = measured_cost<timing_cache<toy_timer>>;
+static_assert(additive_cost_model<toy_cost, algebra>);
+static_assert(staged_cost_model<toy_cost, algebra>);
+
+struct priced {
+  toy_timer timer{};
+  timing_cache<toy_timer> cache{test::standard(), timer};
+  toy_cost model{test::standard(), cache};
+};
+
+TEST_CASE("a graph takes the sum of its operators, each measured once") {
+  builder b{test::standard()};
+  const auto x = b.input("x", {4, 4});
+  const auto w = b.weight("w", {4, 4});
+  const auto g = std::move(b).finish({b.add(b.matmul(b.matmul(x, w), w), x)});
+  priced p;
+  CHECK(p.model.time(g) == picoseconds{20'000 + 20'000 + 2'000});
+  CHECK(p.timer.asked == 2);
+  rewrite_space space{test::standard(), p.model, {}, g};
+  CHECK(picoseconds{space.cost(space.initial())} == p.model.time(g));
+  CHECK(p.timer.asked == 2);
+}
+
+TEST_CASE("what depends on weights alone, and what only relabels, costs nothing and is not measured") {
+  builder b{test::standard()};
+  const auto x = b.input("x", {4, 4});
+  const auto w = b.weight("w", {4, 4});
+  const auto v = b.weight("v", {4, 4});
+  const auto g = std::move(b).finish({b.matmul(b.reshape(b.reshape(x, {2, 8}), {4, 4}), b.add(w, v))});
+  priced p;
+  CHECK(p.model.time(g) == picoseconds{20'000});
+  CHECK(p.timer.asked == 1);
+  const toy_cost training{test::standard(), p.cache, mode::training};
+  CHECK(training.time(g) == picoseconds{20'000 + 2'000});
+}
+
+TEST_CASE("an operator without a kernel is an error of a graph, and no way out for a search") {
+  builder b{test::standard()};
+  const auto x = b.input("x", {4, 4});
+  const auto g = std::move(b).finish({b.relu(b.sigmoid(x))});
+  builder c{test::standard()};
+  const auto y = c.input("x", {4, 4});
+  const auto bad = std::move(c).finish({c.tanh(y)});
+  priced p;
+  CHECK_THROWS_WITH(p.model.time(bad), Catch::Contains("tanh"));
+  const auto rules = compile_rules(test::standard(), parse_rules("rule shorter relu(sigmoid(?x)) => tanh(?x)\n"
+                                                                 "rule none relu(sigmoid(?x)) => sigmoid(?x)"));
+  rewrite_space space{test::standard(), p.model, rules, g};
+  backtracking_options options;
+  options.alpha = 1e9;
+  const auto found = backtracking(space, options);
+  CHECK(found.counts.candidates == 2);
+  CHECK(space.cost(found.best) == 1'000);
+  REQUIRE(found.path.size() == 1);
+  CHECK(space.rule_of(found.path[0].first).name == "none");
+}
+
+}  // namespace
+}  // namespace unity::tensor

@@ -1,0 +1,308 @@
+#include <unity/tensor/timing_cache.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unity/core/random.hpp>
+
+#include "random_case.hpp"
+#include "testing.hpp"
+
+namespace unity::tensor {
+namespace {
+
+// Says how often it was asked: no two answers are equal.
+struct counting_timer {
+  std::string device = "toy: a counter; counting 1.0";
+  std::int64_t asked = 0;
+  measurement time(const operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
+    if (op.order == layout::column_major) {
+      throw error{"operator", "no kernel", "row-major results"};
+    }
+    ++asked;
+    return {picoseconds{1000 * asked}, picoseconds{asked}, 5 + asked};
+  }
+  [[nodiscard]] std::string description() const { return device; }
+};
+static_assert(kernel_timer<counting_timer, algebra>);
+static_assert(remembering_timer<timing_cache<counting_timer>, algebra>);
+static_assert(!remembering_timer<counting_timer, algebra>);
+
+const algebra& operators() { return test::standard(); }
+
+struct question {
+  operation op;
+  std::vector<tensor_type> inputs;
+};
+measurement ask(timing_cache<counting_timer>& cache, const question& q) {
+  const auto outputs = operators().infer(q.op, q.inputs);
+  REQUIRE(outputs);
+  return cache.time(q.op, q.inputs, *outputs);
+}
+tensor_type type_of(shape dims) { return {dtype::float32, layout::row_major, false, std::move(dims)}; }
+question relu_of(std::int64_t size) { return {operators().make_operation("relu"), {type_of({size, 3})}}; }
+
+// A file of this name in a folder that is made for one test.
+std::filesystem::path fresh_file(const char* name) {
+  const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "timing_cache" / name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder / "timings.txt";
+}
+std::vector<std::string> warnings;
+void note(const std::string& line) { warnings.push_back(line); }
+
+TEST_CASE("a question is measured once, and the answer stays") {
+  counting_timer timer;
+  timing_cache cache{operators(), timer};
+  const auto first = ask(cache, relu_of(4));
+  CHECK(first == measurement{picoseconds{1000}, picoseconds{1}, 6});
+  CHECK(ask(cache, relu_of(5)).median == picoseconds{2000});
+  CHECK(ask(cache, relu_of(4)) == first);
+  CHECK(cache.measured() == 2);
+  CHECK(timer.asked == 2);
+  CHECK(cache.description() == timer.description());
+}
+
+TEST_CASE("what is no single operator is measured once as well, and kept in the file") {
+  const auto file = fresh_file("chain");
+  int asked = 0;
+  const auto measure = [&] { return measurement{picoseconds{++asked}, {}, 5}; };
+  counting_timer timer;
+  {
+    timing_cache cache{operators(), timer, file, note};
+    CHECK(cache.time("chain a b", measure).median == picoseconds{1});
+    CHECK(cache.time("chain a b", measure).median == picoseconds{1});
+    CHECK(cache.time("chain a c", measure).median == picoseconds{2});
+    CHECK(cache.measured() == 2);
+    CHECK(cache.seconds() > 0);
+  }
+  timing_cache cache{operators(), timer, file, note};
+  CHECK(cache.time("chain a b", measure).median == picoseconds{1});
+  CHECK(cache.seconds() == 0);
+  CHECK(asked == 2);
+}
+
+TEST_CASE("a second run measures nothing") {
+  const auto file = fresh_file("second_run");
+  measurement first;
+  {
+    counting_timer timer;
+    timing_cache cache{operators(), timer, file, note};
+    first = ask(cache, relu_of(4));
+    ask(cache, relu_of(5));
+  }
+  counting_timer timer;
+  timing_cache cache{operators(), timer, file, note};
+  CHECK(cache.stored() == 2);
+  CHECK(ask(cache, relu_of(4)) == first);
+  ask(cache, relu_of(5));
+  CHECK(cache.measured() == 0);
+  CHECK(timer.asked == 0);
+  CHECK(warnings.empty());
+}
+
+TEST_CASE("the folder of the file is made, and nothing but the file lies in it") {
+  const auto file = fresh_file("folder").parent_path() / "a" / "b" / "timings.txt";
+  counting_timer timer;
+  timing_cache cache{operators(), timer, file, note};
+  ask(cache, relu_of(4));
+  cache.save();
+  REQUIRE(std::filesystem::exists(file));
+  CHECK(std::distance(std::filesystem::directory_iterator{file.parent_path()}, {}) == 1);
+}
+
+TEST_CASE("timings of another device or version are not used, are told once, and are replaced") {
+  const auto file = fresh_file("other_device");
+  warnings.clear();
+  {
+    counting_timer timer;
+    timing_cache cache{operators(), timer, file, note};
+    ask(cache, relu_of(4));
+  }
+  counting_timer newer{"toy: a counter; counting 1.1", 0};
+  {
+    timing_cache cache{operators(), newer, file, note};
+    ask(cache, relu_of(4));
+    CHECK(cache.measured() == 1);
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains("counting 1.0") && Catch::Contains("counting 1.1") && Catch::Contains(file.string()));
+  CHECK(warnings[0].find('\n') == std::string::npos);
+  CHECK(parse_timings(read_file(file), "f").description == newer.device);
+  timing_cache again{operators(), newer, file, note};
+  ask(again, relu_of(4));
+  CHECK(again.measured() == 0);
+  CHECK(warnings.size() == 1);
+}
+
+TEST_CASE("a file that is no list of timings is named with its line, measured without, and left as it is") {
+  const auto head = std::string{"unity timings 1\ndevice toy: a counter; counting 1.0\n"};
+  const auto [content, place] = GENERATE_COPY(table<std::string, std::string>({
+      {"", "line 1"},
+      {"ONNX\x08", "line 1"},
+      {"unity timings 2\n", "line 1"},
+      {"unity timings 1\nrelu\n", "line 2"},
+      {head + "12 3 4 relu() -> float32[4,3]", "line 3"},
+      {head + "12 3 relu() -> float32[4,3]\n", "line 3"},
+      {head + "12 3 4 relu\n0 3 4 tanh\n", "line 4"},
+      {head + "12 -3 4 relu\n", "line 3"},
+      {head + "12 3 0 relu\n", "line 3"},
+      {head + "99999999999999999999 3 4 relu\n", "line 3"},
+      {head + "12 3 4 \n", "line 3"},
+      {head + "12 3 4 relu\n13 3 4 relu\n", "line 4"},
+  }));
+  CAPTURE(content);
+  const auto file = fresh_file("corrupt");
+  atomic_write(file, content);
+  warnings.clear();
+  {
+    counting_timer timer;
+    timing_cache cache{operators(), timer, file, note};
+    ask(cache, relu_of(4));
+    CHECK(cache.measured() == 1);
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains(file.string() + ", " + place));
+  CHECK(warnings[0].find('\n') == std::string::npos);
+  CHECK(read_file(file) == content);
+}
+
+TEST_CASE("where the file cannot be written, measurements last as long as the process") {
+  warnings.clear();
+  counting_timer timer;
+  const auto below_a_file = fresh_file("unwritable").parent_path() / "file";
+  atomic_write(below_a_file, "");
+  {
+    timing_cache cache{operators(), timer, below_a_file / "timings.txt", note};
+    const auto first = ask(cache, relu_of(4));
+    cache.save();
+    ask(cache, relu_of(5));
+    cache.save();
+    CHECK(ask(cache, relu_of(4)) == first);
+    CHECK(cache.measured() == 2);
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains(below_a_file.string()));
+}
+
+TEST_CASE("a read-only file is used, and stays as it is") {
+  const auto file = fresh_file("read_only");
+  warnings.clear();
+  counting_timer timer;
+  {
+    timing_cache cache{operators(), timer, file, note};
+    ask(cache, relu_of(4));
+  }
+  const auto content = read_file(file);
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  {
+    timing_cache cache{operators(), timer, file, note};
+    ask(cache, relu_of(4));
+    CHECK(cache.measured() == 0);
+    cache.save();
+    CHECK(warnings.empty());
+    ask(cache, relu_of(5));
+    cache.save();
+    ask(cache, relu_of(6));
+    CHECK(cache.measured() == 2);
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains("read-only"));
+  CHECK(read_file(file) == content);
+}
+
+TEST_CASE("two caches of one file at a time keep what both measured") {
+  const auto file = fresh_file("two");
+  counting_timer timer;
+  {
+    timing_cache a{operators(), timer, file, note};
+    timing_cache b{operators(), timer, file, note};
+    ask(a, relu_of(4));
+    ask(b, relu_of(5));
+  }
+  timing_cache both{operators(), timer, file, note};
+  CHECK(both.stored() == 2);
+}
+
+TEST_CASE("an operator that cannot be run is said so each time, and is not kept") {
+  counting_timer timer;
+  timing_cache cache{operators(), timer};
+  auto q = relu_of(4);
+  const auto outputs = *operators().infer(q.op, q.inputs);
+  q.op.order = layout::column_major;
+  CHECK_THROWS_AS(cache.time(q.op, q.inputs, outputs), error);
+  CHECK_THROWS_AS(cache.time(q.op, q.inputs, outputs), error);
+  CHECK(cache.measured() == 0);
+  CHECK(cache.stored() == 0);
+}
+
+TEST_CASE("several threads ask for the same and get the same") {
+  counting_timer timer;
+  timing_cache cache{operators(), timer};
+  std::vector<std::vector<measurement>> answers(4);
+  std::vector<std::thread> threads;
+  for (auto& mine : answers) {
+    threads.emplace_back([&] {
+      for (std::int64_t size = 1; size <= 50; ++size) {
+        const auto q = relu_of(size);
+        mine.push_back(cache.time(q.op, q.inputs, q.inputs));
+      }
+    });
+  }
+  for (auto& t : threads) {
+    t.join();
+  }
+  CHECK(cache.measured() == 50);
+  CHECK(std::all_of(answers.begin(), answers.end(), [&](const auto& a) { return a == answers[0]; }));
+}
+
+TEST_CASE("signatures show all that a time may depend on") {
+  const auto matmul = operators().make_operation("matmul", {{"activation", "relu"}});
+  auto weight = type_of({3, 5});
+  weight.constant = true;
+  weight.order = layout::column_major;
+  const std::vector<tensor_type> inputs{type_of({2, 3}), weight};
+  CHECK(signature_text(operators(), matmul, inputs, *operators().infer(matmul, inputs)) ==
+        "matmul{activation=relu}(float32[2,3], float32[3,5] column_major constant) -> float32[2,5]");
+}
+
+TEST_CASE("signatures differ where questions do, fit one line, and survive the file") {
+  const auto seed = GENERATE(1U, 2U, 3U);
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::map<std::string, detail::timing_question> met;
+  timing_table table{"toy", {}};
+  test::case_maker make{random};
+  std::size_t questions = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (const auto& [name, maker] : test::cases()) {
+      auto c = maker(make);
+      for (auto& t : c.inputs) {
+        t.constant = random.below(2) == 0;
+      }
+      const auto outputs = operators().infer(c.op, c.inputs);
+      if (!outputs) {
+        continue;
+      }
+      ++questions;
+      const auto text = signature_text(operators(), c.op, c.inputs, *outputs);
+      REQUIRE(text.find('\n') == std::string::npos);
+      const detail::timing_question q{c.op, c.inputs, *outputs};
+      const auto [known, is_new] = met.emplace(text, q);
+      REQUIRE(known->second == q);
+      table.entries.emplace(text, measurement{picoseconds{random.between(1, 1'000'000'000'000)}, picoseconds{random.between(0, 1'000'000)},
+                                              random.between(1, 200)});
+    }
+  }
+  CHECK(questions > 100);
+  CHECK(parse_timings(timings_text(table), "f") == table);
+}
+
+}  // namespace
+}  // namespace unity::tensor
