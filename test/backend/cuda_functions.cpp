@@ -308,6 +308,17 @@ TEST_CASE("the functions of the cuda backend compute large operators", "[cuda]")
 
 TEST_CASE("the functions of the cuda backend compute rows in groups of threads", "[cuda]") {
   check_operators(in_teams, {.cases = 6, .seed = 3});
+  check_large_operators(in_teams, {.seed = 3});
+}
+
+TEST_CASE("softmax of large numbers is as exact as of small ones", "[cuda]") {
+  auto b = with_libraries(standard());
+  const auto op = standard().make_operation("softmax", {{"axis", 1}});
+  const std::vector<tensor_type> t{type({2, 3})};
+  const dense<double> x{{2, 3}, {1000, 1001, 999, -1000, -1001, -999}};
+  const std::vector<dense<double>> operands{x};
+  const auto expected = unity::tensor::evaluate<double>(standard(), op, operands, t);
+  check_results(run_kernel(b, b.prepare(op, t, t), t, t, {encode(x, t[0])}), t, expected, 1e-5);
 }
 
 TEST_CASE("models run by the functions of the cuda backend as the double reference evaluates them", "[cuda]") {
