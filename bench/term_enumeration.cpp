@@ -45,6 +45,7 @@ vocabulary taso_without(std::initializer_list<std::string_view> names) {
   const auto named = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   const auto kind = [](const auto& o) { return std::string_view{bench::operators().signature(o.kind).name}; };
   auto v = taso();
+  std::erase_if(v.sizes, [&](const auto& s) { return named(s.first); });
   std::erase_if(v.sorts, [&](const auto& s) { return named(s.name); });
   std::erase_if(v.operators, [&](const auto& o) { return named(kind(o)); });
   return v;
@@ -52,15 +53,15 @@ vocabulary taso_without(std::initializer_list<std::string_view> names) {
 // Sampled at 7 x 7: through five operators with windows of 3 x 3 an image of 5 x 5 is seen whole from anywhere, so that
 // many different terms agree there and have to be told apart at other sizes.
 vocabulary taso_images() {
-  auto v = taso_without({"activation", "matrix", "matmul", "identity_matrix", "transpose"});
+  auto v = taso_without({"M", "K", "activation", "matrix", "matmul", "identity_matrix", "transpose"});
   for (auto& [letter, size] : v.sizes) {
     size = letter == "H" || letter == "W" ? 7 : size;
   }
   return v;
 }
 vocabulary taso_matrices() {
-  return taso_without({"image", "kernel", "kernel_1x3", "kernel_3x1", "pooling_kernel", "conv2d", "average_pool",
-                       "max_pool", "pool_kernel", "identity_kernel", "fill", "enlarge"});
+  return taso_without({"B", "C", "H", "W", "image", "kernel", "kernel_1x3", "kernel_3x1", "pooling_kernel", "conv2d",
+                       "average_pool", "max_pool", "pool_kernel", "identity_kernel", "fill", "enlarge"});
 }
 
 measured enumerate(const claim& c) {

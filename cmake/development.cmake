@@ -37,6 +37,7 @@ set(unity_third_party
   "google/protobuf/" unity::onnx
   "z3" unity::z3
   "dnnl" unity::onednn
+  "cuda_device.hpp" unity::cuda_device
   "mpi.h" unity::mpi
   "nccl.h" unity::nccl
   "catch2/" Catch2::Catch2WithMain

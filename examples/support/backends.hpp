@@ -11,16 +11,23 @@
 #ifdef UNITY_HAS_ONEDNN
 #include <unity/backend/cpu.hpp>  // if found
 #endif
+#ifdef UNITY_HAS_CUDA_DEVICE
+#include "cuda_device.hpp"  // if found
+#endif
 
 namespace support {
 
 // Those of this build; which there are depends on what was found when it was configured.
 inline std::vector<std::string_view> backend_names() {
+  std::vector<std::string_view> names;
 #ifdef UNITY_HAS_ONEDNN
-  return {"cpu", "reference"};
-#else
-  return {"reference"};
+  names.push_back("cpu");
 #endif
+#ifdef UNITY_HAS_CUDA_DEVICE
+  names.push_back("cuda");
+#endif
+  names.push_back("reference");
+  return names;
 }
 
 // Throws: unity::error where this build has no such backend; `where`: what named it.
@@ -44,6 +51,12 @@ void with_backend(std::string_view name, const unity::tensor::algebra& operators
     unity::backend::cpu_options options;
     options.threads = threads;
     unity::backend::cpu_backend backend{operators, options};
+    return f(backend);
+  }
+#endif
+#ifdef UNITY_HAS_CUDA_DEVICE
+  if (name == "cuda") {
+    cuda_device backend{operators};
     return f(backend);
   }
 #endif

@@ -70,7 +70,10 @@ check 'to another cost than a preset' json "$scratch/5.json" 'x["cost_before_s"]
 sed 's/"flops_per_second": [0-9.e+]*/"flops_per_second": -1/' "$scratch/machine.json" >"$scratch/negative.json"
 check 'a machine that is wrong is refused' complains 1 'negative.json: machine.devices\[0\].peaks\[0\].flops_per_second: is -1' \
   "$optimize" zoo:nasrnn --cost "analytic:$scratch/negative.json"
-check 'a backend that is not there is refused' complains 1 "no backend 'cuda'; expected .*reference" "$optimize" zoo:nasrnn --cost measured:cuda
+check 'a backend that is not there is refused' complains 1 "no backend 'abacus'; expected .*reference" "$optimize" zoo:nasrnn --cost measured:abacus
+if ! nvidia-smi >/dev/null 2>&1; then
+  check 'a GPU that is not there is missed' complains 1 "no backend 'cuda'|cuda backend: .*; expected" "$optimize" zoo:nasrnn --run cuda
+fi
 check 'for runs too' complains 1 "no backend 'abacus'" "$optimize" zoo:nasrnn --run abacus
 check 'and for calibration' complains 1 "no backend 'abacus'" "$calibrate" --backend abacus --out "$scratch/x.json"
 check 'a place that cannot be written is told' complains 1 'cannot be created' "$calibrate" --backend reference --stream-bytes 4096 \

@@ -347,7 +347,7 @@ TEST_CASE("every equality of polynomials of up to three operators follows from t
 
 // Terms of the last size are not stored, and the samples of those before are not kept.
 TEST_CASE("the last size is settled as it is where more follow") {
-  const std::size_t probes = GENERATE(32, 6);
+  const auto probes = GENERATE(std::size_t{32}, std::size_t{6});
   boolean_terms language{all_gates, 5, probes};
   for (std::size_t size = 1; size <= 3; ++size) {
     CAPTURE(probes, size);

@@ -31,6 +31,8 @@ namespace detail {
 template <class F>
 [[gnu::always_inline]] inline void each_in_block(float* to, const float* a, const float* b, const F& f) {
 #if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"  // under a sanitizer no loop is vectorized
 #pragma clang loop vectorize(assume_safety)
 #elif defined(__GNUC__)
 #pragma GCC ivdep
@@ -38,6 +40,9 @@ template <class F>
   for (std::int64_t i = 0; i < block_size; ++i) {
     to[i] = f(a[i], b[i]);
   }
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 }
 
 // A call that no compiler keeps as one.
