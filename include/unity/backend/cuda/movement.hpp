@@ -62,8 +62,8 @@ class strided_copy {
   strided_copy(std::int64_t to, std::int64_t from, std::vector<loop> loops, std::int64_t element)
       : to_{to}, from_{from}, element_{element} {
     std::erase_if(loops, [](const loop& l) { return l.size == 1; });
-    // In the order of the target, so that neighbouring threads write next to each other.
-    std::stable_sort(loops.begin(), loops.end(), [](const loop& a, const loop& b) { return a.to > b.to; });
+    // In the order of the target, so that neighbouring threads write next to each other: no two steps are equal there.
+    std::sort(loops.begin(), loops.end(), [](const loop& a, const loop& b) { return a.to > b.to; });
     for (const auto& l : loops) {
       if (!loops_.empty() && loops_.back().to == l.to * l.size && loops_.back().from == l.from * l.size) {
         loops_.back() = {loops_.back().size * l.size, l.to, l.from};

@@ -82,7 +82,9 @@ class reduction_writer {
     }
     std::vector<std::int64_t> steps(space_.indices().size(), 0);
     add(steps, space_.operand(0), inputs[0]);
-    std::stable_sort(reduced_.begin(), reduced_.end(), [&](std::size_t i, std::size_t j) { return steps[i] > steps[j]; });
+    std::sort(reduced_.begin(), reduced_.end(), [&](std::size_t i, std::size_t j) {
+      return steps[i] != steps[j] ? steps[i] > steps[j] : i < j;
+    });
   }
 
   std::int64_t add(std::vector<std::int64_t>& steps, std::span<const tensor::access> accesses,
