@@ -38,11 +38,11 @@
 #include <unity/tensor/measured_cost.hpp>
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/standard_rules.hpp>
-#include <unity/tensor/steady_sources.hpp>
 #include <unity/tensor/timing_cache.hpp>
-#include <unity/tensor/zoo.hpp>
 
 #include "support/backends.hpp"
+#include "support/models.hpp"
+#include "support/quantity.hpp"
 #include "support/timings.hpp"
 
 namespace {
@@ -81,52 +81,31 @@ const std::map<std::string, layouts> layout_choices{{"kept", layouts::kept}, {"s
 
 void declare(CLI::App& app, arguments& a) {
   auto& o = a.options;
-  app.add_option("MODEL", a.model, "an .onnx file, or zoo:NAME[?key=value&...]")->required();
+  app.add_option("MODEL", a.model, support::model_help)->required();
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
   app.add_option("--cost", a.cost,
-                 "analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of calibrate), "
-                 "measured:BACKEND (cpu, reference), or flops");
+                 std::string{"analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of calibrate), "} +
+                     "measured:BACKEND (" + support::backend_list() + "), or flops");
   app.add_option("--timings", a.timings, "file that keeps measured times, or none; default: in the user's cache folder");
-  app.add_option("--run", a.run, "time both graphs end to end on a backend: cpu, reference");
-  app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
+  app.add_option("--run", a.run, "time both graphs end to end on a backend: " + support::backend_list());
+  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
   app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")->check(CLI::Range(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
   app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")->transform(CLI::CheckedTransformer(algorithms));
   app.add_option("--mode", o.objective.mode, "inference or training")->transform(CLI::CheckedTransformer(modes));
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
   app.add_option("--alpha", o.alpha, "keep candidates up to this times the best cost")->check(CLI::Range(1.0, 1e9));
-  app.add_option("--budget", a.budget, "time to search: 500ms, 30s, 5m");
+  app.add_option("--budget", a.budget, "time to search, measuring apart: 500ms, 30s, 5m");
   app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
   app.add_option("--seed", o.seed, "of mcmc and of the equality check");
   app.add_option("--threads", o.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
-  app.add_option("--dim", a.dimensions, "NAME=SIZE binds a dynamic dimension of an ONNX input");
+  app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--checkpoint", o.checkpoint, "file to save the search to, every minute and at the end");
   app.add_option("--resume", o.resume, "checkpoint to go on from");
   app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
   app.add_option("--json", a.json, "file for the result as JSON");
-}
-
-// A number with one of the units, in the smallest of them.
-double parse_quantity(const std::string& flag, const std::string& text, const std::map<std::string, double>& units) {
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  const auto unit = units.find(text.substr(used));
-  constexpr double largest = 1e18;  // fits an integer
-  if (used == 0 || unit == units.end() || !(number >= 0 && number * unit->second <= largest)) {
-    std::string expected = "a number from 0 to 1e18, followed by one of:";
-    for (const auto& [name, factor] : units) {
-      expected += " " + (name.empty() ? "nothing" : name);
-    }
-    throw error{flag, "'" + text + "'", expected};
-  }
-  return number * unit->second;
 }
 
 // The rates that `calibrate` measured.
@@ -158,6 +137,24 @@ void resolve_cost(arguments& a) {
   }
 }
 
+// What runs on a backend.
+void resolve_measuring(const arguments& a) {
+  if (!a.timings.empty() && a.measured.empty()) {
+    throw error{"--timings", "a file for times that are not measured", "--cost measured:BACKEND besides"};
+  }
+  for (const auto& name : {a.measured, a.run}) {
+    if (!name.empty() && a.options.objective.mode == tensor::mode::training) {
+      throw error{"--mode", "training, whose weights change, on a backend", "inference with --cost measured and --run"};
+    }
+  }
+  if (!a.measured.empty() && a.options.threads > 1) {  // the others would disturb the one that measures
+    throw error{"--threads", std::to_string(a.options.threads) + " of them, beside measurements", "1 with --cost measured"};
+  }
+  if (a.backend_threads != 0 && a.measured != "cpu" && a.run != "cpu") {
+    throw error{"--backend-threads", std::to_string(a.backend_threads) + " for a backend that takes none", "--cost measured:cpu or --run cpu"};
+  }
+}
+
 void resolve(arguments& a) {
   auto& o = a.options;
   const bool saves = !o.checkpoint.empty() || !o.resume.empty();
@@ -168,31 +165,16 @@ void resolve(arguments& a) {
     throw error{"--alpha, --flops-weight", "not a number", "a number"};
   }
   o.limits.expansions = a.expansions;
-  o.limits.seconds = parse_quantity("--budget", a.budget, {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}});
+  o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   if (!a.memory_limit.empty()) {
-    o.objective.memory_limit = static_cast<cost_value>(
-        parse_quantity("--memory-limit", a.memory_limit, {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}}));
+    o.objective.memory_limit =
+        static_cast<cost_value>(support::parse_quantity("--memory-limit", a.memory_limit, support::memory_sizes));
   }
   if (!a.run.empty()) {
     support::check_backend(a.run, "--run");
   }
   resolve_cost(a);
-}
-
-io::onnx_model load(const tensor::algebra& operators, const arguments& a) {
-  if (tensor::zoo::is_name(a.model)) {
-    return io::make_model(tensor::zoo::build(operators, a.model), a.model.substr(a.model.find(':') + 1));
-  }
-  io::import_options options;
-  for (const auto& d : a.dimensions) {
-    const auto at = d.find('=');
-    const auto size = parse_quantity("--dim " + d, at == std::string::npos ? "" : d.substr(at + 1), {{"", 1}});
-    if (size < 1 || size != std::floor(size)) {
-      throw error{"--dim " + d, "a size that is no whole number", "a size of at least 1"};
-    }
-    options.dimensions[d.substr(0, at)] = static_cast<std::int64_t>(size);
-  }
-  return io::import_onnx(operators, a.model, options);
+  resolve_measuring(a);
 }
 
 rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
@@ -234,7 +216,7 @@ std::size_t running_operators(const tensor::tensor_graph& g, tensor::mode m) {
 struct measuring {
   std::string device;        // and library versions
   std::size_t measured = 0;  // what was not known from an earlier run
-  std::size_t stored = 0;
+  std::size_t known = 0;
   double seconds = 0;
 };
 
@@ -259,8 +241,8 @@ void print(const arguments& a, const outcome& r) {
   std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, mode),
               running_operators(r.found.graph, mode));
   std::printf("%-28s %14.3f %14.3f   %.4f of before\n",
-              ("time, us (" + (a.measured.empty() ? std::string{a.options.objective.device.name} : a.measured) + ")").c_str(), r.found.cost_before_s * 1e6,
-              r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
+              ("time, us (" + (a.measured.empty() ? std::string{a.options.objective.device.name} : a.measured) + ")").c_str(),
+              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
   for (const auto& use : r.found.rules_used) {
     std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
   }
@@ -274,7 +256,7 @@ void print(const arguments& a, const outcome& r) {
   std::printf("equal: yes, largest relative error %.2g on %s\n", r.check.max_rel_error, r.check.sizes.c_str());
   if (r.measured) {
     std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", r.measured->measured, r.measured->seconds,
-                r.measured->stored, r.measured->device.c_str());
+                r.measured->known, r.measured->device.c_str());
   }
   if (r.run) {
     const auto before = to_seconds(r.run->times.first.median);
@@ -335,7 +317,7 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
   if (r.measured) {
     all["measuring"] = {{"device", r.measured->device},
                         {"measured", r.measured->measured},
-                        {"stored", r.measured->stored},
+                        {"known", r.measured->known},
                         {"seconds", r.measured->seconds}};
   }
   if (r.run) {
@@ -418,19 +400,22 @@ void check(const tensor::algebra& operators, const arguments& a, outcome& r) {
   }
 }
 
-// On the data of the model's file, and on values for all else that do not overflow in deep networks.
+// Throws: unity::error where the results differ by more than rounding explains.
 template <class Backend>
 backend::run_comparison run_both(Backend& backend, const tensor::algebra& operators, const arguments& a, const outcome& r) {
-  const tensor::steady_sources others{operators, r.before.graph, a.options.seed};
   backend::comparison_options options;
   options.run.seed = a.options.seed;
-  options.run.data = [&](std::string_view name) -> std::optional<tensor::dense<double>> {
-    const auto stored = r.before.data.find(name);
-    return stored == r.before.data.end()
-               ? others(name)
-               : std::optional{tensor::dense<double>{stored->second.dims, io::elements_of<double>(stored->second)}};
-  };
-  return backend::compare_runs(backend, operators, r.before.graph, r.found.graph, options);
+  options.run.data = support::model_values(operators, r.before, a.options.seed);
+  const auto found = backend::compare_runs(backend, operators, r.before.graph, r.found.graph, options);
+  double tolerance = 1e-4;
+  for (const auto v : r.before.graph.outputs()) {
+    tolerance = tensor::size_of(r.before.graph.type(v).element) < 4 ? 3e-2 : tolerance;
+  }
+  if (!(found.max_relative_error <= tolerance)) {
+    throw error{a.model, "on " + a.run + " the outputs of the optimized graph differ by " + std::to_string(found.max_relative_error),
+                "a relative error of at most " + std::to_string(tolerance)};
+  }
+  return found;
 }
 
 // Measuring does not count as searching: a second run, which need not measure, finds the same.
@@ -449,12 +434,14 @@ systems::taso_result search_beside(const Cache& cache, const tensor::measured_co
   return found;
 }
 
+void warn(const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }
+
 // The search, its check and, on the same backend, the run.
 template <class Backend>
 void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a, outcome& r) {
+  support::warn_if_busy(warn);
   backend::device_timer timer{backend};
-  tensor::timing_cache cache{operators, timer, support::timings_file(a.timings, timer.description()),
-                             [](const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }};
+  tensor::timing_cache cache{operators, timer, support::timings_file(a.timings, timer.description(), warn), warn};
   const tensor::measured_cost time{operators, cache, a.options.objective.mode};
   static_cast<void>(time.time(r.before.graph));  // says what cannot be run
   r.found = search_beside(cache, time, operators, rules, a, r);
@@ -464,16 +451,20 @@ void measure(Backend& backend, const tensor::algebra& operators, const rule_set&
              backend::predicted_time(operators, r.found.graph, timer, cache)};
   }
   cache.save();
-  r.measured = {timer.description(), cache.measured(), cache.stored() - cache.measured(), cache.seconds()};
+  r.measured = {timer.description(), cache.measured(), cache.known(), cache.seconds()};
 }
 
 void run(arguments& a) {
   resolve(a);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
-  outcome r{load(operators, a), {}, {}, {}, {}};
+  outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}};
   if (isatty(STDERR_FILENO) != 0) {
     a.options.watch = show_progress;
+  }
+  if (!a.run.empty()) {
+    support::with_backend(a.run, operators, a.backend_threads,
+                          [&](auto& backend) { backend::expect_kernels(backend, operators, r.before.graph); });
   }
   if (a.measured.empty()) {
     r.found = systems::taso(operators, rules, r.before.graph, a.options);

@@ -1,6 +1,7 @@
 // The devices that a program can run on, chosen by name on its command line.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,17 +31,29 @@ inline std::vector<std::string_view> backend_names() {
   return names;
 }
 
+// For messages and help: "cpu or reference".
+inline std::string backend_list() {
+  std::string all;
+  for (const auto name : backend_names()) {
+    all += (all.empty() ? "" : " or ") + std::string{name};
+  }
+  return all;
+}
+
 // Throws: unity::error where this build has no such backend; `where`: what named it.
 inline void check_backend(std::string_view name, std::string_view where) {
-  std::string all;
-  for (const auto known : backend_names()) {
-    if (known == name) {
-      return;
-    }
-    all += (all.empty() ? "" : " or ") + std::string{known};
+  const auto known = backend_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    const bool elsewhere = name == "cpu" || name == "cuda";
+    throw unity::error{where, (elsewhere ? "this build has no backend '" : "no backend '") + std::string{name} + "'", backend_list()};
   }
-  const bool elsewhere = name == "cpu" || name == "cuda";
-  throw unity::error{where, (elsewhere ? "this build has no backend '" : "no backend '") + std::string{name} + "'", all};
+}
+
+// Throws: unity::error where a number of threads is given for a backend that has none.
+inline void check_threads(std::string_view name, int threads) {
+  if (threads != 0 && name != "cpu") {
+    throw unity::error{"--backend-threads", "threads for the backend " + std::string{name}, "the backend cpu"};
+  }
 }
 
 // Calls f(backend) with the backend of that name, which check_backend lets pass. threads: 0 for all that the machine has.

@@ -1,12 +1,18 @@
-// Where measured times are kept between runs of a program.
+// Where measured times are kept between runs of a program, and whether they are worth keeping.
 #pragma once
 
-#include <cstdint>
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 
 #include <unity/core/hash.hpp>
 
@@ -14,8 +20,9 @@ namespace support {
 
 // `choice`: a file, or `none`. Empty: one file for each description in the user's cache folder (XDG base directory
 // specification), so that machines that share a home folder and versions that come and go keep their own; none where
-// there is no such folder.
-inline std::filesystem::path timings_file(const std::string& choice, std::string_view description) {
+// there is no such folder. Where there is none for this description yet, but for others, `say` is told.
+inline std::filesystem::path timings_file(const std::string& choice, std::string_view description,
+                                          const std::function<void(const std::string&)>& say) {
   if (!choice.empty()) {
     return choice == "none" ? std::filesystem::path{} : std::filesystem::path{choice};
   }
@@ -28,9 +35,54 @@ inline std::filesystem::path timings_file(const std::string& choice, std::string
   if (caches.empty() && !folder("HOME").empty()) {
     caches = folder("HOME") / ".cache";
   }
+  if (caches.empty()) {
+    return caches;
+  }
+  const auto timings = caches / "unity" / "timings";
   char name[24];
   std::snprintf(name, sizeof name, "%016llx.txt", static_cast<unsigned long long>(unity::hash_bytes(description)));
-  return caches.empty() ? caches : caches / "unity" / "timings" / name;
+  std::error_code unreadable;
+  std::size_t others = 0;
+  for (std::filesystem::directory_iterator i{timings, unreadable}, end; !unreadable && i != end; i.increment(unreadable)) {
+    others += i->path().extension() == ".txt" ? 1 : 0;
+  }
+  if (others > 0 && !std::filesystem::exists(timings / name, unreadable)) {
+    say(timings.string() + ": timings of " + std::to_string(others) + " other device(s) or version(s) are not used on " +
+        std::string{description});
+  }
+  return timings / name;
+}
+
+// Tells `say` where other processes keep the cores from standing still: threads that wait for each other then wait for
+// whole time slices, and times are many times too long. Effects: sleeps a tenth of a second. Says nothing where the system
+// does not tell (/proc/stat).
+inline void warn_if_busy(const std::function<void(const std::string&)>& say) {
+  struct reading {
+    double all = 0;
+    double idle = 0;
+  };
+  const auto read = [] {
+    reading r;
+    std::ifstream file{"/proc/stat"};
+    std::string label;
+    file >> label;
+    double ticks = 0;
+    for (int i = 0; i < 8 && file >> ticks; ++i) {  // user nice system idle iowait irq softirq steal
+      r.all += ticks;
+      r.idle += i == 3 || i == 4 ? ticks : 0;
+    }
+    return r;
+  };
+  const auto before = read();
+  std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  const auto after = read();
+  const auto busy = after.all > before.all ? 1 - (after.idle - before.idle) / (after.all - before.all) : 0;
+  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  if (busy * cores > 0.5) {
+    char used[16];
+    std::snprintf(used, sizeof used, "%.1f", busy * cores);
+    say(std::string{"other processes use "} + used + " of " + std::to_string(cores) + " cores: measured times will be too long");
+  }
 }
 
 }  // namespace support

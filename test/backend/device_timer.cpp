@@ -193,11 +193,12 @@ TEST_CASE("a slow kernel is run three times") {
   CHECK(b.log().runs == 3);
 }
 
-TEST_CASE("constant operands come from memory in turn, activations stay where they are") {
+TEST_CASE("constant operands come from memory in turn, activations from a cache") {
   toy_backend b;
   timing_options o;
   o.sample_seconds = 0;
-  o.cycled_bytes = std::size_t{40} << 10U;  // ten matrices of 32 by 32
+  o.constant_bytes = std::size_t{40} << 10U;    // ten matrices of 32 by 32
+  o.activation_bytes = std::size_t{24} << 10U;  // three times an operand and a result
   o.seconds = 0;
   o.least = 20;
   time_matmul(b, o, 32, true);
@@ -208,22 +209,24 @@ TEST_CASE("constant operands come from memory in turn, activations stay where th
   for (std::size_t i = 0; i < runs.size(); ++i) {
     activations.insert(runs[i][0]);
     constants.insert(runs[i][1]);
+    CHECK(runs[i][0] == runs[i % 3][0]);
     CHECK(runs[i][1] == runs[i % 10][1]);
   }
-  CHECK(activations.size() == 1);
+  CHECK(activations.size() == 3);
   CHECK(constants.size() == 10);
-  CHECK(b.log().results.size() == 1);
+  CHECK(b.log().results.size() == 3);
   CHECK(b.log().workspaces.size() == 1);
 }
 
 TEST_CASE("what is larger than the bytes that are cycled is there once, what is small not more often than makes sense") {
   toy_backend b;
   timing_options o;
-  o.cycled_bytes = 1;
+  o.constant_bytes = 1;
+  o.activation_bytes = 0;
   time_matmul(b, o, 32, true);
   CHECK(std::set<std::vector<const std::byte*>>(b.log().operands.begin(), b.log().operands.end()).size() == 1);
   toy_backend c;
-  o.cycled_bytes = std::size_t{1} << 30U;
+  o.constant_bytes = std::size_t{1} << 30U;
   o.least = 100;
   time_matmul(c, o, 4, true);
   CHECK(std::set<std::vector<const std::byte*>>(c.log().operands.begin(), c.log().operands.end()).size() == 64);
@@ -233,7 +236,7 @@ TEST_CASE("what is larger than the bytes that are cycled is there once, what is 
 TEST_CASE("a packing backend is given constants packed, each of them once, and activations as they are") {
   packing_toy b;
   timing_options o;
-  o.cycled_bytes = std::size_t{32} << 10U;
+  o.constant_bytes = std::size_t{32} << 10U;
   time_matmul(b, o, 32, true);
   CHECK(b.log().packs == 4);
   for (const auto& run : b.log().operands) {
@@ -283,12 +286,18 @@ TEST_CASE("operands hold finite numbers: constants positive, integers that may n
 TEST_CASE("a description names device, versions and what times depend on, in one line") {
   toy_backend b;
   const device_timer timer{b};
-  CHECK(timer.description() == "toy: a diary, 1 thread; ink 1.2; paper 3; unity " + std::to_string(UNITY_VERSION_MAJOR) + "." +
-                                   std::to_string(UNITY_VERSION_MINOR) + "." + std::to_string(UNITY_VERSION_PATCH) +
-                                   "; constants from 128 MiB");
+  const auto text = timer.description();
+  CHECK_THAT(text, Catch::StartsWith("toy: a diary, 1 thread; ink 1.2; paper 3; unity " + std::to_string(UNITY_VERSION_MAJOR) +
+                                     "." + std::to_string(UNITY_VERSION_MINOR) + "." + std::to_string(UNITY_VERSION_PATCH) +
+                                     " by "));
+  CHECK_THAT(text, Catch::EndsWith("; constants from 128 MiB, activations from 8 MiB; 5 to 200 runs"));
+  CHECK(text.find('\n') == std::string::npos);
   timing_options warm;
-  warm.cycled_bytes = 0;
-  CHECK(device_timer{b, warm}.description() != timer.description());
+  warm.constant_bytes = 0;
+  CHECK(device_timer{b, warm}.description() != text);
+  warm = {};
+  warm.activation_bytes = 0;
+  CHECK(device_timer{b, warm}.description() != text);
 }
 
 TEST_CASE("an operator without a kernel is an error") {

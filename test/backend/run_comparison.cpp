@@ -28,7 +28,7 @@ tensor::tensor_graph relus(int count) {
 comparison_options quick() {
   comparison_options o;
   o.run.fuse = false;
-  o.seconds = 0;
+  o.repeat.seconds = 0;
   return o;
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("equal graphs differ by nothing but time, and both are timed as often"
 TEST_CASE("time and the most bound the runs") {
   reference_backend b{operators()};
   auto o = quick();
-  o.seconds = 1e9;
-  o.most = 12;
+  o.repeat.seconds = 1e9;
+  o.repeat.most = 12;
   CHECK(compare_runs(b, operators(), relus(1), relus(1), o).first.repetitions == 12);
 }
 
@@ -64,7 +64,31 @@ TEST_CASE("graphs of other outputs cannot be compared") {
   const auto x = b.input("x", {32, 32});
   const auto two = std::move(b).finish({b.relu(x), b.tanh(x)});
   reference_backend backend{operators()};
-  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()), Catch::Contains("1 and 2"));
+  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()), Catch::Contains("2 outputs, expected 1"));
+  tensor::builder c{operators()};
+  const auto other = std::move(c).finish({c.relu(c.input("x", {32, 16}))});
+  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), other, quick()), Catch::Contains("output 0 of the second graph"));
+}
+
+TEST_CASE("one graph alone is timed as often as it is told") {
+  reference_backend b{operators()};
+  const auto g = relus(3);
+  executor run{b, operators(), g, {.fuse = false}};
+  const auto found = time_runs(run, {.least = 7, .seconds = 0});
+  CHECK(found.repetitions == 7);
+  CHECK(found.median > picoseconds{});
+}
+
+TEST_CASE("what has no kernel is told before anything is loaded") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 4});
+  const auto fine = std::move(b).finish({b.relu(x)});
+  reference_backend backend{operators()};
+  CHECK_NOTHROW(expect_kernels(backend, operators(), fine));
+  tensor::builder c{operators()};
+  const auto unknown =
+      c.apply("opaque", {c.input("x", {2, 3})}, {{"name", "m"}, {"signature", "s"}, {"elements", {0}}, {"dims", {1, 4}}})[0];
+  CHECK_THROWS_WITH(expect_kernels(backend, operators(), std::move(c).finish({unknown})), Catch::Contains("node 1 (opaque)"));
 }
 
 }  // namespace

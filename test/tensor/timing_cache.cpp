@@ -99,7 +99,7 @@ TEST_CASE("a second run measures nothing") {
   }
   counting_timer timer;
   timing_cache cache{operators(), timer, file, note};
-  CHECK(cache.stored() == 2);
+  CHECK(cache.known() == 2);
   CHECK(ask(cache, relu_of(4)) == first);
   ask(cache, relu_of(5));
   CHECK(cache.measured() == 0);
@@ -227,7 +227,7 @@ TEST_CASE("two caches of one file at a time keep what both measured") {
     ask(b, relu_of(5));
   }
   timing_cache both{operators(), timer, file, note};
-  CHECK(both.stored() == 2);
+  CHECK(both.known() == 2);
 }
 
 TEST_CASE("an operator that cannot be run is said so each time, and is not kept") {
@@ -239,7 +239,7 @@ TEST_CASE("an operator that cannot be run is said so each time, and is not kept"
   CHECK_THROWS_AS(cache.time(q.op, q.inputs, outputs), error);
   CHECK_THROWS_AS(cache.time(q.op, q.inputs, outputs), error);
   CHECK(cache.measured() == 0);
-  CHECK(cache.stored() == 0);
+  CHECK(cache.known() == 0);
 }
 
 TEST_CASE("several threads ask for the same and get the same") {

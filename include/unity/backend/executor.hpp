@@ -61,6 +61,8 @@ struct executor_counts {
 // of them, and plans one arena for all else. Results that are an operand under another type (reshape, dropout)
 // are not computed. Inputs keep their values from run to run.
 // Running allocates nothing. The backend must outlive the executor; the algebra must where the backend's kernels need it.
+// Complexity: loading prepares each different kernel once, computes and packs constants, and plans the arena in time
+// quadratic in the number of values at worst; running is the launches.
 template <device_backend Backend>
 class executor {
  public:
@@ -69,7 +71,7 @@ class executor {
   executor(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g,
            const executor_options& options = {})
       : backend_{&backend}, kernels_{a} {
-    const detail::run_list list{a, g, fusing_backend<Backend> && options.fuse};
+    const detail::run_list list{a, g, fusing_backend<Backend> && options.fuse, true};
     place_values(g, list);
     constants_.allocate(backend, "memory for constants");
     detail::constant_loader<Backend>{backend, a, g, list, constants_, kept_}.run(options.data, options.seed, kernels_,
@@ -84,6 +86,8 @@ class executor {
     count(list);
     if constexpr (recording_backend<Backend>) {
       if (options.record) {
+        begin();  // what a library sets up when it is first used is no part of a recording
+        backend.wait();
         recording_.emplace(backend.record([this] { begin(); }));
       }
     }
@@ -123,8 +127,16 @@ class executor {
   void wait() { backend_->wait(); }
 
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
+  [[nodiscard]] std::vector<tensor::tensor_type> output_types() const {
+    std::vector<tensor::tensor_type> types;
+    for (const auto& o : outputs_) {
+      types.push_back(o.type);
+    }
+    return types;
+  }
   [[nodiscard]] const tensor::tensor_type& output_type(std::size_t i) const { return outputs_[checked(i)].type; }
-  // What the last run computed, after it has ended.
+  // What the last run computed, after wait(), which also says whether it failed. An output that is an input, or that
+  // input under another type, changes when the input is set.
   [[nodiscard]] tensor::dense<float> output(std::size_t i) const {
     return decode<float>(output_bytes(i).data(), output_type(i));
   }
@@ -140,6 +152,7 @@ class executor {
   struct place {
     bool constant = false;
     std::size_t number = 0;
+    std::size_t offset = 0;  // bytes: a value may lie within another
   };
   struct launch {
     std::size_t kernel = 0;
@@ -192,13 +205,13 @@ class executor {
       launches_.push_back(std::move(l));
     }
     for (const auto v : g.outputs()) {
-      static_cast<void>(place_value(g, list.root(v), list.running().size()));
+      static_cast<void>(place_value(g, list, v, list.running().size()));
     }
   }
   [[nodiscard]] place place_operand(const tensor::tensor_graph& g, const detail::run_list& list, std::size_t kernel,
                                     std::size_t operand, value_id v, std::size_t step) {
-    const auto root = list.root(v);
     if constexpr (packing_backend<Backend>) {
+      const auto root = list.root(v);
       const auto size = g.type(v).constant ? static_cast<std::size_t>(kernels_[kernel].packed_size(operand)) : 0;
       if (size > 0) {
         const auto [found, is_new] = packed_places_.try_emplace(std::tuple{kernel, operand, root}, detail::no_place);
@@ -209,24 +222,25 @@ class executor {
         return {true, found->second};
       }
     }
-    return place_value(g, root, step);
+    return place_value(g, list, v, step);
   }
   // A value that is read at a step.
-  place place_value(const tensor::tensor_graph& g, value_id root, std::size_t step) {
+  place place_value(const tensor::tensor_graph& g, const detail::run_list& list, value_id v, std::size_t step) {
+    const auto root = list.root(v);
     if (!g.type(root).constant) {
       arena_.extend(places_[root.index()], step);
-      return {false, places_[root.index()]};
+      return {false, places_[root.index()], list.offset(v)};
     }
     if (kept_[root.index()] == detail::no_place) {
       kept_[root.index()] = constants_.add(byte_count(g.type(root)), 0);
     }
-    return {true, kept_[root.index()]};
+    return {true, kept_[root.index()], list.offset(v)};
   }
 
   void bind_launches() {
     for (auto& l : launches_) {
       for (const auto& o : l.operands) {
-        l.in.push_back(o.constant ? constants_.at(o.number) : arena_.at(o.number));
+        l.in.push_back((o.constant ? constants_.at(o.number) : arena_.at(o.number)) + o.offset);
       }
       for (const auto r : l.results) {
         l.out.push_back(arena_.at(r));
@@ -245,7 +259,8 @@ class executor {
     }
     for (const auto v : g.outputs()) {
       const auto root = list.root(v).index();
-      outputs_.push_back({g.type(v), kept_[root] != detail::no_place ? constants_.at(kept_[root]) : arena_.at(places_[root])});
+      auto* from = kept_[root] != detail::no_place ? constants_.at(kept_[root]) : arena_.at(places_[root]);
+      outputs_.push_back({g.type(v), from + list.offset(v)});
     }
   }
   void count(const detail::run_list& list) {
@@ -306,27 +321,30 @@ class executor {
   decltype(no_recording()) recording_ = no_recording();
 };
 
+// Throws: unity::error where two graphs cannot be compared output by output.
+inline void expect_same_outputs(std::span<const tensor::tensor_type> first, std::span<const tensor::tensor_type> second) {
+  if (first.size() != second.size()) {
+    throw error{"second graph", std::to_string(second.size()) + " outputs", std::to_string(first.size()) + " as in the first"};
+  }
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i].dims != second[i].dims) {
+      throw error{"output " + std::to_string(i) + " of the second graph", tensor::to_string(second[i]),
+                  tensor::to_string(first[i]) + " as in the first"};
+    }
+  }
+}
+
 // Runs both graphs, one after the other, on equal values for sources of one name. The largest difference of an output
 // element, relative to the largest magnitude of the first graph's output; infinite where one of two is no number.
 // Throws: as executor; unity::error where the outputs have other sizes.
 template <device_backend Backend>
 [[nodiscard]] double max_relative_error(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                         const tensor::tensor_graph& second, const executor_options& options = {}) {
-  if (first.outputs().size() != second.outputs().size()) {
-    throw error{"second graph", std::to_string(second.outputs().size()) + " outputs",
-                std::to_string(first.outputs().size()) + " as in the first"};
-  }
-  for (std::size_t i = 0; i < first.outputs().size(); ++i) {
-    const auto& expected = first.type(first.outputs()[i]);
-    const auto& found = second.type(second.outputs()[i]);
-    if (expected.dims != found.dims) {
-      throw error{"output " + std::to_string(i) + " of the second graph", tensor::to_string(found),
-                  tensor::to_string(expected) + " as in the first"};
-    }
-  }
+  expect_same_outputs(detail::types_of(first, first.outputs()), detail::types_of(second, second.outputs()));
   const auto outputs = [&](const tensor::tensor_graph& g) {
     executor<Backend> e{backend, a, g, options};
     e.run();
+    e.wait();
     std::vector<tensor::dense<float>> all;
     for (std::size_t i = 0; i < e.output_count(); ++i) {
       all.push_back(e.output(i));
@@ -340,6 +358,18 @@ template <device_backend Backend>
     error = std::max(error, relative_error(found[i], expected[i]));
   }
   return error;
+}
+
+// Prepares every kernel that an executor of the graph would launch, and keeps none: what cannot run is known before
+// weights are loaded, or hours are spent on a search.
+// Throws: unity::error as the executor, where the backend has no kernel for a node.
+template <device_backend Backend>
+void expect_kernels(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const detail::run_list list{a, g, fusing_backend<Backend>, true};
+  detail::kernel_store<Backend> kernels{a};
+  for (const auto& item : list.running()) {
+    static_cast<void>(kernels.prepare(backend, g, item, true));
+  }
 }
 
 }  // namespace unity::backend

@@ -43,7 +43,7 @@ namespace unity::backend {
 template <device_backend Backend>
 [[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g, device_timer<Backend>& timer,
                                          tensor::timing_cache<device_timer<Backend>>& cache, bool fuse = true) {
-  const detail::run_list list{a, g, fusing_backend<Backend> && fuse};
+  const detail::run_list list{a, g, fusing_backend<Backend> && fuse, true};
   picoseconds sum;
   for (const auto& item : list.running()) {
     if constexpr (fusing_backend<Backend>) {

@@ -4,26 +4,27 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/core/error.hpp>
 #include <unity/cost/kernel_timer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::backend {
 
-struct comparison_options {
-  executor_options run{};
+struct repetition_options {
   int warm_up = 2;
   int least = 5;       // timed runs of each graph at least
   int most = 100;      // and at most
   double seconds = 3;  // no more runs after this time
+};
+struct comparison_options {
+  executor_options run{};
+  repetition_options repeat{};
 };
 
 // Of whole graphs, from the first launch to the end of the last.
@@ -35,51 +36,94 @@ struct run_comparison {
   executor_counts second_counts{};
 };
 
-// Times both graphs on equal values for sources of one name, in turns, the one that goes first changing, so that what
-// disturbs the machine disturbs both.
-// Throws: unity::error as the executor; where outputs are of other number.
-template <device_backend Backend>
-[[nodiscard]] run_comparison compare_runs(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
-                                          const tensor::tensor_graph& second, const comparison_options& options = {}) {
-  using clock = std::chrono::steady_clock;
-  const auto since = [](clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); };
-  executor<Backend> one{backend, a, first, options.run};
-  executor<Backend> two{backend, a, second, options.run};
-  if (one.output_count() != two.output_count()) {
-    throw error{"outputs of two graphs", std::to_string(one.output_count()) + " and " + std::to_string(two.output_count()),
-                "as many"};
-  }
-  const auto run = [&](executor<Backend>& e) {
+namespace detail {
+
+// Runs that are counted and timed as repetition_options say.
+class timed_runs {
+ public:
+  explicit timed_runs(const repetition_options& options) : options_{options} {}
+
+  template <class Executor>
+  [[nodiscard]] static double seconds_of(Executor& e) {
     const auto start = clock::now();
     e.run();
     e.wait();
-    return since(start);
-  };
-  for (int i = 0; i < std::max(options.warm_up, 1); ++i) {
-    run(one);
-    run(two);
+    return seconds_since(start);
   }
+  template <class Executor>
+  void warm_up(Executor& e) const {
+    for (int i = 0; i < std::max(options_.warm_up, 1); ++i) {
+      static_cast<void>(seconds_of(e));
+    }
+  }
+  // round(i), as often as it should be.
+  template <class Round>
+  void repeat(const Round& round) const {
+    const auto start = clock::now();
+    for (int i = 0; i < options_.least || (i < options_.most && seconds_since(start) < options_.seconds); ++i) {
+      round(i);
+    }
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  [[nodiscard]] static double seconds_since(clock::time_point start) {
+    return std::chrono::duration<double>(clock::now() - start).count();
+  }
+
+  repetition_options options_;
+};
+
+}  // namespace detail
+
+// Throws: unity::error where a run fails.
+template <device_backend Backend>
+[[nodiscard]] measurement time_runs(executor<Backend>& e, const repetition_options& options = {}) {
+  const detail::timed_runs runs{options};
+  runs.warm_up(e);
+  std::vector<double> seconds;
+  runs.repeat([&](int) { seconds.push_back(runs.seconds_of(e)); });
+  return summarize(std::move(seconds));
+}
+
+// Times both in turns, the one that goes first changing, so that what disturbs the machine disturbs both.
+// Throws: unity::error where a run fails, or where outputs are of other number or sizes.
+template <device_backend Backend>
+[[nodiscard]] run_comparison compare_runs(executor<Backend>& first, executor<Backend>& second, const repetition_options& options = {}) {
+  expect_same_outputs(first.output_types(), second.output_types());
+  const detail::timed_runs runs{options};
+  runs.warm_up(first);
+  runs.warm_up(second);
   run_comparison found;
-  for (std::size_t i = 0; i < one.output_count(); ++i) {
-    found.max_relative_error = std::max(found.max_relative_error, relative_error(two.output(i), one.output(i)));
+  for (std::size_t i = 0; i < first.output_count(); ++i) {
+    found.max_relative_error = std::max(found.max_relative_error, relative_error(second.output(i), first.output(i)));
   }
-  std::vector<double> of_one;
-  std::vector<double> of_two;
-  const auto start = clock::now();
-  for (int i = 0; i < options.least || (i < options.most && since(start) < options.seconds); ++i) {
+  std::vector<double> of_first;
+  std::vector<double> of_second;
+  runs.repeat([&](int i) {
     if (i % 2 == 0) {
-      of_one.push_back(run(one));
+      of_first.push_back(runs.seconds_of(first));
     }
-    of_two.push_back(run(two));
+    of_second.push_back(runs.seconds_of(second));
     if (i % 2 == 1) {
-      of_one.push_back(run(one));
+      of_first.push_back(runs.seconds_of(first));
     }
-  }
-  found.first = summarize(std::move(of_one));
-  found.second = summarize(std::move(of_two));
-  found.first_counts = one.counts();
-  found.second_counts = two.counts();
+  });
+  found.first = summarize(std::move(of_first));
+  found.second = summarize(std::move(of_second));
+  found.first_counts = first.counts();
+  found.second_counts = second.counts();
   return found;
+}
+
+// The same for graphs, on equal values for sources of one name.
+// Throws: unity::error as the executor besides.
+template <device_backend Backend>
+[[nodiscard]] run_comparison compare_runs(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
+                                          const tensor::tensor_graph& second, const comparison_options& options = {}) {
+  executor<Backend> one{backend, a, first, options.run};
+  executor<Backend> two{backend, a, second, options.run};
+  return compare_runs(one, two, options.repeat);
 }
 
 }  // namespace unity::backend

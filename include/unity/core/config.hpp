@@ -1,4 +1,4 @@
-// The only header that defines macros: version and contract checks.
+// The only header that defines macros: version, compiler and contract checks.
 #pragma once
 
 #include <cstdio>
@@ -8,6 +8,15 @@
 #define UNITY_VERSION_MAJOR 0
 #define UNITY_VERSION_MINOR 1
 #define UNITY_VERSION_PATCH 0
+
+// For what depends on how the library was compiled, such as measured times.
+#if defined(__clang__)
+#define UNITY_COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define UNITY_COMPILER "g++ " __VERSION__
+#else
+#define UNITY_COMPILER "another compiler"
+#endif
 
 // What a broken precondition does. The build chooses; the library never guesses.
 //   0  nothing: the check is not compiled

@@ -36,10 +36,16 @@ class running_operators {
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return mode_ == mode::inference && t.constant; }
   [[nodiscard]] bool runs(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
     const bool precomputed = std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
-    return !inputs.empty() && !precomputed && !relabels_.contains(op.kind);
+    return !inputs.empty() && !precomputed && !(relabels_.contains(op.kind) && stays(inputs[0], outputs[0]));
   }
 
  private:
+  // In another order of rows and columns, elements that keep their place in the list of all change their address.
+  [[nodiscard]] static bool stays(const tensor_type& from, const tensor_type& to) noexcept {
+    const auto is_list = [](const tensor_type& t) { return t.order == layout::row_major || t.rank() < 2; };
+    return (is_list(from) && is_list(to)) || (from.order == to.order && from.dims == to.dims);
+  }
+
   mode mode_;
   std::set<kind_id> relabels_;
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include <unity/core/error.hpp>
@@ -16,8 +17,9 @@
 
 namespace unity::tensor {
 
-// The timer's median. Unit: picoseconds. Models staged_cost_model. Algebra and timer must outlive the model, which asks
-// the timer while it prices: from one thread at a time, unless the timer takes several.
+// The timer's median; nothing for what an executor does not run. Unit: picoseconds. Models staged_cost_model. Algebra
+// and timer must outlive the model, which asks the timer while it prices: from one thread at a time, unless the timer
+// takes several.
 // An operator that cannot be run costs more than any graph that can.
 template <remembering_timer<algebra> Timer>
 class measured_cost {
@@ -25,7 +27,8 @@ class measured_cost {
   using cost_type = picoseconds;
   static constexpr picoseconds cannot_run{1'000'000'000'000'000};  // 1000 s
 
-  measured_cost(const algebra& operators, Timer& timer, mode m = mode::inference) : timer_{&timer}, running_{operators, m} {}
+  measured_cost(const algebra& operators, Timer& timer, mode m = mode::inference)
+      : operators_{&operators}, timer_{&timer}, running_{operators, m} {}
 
   [[nodiscard]] picoseconds node_cost(const operation& op, std::span<const tensor_type> inputs,
                                       std::span<const tensor_type> outputs) const {
@@ -61,9 +64,17 @@ class measured_cost {
  private:
   [[nodiscard]] picoseconds time(const operation& op, std::span<const tensor_type> inputs,
                                  std::span<const tensor_type> outputs) const {
-    return running_.runs(op, inputs, outputs) ? timer_->time(op, inputs, outputs).median : picoseconds{};
+    return running_.runs(op, inputs, outputs) && !shares_memory(op, inputs, outputs) ? timer_->time(op, inputs, outputs).median
+                                                                                      : picoseconds{};
+  }
+  // An executor does not run it: the results lie where the operand does, such as slices of rows.
+  [[nodiscard]] bool shares_memory(const operation& op, std::span<const tensor_type> inputs,
+                                   std::span<const tensor_type> outputs) const {
+    return std::holds_alternative<view>(operators_->definition_of(op.kind).body) &&
+           operators_->work(op, inputs, outputs).moved == bytes{};
   }
 
+  const algebra* operators_;
   Timer* timer_;
   detail::running_operators running_;
 };

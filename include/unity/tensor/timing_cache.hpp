@@ -124,7 +124,9 @@ class timing_reader {
       m.median = picoseconds{number(line)};
       m.spread = picoseconds{number(line)};
       m.repetitions = number(line);
-      if (line.empty() || m.median <= picoseconds{} || m.spread < picoseconds{} || m.repetitions < 1) {
+      constexpr picoseconds longest{1'000'000'000'000'000};  // 1000 s: sums of many do not overflow
+      const bool countable = m.median <= longest && m.spread <= longest;
+      if (line.empty() || !countable || m.median <= picoseconds{} || m.spread < picoseconds{} || m.repetitions < 1) {
         fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
       }
       if (!table.entries.emplace(line, m).second) {
@@ -208,6 +210,7 @@ class timing_cache {
       : operators_{&operators}, timer_{&timer}, file_{std::move(file)}, warn_{std::move(warn)}, table_{timer.description(), {}} {
     if (auto stored = load()) {
       table_.entries = std::move(*stored);
+      known_ = table_.entries.size();
     }
   }
   timing_cache(const timing_cache&) = delete;
@@ -238,10 +241,17 @@ class timing_cache {
     return find_or_measure(signature, measure);
   }
   [[nodiscard]] std::string description() const { return table_.description; }
-  [[nodiscard]] std::size_t measured() const noexcept { return measured_; }
+  // How many it measured, and how many it knew from its file at the start.
+  [[nodiscard]] std::size_t measured() const {
+    const std::lock_guard lock{mutex_};
+    return measured_;
+  }
+  [[nodiscard]] std::size_t known() const noexcept { return known_; }
   // That measuring took.
-  [[nodiscard]] double seconds() const noexcept { return seconds_; }
-  [[nodiscard]] std::size_t stored() const noexcept { return table_.entries.size(); }
+  [[nodiscard]] double seconds() const {
+    const std::lock_guard lock{mutex_};
+    return seconds_;
+  }
 
   // Effects: writes what was measured since the last time, together with what another process wrote meanwhile. Happens
   // from time to time and at the end on its own.
@@ -317,7 +327,8 @@ class timing_cache {
     if (!std::filesystem::exists(status)) {
       return;
     }
-    constexpr auto writable = std::filesystem::perms::owner_write | std::filesystem::perms::group_write | std::filesystem::perms::others_write;
+    using std::filesystem::perms;
+    constexpr auto writable = perms::owner_write | perms::group_write | perms::others_write;
     if ((status.permissions() & writable) == std::filesystem::perms::none) {  // a new file in its place would ignore that
       throw error{file_.string(), "is read-only", "a file that may be written"};
     }
@@ -333,11 +344,12 @@ class timing_cache {
   warning warn_;
   timing_table table_;
   std::unordered_map<detail::timing_question, measurement, detail::timing_question_hash> asked_;
+  std::size_t known_ = 0;
   std::size_t measured_ = 0;
   std::size_t unsaved_ = 0;
   double seconds_ = 0;
   clock::time_point saved_ = clock::now();
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace unity::tensor

@@ -12,6 +12,7 @@
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/shared_memory.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/view_map.hpp>
 
@@ -79,40 +80,17 @@ namespace unity::tensor {
   return bytes{std::max(rest, std::int64_t{0}) * size_of(table.element)};
 }
 
-namespace detail {
-
-// Does the only piece of a view leave every element at its address.
-[[nodiscard]] inline bool stays_in_memory(const piece& p, const tensor_type& from, const tensor_type& to) {
-  const auto source = strides_of(from.dims, from.order);
-  const auto target = strides_of(to.dims, to.order);
-  shape reached(to.dims.size(), 0);
-  for (std::size_t d = 0; d < p.source.size(); ++d) {
-    if (p.source[d].along >= 0) {
-      reached[static_cast<std::size_t>(p.source[d].along)] = p.source[d].step * source[d];
-    }
-  }
-  bool stays = p.sizes == to.dims && element_count(from.dims) == element_count(to.dims);
-  for (std::size_t d = 0; d < reached.size(); ++d) {
-    stays = stays && (to.dims[d] == 1 || reached[d] == target[d]);
-  }
-  return stays;
-}
-
-}  // namespace detail
-
 // What a view reads and writes; nothing where no element changes its address (then memory can be shared).
 [[nodiscard]] inline bytes moved_by(const view_map& map, std::span<const tensor_type> inputs,
                                     std::span<const tensor_type> outputs) {
-  if (map.relabels()) {
-    const bool plain = inputs[0].order == layout::row_major || inputs[0].rank() < 2;
-    return plain ? bytes{} : total_bytes(inputs) + total_bytes(outputs);
-  }
-  const auto pieces = map.pieces();
-  if (pieces.size() == 1 && detail::stays_in_memory(pieces[0], inputs[pieces[0].operand], outputs[0])) {
+  if (shared_parts(map, inputs, outputs)) {
     return bytes{};
   }
+  if (map.relabels()) {
+    return total_bytes(inputs) + total_bytes(outputs);
+  }
   bytes moved = total_bytes(outputs);
-  for (const auto& p : pieces) {
+  for (const auto& p : map.pieces()) {
     const auto& from = inputs[p.operand];
     moved += bytes{std::min(element_count(p.sizes), element_count(from.dims)) * size_of(from.element)};
   }

@@ -14,23 +14,23 @@
 #include <unity/core/units.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/work.hpp>
+#include <unity/tensor/shared_memory.hpp>
 
 namespace unity::backend::detail {
 
-// The operand in whose memory the only result lies as it is: no element changes its address or its bytes.
-[[nodiscard]] inline std::optional<std::size_t> shared_operand(const tensor::algebra& a, const tensor::operation& op,
-                                                               std::span<const tensor::tensor_type> inputs,
-                                                               std::span<const tensor::tensor_type> outputs) {
-  if (inputs.empty() || outputs.size() != 1) {
+// Per result, the operand in whose memory it lies as it is; nothing where the operator must run.
+[[nodiscard]] inline std::optional<std::vector<tensor::shared_part>> shared_results(const tensor::algebra& a,
+                                                                                    const tensor::operation& op,
+                                                                                    std::span<const tensor::tensor_type> inputs,
+                                                                                    std::span<const tensor::tensor_type> outputs) {
+  if (inputs.empty()) {
     return std::nullopt;
   }
   if (const auto map = a.index_map(op, inputs)) {
-    const bool stays = tensor::moved_by(*map, inputs, outputs) == bytes{};
-    return stays ? std::optional{map->relabels() ? 0 : map->pieces()[0].operand} : std::nullopt;
+    return tensor::shared_parts(*map, inputs, outputs);
   }
-  const auto program = inputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
-  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional<std::size_t>{0} : std::nullopt;
+  const auto program = inputs.size() == 1 && outputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
+  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional{std::vector<tensor::shared_part>(1)} : std::nullopt;
 }
 
 // One node, or one chain, that runs.
@@ -45,8 +45,10 @@ struct run_item {
 // The graph must outlive the list.
 class run_list {
  public:
+  // fuses: element-wise nodes run in chains. parts: a value may lie within another, and not only be all of it.
   // Throws: unity::error where a constant value is made of one that is not.
-  run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses) : graph_{g} {
+  run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts = false)
+      : graph_{g}, parts_{parts}, offsets_(g.value_count()) {
     if (fuses) {
       chains_ = elementwise_chains(a, g);
     }
@@ -79,8 +81,9 @@ class run_list {
   [[nodiscard]] std::span<const run_item> running() const noexcept { return running_; }
   [[nodiscard]] std::size_t alias_count() const noexcept { return aliases_; }
   [[nodiscard]] std::size_t chain_count() const noexcept { return chains_.size(); }
-  // The value in whose memory `v` lies.
+  // The value in whose memory `v` lies, and how far behind its beginning.
   [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
+  [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
 
  private:
   void add(const tensor::algebra& a, node_id n) {
@@ -98,8 +101,13 @@ class run_list {
                     "types as the algebra infers them"};
       }
     }
-    if (const auto operand = shared_operand(a, graph_.operation(n), inputs, outputs)) {
-      roots_[results[0].index()] = root(operands[*operand]);
+    const auto shared = shared_results(a, graph_.operation(n), inputs, outputs);
+    if (shared && (is_whole(*shared) || (parts_ && !constant))) {
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        const auto from = operands[(*shared)[i].operand];
+        roots_[results[i].index()] = root(from);
+        offsets_[results[i].index()] = offset(from) + static_cast<std::size_t>((*shared)[i].offset.count());
+      }
       ++aliases_;
     } else if (operands.empty() && !constant) {
       inputs_.push_back(n);
@@ -109,9 +117,15 @@ class run_list {
     }
   }
 
+  [[nodiscard]] static bool is_whole(std::span<const tensor::shared_part> results) noexcept {
+    return results.size() == 1 && results[0].offset == bytes{};
+  }
+
   const tensor::tensor_graph& graph_;
+  bool parts_;
   std::vector<elementwise_chain> chains_;
   std::vector<value_id> roots_;
+  std::vector<std::size_t> offsets_;  // bytes
   std::vector<node_id> inputs_;
   std::vector<run_item> constants_;
   std::vector<run_item> running_;

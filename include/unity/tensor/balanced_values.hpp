@@ -19,25 +19,25 @@
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
-#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
-namespace unity::backend {
+namespace unity::tensor {
 
 namespace detail {
 
 // How many products with elements of a value are summed, at most, per result element; 0: it is no factor of a product.
 class fan_ins {
  public:
-  fan_ins(const tensor::algebra& a, const tensor::tensor_graph& g) : counts_(g.value_count()) {
+  fan_ins(const algebra& a, const tensor_graph& g) : counts_(g.value_count()) {
     for (auto i = g.node_count(); i-- > 0;) {
       const node_id n{i};
       const auto& d = a.definition_of(g.operation(n).kind);
       const auto operands = g.operands(n);
       for (std::size_t k = 0; k < operands.size(); ++k) {
         auto summed = own(d.signature.name, k, g.type(operands[k]).dims);
-        if (std::holds_alternative<tensor::view>(d.body) || d.signature.name == "identity" || d.signature.name == "cast") {
+        if (std::holds_alternative<view>(d.body) || d.signature.name == "identity" || d.signature.name == "cast") {
           for (const auto v : g.results(n)) {
             summed = std::max(summed, counts_[v.index()]);
           }
@@ -49,9 +49,9 @@ class fan_ins {
   [[nodiscard]] std::int64_t operator[](value_id v) const { return counts_[v.index()]; }
 
  private:
-  [[nodiscard]] static std::int64_t own(std::string_view name, std::size_t operand, const tensor::shape& dims) {
+  [[nodiscard]] static std::int64_t own(std::string_view name, std::size_t operand, const shape& dims) {
     if (name == "conv2d" && operand == 1) {
-      return tensor::element_count(dims) / dims[0];
+      return element_count(dims) / dims[0];
     }
     if (name == "matmul" || (name == "linear" && operand <= 1)) {
       return dims[operand == 0 ? dims.size() - 1 : dims.size() - 2];
@@ -66,8 +66,8 @@ class fan_ins {
 };
 
 struct balanced_source {
-  tensor::tensor_type type{};
-  tensor::detail::value_role role{};
+  tensor_type type{};
+  detail::value_role role{};
   std::int64_t fan_in = 0;
   bool constant = false;
 };
@@ -91,38 +91,38 @@ struct balanced_source {
 // in [-1, 1); what must be positive, and gains of normalizations, in [1/2, 3/2); what is added in [-1/4, 1/4).
 // Integers number the rows of what they look up.
 // Source: He et al., Delving deep into rectifiers, ICCV 2015: the variance.
-[[nodiscard]] inline tensor::source_data balanced_values(const tensor::algebra& a, const tensor::tensor_graph& model,
+[[nodiscard]] inline source_data balanced_values(const algebra& a, const tensor_graph& model,
                                                          std::uint64_t seed = 0) {
-  tensor::detail::source_roles roles{a};
+  detail::source_roles roles{a};
   roles.read(model);
   const detail::fan_ins fan_ins{a, model};
   std::map<std::string, detail::balanced_source, std::less<>> sources;
   for (std::size_t i = 0; i < model.node_count(); ++i) {
     const auto& op = model.operation(node_id{i});
     const auto kind = a.definition_of(op.kind).source;
-    if (kind != tensor::source_kind::none) {
+    if (kind != source_kind::none) {
       const auto v = model.results(node_id{i})[0];
       auto name = a.read(op).word("name");
       const auto role = roles.of(name);
       auto& s = sources.try_emplace(std::move(name), detail::balanced_source{model.type(v), role}).first->second;
       s.fan_in = std::max(s.fan_in, fan_ins[v]);
-      s.constant = kind == tensor::source_kind::constant;
+      s.constant = kind == source_kind::constant;
     }
   }
-  return [sources = std::move(sources), seed](std::string_view name) -> std::optional<tensor::dense<double>> {
+  return [sources = std::move(sources), seed](std::string_view name) -> std::optional<dense<double>> {
     const auto found = sources.find(name);
     if (found == sources.end()) {
       return std::nullopt;
     }
     const auto& s = found->second;
-    tensor::dense<double> values{s.type.dims};
+    dense<double> values{s.type.dims};
     const auto stream = hash_combine(seed, hash_bytes(name));
     for (std::size_t i = 0; i < values.data.size(); ++i) {
       const auto bits = hash_combine(stream, i);
       if (s.role.exponent) {
         values.data[i] = 2;
-      } else if (!tensor::is_floating(s.type.element)) {
-        const auto below = s.type.element == tensor::dtype::boolean ? 2 : s.role.below;
+      } else if (!is_floating(s.type.element)) {
+        const auto below = s.type.element == dtype::boolean ? 2 : s.role.below;
         values.data[i] = static_cast<double>(bits % static_cast<std::uint64_t>(below));
       } else {
         values.data[i] = detail::balanced_value(s, static_cast<double>(bits >> 11U) * 0x1.0p-53);
@@ -132,4 +132,4 @@ struct balanced_source {
   };
 }
 
-}  // namespace unity::backend
+}  // namespace unity::tensor

@@ -1,4 +1,4 @@
-#include <unity/backend/balanced_values.hpp>
+#include <unity/tensor/balanced_values.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-using unity::backend::balanced_values;
+using unity::tensor::balanced_values;
 using unity::tensor::dense;
 using unity::tensor::operation;
 using unity::tensor::tensor_graph;

@@ -1,0 +1,95 @@
+// whole_graphs [MODEL]...: does the sum of measured operators say how long a graph takes? For each model of the zoo
+// ("resnet50?batch=8"; by default all of them, at sizes for two cores), as the executor runs it on the cpu backend: what
+// its launches take one by one, in sum, and what a whole run takes.
+//
+// Both are measured in turns and compared round by round, so that what disturbs the machine disturbs both. The ratio is
+// the median of the rounds'.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/cpu.hpp>  // if found
+#include <unity/backend/device_timer.hpp>
+#include <unity/backend/executor.hpp>
+#include <unity/backend/predicted_time.hpp>
+#include <unity/tensor/balanced_values.hpp>
+#include <unity/tensor/timing_cache.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+
+const std::vector<std::string> defaults{"bert",     "bert_large?batch=1&seq=128", "densenet121",       "inception_v3?batch=1",
+                                        "mlp?batch=64&hidden=2048",               "nasnet_a",          "nasrnn",
+                                        "resnet50", "resnext50?batch=1",          "resnext50?batch=8", "squeezenet1_1",
+                                        "vgg16",    "vgg19"};
+constexpr int rounds = 7;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+// The median of runs in a row. The first of them brings the constants back, and does not count.
+template <class Executor>
+double whole_seconds(Executor& run) {
+  constexpr double enough = 1.5;
+  std::vector<double> all;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4 || (i < 50 && seconds_since(start) < enough); ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    run.run();
+    run.wait();
+    if (i > 0) {
+      all.push_back(seconds_since(begun));
+    }
+  }
+  return median(std::move(all));
+}
+
+void measure(const tensor::algebra& operators, backend::cpu_backend& device, const std::string& model) {
+  const auto g = tensor::zoo::build(operators, "zoo:" + model);
+  backend::device_timer timer{device};
+  backend::executor run{device, operators, g, {.data = tensor::balanced_values(operators, g)}};
+  std::vector<double> whole;
+  std::vector<double> sum;
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    whole.push_back(whole_seconds(run));
+    tensor::timing_cache knows_nothing{operators, timer};
+    sum.push_back(to_seconds(backend::predicted_time(operators, g, timer, knows_nothing)));
+    ratios.push_back(sum.back() / whole.back());
+  }
+  std::sort(ratios.begin(), ratios.end());
+  std::printf("| %-26s | %8zu | %10.2f | %10.2f | %5.3f | %5.3f to %5.3f |\n", model.c_str(), run.counts().launches,
+              median(sum) * 1e3, median(whole) * 1e3, median(ratios), ratios[1], ratios[rounds - 2]);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const auto operators = tensor::standard_algebra();
+    backend::cpu_backend device{operators};
+    std::printf("%s\n| %-26s | launches |    sum, ms |  whole, ms | ratio | all but 2 rounds |\n|---|---|---|---|---|---|\n",
+                backend::to_string(device.description()).c_str(), "model");
+    for (const auto& model : argc > 1 ? std::vector<std::string>{argv + 1, argv + argc} : defaults) {
+      measure(operators, device, model);
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "whole_graphs: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,287 @@
+// Runs a model on a backend, and compares what it computes: with stored outputs, with another model's, or with nothing.
+//
+//   run_model model.onnx --backend cpu --save data        random inputs; writes data/input_0.pb ... data/output_0.pb ...
+//   run_model model.onnx --backend cpu --data data        inputs from there, and outputs compared with those there
+//   run_model model.onnx --against optimized.onnx         both in turns, on equal values, outputs compared
+//
+// Files of tensors are as in the test data beside the models of ONNX: one serialized TensorProto each.
+//
+// run: {models}/resnet_small.onnx --dim batch=2 --backend reference --save {out}/data --json {out}/result.json
+// run: zoo:nasrnn?hidden=32 --backend reference --against zoo:nasrnn?hidden=32
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/executor.hpp>
+#include <unity/backend/run_comparison.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/onnx_tensor.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "support/backends.hpp"
+#include "support/models.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string model{};
+  std::string against{};
+  std::string backend{support::backend_names().front()};
+  int backend_threads = 0;
+  std::vector<std::string> dimensions{};
+  std::vector<std::string> against_dimensions{};
+  std::string data{};
+  std::string save{};
+  std::string json{};
+  std::uint64_t seed = 0;
+  double tolerance = 1e-4;
+};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("MODEL", a.model, support::model_help)->required();
+  app.add_option("--against", a.against, "another model of the same inputs and outputs, to run in turns with the first");
+  app.add_option("--backend", a.backend, "where to run: " + support::backend_list());
+  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
+  app.add_option("--dim", a.dimensions, support::dimension_help);
+  app.add_option("--against-dim", a.against_dimensions, "the same for --against");
+  app.add_option("--data", a.data, "folder of input_N.pb, and of output_N.pb to compare with where there are any");
+  app.add_option("--save", a.save, "folder to write input_N.pb and output_N.pb to");
+  app.add_option("--seed", a.seed, "of values that neither the model nor --data holds");
+  app.add_option("--tolerance", a.tolerance, "largest relative error of an output")->check(CLI::PositiveNumber);
+  app.add_option("--json", a.json, "file for the result as JSON");
+}
+
+struct named_input {
+  std::string name;
+  tensor::tensor_type type;
+};
+std::vector<named_input> inputs_of(const tensor::algebra& operators, const tensor::tensor_graph& g) {
+  std::vector<named_input> all;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const auto& op = g.operation(node_id{i});
+    if (operators.definition_of(op.kind).source == tensor::source_kind::input) {
+      all.push_back({operators.read(op).word("name"), g.type(g.results(node_id{i})[0])});
+    }
+  }
+  return all;
+}
+
+std::filesystem::path numbered(const std::string& folder, const char* what, std::size_t i) {
+  return std::filesystem::path{folder} / (what + ("_" + std::to_string(i)) + ".pb");
+}
+// The tensor of a file, which must have the sizes of `type`.
+io::named_tensor read_tensor(const std::filesystem::path& file, const tensor::tensor_type& type) {
+  auto t = io::read_onnx_tensor(file);
+  if (t.data.dims != type.dims) {
+    throw error{file.string(), "a tensor of other sizes", tensor::to_string(type)};
+  }
+  return t;
+}
+tensor::dense<float> values_of(const io::tensor_data& t) { return {t.dims, io::elements_of<float>(t)}; }
+
+// By name, what --data holds for the inputs: a tensor without a name belongs to the input of its number.
+io::data_table read_inputs(const arguments& a, const std::vector<named_input>& inputs) {
+  io::data_table table;
+  for (std::size_t i = 0; !a.data.empty() && i < inputs.size(); ++i) {
+    const auto file = numbered(a.data, "input", i);
+    auto t = io::read_onnx_tensor(file);
+    const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const auto& in) { return in.name == t.name; });
+    if (input == inputs.end() && !t.name.empty()) {
+      throw error{file.string(), "a tensor of the name '" + t.name + "'", "the name of an input of " + a.model + ", or none"};
+    }
+    const auto& meant = input == inputs.end() ? inputs[i] : *input;
+    if (t.data.dims != meant.type.dims) {
+      throw error{file.string(), "a tensor of other sizes", tensor::to_string(meant.type)};
+    }
+    table[meant.name] = std::move(t.data);
+  }
+  return table;
+}
+
+// Inputs of --data before the model's own values.
+tensor::source_data values_for(const tensor::algebra& operators, const io::onnx_model& model, const io::data_table& given,
+                               std::uint64_t seed) {
+  return [&given, own = support::model_values(operators, model, seed)](std::string_view name) -> std::optional<tensor::dense<double>> {
+    const auto found = given.find(name);
+    return found == given.end() ? own(name)
+                                : std::optional{tensor::dense<double>{found->second.dims, io::elements_of<double>(found->second)}};
+  };
+}
+
+struct outcome {
+  measurement time{};
+  std::optional<measurement> time_against{};
+  std::optional<double> error_of_stored{};  // against the outputs of --data
+  std::optional<double> error_against{};    // of the other model's outputs
+  backend::executor_counts counts{};
+};
+
+// Effects: files in the folder of --save; none where a write fails.
+void save(const arguments& a, const io::onnx_model& model, const std::vector<named_input>& inputs,
+          const tensor::source_data& values, const std::vector<tensor::dense<float>>& outputs) {
+  std::error_code failed;
+  std::filesystem::create_directories(a.save, failed);
+  std::vector<std::filesystem::path> written;
+  try {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto value = values(inputs[i].name).value();
+      written.push_back(numbered(a.save, "input", i));
+      io::write_onnx_tensor(written.back(), {inputs[i].name, io::make_data(inputs[i].type.element, value.dims, value.data)});
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto& type = model.graph.type(model.graph.outputs()[i]);
+      written.push_back(numbered(a.save, "output", i));
+      io::write_onnx_tensor(written.back(), {model.outputs[i], io::make_data(type.element, outputs[i].dims, outputs[i].data)});
+    }
+  } catch (const std::exception&) {
+    for (const auto& file : written) {
+      std::filesystem::remove(file, failed);
+    }
+    throw;
+  }
+}
+
+// The largest error of an output, of those that --data holds.
+std::optional<double> compare_stored(const arguments& a, const tensor::tensor_graph& g,
+                                     const std::vector<tensor::dense<float>>& outputs) {
+  std::optional<double> largest;
+  for (std::size_t i = 0; !a.data.empty() && i < outputs.size(); ++i) {
+    const auto file = numbered(a.data, "output", i);
+    if (std::filesystem::exists(file)) {
+      const auto expected = read_tensor(file, g.type(g.outputs()[i]));
+      largest = std::max(largest.value_or(0), backend::relative_error(outputs[i], values_of(expected.data)));
+    }
+  }
+  return largest;
+}
+
+template <class Backend>
+outcome run(Backend& device, const tensor::algebra& operators, const arguments& a) {
+  const auto model = support::load_model(operators, a.model, a.dimensions);
+  const auto inputs = inputs_of(operators, model.graph);
+  const auto given = read_inputs(a, inputs);
+  const auto values = values_for(operators, model, given, a.seed);
+  outcome r;
+  backend::executor<Backend> executor{device, operators, model.graph, {.data = values}};
+  executor.run();
+  executor.wait();
+  std::vector<tensor::dense<float>> outputs;
+  for (std::size_t i = 0; i < executor.output_count(); ++i) {
+    outputs.push_back(executor.output(i));
+  }
+  r.counts = executor.counts();
+  r.error_of_stored = compare_stored(a, model.graph, outputs);
+  if (a.against.empty()) {
+    r.time = backend::time_runs(executor);
+  } else {
+    const auto other = support::load_model(operators, a.against, a.against_dimensions);
+    const auto other_values = values_for(operators, other, given, a.seed);
+    backend::executor<Backend> second{device, operators, other.graph, {.data = [&](std::string_view name) {
+      // Of what neither file stores, the first model's values; of weights that only one has, its own.
+      auto value = other.data.contains(name) ? other_values(name) : values(name);
+      return value ? value : other_values(name);
+    }}};
+    const auto both = backend::compare_runs(executor, second);
+    r.time = both.first;
+    r.time_against = both.second;
+    r.error_against = both.max_relative_error;
+  }
+  if (!a.save.empty()) {
+    save(a, model, inputs, values, outputs);
+  }
+  return r;
+}
+
+nlohmann::json to_json(const arguments& a, const outcome& r) {
+  nlohmann::json all{{"model", a.model},
+                     {"backend", a.backend},
+                     {"seconds", to_seconds(r.time.median)},
+                     {"spread_s", to_seconds(r.time.spread)},
+                     {"runs", r.time.repetitions},
+                     {"launches", r.counts.launches},
+                     {"arena_bytes", r.counts.arena.count()},
+                     {"constant_bytes", r.counts.constants.count()}};
+  if (r.error_of_stored) {
+    all["max_rel_error"] = *r.error_of_stored;
+  }
+  if (r.time_against) {
+    all["against"] = {{"model", a.against},
+                      {"seconds", to_seconds(r.time_against->median)},
+                      {"spread_s", to_seconds(r.time_against->spread)},
+                      {"max_rel_error", *r.error_against}};
+  }
+  return all;
+}
+
+void print(const arguments& a, const outcome& r) {
+  const auto line = [](const std::string& what, const measurement& m) {
+    std::printf("%-40s %14.3f us, spread %.3f us, %lld runs\n", what.c_str(), to_seconds(m.median) * 1e6,
+                to_seconds(m.spread) * 1e6, static_cast<long long>(m.repetitions));
+  };
+  line(a.model, r.time);
+  if (r.time_against) {
+    line(a.against, *r.time_against);
+    std::printf("%-40s %14.4f\n", "ratio", to_seconds(r.time.median) / to_seconds(r.time_against->median));
+    std::printf("%-40s %14.2g\n", "largest relative error", *r.error_against);
+  }
+  if (r.error_of_stored) {
+    std::printf("%-40s %14.2g\n", "largest relative error of stored outputs", *r.error_of_stored);
+  }
+}
+
+// Throws: unity::error where outputs differ by more than the tolerance.
+void check(const arguments& a, const std::string& what, const std::optional<double>& found) {
+  if (found && !(*found <= a.tolerance)) {
+    throw error{what, "outputs differ by " + std::to_string(*found), "a relative error of at most " + std::to_string(a.tolerance)};
+  }
+}
+
+void run(const arguments& a) {
+  support::check_backend(a.backend, "--backend");
+  support::check_threads(a.backend, a.backend_threads);
+  const auto operators = tensor::standard_algebra();
+  outcome r;
+  support::with_backend(a.backend, operators, a.backend_threads, [&](auto& device) { r = run(device, operators, a); });
+  print(a, r);
+  if (!a.json.empty()) {
+    atomic_write(a.json, to_json(a, r).dump(2) + "\n");
+  }
+  check(a, a.data, r.error_of_stored);
+  check(a, a.against, r.error_against);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments a;
+  CLI::App app{"Runs a model and compares its outputs"};
+  declare(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    run(a);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "run_model: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

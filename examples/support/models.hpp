@@ -1,0 +1,54 @@
+// Models as a program's command line names them, and the values that they run on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/io/onnx.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/balanced_values.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "quantity.hpp"
+
+namespace support {
+
+inline constexpr const char* model_help = "an .onnx file, or zoo:NAME[?key=value&...]";
+inline constexpr const char* dimension_help = "NAME=SIZE binds a dynamic dimension of an ONNX input";
+
+// dimensions: "NAME=SIZE", each. Throws: unity::error that names file or flag.
+inline unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
+                                        const std::vector<std::string>& dimensions) {
+  using namespace unity;
+  if (tensor::zoo::is_name(model)) {
+    return io::make_model(tensor::zoo::build(operators, model), model.substr(model.find(':') + 1));
+  }
+  io::import_options options;
+  for (const auto& d : dimensions) {
+    const auto at = d.find('=');
+    options.dimensions[d.substr(0, at)] = parse_size("--dim " + d, at == std::string::npos ? "" : d.substr(at + 1));
+  }
+  return io::import_onnx(operators, model, options);
+}
+
+// What the model's file stores; for all else, weights of the zoo and inputs, values that do not overflow in deep networks.
+// The model must outlive the result.
+inline unity::tensor::source_data model_values(const unity::tensor::algebra& operators, const unity::io::onnx_model& model,
+                                               std::uint64_t seed) {
+  using namespace unity;
+  return [&model, others = tensor::balanced_values(operators, model.graph, seed)](
+             std::string_view name) -> std::optional<tensor::dense<double>> {
+    const auto stored = model.data.find(name);
+    return stored == model.data.end()
+               ? others(name)
+               : std::optional{tensor::dense<double>{stored->second.dims, io::elements_of<double>(stored->second)}};
+  };
+}
+
+}  // namespace support

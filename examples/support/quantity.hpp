@@ -1,0 +1,51 @@
+// Numbers with units, as a person types them on a command line.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <string>
+
+#include <unity/core/error.hpp>
+
+namespace support {
+
+// By name, how many of the smallest unit one is.
+using units = std::map<std::string, double>;
+
+inline const units durations{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}};             // in seconds
+inline const units memory_sizes{{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}};  // in bytes
+
+// Throws: unity::error where `text` is no number from 0 to 1e18 followed by a unit; `flag`: what it was given for.
+inline double parse_quantity(const std::string& flag, const std::string& text, const units& known) {
+  std::size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const auto unit = known.find(text.substr(used));
+  constexpr double largest = 1e18;  // fits an integer
+  if (used == 0 || unit == known.end() || !(number >= 0 && number * unit->second <= largest)) {
+    std::string expected = "a number from 0 to 1e18, followed by one of:";
+    for (const auto& [name, factor] : known) {
+      expected += " " + (name.empty() ? "nothing" : name);
+    }
+    throw unity::error{flag, "'" + text + "'", expected};
+  }
+  return number * unit->second;
+}
+
+// Throws: as above, and where it is no whole number of at least 1.
+inline std::int64_t parse_size(const std::string& flag, const std::string& text) {
+  const auto size = parse_quantity(flag, text, {{"", 1}});
+  if (size < 1 || size != std::floor(size)) {
+    throw unity::error{flag, "a size that is no whole number", "a size of at least 1"};
+  }
+  return static_cast<std::int64_t>(size);
+}
+
+}  // namespace support

@@ -1,0 +1,110 @@
+// Numbers as elements hold them: the 16-bit floats, for hosts whose compilers lack them, and integers.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// Does the type, does one of the types, hold numbers that float32 rounds.
+[[nodiscard]] constexpr bool exceeds_float32(dtype t) noexcept {
+  return t == dtype::float64 || t == dtype::int64 || t == dtype::int32;
+}
+[[nodiscard]] inline bool exceeds_float32(std::span<const tensor_type> types) noexcept {
+  bool any = false;
+  for (const auto& t : types) {
+    any = any || exceeds_float32(t.element);
+  }
+  return any;
+}
+
+namespace detail {
+
+// The float32 itself, or of the two around the number the one whose last bit is set: rounded again, to a format of at
+// least two bits less, it gives what rounding once gives.
+// Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd, 2008.
+[[nodiscard]] constexpr float round_to_odd(double value) noexcept {
+  const auto nearest = static_cast<float>(value);
+  const auto bits = std::bit_cast<std::uint32_t>(nearest);
+  const auto found = static_cast<double>(nearest);
+  if (found == value || value != value || (bits & 1U) != 0) {
+    return nearest;
+  }
+  const bool grew = (found > value) == (value > 0);
+  return std::bit_cast<float>(grew ? bits - 1 : bits + 1);
+}
+
+}  // namespace detail
+
+// bfloat16: the upper half of a float32. Rounded to nearest, ties to even; what is too large becomes infinite, a NaN
+// stays one.
+[[nodiscard]] constexpr std::uint16_t to_bfloat16(double value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(detail::round_to_odd(value));
+  if ((bits & 0x7fffffffU) > 0x7f800000U) {
+    return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);
+  }
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+}
+[[nodiscard]] constexpr float from_bfloat16(std::uint16_t value) noexcept {
+  return std::bit_cast<float>(std::uint32_t{value} << 16U);
+}
+
+// IEEE 754 binary16. Rounded to nearest, ties to even; what is too large becomes infinite, a NaN stays one.
+[[nodiscard]] constexpr std::uint16_t to_float16(double value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(detail::round_to_odd(value));
+  const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
+  const auto magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) {
+    return static_cast<std::uint16_t>(sign | 0x7e00U);
+  }
+  if (magnitude >= 0x477ff000U) {  // 65520: halfway from the largest to what would follow it
+    return static_cast<std::uint16_t>(sign | 0x7c00U);
+  }
+  if (magnitude < 0x38800000U) {
+    // Subnormal. Added to a half, the last bit of the sum counts in units of 2^-24, as float16 does here; the addition
+    // rounds.
+    const auto shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
+  }
+  const auto rounded = magnitude + 0xfffU + ((magnitude >> 13U) & 1U);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13U));
+}
+[[nodiscard]] constexpr float from_float16(std::uint16_t value) noexcept {
+  const auto sign = std::uint32_t{value & 0x8000U} << 16U;
+  const auto magnitude = std::uint32_t{value & 0x7fffU};
+  if (magnitude >= 0x7c00U) {
+    return std::bit_cast<float>(sign | 0x7f800000U | (magnitude << 13U));
+  }
+  if (magnitude < 0x400U) {
+    const auto scaled = static_cast<float>(magnitude) * 0x1p-24F;
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 13U) + 0x38000000U));
+}
+
+// Towards zero; what does not fit becomes the nearest that does, and no number 0.
+template <std::integral Integer, std::floating_point Real>
+[[nodiscard]] constexpr Integer to_integer(Real value) noexcept {
+  using limits = std::numeric_limits<Integer>;
+  // One beyond the largest, which is a power of two and thus exact.
+  constexpr auto end = 2 * static_cast<Real>(Integer{1} << (limits::digits - 1));
+  if (value != value) {
+    return 0;
+  }
+  if (value >= end) {
+    return limits::max();
+  }
+  if (value < (std::is_signed_v<Integer> ? -end : Real{0})) {
+    return limits::min();
+  }
+  return static_cast<Integer>(value);
+}
+
+}  // namespace unity::tensor
