@@ -64,7 +64,7 @@ TEST_CASE("graphs of other outputs cannot be compared") {
   const auto x = b.input("x", {32, 32});
   const auto two = std::move(b).finish({b.relu(x), b.tanh(x)});
   reference_backend backend{operators()};
-  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()), Catch::Contains("2 outputs, expected 1"));
+  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()), Catch::Contains("2 outputs; expected 1"));
   tensor::builder c{operators()};
   const auto other = std::move(c).finish({c.relu(c.input("x", {32, 16}))});
   CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), other, quick()), Catch::Contains("output 0 of the second graph"));

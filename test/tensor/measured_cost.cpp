@@ -54,6 +54,28 @@ TEST_CASE("a graph takes the sum of its operators, each measured once") {
   CHECK(p.timer.asked == 2);
 }
 
+TEST_CASE("what lies in its operand costs nothing, and what does not is measured") {
+  builder b{test::standard()};
+  const auto x = b.relu(b.input("x", {1, 64}));
+  const auto whole_lines = b.split(x, 1, {32, 32});
+  const auto other = b.split(x, 1, {31, 33});
+  const auto g = std::move(b).finish({b.tanh(whole_lines[0]), whole_lines[1], other[0], other[1]});
+  priced p;
+  const auto cost_of = [&](node_id n) {
+    std::vector<tensor_type> inputs;
+    std::vector<tensor_type> outputs;
+    for (const auto v : g.operands(n)) {
+      inputs.push_back(g.type(v));
+    }
+    for (const auto v : g.results(n)) {
+      outputs.push_back(g.type(v));
+    }
+    return p.model.node_cost(g.operation(n), inputs, outputs);
+  };
+  CHECK(cost_of(g.producer(g.outputs()[1])) == picoseconds{});
+  CHECK(cost_of(g.producer(g.outputs()[2])) == picoseconds{1'000});
+}
+
 TEST_CASE("what depends on weights alone, and what only relabels, costs nothing and is not measured") {
   builder b{test::standard()};
   const auto x = b.input("x", {4, 4});
