@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a model and its optimized form in onnxruntime, compares outputs and times, and sets unity's own times beside.
+"""Runs a model and its optimized form in onnxruntime, compares outputs and times, and sets unity's own beside.
 
     compare_engines.py MODEL.onnx [-- FLAGS of optimize]     calls optimize, then compares
     compare_engines.py MODEL.onnx OPTIMIZED.onnx [--result RESULT.json]
 
-RESULT.json is what `optimize --run BACKEND --json` wrote; without it the second form has no times of unity.
+RESULT.json is what `optimize --run BACKEND --json` wrote; without it the second form has no times of unity. Outputs of
+the original in onnxruntime are compared with unity's where the program run_model is there.
 Needs Python 3.9 and `pip install onnxruntime numpy`; onnx too for models whose weights have no data, which get random
 ones. Exit codes: 0; 1 where outputs differ by more than --tolerance, or for bad input (one line on standard error);
 2 for bad usage.
@@ -14,6 +15,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,8 @@ DEFAULT_FLAGS = ["--cost", "measured:cpu", "--run", "cpu"]
 LEVELS = {"off": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 FLOATS = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}
 INTEGERS = {f"tensor({kind})": kind for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")}
+
+TENSOR_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
 
 WEIGHTS_KEY = "unity.weights"  # of the metadata in which unity's export lists inputs that are weights
 
@@ -66,6 +70,8 @@ def arguments(words):
     parser.add_argument("optimized", metavar="OPTIMIZED.onnx", nargs="?")
     parser.add_argument("--result", metavar="F", help="JSON of the optimize run that wrote OPTIMIZED.onnx")
     parser.add_argument("--optimize", metavar="PROGRAM", default="optimize", help="path of the program; default: in PATH")
+    parser.add_argument("--run-model", metavar="PROGRAM", default="run_model", help="path of the program; default: in PATH")
+    parser.add_argument("--backend", help="of unity, to compare outputs on; default: that of run_model")
     parser.add_argument("--out", metavar="DIR", help="where optimize leaves its files; default: nowhere")
     parser.add_argument("--dim", metavar="NAME=SIZE", type=sized, action="append", default=[],
                         help="size of a dynamic dimension")
@@ -108,9 +114,11 @@ def optimize(args, folder):
         if os.path.exists(stale):
             os.remove(stale)
     dims = [word for name, size in args.dim.items() for word in ("--dim", f"{name}={size}")]
-    flags = DEFAULT_FLAGS if "--run" not in args.flags and "--cost" not in args.flags else []
-    command = [args.optimize, args.model, *dims, "--backend-threads", str(args.threads), "--seed", str(args.seed),
-               *flags, *args.flags, "--out", folder, "--json", result]
+    chosen = any(flag.split("=")[0] in ("--run", "--cost") for flag in args.flags)
+    flags = [] if chosen else list(DEFAULT_FLAGS)
+    flags += args.flags
+    threads = ["--backend-threads", str(args.threads)] if any(flag.endswith("cpu") for flag in flags) else []
+    command = [args.optimize, args.model, *dims, *threads, "--seed", str(args.seed), *flags, "--out", folder, "--json", result]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as e:
@@ -170,11 +178,12 @@ def make_weight(numpy, seed, name, shape):
 
 
 def open_with_weights(numpy, engine, args, path, folder):
-    """Weights without data get values from the seed: as inputs, what depends on them alone would run every time."""
+    """The session, and the path of the file that it is of. Weights without data get values from the seed, in a file in
+    the folder: as inputs, what depends on them alone would run every time."""
     session = open_model(engine, args, path)
     names = weights_of(session)
     if not names:
-        return session
+        return session, path
     try:
         import onnx
     except ImportError as e:
@@ -189,14 +198,10 @@ def open_with_weights(numpy, engine, args, path, folder):
         shape = [size.dim_value for size in tensor.shape.dim]
         graph.initializer.append(onnx.numpy_helper.from_array(make_weight(numpy, args.seed, entry.name, shape), entry.name))
         graph.input.remove(entry)
-    filled = os.path.join(folder, "filled.onnx")
-    try:
-        onnx.save_model(model, filled, save_as_external_data=True, location="filled.onnx.data")
-        return open_model(engine, args, filled, path)
-    finally:
-        for name in (filled, filled + ".data"):
-            if os.path.exists(name):
-                os.remove(name)
+    data = f"filled_{len(os.listdir(folder))}.onnx"
+    filled = os.path.join(folder, data)
+    onnx.save_model(model, filled, save_as_external_data=True, location=data + ".data")
+    return open_model(engine, args, filled, path), filled
 
 
 def shape_of(entry, path, dims):
@@ -285,6 +290,47 @@ def compare_outputs(numpy, original, optimized):
             for name, expected, found in pairs]
 
 
+def varint(number):
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def write_tensor(path, name, value):
+    """A serialized TensorProto: dims, data_type, name and raw_data are the fields 1, 2, 8 and 9."""
+    if value.dtype.name not in TENSOR_TYPES:
+        raise Problem(f"'{name}' holds {value.dtype.name}; expected one of: {', '.join(TENSOR_TYPES)}")
+    dims = b"".join(b"\x08" + varint(size) for size in value.shape)
+    texts = b"".join(tag + varint(len(text)) + text for tag, text in ((b"\x42", name.encode()), (b"\x4a", value.tobytes())))
+    with open(path, "wb") as file:
+        file.write(dims + b"\x10" + varint(TENSOR_TYPES[value.dtype.name]) + texts)
+
+
+def compare_with_unity(args, file, inputs, outputs, folder):
+    """The largest relative error of unity's outputs against onnxruntime's; None where there is no run_model."""
+    program = shutil.which(args.run_model)
+    if program is None:
+        return None
+    data, result = os.path.join(folder, "data"), os.path.join(folder, "run.json")
+    os.makedirs(data)
+    for kind, tensors in (("input", inputs.items()), ("output", outputs)):
+        for number, (name, value) in enumerate(tensors):
+            write_tensor(os.path.join(data, f"{kind}_{number}.pb"), name, value)
+    dims = [word for name, size in args.dim.items() for word in ("--dim", f"{name}={size}")] if file == args.model else []
+    backend = ["--backend", args.backend] if args.backend else []
+    command = [program, file, *dims, *backend, "--data", data, "--tolerance", str(args.tolerance), "--json", result]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if not os.path.isfile(result):
+        why = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise Problem(f"{program}: exit code {done.returncode}: {why[-1].removeprefix('run_model: ')}")
+    with open(result, encoding="utf-8") as found:
+        run = json.load(found)
+    error = run["max_rel_error"]
+    return {"backend": run["backend"], "max_rel_error": math.inf if error is None else error}
+
+
 def time_both(args, original, optimized):
     """Seconds of runs in turns, the one that goes first changing, so that what disturbs the machine disturbs both."""
     for _ in range(2):
@@ -309,15 +355,16 @@ def spread(times):
     return (high - low) / median
 
 
-def compare(args, folder):
+def compare(args, scratch):
     numpy, engine = import_engine()
-    original = open_with_weights(numpy, engine, args, args.model, folder)
+    original, file = open_with_weights(numpy, engine, args, args.model, scratch)
     inputs = make_inputs(numpy, args, original)
-    path, result = (args.optimized, args.result) if args.optimized else optimize(args, folder)
+    path, result = (args.optimized, args.result) if args.optimized else optimize(args, args.out or scratch)
     unity = unity_times(result) if result else None
     first = Model(original, args.model, inputs)
-    second = Model(open_with_weights(numpy, engine, args, path, folder), path, inputs)
+    second = Model(open_with_weights(numpy, engine, args, path, scratch)[0], path, inputs)
     outputs = compare_outputs(numpy, first, second)
+    same = compare_with_unity(args, file, inputs, list(zip(first.outputs, first.run()[1])), scratch)
     before, after = time_both(args, first, second)
     found = {"model": args.model, "optimized": args.optimized or (args.out and path), "dimensions": args.dim,
              "seed": args.seed, "threads": args.threads, "tolerance": args.tolerance,
@@ -327,6 +374,9 @@ def compare(args, folder):
                              "ratio": statistics.median(before) / statistics.median(after),
                              "original_spread": spread(before), "optimized_spread": spread(after),
                              "max_rel_error": max(output["max_rel_error"] for output in outputs), "outputs": outputs}}
+    if same:
+        found["unity_outputs"] = same
+        found["passed"] = found["passed"] and same["max_rel_error"] <= args.tolerance
     if unity:
         found["unity"] = unity
         found["unity_over_onnxruntime"] = {"original": unity["original_s"] / found["onnxruntime"]["original_s"],
@@ -353,15 +403,26 @@ def show(found):
             found["unity"].get("device", ""))
     else:
         print("no times of unity: optimize was not told to --run, or there is no --result")
+    if "unity_outputs" in found:
+        same = found["unity_outputs"]
+        print(f"original in unity ({same['backend']}) and onnxruntime: largest relative error {same['max_rel_error']:.2g}")
+    else:
+        print("outputs of unity not compared: there is no program run_model, see --run-model")
 
 
 def write(path, found):
     # JSON has no infinity: an output that is no finite number has the error null.
     plain = json.loads(json.dumps(found), parse_constant=lambda _: None)
+    # Whole or not at all: a device is written to, a file is replaced.
+    whole = path + ".part" if os.path.isfile(path) or not os.path.exists(path) else path
     try:
-        with open(path, "w", encoding="utf-8") as file:
+        with open(whole, "w", encoding="utf-8") as file:
             file.write(json.dumps(plain, indent=2) + "\n")
+        if whole != path:
+            os.replace(whole, path)
     except OSError as e:
+        if whole != path and os.path.exists(whole):
+            os.remove(whole)
         raise Problem(f"{path}: {e.strerror}; expected a file that can be written") from e
 
 
@@ -371,7 +432,7 @@ def main(words):
         with tempfile.TemporaryDirectory() as scratch:
             if args.out:
                 os.makedirs(args.out, exist_ok=True)
-            found = compare(args, args.out or scratch)
+            found = compare(args, scratch)
         show(found)
         if args.json:
             write(args.json, found)
@@ -379,6 +440,9 @@ def main(words):
             if not output["max_rel_error"] <= args.tolerance:
                 raise Problem(f"output '{output['name']}': relative error {output['max_rel_error']:.2g} in onnxruntime; "
                               f"expected at most {args.tolerance:g}")
+        if not found["passed"]:
+            raise Problem(f"{args.model}: unity's outputs differ from onnxruntime's by {found['unity_outputs']['max_rel_error']:.2g}; "
+                          f"expected at most {args.tolerance:g}")
     except Problem as e:
         print(f"compare_engines: {e}", file=sys.stderr)
         return 1

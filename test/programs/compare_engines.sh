@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # The script that compares models in onnxruntime: bad input is told in one line, equal models pass, others fail.
-# usage: compare_engines.sh SCRIPT OPTIMIZE MODEL_DIR SCRATCH_DIR
+# usage: compare_engines.sh SCRIPT OPTIMIZE RUN_MODEL MODEL_DIR SCRATCH_DIR
 # Exit codes: 0; 1 where a check fails; 77 with a reason where no onnxruntime is installed (activate the virtual
 # environment that has it).
 set -u
-script=$1 optimize=$2 models=$3 scratch=$4
+script=$1 optimize=$2 run_model=$3 models=$4 scratch=$5
 rm -rf "$scratch" && mkdir -p "$scratch"
 export XDG_CACHE_HOME=$scratch/cache
 python=$(command -v python3)
 # shellcheck source=checks.sh
 . "$(dirname "$0")/checks.sh"
 
-compare=("$python" "$script")
+compare=("$python" "$script" --run-model "$run_model" --backend reference)
 small=$models/resnet_small.onnx
 check 'no model is bad usage' complains 2 'MODEL.onnx' "${compare[@]}"
 check 'so is a dimension without a size' complains 2 "'batch'; expected NAME=N" "${compare[@]}" "$small" --dim batch
@@ -38,9 +38,14 @@ check 'outputs and times of both engines are in the JSON' json "$scratch/1.json"
    and abs(x["unity_over_onnxruntime"]["original"] * x["onnxruntime"]["original_s"] / x["unity"]["original_s"] - 1) < 1e-9'
 check 'the times of unity are those of optimize' json "$scratch/1.json" \
   "x['unity']['original_s'] == json.load(open('$scratch/out/result.json'))['run']['original_s']"
+check 'unity computes what onnxruntime does' json "$scratch/1.json" \
+  'x["unity_outputs"]["backend"] == "reference" and 0 < x["unity_outputs"]["max_rel_error"] < 1e-4'
+check 'which is in the table' grep -q '^original in unity (reference) and onnxruntime: ' "$scratch/stdout"
 check 'and in the table' grep -q '^unity over onnxruntime ' "$scratch/stdout"
 given=("$small" "$scratch/out/optimized.onnx" --threads 1 --runs 5)
 check 'two files are compared alone' silent "${compare[@]}" "${given[@]}" --dim batch=2 --json "$scratch/2.json"
+check 'also without run_model' silent "${compare[@]}" --run-model "$scratch/nowhere" "${given[@]}" --dim batch=2
+check 'which is said, too' grep -q 'outputs of unity not compared' "$scratch/stdout"
 check 'without times of unity' json "$scratch/2.json" '"unity" not in x and x["passed"]'
 check 'which is said' grep -q 'no times of unity' "$scratch/stdout"
 check 'and with them' silent "${compare[@]}" "${given[@]}" --dim batch=2 --result "$scratch/out/result.json" --json "$scratch/3.json"
