@@ -1,18 +1,33 @@
-// Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and what ranks pay to exchange.
+// Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and what ranks pay to exchange:
+// threads of this process, or, where mpirun starts it, the ranks of the job. Rank 0 then writes the machine of its host.
 //
 // run: --backend reference --stream-bytes 65536 --ranks 2 --largest-exchange 65536 --out {out}/machine.json
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include <unity/backend/device_calibration.hpp>
 #include <unity/backend/link_calibration.hpp>
 #include <unity/backend/local_communicator.hpp>
+#ifdef UNITY_HAS_MPI
+#include <unity/backend/mpi_communicator.hpp>  // if found
+#endif
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -27,23 +42,20 @@ struct arguments {
   std::string backend{support::backend_names().front()};
   std::string out{};
   int backend_threads = 0;
-  int ranks = 1;
+  int ranks = 0;  // 0: not given
   backend::calibration_options device{};
   backend::exchange_options exchanges{};
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("--backend", a.backend, "cpu or reference");
+  app.add_option("--backend", a.backend, support::backend_list());
   app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
-  app.add_option("--ranks", a.ranks, "time exchanges between so many threads; 1: none")->check(CLI::Range(1, 64));
+  app.add_option("--ranks", a.ranks, "time exchanges between so many threads, 2 to 4 where nothing is said; 1: none")
+      ->check(CLI::Range(1, 64));
   app.add_option("--stream-bytes", a.device.stream_bytes, "size of a tensor that no cache holds")
       ->check(CLI::Range(std::int64_t{4096}, std::int64_t{1} << 36U));
   app.add_option("--largest-exchange", a.exchanges.largest, "bytes")->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32U));
   app.add_option("--out", a.out, "file for the machine as JSON")->required();
-}
-
-bytes memory_of_host() {
-  return bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE))};
 }
 
 std::string name_of_host() {
@@ -51,14 +63,34 @@ std::string name_of_host() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "host";
 }
 
-machine::link time_exchanges(const arguments& a) {
-  machine::link found;
-  backend::run_local(a.ranks, [&](backend::local_communicator& c) {
-    auto mine = backend::calibrate_link(c, "local", a.exchanges);
-    if (c.rank() == 0) {
-      found = std::move(mine);
-    }
-  });
+// Measuring takes minutes: what is wrong with the place is found before.
+void check_place(const std::filesystem::path& file) {
+  if (std::error_code none; std::filesystem::is_directory(file, none)) {
+    throw error{file.string(), "is a folder", "a file"};
+  }
+  const atomic_file created_and_gone{file};
+}
+
+// Sizes begin where every rank has an element.
+template <class Communicator>
+machine::link time_exchanges(Communicator& c, const char* name, backend::exchange_options options) {
+  options.smallest = std::max<std::int64_t>(options.smallest, 4 * c.size());
+  options.largest = std::max(options.largest, options.smallest);
+  return backend::calibrate_link(c, name, options);
+}
+
+std::optional<machine::link> time_threads(const arguments& a) {
+  const auto cores = static_cast<int>(std::min(std::thread::hardware_concurrency(), 4U));
+  const auto ranks = a.ranks > 0 ? a.ranks : std::max(2, cores);
+  std::optional<machine::link> found;
+  if (ranks > 1) {
+    backend::run_local(ranks, [&](backend::local_communicator& c) {
+      auto mine = time_exchanges(c, "local", a.exchanges);
+      if (c.rank() == 0) {
+        found = std::move(mine);
+      }
+    });
+  }
   return found;
 }
 
@@ -81,21 +113,70 @@ void print(const machine::machine& m) {
   }
 }
 
-void run(const arguments& a) {
+void check(const arguments& a) {
   support::check_backend(a.backend, "--backend");
+  support::check_threads(a.backend, a.backend_threads);
+  check_place(a.out);
+}
+
+void measure(const arguments& a, std::optional<machine::link> link) {
   const auto operators = tensor::standard_algebra();
   machine::machine m;
   m.name = name_of_host();
-  support::with_backend(a.backend, operators, a.backend_threads, [&](auto& backend) {
-    auto d = backend::calibrate_device(backend, operators, a.device);
-    d.memory = memory_of_host();
-    m.devices.push_back(std::move(d));
-  });
-  if (a.ranks > 1) {
-    m.links.push_back(time_exchanges(a));
+  support::with_backend(a.backend, operators, a.backend_threads,
+                        [&](auto& backend) { m.devices.push_back(backend::calibrate_device(backend, operators, a.device)); });
+  if (link) {
+    m.links.push_back(std::move(*link));
   }
   io::write_machine(m, a.out);
   print(m);
+}
+
+#ifdef UNITY_HAS_MPI
+// mpirun binds a rank to some of the cores; the device is all of them.
+void use_all_cores() {
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  sched_setaffinity(0, sizeof all, &all);
+}
+
+// All ranks exchange; then, MPI having ended so that none keeps a core busy, rank 0 measures its device alone.
+int run_rank(const arguments& a) {
+  int rank = 0;
+  std::optional<machine::link> link;
+  backend::mpi_options options;
+  options.program = hasher{}.add(static_cast<std::uint64_t>(a.exchanges.largest)).result();
+  const int code = backend::run_mpi(
+      [&](backend::mpi_communicator& c) {
+        rank = c.rank();
+        if (a.ranks > 0) {
+          throw error{"--ranks", std::to_string(a.ranks), "none beside mpirun, whose ranks are timed"};
+        }
+        if (rank == 0) {
+          check(a);
+        }
+        if (c.size() > 1) {
+          link = time_exchanges(c, "mpi", a.exchanges);
+        }
+      },
+      options);
+  if (code == 0 && rank == 0) {
+    use_all_cores();
+    measure(a, std::move(link));
+  }
+  return code;
+}
+#endif
+
+int run(const arguments& a) {
+#ifdef UNITY_HAS_MPI
+  if (backend::started_as_rank()) {
+    return run_rank(a);
+  }
+#endif
+  check(a);
+  measure(a, time_threads(a));
+  return 0;
 }
 
 }  // namespace
@@ -110,10 +191,9 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
-    run(a);
+    return run(a);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "calibrate: %s\n", e.what());
     return 1;
   }
-  return 0;
 }

@@ -16,10 +16,12 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -418,10 +420,26 @@ backend::run_comparison run_both(Backend& backend, const tensor::algebra& operat
   return found;
 }
 
+void warn(const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }
+
+// A device_timer of any backend: the search is compiled once for all.
+struct any_timer {
+  std::function<measurement(const tensor::operation&, std::span<const tensor::tensor_type>, std::span<const tensor::tensor_type>)> ask;
+  std::string about;
+
+  [[nodiscard]] measurement time(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+                                 std::span<const tensor::tensor_type> outputs) const {
+    return ask(op, inputs, outputs);
+  }
+  [[nodiscard]] std::string description() const { return about; }
+};
+using times = tensor::timing_cache<any_timer>;
+
 // Measuring does not count as searching: a second run, which need not measure, finds the same.
-template <class Cache>
-systems::taso_result search_beside(const Cache& cache, const tensor::measured_cost<Cache>& time, const tensor::algebra& operators,
-                                   const rule_set& rules, const arguments& a, const outcome& r) {
+systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules, const arguments& a,
+                                   const outcome& r) {
+  const tensor::measured_cost time{operators, cache, a.options.objective.mode};
+  static_cast<void>(time.time(r.before.graph));  // says what cannot be run
   auto options = a.options;
   options.limits.seconds = std::numeric_limits<double>::infinity();
   options.watch = [&, before = cache.seconds()](const progress& p) {
@@ -434,24 +452,21 @@ systems::taso_result search_beside(const Cache& cache, const tensor::measured_co
   return found;
 }
 
-void warn(const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }
-
 // The search, its check and, on the same backend, the run.
 template <class Backend>
 void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a, outcome& r) {
   support::warn_if_busy(warn);
-  backend::device_timer timer{backend};
-  tensor::timing_cache cache{operators, timer, support::timings_file(a.timings, timer.description(), warn), warn};
-  const tensor::measured_cost time{operators, cache, a.options.objective.mode};
-  static_cast<void>(time.time(r.before.graph));  // says what cannot be run
-  r.found = search_beside(cache, time, operators, rules, a, r);
+  backend::device_timer device{backend};
+  any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); }, device.description()};
+  times cache{operators, timer, support::timings_file(a.timings, timer.about, warn), warn};
+  r.found = search_beside(cache, operators, rules, a, r);
   check(operators, a, r);
   if (a.run == a.measured) {
-    r.run = {run_both(backend, operators, a, r), backend::predicted_time(operators, r.before.graph, timer, cache),
-             backend::predicted_time(operators, r.found.graph, timer, cache)};
+    r.run = {run_both(backend, operators, a, r), backend::predicted_time(operators, r.before.graph, device, cache),
+             backend::predicted_time(operators, r.found.graph, device, cache)};
   }
   cache.save();
-  r.measured = {timer.description(), cache.measured(), cache.known(), cache.seconds()};
+  r.measured = {timer.about, cache.measured(), cache.known(), cache.seconds()};
 }
 
 void run(arguments& a) {

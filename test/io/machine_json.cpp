@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include <unity/core/random.hpp>
@@ -60,6 +61,48 @@ TEST_CASE("a machine that was written is read as it was") {
   io::write_machine(m, file);
   CHECK(io::read_machine(file) == m);
   CHECK(io::parse_machine(io::to_json(machine::machine{}).dump(), "m.json") == machine::machine{});
+}
+
+TEST_CASE("a name that is not UTF-8 is told, and so is what could not be read again; then nothing is written") {
+  const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine_not_written.json";
+  std::filesystem::remove(file);
+  const auto refusal = [&](const machine::machine& m) -> std::string {
+    try {
+      io::write_machine(m, file);
+    } catch (const error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  auto m = example();
+  m.name = "caf\xe9\n";
+  CHECK(refusal(m) == "name of a machine: \"caf??\" is not UTF-8; expected text in UTF-8");
+  m = example();
+  m.devices[0].name = "\xff";
+  CHECK_THAT(refusal(m), Catch::StartsWith("name of a device"));
+  m = example();
+  m.devices[0].versions[1].second = "\xc3";
+  CHECK_THAT(refusal(m), Catch::StartsWith("version of a library"));
+  m = example();
+  m.devices[0].versions[1].first = "\x80";
+  CHECK_THAT(refusal(m), Catch::StartsWith("name of a library"));
+  m = example();
+  m.devices[0].peaks[0].operation = "\xf0";
+  CHECK_THAT(refusal(m), Catch::StartsWith("operator of a peak"));
+  m = example();
+  m.links[0].name = "\xe9";
+  CHECK_THAT(refusal(m), Catch::StartsWith("name of a link"));
+  m = example();
+  m.devices[0].bytes_per_second = std::numeric_limits<double>::infinity();
+  CHECK(refusal(m) == file.string() + ": machine.devices[0].bytes_per_second: is null; expected a number");
+  m = example();
+  m.links[0].costs[machine::exchange::message].clear();
+  CHECK_THAT(refusal(m), Catch::Contains("machine.links[0].costs.message: is empty"));
+  CHECK_FALSE(std::filesystem::exists(file));
+  m = example();
+  m.name = "caf\u00e9";
+  CHECK(refusal(m).empty());
+  CHECK(io::read_machine(file) == m);
 }
 
 TEST_CASE("numbers survive to the last digit") {

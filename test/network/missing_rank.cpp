@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <unity/backend/agreement.hpp>
+#include <unity/core/hash.hpp>
 
 using namespace unity::backend;
 using unity::tensor::dtype;
@@ -29,11 +30,27 @@ void go_wrong(const std::string& how) {
   } else if (how == "exits") {
     std::_Exit(3);
   } else if (how == "throws") {
-    throw std::runtime_error{"out of luck"};
+    throw std::runtime_error{"out\nof luck"};
+  } else if (how == "throws_number") {
+    throw 42;
   } else {
     std::this_thread::sleep_for(std::chrono::minutes{2});  // late
   }
 }
+
+// Ends the process where it lives for longer than a call that waits for nobody.
+class prompt_call {
+ public:
+  ~prompt_call() {
+    if (std::chrono::steady_clock::now() - start_ > std::chrono::seconds{1}) {
+      std::fputs("done() has waited\n", stderr);
+      std::_Exit(1);
+    }
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 void run(mpi_communicator& c, const std::string& how, const std::string& where) {
   std::vector<std::byte> data(400);
@@ -46,7 +63,7 @@ void run(mpi_communicator& c, const std::string& how, const std::string& where) 
     c.receive((c.rank() + 1) % c.size(), data, 0).wait();
     return;
   }
-  if (where == "leaves") {
+  if (where.starts_with("leaves")) {
     if (c.rank() != 1) {
       c.receive(1, data, 0).wait();
     }
@@ -73,7 +90,11 @@ void run(mpi_communicator& c, const std::string& how, const std::string& where) 
     c.all_reduce_now(data.data(), data.data(), 100, dtype::float32, reduction::sum);
   } else if (where == "done") {
     auto request = c.all_gather(data.data(), std::vector<std::byte>(data.size() * 8).data(), 0, dtype::float32);
-    while (!request.done()) {
+    const auto done = [&] {
+      const prompt_call call;
+      return request.done();
+    };
+    while (!done()) {
     }
   } else if (where == "receive" && c.rank() == 0) {
     c.receive(1, data, 0).wait();
@@ -90,9 +111,20 @@ int main(int argc, char** argv) {
     std::fputs("usage: test_missing_rank HOW WHERE LIMIT_MS START_LIMIT_MS\n", stderr);
     return 2;
   }
-  const mpi_options options{std::chrono::milliseconds{std::atoi(argv[3])},
-                            std::chrono::milliseconds{std::atoi(argv[4])}};
-  const int code = run_mpi([&](mpi_communicator& c) { run(c, argv[1], argv[2]); }, options);
+  mpi_options options{std::chrono::milliseconds{std::atoi(argv[3])}, std::chrono::milliseconds{std::atoi(argv[4])}};
+  options.program = unity::hasher{}.add(unity::hash_bytes(argv[2])).result();
+  int rank = 0;
+  const int code = run_mpi(
+      [&](mpi_communicator& c) {
+        rank = c.rank();
+        run(c, argv[1], argv[2]);
+      },
+      options);
+  if (argv[2] == std::string{"leaves_alone"} && rank != 1) {
+    // Rank 1, which had ended before the others failed, has time to say what it exits with.
+    std::this_thread::sleep_for(std::chrono::seconds{3});
+    return 0;
+  }
   if (code != 0) {
     std::fprintf(stderr, "exit %d\n", code);
   }

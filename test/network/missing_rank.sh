@@ -33,6 +33,8 @@ of_four 2 'rank 1: has died; expected it to go on' killed now
 of_four 2 'rank 1: has died; expected it to go on' exits barrier
 of_four 2 'rank 1: stopped \(out of luck\); expected it to go on' throws barrier
 of_four 1 'out of luck' throws barrier
+of_four 2 'rank 1: stopped \(an exception of unknown type\); expected it to go on' throws_number barrier
+of_four 1 'an exception of unknown type' throws_number barrier
 of_four 2 'rank 1: stopped; expected it to end its all_reduce' throws begun
 of_four 1 'out of luck' throws begun
 of_four 3 'rank 1: does not answer at all_reduce; expected it within 2500 ms' stopped begun
@@ -43,13 +45,17 @@ of_four 3 'rank 1: did not come to barrier; expected it within 2500 ms' late bar
 of_four 3 'rank 1: did not come to barrier; expected it within 2500 ms' late group
 of_four 3 'rank 1: did not come to all_reduce; expected it within 2500 ms' late now
 of_four 3 'rank 1: did not come to all_gather; expected it within 2500 ms' late done
+of_four 3 'rank 1: does not answer at all_gather; expected it within 2500 ms' stopped done
 of_four 3 'rank 1: did not come to (receive|barrier); expected it within 2500 ms' late receive
 of_four 3 'rank 1: did not come to all_gather; expected it within 2500 ms' late split
 of_four 4 'rank [0-3]: waits at receive for 2500 ms, and all others wait as well; expected the same .*' none deadlock
 of_four 4 'the plan: rank 1 differs from rank 0; expected the same on all ranks' none agree
+expect 4 'the program: rank 1 differs from rank 0; expected the same on all ranks' -np 1 "$program" none one "${limits[@]}" : \
+  -np 1 "$program" none another "${limits[@]}" : -np 2 "$program" none one "${limits[@]}"
 # Not killed by mpirun when a rank has died: then it is the time limit.
 expect 3 'rank 1: does not answer at barrier; expected it within 2500 ms' --enable-recovery -np 4 "$program" killed barrier "${limits[@]}"
 of_four 4 'rank [0-3]: waits at .*, and all others wait as well; expected the same .*' none leaves
+of_four 1 'exit 1' none leaves_alone
 expect 2 'rank 1: has not started; expected it within 4 s' \
   -np 1 "$program" none barrier 2500 4000 : -np 1 sleep 50 : -np 1 "$program" none barrier 2500 4000
 

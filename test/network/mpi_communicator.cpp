@@ -18,6 +18,7 @@
 using namespace unity::backend;
 
 static_assert(communication_request<mpi_request>);
+static_assert(host_communicator<mpi_communicator>);
 static_assert(splitting_communicator<mpi_communicator>);
 static_assert(blocking_communicator<mpi_communicator>);
 static_assert(!std::copyable<mpi_communicator> && !std::copyable<mpi_request>);

@@ -14,19 +14,11 @@
 
 namespace unity::backend {
 
-// Communicators whose memory is not the host's gather host bytes in a way of their own.
-//   c.gather_on_host(in, out)   in: bytes; out: size() x as many, in the order of ranks; returns when it has ended
-template <class C>
-concept host_gathering_communicator = communicator<C> &&
-    requires(C& c, std::span<const std::byte> in, std::span<std::byte> out) {
-  c.gather_on_host(in, out);
-};
-
 // Compares a fingerprint over all ranks. To be called by all of them before their first collective: programs that
-// differ would exchange nonsense, or wait for each other for ever. Throws: unity::error on every rank, the same, naming
-// the first rank that differs from rank 0.
+// differ would exchange nonsense, or wait for each other for ever. mpi_environment does it with mpi_options::program.
+// Throws: unity::error on every rank, the same, naming the first rank that differs from rank 0.
 template <class C>
-requires collective_communicator<C> || host_gathering_communicator<C>
+  requires host_communicator<C> || host_gathering_communicator<C>
 void agree(C& c, fingerprint own, std::string_view what) {
   std::vector<fingerprint> all(static_cast<std::size_t>(c.size()));
   const auto in = std::as_bytes(std::span{&own, 1});

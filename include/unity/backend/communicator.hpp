@@ -17,11 +17,14 @@ inline constexpr std::chrono::seconds default_time_limit{60};
 
 enum class reduction : std::uint8_t { sum, product, minimum, maximum };
 
-// A collective or a message under way. wait() returns when the memory that it reads and writes may be used again; it is
-// called once at most before the request ends, and a request that nobody waited for waits when it is destroyed.
-// done() does not block. A message may need its other end to have begun before wait() returns.
-// Errors: unity::error that names the rank that is missing, where one died or never came within the time limit (from
-// wait and from done).
+// A collective or a message under way.
+//   r.wait()   returns when the memory that it reads and writes may be used again; called once at most. A message may
+//              need its other end to have begun
+//   r.done()   whether wait() would return at once; it may do a piece of the work, but waits for no other rank
+// A request that nobody waited for waits when it is destroyed. Where an exception destroys it, its rank gives up instead:
+// the other ranks get an error. What goes wrong in a destructor is thrown by the rank's next operation.
+// Errors: unity::error that names the rank that is missing, where one died or never came within the time limit, from wait
+// and, some seconds later at most, from done; and where a message has another length than was expected.
 template <class R>
 concept communication_request = std::movable<R> && requires(R& r) {
   r.wait();
@@ -34,6 +37,7 @@ concept communication_request = std::movable<R> && requires(R& r) {
 //   c.send(to, bytes, tag), c.receive(from, bytes, tag)   begin; messages of equal ends and tag arrive in order
 // All ranks call the same collectives in the same order. Memory lies where the communicator's device reaches it: on the
 // host for local and mpi, on the GPU for nccl.
+// Errors: unity::error where there is no such rank, or a rank has failed before; what begins may say it, or its request.
 // Models: local_communicator, mpi_communicator, nccl_communicator.
 template <class C>
 concept communicator = communication_request<typename C::request> &&
@@ -52,6 +56,7 @@ concept communicator = communication_request<typename C::request> &&
 //   all_gather(in, out, count, type)           out: size() x count, in the order of ranks
 //   broadcast(data, count, type, root)
 //   all_to_all(in, out, count, type)           part r of in goes to rank r; size() x count both
+// Of mpi the largest count is that of an int, 2^31 - 1, and so is that of a message's bytes: unity::error beyond.
 template <class C>
 concept collective_communicator =
     communicator<C> && requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op, int root) {
@@ -61,6 +66,18 @@ concept collective_communicator =
       { c.broadcast(out, count, type, root) } -> std::same_as<typename C::request>;
       { c.all_to_all(in, out, count, type) } -> std::same_as<typename C::request>;
     };
+
+// Collectives on memory of the host, such as any program has.
+//   C::on_host   true
+template <class C>
+concept host_communicator = collective_communicator<C> && requires { requires static_cast<bool>(C::on_host); };
+
+// Those whose memory is elsewhere gather bytes of the host in a way of their own, for setting up.
+//   c.gather_on_host(in, out)   in: bytes; out: size() x as many, in the order of ranks; returns when it has ended
+template <class C>
+concept host_gathering_communicator = communicator<C> && requires(C& c, std::span<const std::byte> in, std::span<std::byte> out) {
+  c.gather_on_host(in, out);
+};
 
 // An all_reduce that has ended when it returns, where that is faster than to begin one and wait.
 //   c.all_reduce_now(in, out, count, type, op)

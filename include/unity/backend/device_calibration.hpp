@@ -1,7 +1,10 @@
 // What a device reaches, measured: peak rates, memory bandwidth, launch overhead.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,17 +17,38 @@
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 
+// A device beside the host's processor, with memory of its own.
+//   b.memory_size()   bytes of it in all
+template <class B>
+concept accelerator_backend = device_backend<B> && requires(const B& b) {
+  { b.memory_size() } -> std::convertible_to<std::size_t>;
+};
+
+// A backend that multiplies 16-bit floats as they are, where others widen them to float32 first.
+//   b.multiplies(type)   whether it does so with bfloat16 or float16
+template <class B>
+concept narrow_float_backend = device_backend<B> && requires(const B& b, tensor::dtype type) {
+  { b.multiplies(type) } -> std::convertible_to<bool>;
+};
+
 struct calibration_options {
-  std::int64_t stream_bytes = std::int64_t{128} << 20U;  // of each tensor that memory bandwidth is measured on: beyond any cache
+  // Bytes of each tensor that memory bandwidth is measured on. Two or three are read and written in turn; where caches
+  // hold a good part of them, as on processors with hundreds of MiB, the bandwidth is theirs.
+  std::int64_t stream_bytes = std::int64_t{128} << 20U;
   double slow_seconds = 0.3;                             // no larger sizes after a kernel that takes so long
 };
 
 namespace detail {
+
+[[nodiscard]] inline bytes memory_of_host() {
+  return bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE))};
+}
 
 template <device_backend Backend>
 class device_calibration {
@@ -33,14 +57,14 @@ class device_calibration {
       : algebra_{a}, options_{options}, timer_{backend, in_cache()} {}
 
   // Matrix products of growing squares; convolutions of growing channels, as in the middle of an image network.
-  void peaks(machine::device& d) {
-    const auto of = [](tensor::shape dims, bool constant) {
-      return tensor::tensor_type{tensor::dtype::float32, tensor::layout::row_major, constant, std::move(dims)};
+  void peaks(machine::device& d, tensor::dtype element) {
+    const auto of = [element](tensor::shape dims, bool constant) {
+      return tensor::tensor_type{element, tensor::layout::row_major, constant, std::move(dims)};
     };
-    d.peaks.push_back({tensor::dtype::float32, "matmul", fastest({128, 256, 512, 1024, 2048, 4096}, [&](std::int64_t n) {
+    d.peaks.push_back({element, "matmul", fastest({128, 256, 512, 1024, 2048, 4096}, [&](std::int64_t n) {
                          return question{algebra_.make_operation("matmul"), {of({n, n}, false), of({n, n}, true)}};
                        })});
-    d.peaks.push_back({tensor::dtype::float32, "conv2d", fastest({32, 64, 128, 256, 512}, [&](std::int64_t n) {
+    d.peaks.push_back({element, "conv2d", fastest({32, 64, 128, 256, 512}, [&](std::int64_t n) {
                          return question{algebra_.make_operation("conv2d", {{"padding", "same"}}),
                                          {of({4, n, 28, 28}, false), of({n, n, 3, 3}, true)}};
                        })});
@@ -69,7 +93,8 @@ class device_calibration {
   // A peak is reached on operands that are at hand.
   [[nodiscard]] static timing_options in_cache() {
     timing_options o;
-    o.cycled_bytes = 0;
+    o.constant_bytes = 0;
+    o.activation_bytes = 0;
     return o;
   }
   [[nodiscard]] std::pair<work, double> time(const question& q) {
@@ -97,7 +122,8 @@ class device_calibration {
 
 }  // namespace detail
 
-// Of float32. What a backend does not say (kind and size of the memory) is left to the caller.
+// Peaks are those of float32, and of the 16-bit floats that the backend multiplies as they are; bandwidth and launch
+// overhead those of float32. A backend that is no accelerator runs on the host: its memory is the host's.
 // Throws: unity::error where the backend lacks one of matmul, conv2d, relu and add, or memory.
 template <device_backend Backend>
 [[nodiscard]] machine::device calibrate_device(Backend& backend, const tensor::algebra& a, const calibration_options& options = {}) {
@@ -106,8 +132,22 @@ template <device_backend Backend>
   d.name = description.device;
   d.versions = description.versions;
   std::sort(d.versions.begin(), d.versions.end());
+  if constexpr (accelerator_backend<Backend>) {
+    d.kind = machine::device_kind::gpu;
+    d.memory = bytes{static_cast<std::int64_t>(std::as_const(backend).memory_size())};
+  } else {
+    d.kind = machine::device_kind::cpu;
+    d.memory = detail::memory_of_host();
+  }
   detail::device_calibration<Backend> measure{backend, a, options};
-  measure.peaks(d);
+  measure.peaks(d, tensor::dtype::float32);
+  if constexpr (narrow_float_backend<Backend>) {
+    for (const auto element : {tensor::dtype::bfloat16, tensor::dtype::float16}) {
+      if (std::as_const(backend).multiplies(element)) {
+        measure.peaks(d, element);
+      }
+    }
+  }
   d.bytes_per_second = measure.bytes_per_second();
   d.launch_seconds = measure.launch_seconds();
   return d;

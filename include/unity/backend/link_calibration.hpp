@@ -29,7 +29,7 @@ struct exchange_options {
 
 namespace detail {
 
-template <collective_communicator Communicator>
+template <host_communicator Communicator>
 class exchange_timer {
  public:
   exchange_timer(Communicator& c, const exchange_options& options)
@@ -94,10 +94,10 @@ class exchange_timer {
 
 }  // namespace detail
 
-// Times every kind of exchange, at sizes that double, and fits latency and bandwidth. All ranks call it, and all get
-// the same. Memory of the communicator must be the host's. A rank alone has nothing to exchange: a link without costs.
+// Times every kind of exchange, at sizes that double, and fits latency and bandwidth. All ranks call it with the same
+// options, and all get the same. A rank alone has nothing to exchange: a link without costs.
 // Throws: unity::error where a rank is missing.
-template <collective_communicator Communicator>
+template <host_communicator Communicator>
 [[nodiscard]] machine::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
   UNITY_EXPECTS(options.smallest >= 4 * c.size() && options.smallest <= options.largest, "an element for every rank");
   machine::link l{std::move(name), c.size(), {}};

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include <unity/backend/communication/local_world.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 
@@ -42,7 +42,7 @@ class local_request {
       operation_ = std::move(o.operation_);
       rank_ = o.rank_;
       until_ = o.until_;
-      exceptions_ = o.exceptions_;
+      unwinding_ = o.unwinding_;
     }
     return *this;
   }
@@ -77,16 +77,13 @@ class local_request {
       until_ = world_->deadline();
     }
   }
-  // An exception is on its way through this rank: nobody may wait for it, nor touch its memory any more.
   void end() noexcept {
-    try {
-      if (operation_ && std::uncaught_exceptions() > exceptions_) {
+    if (operation_) {
+      const auto give_up = [this] {
         world_->fail("rank " + std::to_string(group_->members[static_cast<std::size_t>(rank_)]) +
                      ": stopped; expected it to end its " + to_string(operation_->call()));
-      }
-      wait();
-    } catch (...) {
-      // The next operation of this rank says it.
+      };
+      detail::end_request(unwinding_, give_up, [this] { wait(); });
     }
   }
 
@@ -95,14 +92,21 @@ class local_request {
   std::shared_ptr<detail::local_operation> operation_;  // null: nothing is left to wait for
   int rank_;
   std::optional<std::chrono::steady_clock::time_point> until_{};
-  int exceptions_ = std::uncaught_exceptions();
+  detail::unwinding unwinding_{};
 };
 
-// Models splitting_communicator. Belongs to one thread at a time; requests may outlive it.
+class local_communicator;
+namespace detail {
+template <class Thread, class F>
+void run_ranks(std::vector<local_communicator>& ranks, const F& f);
+}  // namespace detail
+
+// Models host_communicator and splitting_communicator. Belongs to one thread at a time; requests may outlive it.
 // Effects: a rank whose communicator is destroyed has left; who waits for it then gets an error.
 class local_communicator {
  public:
   using request = local_request;
+  static constexpr bool on_host = true;
 
   local_communicator(local_communicator&&) noexcept = default;
   local_communicator& operator=(local_communicator&& o) noexcept {
@@ -132,7 +136,7 @@ class local_communicator {
     return begin({detail::local_kind::all_gather, count, type}, in, out);
   }
   request broadcast(std::byte* data, std::size_t count, tensor::dtype type, int root) {
-    check_rank("broadcast", root);
+    detail::check_rank("broadcast", root, size());
     return begin({detail::local_kind::broadcast, count, type, reduction::sum, root}, data, data);
   }
   request all_to_all(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
@@ -140,11 +144,11 @@ class local_communicator {
   }
 
   request send(int to, std::span<const std::byte> bytes, int tag) {
-    check_rank("send", to);
+    detail::check_rank("send", to, size());
     return {world_, group_, rank_, world_->post(*group_, rank_, to, tag, bytes.data(), nullptr, bytes.size(), true)};
   }
   request receive(int from, std::span<std::byte> bytes, int tag) {
-    check_rank("receive", from);
+    detail::check_rank("receive", from, size());
     return {world_, group_, rank_, world_->post(*group_, from, rank_, tag, nullptr, bytes.data(), bytes.size(), false)};
   }
 
@@ -165,6 +169,8 @@ class local_communicator {
 
  private:
   friend std::vector<local_communicator> make_local_communicators(int size, const local_options& options);
+  template <class Thread, class F>
+  friend void detail::run_ranks(std::vector<local_communicator>& ranks, const F& f);
 
   local_communicator(std::shared_ptr<detail::local_world> world, std::shared_ptr<detail::local_group> group,
                      int rank) noexcept
@@ -172,11 +178,6 @@ class local_communicator {
 
   request begin(const detail::local_call& call, const std::byte* in, std::byte* out) {
     return {world_, group_, rank_, world_->begin(*group_, rank_, call, in, out)};
-  }
-  void check_rank(const char* what, int rank) const {
-    if (rank < 0 || rank >= size()) {
-      throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size())};
-    }
   }
 
   std::shared_ptr<detail::local_world> world_;
@@ -201,38 +202,59 @@ class local_communicator {
   return all;
 }
 
-// Calls f(communicator) for each rank in a thread of its own and returns when all have returned.
-// Throws: what the first rank that failed threw; the others stop where they wait.
-template <class F>
-void run_local(int size, const F& f, const local_options& options = {}) {
-  std::exception_ptr first;
-  std::mutex lock;
-  const auto run = [&](local_communicator c) {
-    const auto keep = [&](const std::string& line) {
-      const std::lock_guard hold{lock};
-      if (!first) {
-        first = std::current_exception();
-      }
-      c.fail("rank " + std::to_string(c.rank()) + ": stopped (" + line + "); expected it to go on");
-    };
+namespace detail {
+
+// Calls f(communicator) for each of all ranks in a Thread of its own, which joins when it is destroyed.
+template <class Thread, class F>
+void run_ranks(std::vector<local_communicator>& ranks, const F& f) {
+  struct outcome {
+    std::exception_ptr thrown{};
+    bool is_own = false;  // and does not only say why all ranks stop
+  };
+  std::vector<outcome> outcomes(ranks.size());
+  const auto world = ranks.front().world_;  // f may move its communicator
+  const auto run = [&](std::size_t rank) {
+    auto c = std::move(ranks[rank]);
     try {
       f(c);
-    } catch (const std::exception& e) {
-      keep(e.what());
     } catch (...) {
-      keep("unknown exception");
+      const auto line = current_exception_line();
+      world->fail("rank " + std::to_string(rank) + ": stopped (" + line + "); expected it to go on");
+      outcomes[rank] = {std::current_exception(), line.find(world->failure()) == std::string::npos};
     }
   };
-  std::vector<std::thread> threads;
-  for (auto& c : make_local_communicators(size, options)) {
-    threads.emplace_back(run, std::move(c));
+  {
+    std::vector<Thread> threads;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      try {
+        threads.emplace_back(run, rank);
+      } catch (const std::exception& e) {
+        const error problem{"rank " + std::to_string(rank), "no thread can be started (" + one_line(e.what()) + ")",
+                            std::to_string(ranks.size()) + " of them"};
+        world->fail(problem.what());
+        throw problem;
+      }
+    }
   }
-  for (auto& thread : threads) {
-    thread.join();
+  // Who was first is a matter of chance, and often one that only noticed.
+  auto found = std::find_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return o.is_own; });
+  if (found == outcomes.end()) {
+    found = std::find_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return o.thrown != nullptr; });
   }
-  if (first) {
-    std::rethrow_exception(first);
+  if (found != outcomes.end()) {
+    std::rethrow_exception(found->thrown);
   }
+}
+
+}  // namespace detail
+
+// Calls f(communicator) for each rank in a thread of its own and returns when all have returned.
+// Throws: what a rank threw, after which the others stop where they wait: of the lowest rank that did not throw only
+// because another had stopped or was missing, if there is one. unity::error where there cannot be so many threads.
+template <class F>
+void run_local(int size, const F& f, const local_options& options = {}) {
+  auto ranks = make_local_communicators(size, options);
+  detail::run_ranks<std::jthread>(ranks, f);
 }
 
 }  // namespace unity::backend

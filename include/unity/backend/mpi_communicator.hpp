@@ -13,8 +13,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -24,9 +24,11 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/agreement.hpp>
 #include <unity/backend/communication/mpi_session.hpp>
 #include <unity/backend/communication/mpi_types.hpp>
 #include <unity/backend/communication/mpi_watch.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -48,24 +50,21 @@ class mpi_request {
 
   void wait() {
     if (under_way_) {
-      wait(false);
+      MPI_Status status{};
+      guarded([&] { session_->wait(handle_, status, *group_, what_); });
+      close(status);
     }
   }
   [[nodiscard]] bool done() {
     if (under_way_) {
-      const auto now = std::chrono::steady_clock::now();
-      if (first_asked_ == std::chrono::steady_clock::time_point{}) {
-        first_asked_ = now;
+      if (!until_) {
+        until_ = session_->deadline();
       }
-      if (now - first_asked_ > session_->limit()) {
-        wait(true);
-      } else {
-        MPI_Status status{};
-        bool ended = false;
-        guarded([&] { ended = session_->test(handle_, status, what_); });
-        if (ended) {
-          close(status);
-        }
+      MPI_Status status{};
+      bool ended = false;
+      guarded([&] { ended = session_->test(handle_, status, *group_, what_, *until_); });
+      if (ended) {
+        close(status);
       }
     }
     return !under_way_;
@@ -81,11 +80,6 @@ class mpi_request {
     detail::check_mpi(code, what_);
     under_way_ = true;
     session_->watch().begun(bytes);
-  }
-  void wait(bool overdue) {
-    MPI_Status status{};
-    guarded([&] { session_->wait(handle_, status, *group_, what_, overdue); });
-    close(status);
   }
   void close(const MPI_Status& status) {
     forget();
@@ -117,17 +111,12 @@ class mpi_request {
     session_->watch().ended();
   }
   void end() noexcept {
-    if (!under_way_) {
-      return;
-    }
-    try {
-      if (std::uncaught_exceptions() > exceptions_) {
+    if (under_way_) {
+      const auto give_up = [this] {
         session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped; expected it to end its " +
                                what_);
-      }
-      wait(false);
-    } catch (...) {
-      // The next operation of this rank says it.
+      };
+      detail::end_request(unwinding_, give_up, [this] { wait(); });
     }
   }
   void take(mpi_request& o) noexcept {
@@ -139,8 +128,8 @@ class mpi_request {
     expected_ = o.expected_;
     staging_ = std::move(o.staging_);
     staged_ = o.staged_;
-    first_asked_ = o.first_asked_;
-    exceptions_ = o.exceptions_;
+    until_ = o.until_;
+    unwinding_ = o.unwinding_;
   }
 
   detail::mpi_session* session_ = nullptr;
@@ -151,15 +140,16 @@ class mpi_request {
   int expected_ = -1;                 // bytes of a message to be received
   std::vector<std::byte> staging_{};  // a result that MPI may not write in place
   std::byte* staged_ = nullptr;
-  std::chrono::steady_clock::time_point first_asked_{};
-  int exceptions_ = std::uncaught_exceptions();
+  std::optional<std::chrono::steady_clock::time_point> until_{};  // of asking without waiting
+  detail::unwinding unwinding_{};
 };
 
-// Models splitting_communicator and blocking_communicator. All of a process belong to one thread at a time, and end
+// Models host_communicator, splitting_communicator and blocking_communicator. All of a process belong to one thread at a time, and end
 // before their mpi_environment does.
 class mpi_communicator {
  public:
   using request = mpi_request;
+  static constexpr bool on_host = true;
 
   mpi_communicator(mpi_communicator&& o) noexcept
       : session_{o.session_},
@@ -230,7 +220,7 @@ class mpi_communicator {
     });
   }
   request broadcast(std::byte* data, std::size_t count, tensor::dtype type, int root) {
-    check_rank("broadcast", root);
+    detail::check_rank("broadcast", root, size_);
     const int n = detail::mpi_count(count, "broadcast");
     return start("broadcast", bytes_of(count, type),
                  [&](MPI_Request* r) { return MPI_Ibcast(data, n, detail::mpi_type(type), root, comm_, r); });
@@ -245,13 +235,13 @@ class mpi_communicator {
 
   // Tags: 0 to 32767 everywhere.
   request send(int to, std::span<const std::byte> bytes, int tag) {
-    check_rank("send", to);
+    detail::check_rank("send", to, size_);
     const int n = detail::mpi_count(bytes.size(), "send");
     return start("send", bytes.size(),
                  [&](MPI_Request* r) { return MPI_Isend(bytes.data(), n, MPI_BYTE, to, tag, comm_, r); });
   }
   request receive(int from, std::span<std::byte> bytes, int tag) {
-    check_rank("receive", from);
+    detail::check_rank("receive", from, size_);
     const int n = detail::mpi_count(bytes.size(), "receive");
     request made{*session_, *group_, "receive"};
     made.expected_ = n;
@@ -310,11 +300,6 @@ class mpi_communicator {
   [[nodiscard]] static std::size_t bytes_of(std::size_t count, tensor::dtype type) noexcept {
     return count * static_cast<std::size_t>(tensor::size_of(type));
   }
-  void check_rank(const char* what, int rank) const {
-    if (rank < 0 || rank >= size_) {
-      throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size_)};
-    }
-  }
 
   detail::mpi_session* session_;
   const detail::mpi_group* group_;
@@ -326,6 +311,7 @@ class mpi_communicator {
 // MPI, from its start to its end. One at a time in a process.
 // Effects: starts MPI where the program has not, and ends it then; all ranks come to both. Left by an exception it
 // tells the other ranks to stop, and does not wait for them.
+// Throws: unity::error where the ranks' options say that they are to run different programs, on each of them.
 class mpi_environment {
  public:
   explicit mpi_environment(const mpi_options& options = {}) : session_{std::make_unique<detail::mpi_session>(options)} {
@@ -338,28 +324,37 @@ class mpi_environment {
       detail::check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
     }
     world_.emplace(mpi_communicator{*session_, group, comm});
+    agree(*world_, options.program, "the program");
   }
   mpi_environment(const mpi_environment&) = delete;
   mpi_environment& operator=(const mpi_environment&) = delete;
   ~mpi_environment() {
-    if (std::uncaught_exceptions() > exceptions_) {
+    if (unwinding_.under_way()) {
       stop("an exception left MPI's environment");
     } else if (!session_->watch().failed()) {
       try {
-        session_->finish(*world_->group_);
-      } catch (const std::exception& e) {
-        session_->watch().say(e.what());
-        std::this_thread::sleep_for(detail::linger);
+        finish();
+      } catch (...) {
+        stop(detail::current_exception_line());
       }
     }
   }
 
   [[nodiscard]] mpi_communicator& world() noexcept { return *world_; }
 
+  // Returns when all ranks have come to their ends. Nothing is exchanged any more after it. The destructor does it where
+  // nobody has, but can only print what goes wrong.
+  // Throws: unity::error where a rank is missing.
+  void finish() {
+    if (!std::exchange(finished_, true)) {
+      session_->finish(*world_->group_);
+    }
+  }
+
   // Prints one line on standard error, why this rank stops; the other ranks stop with a line that names it.
   void stop(const std::string& why) {
     session_->watch().say(why);
-    session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped (" + why +
+    session_->watch().fail("rank " + std::to_string(session_->rank()) + ": stopped (" + detail::one_line(why) +
                            "); expected it to go on");
     std::this_thread::sleep_for(detail::linger);
   }
@@ -367,11 +362,23 @@ class mpi_environment {
  private:
   std::unique_ptr<detail::mpi_session> session_;
   std::optional<mpi_communicator> world_{};
-  int exceptions_ = std::uncaught_exceptions();
+  bool finished_ = false;
+  detail::unwinding unwinding_{};
 };
 
-// The body of main: f(world communicator) between MPI's start and end. Returns the exit code: 0, or 1 where f threw,
-// here or on another rank, after one line on standard error that says what. Takes SIGTERM (mpi_options).
+// Whether mpirun, or a launcher like it, started this process as one of several: a program that also runs alone asks
+// before it starts MPI, which alone takes a second.
+[[nodiscard]] inline bool started_as_rank() {
+  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
+    if (std::getenv(variable) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The body of main: f(world communicator) between MPI's start and end. Returns the exit code: 0, or 1 where f threw or a
+// rank was missing, here or elsewhere, after one line on standard error that says what. Takes SIGTERM (mpi_options).
 template <class F>
 int run_mpi(const F& f, mpi_options options = {}) {
   options.take_termination = true;
@@ -379,15 +386,18 @@ int run_mpi(const F& f, mpi_options options = {}) {
   try {
     environment.emplace(options);
     f(environment->world());
-  } catch (const std::exception& e) {
+    environment->finish();
+    return 0;
+  } catch (...) {
+    const auto line = detail::current_exception_line();
     if (environment) {
-      environment->stop(e.what());
+      environment->stop(line);
     } else {
-      detail::print_line(e.what());
+      detail::print_line(line);
+      std::this_thread::sleep_for(detail::linger);
     }
-    return 1;
   }
-  return 0;
+  return 1;
 }
 
 }  // namespace unity::backend

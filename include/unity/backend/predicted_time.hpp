@@ -38,11 +38,11 @@ namespace unity::backend {
 }
 
 // The sum over all launches of an executor with the same `fuse`, each measured on its own, or remembered. What launches
-// cost each other (caches, clocks) is not in it.
+// cost each other (caches, clocks) is not in it. The cache is the timer's, or of a timer that asks it.
 // Throws: unity::error where an operator cannot be run.
-template <device_backend Backend>
+template <device_backend Backend, class Timer>
 [[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g, device_timer<Backend>& timer,
-                                         tensor::timing_cache<device_timer<Backend>>& cache, bool fuse = true) {
+                                         tensor::timing_cache<Timer>& cache, bool fuse = true) {
   const detail::run_list list{a, g, fusing_backend<Backend> && fuse, true};
   picoseconds sum;
   for (const auto& item : list.running()) {

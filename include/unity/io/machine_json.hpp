@@ -11,6 +11,7 @@
 // The last range of a cost has no "up_to". Members of other names are left alone.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -126,16 +127,30 @@ namespace detail {
   return l;
 }
 
+// Device and driver names come from elsewhere, and JSON is UTF-8.
+[[nodiscard]] inline std::string utf8_word(std::string_view what, const std::string& text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+  } catch (const nlohmann::json::type_error&) {
+    auto shown = text.substr(0, 60);
+    std::replace_if(shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    throw error{what, "\"" + shown + "\" is not UTF-8", "text in UTF-8"};
+  }
+  return text;
+}
+
 [[nodiscard]] inline nlohmann::json device_to_json(const machine::device& d) {
   auto peaks = nlohmann::json::array();
   for (const auto& p : d.peaks) {
-    peaks.push_back({{"element", tensor::name_of(p.element)}, {"operator", p.operation}, {"flops_per_second", p.flops_per_second}});
+    peaks.push_back({{"element", tensor::name_of(p.element)},
+                     {"operator", utf8_word("operator of a peak", p.operation)},
+                     {"flops_per_second", p.flops_per_second}});
   }
   auto versions = nlohmann::json::object();
   for (const auto& [library, version] : d.versions) {
-    versions[library] = version;
+    versions[utf8_word("name of a library", library)] = utf8_word("version of a library", version);
   }
-  return {{"name", d.name},
+  return {{"name", utf8_word("name of a device", d.name)},
           {"kind", machine::device_kind_names[static_cast<std::size_t>(d.kind)]},
           {"peaks", std::move(peaks)},
           {"bytes_per_second", d.bytes_per_second},
@@ -156,11 +171,12 @@ namespace detail {
       all.push_back(std::move(range));
     }
   }
-  return {{"name", l.name}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
+  return {{"name", utf8_word("name of a link", l.name)}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
 }
 
 }  // namespace detail
 
+// Throws: unity::error for a name that is not UTF-8.
 [[nodiscard]] inline nlohmann::json to_json(const machine::machine& m) {
   auto devices = nlohmann::json::array();
   for (const auto& d : m.devices) {
@@ -170,7 +186,11 @@ namespace detail {
   for (const auto& l : m.links) {
     links.push_back(detail::link_to_json(l));
   }
-  return {{"format", "unity machine"}, {"version", 1}, {"name", m.name}, {"devices", std::move(devices)}, {"links", std::move(links)}};
+  return {{"format", "unity machine"},
+          {"version", 1},
+          {"name", detail::utf8_word("name of a machine", m.name)},
+          {"devices", std::move(devices)},
+          {"links", std::move(links)}};
 }
 
 // `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
@@ -195,8 +215,11 @@ namespace detail {
 [[nodiscard]] inline machine::machine read_machine(const std::filesystem::path& path) {
   return parse_machine(read_file(path), path.string());
 }
+// Nothing is written that could not be read again: a rate that was never measured, ranges that do not ascend.
 inline void write_machine(const machine::machine& m, const std::filesystem::path& path) {
-  atomic_write(path, to_json(m).dump(2) + "\n");
+  const auto text = to_json(m).dump(2) + "\n";
+  static_cast<void>(parse_machine(text, path.string()));
+  atomic_write(path, text);
 }
 
 }  // namespace unity::io

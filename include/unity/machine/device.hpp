@@ -37,7 +37,7 @@ struct device {
   double bytes_per_second = 0;  // of memory, reads and writes together
   bytes memory{};
   double launch_seconds = 0;  // of the smallest operator
-  std::vector<std::pair<std::string, std::string>> versions{};  // of what it was measured with
+  std::vector<std::pair<std::string, std::string>> versions{};  // of each library that it was measured with, by name
 
   friend bool operator==(const device&, const device&) = default;
 };

@@ -27,7 +27,7 @@ inline constexpr std::array<std::string_view, 6> exchange_names{"message",    "a
 struct cost_range {
   static constexpr std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
 
-  std::int64_t up_to = no_end;  // included
+  std::int64_t up_to = no_end;  // bytes, included
   double alpha = 0;             // seconds
   double beta = 0;              // seconds per byte
 
@@ -44,7 +44,8 @@ struct link {
   friend bool operator==(const link&, const link&) = default;
 };
 
-// Seconds of one exchange. Complexity: linear in the ranges.
+// What one exchange takes. Units: size in bytes, as link counts them; the result in seconds.
+// Complexity: linear in the ranges.
 [[nodiscard]] inline double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size) {
   UNITY_EXPECTS(!ranges.empty() && ranges.back().up_to == cost_range::no_end, "ranges for all sizes");
   const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const cost_range& r) { return size <= r.up_to; });
@@ -53,7 +54,7 @@ struct link {
 
 // A measured exchange.
 struct exchange_sample {
-  std::int64_t size = 0;  // bytes
+  std::int64_t size = 0;  // bytes, as link counts them
   double seconds = 0;
 };
 

@@ -23,7 +23,7 @@ using unity::tensor::dtype;
 using namespace std::chrono_literals;
 
 static_assert(communication_request<local_request>);
-static_assert(collective_communicator<local_communicator>);
+static_assert(host_communicator<local_communicator>);
 static_assert(splitting_communicator<local_communicator>);
 static_assert(!blocking_communicator<local_communicator>);
 static_assert(!std::copyable<local_communicator> && !std::copyable<local_request>);
@@ -175,6 +175,78 @@ TEST_CASE("a rank that fails stops the others, also in other groups, and its own
                     "out of luck");
   CHECK(named == 3);
   CHECK(clock_type::now() - start < 5s);
+}
+
+TEST_CASE("the error of the rank that went wrong is kept, though others notice before it arrives") {
+  struct slow {
+    ~slow() { std::this_thread::sleep_for(200ms); }
+  };
+  // Of ranks 2 and 3 both have one of their own: the lower one's.
+  CHECK_THROWS_WITH(run_local(4,
+                              [](local_communicator& c) {
+                                if (c.rank() >= 2) {
+                                  const slow on_the_way_out;
+                                  auto left = std::move(c);
+                                  throw std::runtime_error{"out of luck at " + std::to_string(left.rank())};
+                                }
+                                c.barrier();
+                              }),
+                    "out of luck at 2");
+  CHECK_THROWS_AS(run_local(2,
+                            [](local_communicator& c) {
+                              if (c.rank() == 1) {
+                                throw 42;
+                              }
+                              c.barrier();
+                            }),
+                  int);
+}
+
+TEST_CASE("where all ranks only say that one is missing, that is thrown") {
+  CHECK_THROWS_WITH(run_local(
+                        3,
+                        [](local_communicator& c) {
+                          if (c.rank() != 1) {
+                            c.barrier();
+                          }
+                        },
+                        {60s, true}),
+                    "rank 1: has left; expected it to come to barrier");
+}
+
+namespace {
+
+// The third one of a process cannot be started.
+class scarce_thread {
+ public:
+  template <class F>
+  scarce_thread(const F& f, std::size_t rank) {
+    if (rank == 2) {
+      throw std::runtime_error{"no\nmore"};
+    }
+    thread_ = std::jthread{f, rank};
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("where a rank cannot be started the others stop, and the error says so") {
+  auto ranks = make_local_communicators(4);
+  std::atomic<int> stopped = 0;
+  const std::string line = "rank 2: no thread can be started (no more); expected 4 of them";
+  CHECK_THROWS_WITH(detail::run_ranks<scarce_thread>(ranks,
+                                                     [&](local_communicator& c) {
+                                                       try {
+                                                         c.barrier();
+                                                       } catch (const unity::error& e) {
+                                                         stopped += e.what() == line ? 1 : 0;
+                                                       }
+                                                     }),
+                    line);
+  CHECK(stopped == 2);
 }
 
 TEST_CASE("an exception does not wait for the requests on its way") {

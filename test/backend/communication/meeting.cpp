@@ -114,6 +114,30 @@ TEST_CASE("a rank that is not there for the roll call is named") {
   CHECK(lines[2] == lines[0]);
 }
 
+TEST_CASE("a later roll call does not find the ranks of an earlier one, nor a later share its bytes") {
+  const folder place;
+  const auto lines = lines_of(
+      place.path(),
+      [](const detail::meeting& m) {
+        const auto copy = m;  // as the parts of a communicator have one
+        m.call_roll();
+        std::array<std::byte, 1> data{std::byte{1}};
+        m.share(data);
+        data[0] = std::byte(m.rank == 0 ? 2 : 0);
+        copy.share(data);
+        if (data[0] != std::byte{2}) {
+          throw unity::error{"other data"};
+        }
+        if (m.rank != 1) {
+          copy.call_roll();
+        }
+      },
+      -1);
+  CHECK(lines[0].starts_with("rank 1: did not come to "));
+  CHECK(lines[1].empty());
+  CHECK(lines[2] == lines[0]);
+}
+
 TEST_CASE("a folder of another run is refused") {
   const folder place;
   static_cast<void>(detail::meet_in(place.path(), 0, 1, 300ms));

@@ -2,11 +2,11 @@
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 
 #include <unity/backend/local_communicator.hpp>
+#include <unity/core/error.hpp>
 
 #include "suite.hpp"
 
@@ -44,7 +44,10 @@ TEST_CASE("GPUs exchange what the oracle says") {
   }
   int gpus = 0;
   cudaGetDeviceCount(&gpus);
-  for (int ranks = 1; ranks <= std::min(gpus, 8); ranks *= 2) {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    if (ranks > gpus) {
+      break;
+    }
     run_local(ranks, [](local_communicator& host) {
       nccl_communicator c{host, host.rank()};
       communication_suite::suite<nccl_communicator, gpu_memory>{c, 1, "nccl"}.run(30);
@@ -54,5 +57,11 @@ TEST_CASE("GPUs exchange what the oracle says") {
 
 TEST_CASE("a GPU that there is not is an error, not a hang") {
   auto host = make_local_communicators(1);
-  CHECK_THROWS_WITH((nccl_communicator{host[0], 1000}), Catch::StartsWith("GPU 1000: "));
+  std::string text;
+  try {
+    const nccl_communicator c{host[0], 1000};
+  } catch (const unity::error& e) {
+    text = e.what();
+  }
+  CHECK(text.starts_with("GPU 1000: "));
 }

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include <unity/backend/agreement.hpp>
-#include <unity/backend/communication/half.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace communication_suite {
 
@@ -60,8 +60,8 @@ class host_memory {
   switch (type) {
     case dtype::float32: return load(float{});
     case dtype::float64: return load(double{});
-    case dtype::float16: return unity::backend::from_float16(load(std::uint16_t{}));
-    case dtype::bfloat16: return unity::backend::from_bfloat16(load(std::uint16_t{}));
+    case dtype::float16: return unity::tensor::from_float16(load(std::uint16_t{}));
+    case dtype::bfloat16: return unity::tensor::from_bfloat16(load(std::uint16_t{}));
     case dtype::int64: return static_cast<double>(load(std::int64_t{}));
     case dtype::int32: return load(std::int32_t{});
     case dtype::int8: return load(std::int8_t{});
@@ -75,8 +75,8 @@ inline void store_at(std::byte* at, dtype type, double value) {
   switch (type) {
     case dtype::float32: store(static_cast<float>(value)); break;
     case dtype::float64: store(value); break;
-    case dtype::float16: store(unity::backend::to_float16(static_cast<float>(value))); break;
-    case dtype::bfloat16: store(unity::backend::to_bfloat16(static_cast<float>(value))); break;
+    case dtype::float16: store(unity::tensor::to_float16(value)); break;
+    case dtype::bfloat16: store(unity::tensor::to_bfloat16(value)); break;
     case dtype::int64: store(static_cast<std::int64_t>(value)); break;
     case dtype::int32: store(static_cast<std::int32_t>(value)); break;
     case dtype::int8: store(static_cast<std::int8_t>(value)); break;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,8 +33,8 @@ struct meeting {
   std::function<void()> call_roll{};
 };
 
-// Over a communicator of the host, which must outlive what is made with it.
-template <collective_communicator Host>
+// Over a communicator that must outlive what is made with it.
+template <host_communicator Host>
 [[nodiscard]] meeting meet_on(Host& host) {
   return {host.rank(), host.size(),
           [&host](std::span<std::byte> bytes) {
@@ -42,33 +43,36 @@ template <collective_communicator Host>
           [&host] { host.barrier(); }};
 }
 
-// In a folder that all ranks see, and that is new: one file for each step of each rank.
+// In a folder that all ranks see, and that is new: one file for each step of each rank. Steps are numbered, so that one
+// that comes again does not find the files of the one before.
 class folder_meeting {
  public:
   folder_meeting(std::filesystem::path folder, int rank, int size, std::chrono::milliseconds limit)
       : folder_{std::move(folder)}, rank_{rank}, size_{size}, limit_{limit} {
     std::error_code problem;
     std::filesystem::create_directories(folder_, problem);
-    if (std::filesystem::exists(name("came", rank_))) {
+    if (std::filesystem::exists(name("came", rank_), problem)) {
       throw error{folder_.string(), "rank " + std::to_string(rank_) + " has been here",
                   "a folder that no other run uses"};
     }
     atomic_write(name("came", rank_), "");
   }
 
-  void share(std::span<std::byte> bytes) const {
+  void share(std::span<std::byte> bytes) {
+    const auto file = name("shared_" + std::to_string(shared_++), 0);
     if (rank_ == 0) {
-      atomic_write(name("shared", 0), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      atomic_write(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
     all_have("came", limit_);
-    all_have_one(name("shared", 0), 0, limit_);
-    const auto content = read_file(name("shared", 0), 0, bytes.size());
+    all_have_one(file, 0, limit_);
+    const auto content = read_file(file, 0, bytes.size());
     std::transform(content.begin(), content.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
   }
   // Ranks give up at about the same time: some seconds more tell who is still there.
-  void call_roll() const {
-    atomic_write(name("waits", rank_), "");
-    all_have("waits",
+  void call_roll() {
+    const auto step = "waits_" + std::to_string(roll_calls_++);
+    atomic_write(name(step, rank_), "");
+    all_have(step,
              std::clamp<std::chrono::milliseconds>(limit_, std::chrono::milliseconds{200}, std::chrono::seconds{5}));
   }
 
@@ -99,12 +103,15 @@ class folder_meeting {
   int rank_;
   int size_;
   std::chrono::milliseconds limit_;
+  int shared_ = 0;
+  int roll_calls_ = 0;
 };
 
 [[nodiscard]] inline meeting meet_in(const std::filesystem::path& folder, int rank, int size,
                                      std::chrono::milliseconds limit) {
-  const folder_meeting place{folder, rank, size, limit};
-  return {rank, size, [place](std::span<std::byte> bytes) { place.share(bytes); }, [place] { place.call_roll(); }};
+  // One for all copies of the meeting: they count their steps together.
+  const auto place = std::make_shared<folder_meeting>(folder, rank, size, limit);
+  return {rank, size, [place](std::span<std::byte> bytes) { place->share(bytes); }, [place] { place->call_roll(); }};
 }
 
 }  // namespace unity::backend::detail

@@ -77,7 +77,7 @@ class mpi_session {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] const mpi_operators& operators() const noexcept { return *operators_; }
-  [[nodiscard]] std::chrono::milliseconds limit() const noexcept { return options_.limit; }
+  [[nodiscard]] std::chrono::steady_clock::time_point deadline() const { return deadline_after(options_.limit); }
   [[nodiscard]] mpi_watch& watch() noexcept { return *watch_; }
 
   // Groups live as long as the session: the watch may look at one at any time.
@@ -87,9 +87,9 @@ class mpi_session {
   }
 
   // Throws: unity::error where a rank is missing, or MPI failed.
-  void wait(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what, bool overdue = false) {
+  void wait(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what) {
     watch_->throw_if_failed();
-    const mpi_watch::waiting mark{*watch_, group, what, false, overdue};
+    const mpi_watch::waiting mark{*watch_, group, what, false};
     for (int ended = 0;;) {
       for (int i = 0; i < 16 && ended == 0; ++i) {
         check_mpi(MPI_Test(&request, &ended, &status), what);
@@ -100,12 +100,14 @@ class mpi_session {
       watch_->throw_if_failed();
     }
   }
-  [[nodiscard]] bool test(MPI_Request& request, MPI_Status& status, const char* what) {
+  // Asks whether it has ended. Where it has not at `until`, the watch finds out who is missing, and a later call throws.
+  [[nodiscard]] bool test(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what,
+                          std::chrono::steady_clock::time_point until) {
     watch_->throw_if_failed();
     int ended = 0;
     check_mpi(MPI_Test(&request, &ended, &status), what);
     if (ended == 0) {
-      watch_->asked();
+      watch_->asked(group, what, until);
     }
     return ended != 0;
   }

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communication/time_limit.hpp>
 
 namespace unity::backend::detail {
@@ -19,8 +20,9 @@ namespace unity::backend::detail {
 // mpirun ends all ranks as soon as one has ended; this long each waits before, so that the others can say why as well.
 inline constexpr std::chrono::milliseconds linger{500};
 
-inline void print_line(const std::string& line) {
-  std::fputs((line + "\n").c_str(), stderr);
+// One line, whatever its text: what others say in several lines, such as MPI, is not told apart among many ranks.
+inline void print_line(const std::string& text) {
+  std::fputs((one_line(text) + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
 

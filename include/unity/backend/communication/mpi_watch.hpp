@@ -30,6 +30,7 @@
 #include <unity/backend/communication/time_limit.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 
 namespace unity::backend {
 
@@ -42,6 +43,8 @@ struct mpi_options {
   // mpirun sends SIGTERM to all ranks when one has died. Taken here, each says which one before it ends. The signal is
   // blocked in the thread that starts MPI and in those, and the processes, that this thread starts.
   bool take_termination = false;
+  // Of what this rank is going to run, and on which data: a plan, the command line. Ranks that differ do not begin.
+  fingerprint program{};
 };
 
 namespace detail {
@@ -113,12 +116,9 @@ class mpi_watch {
   // While one exists the time is counted.
   class waiting {
    public:
-    waiting(mpi_watch& w, const mpi_group& group, const char* what, bool blocking, bool overdue = false) noexcept
-        : watch_{w} {
-      w.group_.store(&group, std::memory_order_relaxed);
-      w.what_.store(what, std::memory_order_relaxed);
+    waiting(mpi_watch& w, const mpi_group& group, const char* what, bool blocking) noexcept : watch_{w} {
+      w.waits_at_.set(group, what);
       w.blocking_.store(blocking, std::memory_order_relaxed);
-      w.overdue_.store(overdue, std::memory_order_relaxed);
       count();
     }
     waiting(const waiting&) = delete;
@@ -133,8 +133,16 @@ class mpi_watch {
     mpi_watch& watch_;
   };
 
-  // The program asks whether something is done, which counts as waiting for a while.
-  void asked() noexcept { asked_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
+  // The program asks whether something is done, which counts as waiting for a while, and after `until` as waiting in
+  // vain.
+  void asked(const mpi_group& group, const char* what, clock::time_point until) noexcept {
+    const auto now = clock::now();
+    asked_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+    if (now >= until) {
+      asks_for_.set(group, what);
+      asked_in_vain_.store(now.time_since_epoch().count(), std::memory_order_release);
+    }
+  }
 
   // Requests under way, which the watch drives. It is not woken, which would take as long as sending something small:
   // it looks, and looks more often while there is much to move.
@@ -145,7 +153,11 @@ class mpi_watch {
       moved_.store(moved_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
   }
-  void ended() noexcept { under_way_.store(under_way_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed); }
+  void ended() noexcept {
+    under_way_.store(under_way_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    // Where that was another request, the next question says so.
+    asked_in_vain_.store(0, std::memory_order_relaxed);
+  }
 
  private:
   enum kind : int { roll_call, answer, stopped };
@@ -160,6 +172,16 @@ class mpi_watch {
     std::array<char, 504> line{};
   };
   enum : signed char { silent = -1, elsewhere = 0, waits = 1 };
+  // What the program waits at. Written by the thread that communicates.
+  struct place {
+    std::atomic<const mpi_group*> group = nullptr;
+    std::atomic<const char*> what = "";
+
+    void set(const mpi_group& g, const char* w) noexcept {
+      group.store(&g, std::memory_order_relaxed);
+      what.store(w, std::memory_order_relaxed);
+    }
+  };
 
   void wake() {
     kicked_ = true;
@@ -239,9 +261,11 @@ class mpi_watch {
   }
   // Asking again and again counts as waiting.
   [[nodiscard]] bool is_waiting() const {
-    const clock::duration asked{asked_.load(std::memory_order_relaxed)};
-    return (waits_.load(std::memory_order_acquire) & 1U) != 0 ||
-           clock::now().time_since_epoch() - asked < std::chrono::milliseconds{200};
+    return (waits_.load(std::memory_order_acquire) & 1U) != 0 || is_recent(asked_);
+  }
+  [[nodiscard]] static bool is_recent(const std::atomic<clock::rep>& moment) {
+    return clock::now().time_since_epoch() - clock::duration{moment.load(std::memory_order_acquire)} <
+           std::chrono::milliseconds{200};
   }
 
   void send(int to, const order& o) {
@@ -270,10 +294,13 @@ class mpi_watch {
     seen_ = waits_now;
     if (moves) {
       since_ = now;
-      asking_ = asking_ && terminating_;
     }
+    const bool waits_in_vain = !moves && now - since_ >= options_.limit;
+    const bool asks_in_vain = !waits_in_vain && is_recent(asked_in_vain_);
+    asking_ = asking_ && (terminating_ || waits_in_vain || asks_in_vain);
     if (!asking_) {
-      if (terminating_ || (!moves && (now - since_ >= options_.limit || overdue_.load(std::memory_order_relaxed)))) {
+      if (terminating_ || waits_in_vain || asks_in_vain) {
+        stuck_at_ = asks_in_vain ? &asks_for_ : &waits_at_;
         ask(now);
       }
       return;
@@ -300,8 +327,8 @@ class mpi_watch {
       return dead < size_ ? "rank " + std::to_string(dead) + ": has died; expected it to go on"
                           : "rank " + std::to_string(rank_) + ": told to stop (SIGTERM); expected to go on";
     }
-    const std::string what{what_.load(std::memory_order_relaxed)};
-    const auto& own = group_.load(std::memory_order_relaxed)->members;
+    const std::string what{stuck_at_->what.load(std::memory_order_relaxed)};
+    const auto& own = stuck_at_->group.load(std::memory_order_relaxed)->members;
     std::vector<int> world(answers_.size());
     for (std::size_t r = 0; r < world.size(); ++r) {
       world[r] = static_cast<int>(r);
@@ -376,11 +403,11 @@ class mpi_watch {
 
   // Written by the thread that communicates.
   std::atomic<std::uint64_t> waits_ = 0;  // odd: it waits
-  std::atomic<const mpi_group*> group_ = nullptr;
-  std::atomic<const char*> what_ = "";
+  place waits_at_{};
   std::atomic<bool> blocking_ = false;
-  std::atomic<bool> overdue_ = false;
-  std::atomic<clock::rep> asked_ = 0;
+  std::atomic<clock::rep> asked_ = 0;          // when last
+  std::atomic<clock::rep> asked_in_vain_ = 0;  // when last; 0: what it asked for has ended
+  place asks_for_{};
   std::atomic<int> under_way_ = 0;
   std::atomic<std::uint64_t> moved_ = 0;  // how many that had much to move
 
@@ -402,6 +429,7 @@ class mpi_watch {
   std::uint64_t seen_ = 0;
   clock::time_point since_{};
   bool asking_ = false;
+  const place* stuck_at_ = &waits_at_;
   clock::time_point until_{};
   int call_ = 0;
   std::vector<signed char> answers_;

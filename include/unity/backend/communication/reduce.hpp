@@ -12,9 +12,9 @@
 #include <span>
 #include <type_traits>
 
-#include <unity/backend/communication/half.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::backend::detail {
 
@@ -29,14 +29,14 @@ struct plain_element {
 struct float16_element {
   using stored = std::uint16_t;
   using value = float;
-  static constexpr float load(std::uint16_t x) noexcept { return from_float16(x); }
-  static constexpr std::uint16_t store(float x) noexcept { return to_float16(x); }
+  static constexpr float load(std::uint16_t x) noexcept { return tensor::from_float16(x); }
+  static constexpr std::uint16_t store(float x) noexcept { return tensor::to_float16(x); }
 };
 struct bfloat16_element {
   using stored = std::uint16_t;
   using value = float;
-  static constexpr float load(std::uint16_t x) noexcept { return from_bfloat16(x); }
-  static constexpr std::uint16_t store(float x) noexcept { return to_bfloat16(x); }
+  static constexpr float load(std::uint16_t x) noexcept { return tensor::from_bfloat16(x); }
+  static constexpr std::uint16_t store(float x) noexcept { return tensor::to_bfloat16(x); }
 };
 struct boolean_element {
   using stored = std::uint8_t;

@@ -1,0 +1,59 @@
+// What communicators do alike about ranks that are not there, and about exceptions on their way.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+
+namespace unity::backend::detail {
+
+// Throws: unity::error where a communicator of `size` ranks has no such rank; `what`: the operation that names it.
+inline void check_rank(std::string_view what, int rank, int size) {
+  if (rank < 0 || rank >= size) {
+    throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size)};
+  }
+}
+
+[[nodiscard]] inline std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// What the exception says that is being handled.
+[[nodiscard]] inline std::string current_exception_line() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return one_line(e.what());
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+// As a member: whether it is an exception that destroys the object.
+class unwinding {
+ public:
+  [[nodiscard]] bool under_way() const noexcept { return std::uncaught_exceptions() > exceptions_; }
+
+ private:
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+// The end of a request that nobody has waited for: waits now. On the way of an exception the rank stops, so that nobody
+// may wait for it, nor touch the memory of the request any more: then give_up() comes first, after which wait() is short.
+template <class GiveUp, class Wait>
+void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait) noexcept {
+  try {
+    if (state.under_way()) {
+      give_up();
+    }
+    wait();
+  } catch (...) {
+    // The next operation of this rank says it.
+  }
+}
+
+}  // namespace unity::backend::detail
