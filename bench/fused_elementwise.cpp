@@ -66,7 +66,7 @@ class both_ways {
     auto most = fused_.workspace();
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       const auto result = g.results(node_id{n})[0];
-      values_.push_back(filled(backend::cpu::bytes_of(g.type(result))));
+      values_.push_back(filled(backend::byte_count(g.type(result))));
       if (g.operands(node_id{n}).empty()) {
         inputs_.push_back(values_.back().data());
         bytes_ += values_.back().size();

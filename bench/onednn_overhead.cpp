@@ -64,7 +64,7 @@ class through_unity {
   through_unity(const tensor::operation& op, const std::vector<tensor_type>& inputs)
       : kernel_{device().prepare(op, inputs, *operators().infer(op, inputs))} {
     for (const auto& t : inputs) {
-      auto& m = allocate(backend::cpu::bytes_of(t));
+      auto& m = allocate(backend::byte_count(t));
       auto* x = reinterpret_cast<float*>(m.data());
       for (std::int64_t i = 0; i < tensor::element_count(t.dims); ++i) {
         x[i] = static_cast<float>(i * 37 % 101) / 101 + 0.125F;
@@ -73,7 +73,7 @@ class through_unity {
     }
     const auto outputs = *operators().infer(op, inputs);
     for (const auto& t : outputs) {
-      results_.push_back(allocate(backend::cpu::bytes_of(t)).data());
+      results_.push_back(allocate(backend::byte_count(t)).data());
     }
     work_ = allocate(kernel_.workspace()).data();
     given_ = operands_;

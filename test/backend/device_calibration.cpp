@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,15 @@ class toy_backend {
  private:
   double now_ = 0;
 };
-static_assert(clocked_backend<toy_backend>);
+static_assert(clocked_backend<toy_backend> && !accelerator_backend<toy_backend> && !narrow_float_backend<toy_backend>);
+
+// Its like beside the host, which multiplies bfloat16 as it is.
+class toy_accelerator : public toy_backend {
+ public:
+  [[nodiscard]] std::size_t memory_size() const { return 12345; }
+  [[nodiscard]] bool multiplies(tensor::dtype t) const { return t == tensor::dtype::bfloat16; }
+};
+static_assert(accelerator_backend<toy_accelerator> && narrow_float_backend<toy_accelerator>);
 
 TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
   toy_backend b;
@@ -70,6 +79,23 @@ TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
   CHECK(d.bytes_per_second == Approx(1e11).epsilon(0.01));
   CHECK(d.launch_seconds == Approx(1e-6).epsilon(0.01));
   CHECK(b.prepared == 6 + 5 + 2 + 1);
+  CHECK(d.kind == machine::device_kind::cpu);
+  CHECK(d.memory > bytes{std::int64_t{64} << 20U});  // this host's
+}
+
+TEST_CASE("a device beside the host has its own memory, and peaks of the narrow floats that it multiplies") {
+  toy_accelerator b;
+  const auto d = calibrate_device(b, operators(), {.stream_bytes = 8 << 20});
+  CHECK(d.kind == machine::device_kind::gpu);
+  CHECK(d.memory == bytes{12345});
+  REQUIRE(d.peaks.size() == 4);
+  CHECK(d.peaks[0].element == tensor::dtype::float32);
+  CHECK(d.peaks[2].element == tensor::dtype::bfloat16);
+  CHECK(d.peaks[2].operation == "matmul");
+  CHECK(d.peaks[2].flops_per_second == Approx(2e12).epsilon(0.01));
+  CHECK(d.peaks[3].element == tensor::dtype::bfloat16);
+  CHECK(d.peaks[3].operation == "conv2d");
+  CHECK(machine::peak_flops_per_second(d, tensor::dtype::float16) == std::nullopt);
 }
 
 TEST_CASE("a slow device is not asked for sizes that would take it forever") {

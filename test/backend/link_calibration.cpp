@@ -64,6 +64,7 @@ class lone_communicator {
     void wait() {}
     [[nodiscard]] bool done() const { return true; }
   };
+  static constexpr bool on_host = true;
   [[nodiscard]] int rank() const { return 2; }
   [[nodiscard]] int size() const { return 4; }
   void barrier() {}
@@ -90,7 +91,7 @@ class lone_communicator {
     return {};
   }
 };
-static_assert(collective_communicator<lone_communicator>);
+static_assert(host_communicator<lone_communicator>);
 
 TEST_CASE("a size is that of a whole vector, of which scattered and gathered ranks hold a part; two ranks exchange messages") {
   lone_communicator c;

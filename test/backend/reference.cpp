@@ -134,8 +134,9 @@ TEST_CASE("what has no known meaning or wrong operands has no kernel", "[referen
 
 TEST_CASE("memory lies aligned, and what does not exist is refused", "[reference]") {
   auto b = make(standard());
-  for (const std::size_t size : {std::size_t{1}, std::size_t{63}, std::size_t{1000}}) {
-    const auto m = b.allocate(size);
+  for (const std::size_t size : {std::size_t{1}, std::size_t{63}, std::size_t{1000}, std::size_t{5} << 20U}) {
+    auto m = b.allocate(size);
+    m.data()[size - 1] = std::byte{1};
     CHECK(reinterpret_cast<std::uintptr_t>(m.data()) % memory_alignment == 0);
     CHECK(m.size() == size);
   }

@@ -24,7 +24,6 @@
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/embedding.hpp>
 #include <unity/backend/cpu/matmul.hpp>
-#include <unity/backend/cpu/memory.hpp>
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/normalization.hpp>
 #include <unity/backend/cpu/onednn.hpp>
@@ -32,7 +31,10 @@
 #include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
+#include <unity/backend/cpu/turned_operands.hpp>
+#include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/host_memory.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -50,12 +52,14 @@ struct cpu_options {
 //
 // Computes in float32; element-wise operators and reductions in double where an operand or result is float64, int64 or
 // int32. Narrow floats are widened, and results rounded. run() returns when the kernel has ended. Kernels may be moved,
-// and one kernel is not run by two threads at once.
+// and one kernel is not run by two threads at once. A run allocates nothing of its own; each primitive of oneDNN in it
+// allocates a few small objects.
 // Determinism: the same bytes from run to run, and for any number of threads; but matrix products of column-major
-// operands with long sums, which oneDNN divides among its threads, may differ in the last bits with their number.
+// operands with long sums (those of lstm_cell's weights, too), which oneDNN divides among its threads, may differ in the
+// last bits with their number.
 class cpu_backend {
  public:
-  using memory = cpu::memory;
+  using memory = host_memory;
 
   class kernel {
    public:
@@ -129,7 +133,6 @@ class cpu_backend {
   [[nodiscard]] routine_ptr make_plain(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
                                     bool elements, bool layouts) const;
-  [[nodiscard]] error no_kernel(const tensor::operation& op, cpu::types inputs, std::string_view expected) const;
 
   const tensor::algebra* algebra_;
   int threads_;
@@ -152,46 +155,23 @@ inline device_description cpu_backend::description() const {
   return {"cpu", model + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
 }
 
-inline error cpu_backend::no_kernel(const tensor::operation& op, cpu::types inputs, std::string_view expected) const {
-  const bool known = op.kind.index() < algebra_->kind_count();
-  std::string found = inputs.empty() ? "no operands" : "operands";
-  for (const auto& t : inputs) {
-    found += " " + tensor::to_string(t);
-  }
-  return {"cpu kernel of " + (known ? algebra_->signature(op.kind).name : "an operator of no kind"), found, expected};
-}
-
 inline cpu_backend::routine_ptr cpu_backend::make(const tensor::operation& op, cpu::types inputs,
                                                   cpu::types outputs) const {
-  const auto inferred = algebra_->infer(op, inputs);
-  if (!inferred) {
-    throw no_kernel(op, inputs, algebra_->why_not(op, inputs).substr(std::string_view{"expected "}.size()));
-  }
-  bool agree = inferred->size() == outputs.size();
-  for (std::size_t i = 0; agree && i < outputs.size(); ++i) {
-    const auto& t = (*inferred)[i];
-    agree = t.dims == outputs[i].dims && t.element == outputs[i].element && t.order == outputs[i].order;
-  }
-  if (!agree) {
-    throw no_kernel(op, inputs, "results of the types that its operands give");
-  }
-  const auto& d = algebra_->definition_of(op.kind);
-  if (d.source != tensor::source_kind::none || std::holds_alternative<tensor::opaque>(d.body)) {
-    throw no_kernel(op, inputs, "an operator with a known meaning");
-  }
+  detail::check_operator("cpu", *algebra_, op, inputs, outputs);
   try {
     if (const auto map = algebra_->index_map(op, inputs)) {
       return std::make_unique<cpu::view_routine>(*map, inputs, outputs);
     }
-    auto r = std::holds_alternative<tensor::primitive>(d.body) ? make_primitive(op, inputs, outputs)
-                                                               : make_composite(op, inputs, outputs);
+    auto r = std::holds_alternative<tensor::primitive>(algebra_->definition_of(op.kind).body)
+                 ? make_primitive(op, inputs, outputs)
+                 : make_composite(op, inputs, outputs);
     if (r != nullptr) {
       return r;
     }
   } catch (const dnnl::error& e) {
-    throw no_kernel(op, inputs, std::string{"what oneDNN has: "} + e.what());
+    throw detail::no_kernel("cpu", *algebra_, op, inputs, std::string{"what oneDNN has: "} + e.what());
   }
-  throw no_kernel(op, inputs, "an operator that this backend has a kernel for");
+  throw detail::no_kernel("cpu", *algebra_, op, inputs, "an operator that this backend has a kernel for");
 }
 
 inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operation& op, cpu::types inputs,
@@ -233,7 +213,8 @@ inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& 
     return nullptr;
   }
   const auto prepare = [this](const tensor::operation& o, cpu::types in, cpu::types out) { return make(o, in, out); };
-  return std::make_unique<cpu::composite_routine>(*algebra_, *body, inputs, threads_, prepare);
+  return std::make_unique<cpu::composite_routine>(*algebra_, cpu::with_turned_operands(*algebra_, *body), inputs, threads_,
+                                                  prepare);
 }
 
 // The operator on float32 (elements) in row-major order (layouts), between conversions where it is needed.

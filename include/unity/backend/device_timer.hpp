@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
@@ -63,10 +64,6 @@ namespace detail {
   return stored;
 }
 
-[[nodiscard]] constexpr std::size_t aligned(std::size_t size) noexcept {
-  return (size + memory_alignment - 1) / memory_alignment * memory_alignment;
-}
-
 // Places that are used in turn.
 struct rotation {
   std::vector<std::size_t> places{};   // in the pool
@@ -92,10 +89,10 @@ class loaded_kernel {
     std::size_t constants = 0;
     std::size_t activations = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      (inputs[i].constant ? constants : activations) += aligned(stored_size(inputs[i], i));
+      (inputs[i].constant ? constants : activations) += aligned_size(stored_size(inputs[i], i));
     }
     for (const auto& t : outputs) {
-      activations += aligned(byte_count(t));
+      activations += aligned_size(byte_count(t));
     }
     const auto constant_copies = copies_of(constants, options.constant_bytes);
     const auto activation_copies = copies_of(activations, options.activation_bytes);

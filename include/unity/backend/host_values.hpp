@@ -15,6 +15,7 @@
 #include <unity/core/config.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
@@ -26,53 +27,6 @@ namespace unity::backend {
 
 namespace detail {
 
-// A float of 16 bits, of which `FractionBits` are its fraction, as a wider one.
-template <unsigned FractionBits>
-[[nodiscard]] double from_narrow(std::uint16_t bits) noexcept {
-  constexpr int largest = (1 << (15 - FractionBits)) - 1;
-  const int exponent = (bits >> FractionBits) & largest;
-  const int fraction = bits & ((1 << FractionBits) - 1);
-  double magnitude = std::ldexp(fraction + (exponent > 0 ? 1 << FractionBits : 0),
-                                std::max(exponent, 1) - largest / 2 - static_cast<int>(FractionBits));
-  if (exponent == largest) {
-    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  }
-  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
-}
-
-// Rounds to nearest, ties to even; what is too large becomes infinite.
-template <unsigned FractionBits>
-[[nodiscard]] std::uint16_t to_narrow(double value) noexcept {
-  constexpr int largest = (1 << (15 - FractionBits)) - 1;
-  constexpr int bias = largest / 2;
-  const unsigned sign = std::signbit(value) ? 0x8000U : 0U;
-  if (!std::isfinite(value)) {
-    return static_cast<std::uint16_t>(sign | static_cast<unsigned>(largest) << FractionBits | (std::isnan(value) ? 1U : 0U));
-  }
-  const auto exponent = value == 0 ? 1 - bias : std::max(std::ilogb(value), 1 - bias);
-  if (exponent > bias) {
-    return static_cast<std::uint16_t>(sign | static_cast<unsigned>(largest) << FractionBits);
-  }
-  // In units of the last place; a carry out of the fraction moves into the exponent by itself.
-  const auto units = static_cast<unsigned>(
-      std::nearbyint(std::ldexp(std::abs(value), static_cast<int>(FractionBits) - exponent)));
-  return static_cast<std::uint16_t>(sign | (units + (static_cast<unsigned>(exponent + bias - 1) << FractionBits)));
-}
-
-// Towards zero; what an integer type cannot hold becomes its nearest value, and NaN becomes 0.
-template <std::integral Integer>
-[[nodiscard]] Integer to_integer(double value) noexcept {
-  constexpr auto least = std::numeric_limits<Integer>::min();
-  constexpr auto most = std::numeric_limits<Integer>::max();
-  if (std::isnan(value)) {
-    return 0;
-  }
-  if (value <= static_cast<double>(least)) {
-    return least;
-  }
-  return value >= static_cast<double>(most) ? most : static_cast<Integer>(value);
-}
-
 template <std::floating_point Real>
 [[nodiscard]] Real read_element(tensor::dtype element, const std::byte* from) noexcept {
   const auto as = [from]<class Stored>(Stored stored) {
@@ -82,8 +36,8 @@ template <std::floating_point Real>
   switch (element) {
     case tensor::dtype::float32: return static_cast<Real>(as(float{}));
     case tensor::dtype::float64: return static_cast<Real>(as(double{}));
-    case tensor::dtype::float16: return static_cast<Real>(from_narrow<10>(as(std::uint16_t{})));
-    case tensor::dtype::bfloat16: return static_cast<Real>(from_narrow<7>(as(std::uint16_t{})));
+    case tensor::dtype::float16: return static_cast<Real>(tensor::from_float16(as(std::uint16_t{})));
+    case tensor::dtype::bfloat16: return static_cast<Real>(tensor::from_bfloat16(as(std::uint16_t{})));
     case tensor::dtype::int64: return static_cast<Real>(as(std::int64_t{}));
     case tensor::dtype::int32: return static_cast<Real>(as(std::int32_t{}));
     case tensor::dtype::int8: return static_cast<Real>(as(std::int8_t{}));
@@ -96,16 +50,15 @@ template <std::floating_point Real>
 template <std::floating_point Real>
 void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
   const auto put = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
-  const auto wide = static_cast<double>(value);
   switch (element) {
     case tensor::dtype::float32: return put(static_cast<float>(value));
-    case tensor::dtype::float64: return put(wide);
-    case tensor::dtype::float16: return put(to_narrow<10>(wide));
-    case tensor::dtype::bfloat16: return put(to_narrow<7>(wide));
-    case tensor::dtype::int64: return put(to_integer<std::int64_t>(wide));
-    case tensor::dtype::int32: return put(to_integer<std::int32_t>(wide));
-    case tensor::dtype::int8: return put(to_integer<std::int8_t>(wide));
-    case tensor::dtype::uint8: return put(to_integer<std::uint8_t>(wide));
+    case tensor::dtype::float64: return put(static_cast<double>(value));
+    case tensor::dtype::float16: return put(tensor::to_float16(value));
+    case tensor::dtype::bfloat16: return put(tensor::to_bfloat16(value));
+    case tensor::dtype::int64: return put(tensor::to_integer<std::int64_t>(value));
+    case tensor::dtype::int32: return put(tensor::to_integer<std::int32_t>(value));
+    case tensor::dtype::int8: return put(tensor::to_integer<std::int8_t>(value));
+    case tensor::dtype::uint8: return put(tensor::to_integer<std::uint8_t>(value));
     case tensor::dtype::boolean: return put(static_cast<std::uint8_t>(value != Real{0} ? 1 : 0));
   }
 }

@@ -1,14 +1,12 @@
 // What a weight or a constant holds: the side table of a graph whose nodes only name their data.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -19,6 +17,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io {
@@ -38,45 +37,6 @@ struct tensor_data {
 using data_table = std::map<std::string, tensor_data, std::less<>>;
 
 namespace detail {
-
-// Narrow floating-point formats: how many bits the exponent and the fraction have.
-template <unsigned ExponentBits, unsigned FractionBits>
-[[nodiscard]] inline double narrow_to_double(std::uint16_t bits) {
-  constexpr int bias = (1 << (ExponentBits - 1)) - 1;
-  constexpr unsigned exponent_mask = (1U << ExponentBits) - 1U;
-  const double sign = (bits >> 15U) != 0 ? -1.0 : 1.0;
-  const auto exponent = static_cast<int>((static_cast<unsigned>(bits) >> FractionBits) & exponent_mask);
-  const auto fraction = static_cast<double>(bits & ((1U << FractionBits) - 1U));
-  if (exponent == static_cast<int>(exponent_mask)) {
-    return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  }
-  const double scaled = std::ldexp(fraction, -static_cast<int>(FractionBits));
-  return exponent == 0 ? sign * std::ldexp(scaled, 1 - bias) : sign * std::ldexp(1.0 + scaled, exponent - bias);
-}
-
-// Rounds to nearest, ties to even; what is too large becomes infinite.
-template <unsigned ExponentBits, unsigned FractionBits>
-[[nodiscard]] inline std::uint16_t double_to_narrow(double value) {
-  constexpr int bias = (1 << (ExponentBits - 1)) - 1;
-  constexpr unsigned infinite = ((1U << ExponentBits) - 1U) << FractionBits;
-  const unsigned sign = std::signbit(value) ? 0x8000U : 0U;
-  if (std::isnan(value)) {
-    return static_cast<std::uint16_t>(sign | infinite | (1U << (FractionBits - 1)));
-  }
-  const double magnitude = std::fabs(value);
-  if (magnitude == 0) {
-    return static_cast<std::uint16_t>(sign);
-  }
-  const int exponent = std::isinf(magnitude) ? bias + 1 : std::max(std::ilogb(magnitude), 1 - bias);
-  if (exponent > bias) {
-    return static_cast<std::uint16_t>(sign | infinite);
-  }
-  // In units of the last place; a carry out of the fraction moves into the exponent by itself.
-  const auto units =
-      static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, static_cast<int>(FractionBits) - exponent)));
-  const auto encoded = units + (static_cast<unsigned>(exponent + bias - 1) << FractionBits);
-  return static_cast<std::uint16_t>(sign | encoded);
-}
 
 // Calls f with a value-initialized element of the C++ type that stores `element`; narrow floats as uint16_t.
 template <class F>
@@ -98,7 +58,7 @@ decltype(auto) with_storage(tensor::dtype element, F&& f) {
 template <class Stored>
 [[nodiscard]] double widen(tensor::dtype element, Stored stored) {
   if constexpr (std::is_same_v<Stored, std::uint16_t>) {
-    return element == tensor::dtype::float16 ? narrow_to_double<5, 10>(stored) : narrow_to_double<8, 7>(stored);
+    return element == tensor::dtype::float16 ? tensor::from_float16(stored) : tensor::from_bfloat16(stored);
   } else {
     return static_cast<double>(stored);
   }
@@ -137,8 +97,7 @@ template <class Number>
     for (std::size_t i = 0; i < elements.size(); ++i) {
       if constexpr (std::is_same_v<decltype(stored), std::uint16_t>) {
         const auto wide = static_cast<double>(elements[i]);
-        stored = element == tensor::dtype::float16 ? detail::double_to_narrow<5, 10>(wide)
-                                                   : detail::double_to_narrow<8, 7>(wide);
+        stored = element == tensor::dtype::float16 ? tensor::to_float16(wide) : tensor::to_bfloat16(wide);
       } else if (element == tensor::dtype::boolean) {
         stored = static_cast<decltype(stored)>(elements[i] != Number{} ? 1 : 0);
       } else {

@@ -96,7 +96,8 @@ struct tensor_type {
   std::string text{name_of(t.element)};
   text += '[';
   for (std::size_t d = 0; d < t.dims.size(); ++d) {
-    text += (d == 0 ? "" : ",") + std::to_string(t.dims[d]);
+    text += d == 0 ? "" : ",";
+    text += std::to_string(t.dims[d]);
   }
   text += t.order == layout::column_major ? "] column_major" : "]";
   return text;

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/memory.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/storage.hpp>
@@ -111,7 +112,7 @@ class composite_routine final : public routine {
       if (p.where == region::nowhere) {
         p = {region::output, o};
       } else {
-        copies_.push_back({o, p, bytes_of(body.type(root))});
+        copies_.push_back({o, p, byte_count(body.type(root))});
       }
     }
   }
@@ -138,7 +139,7 @@ class composite_routine final : public routine {
     for (const auto v : item.results) {
       auto& p = places_[v.index()];
       if (p.where == region::nowhere) {
-        p = {region::work, store(bytes_of(body.type(v)), now)};
+        p = {region::work, store(byte_count(body.type(v)), now)};
       }
       s.results.push_back(p);
     }
@@ -152,26 +153,24 @@ class composite_routine final : public routine {
     return stored_.size() - 1;
   }
 
-  // Constant operands that one step reads, as they are.
+  // Constant operands that one step reads, under whatever name.
   [[nodiscard]] std::vector<bool> packable(const tensor::tensor_graph& body, const backend::detail::run_list& list,
                                            types inputs) const {
     std::vector<int> readers(inputs.size(), 0);
-    std::vector<bool> plain(inputs.size(), true);
     const auto read = [&](value_id v) {
-      const auto root = list.root(v);
-      if (const auto p = places_[root.index()]; p.where == region::input) {
+      if (const auto p = places_[list.root(v).index()]; p.where == region::input) {
         ++readers[p.number];
-        plain[p.number] = root == v;
       }
     };
     std::for_each(body.outputs().begin(), body.outputs().end(), read);
     for (const auto& item : list.running()) {
       std::for_each(item.operands.begin(), item.operands.end(), read);
     }
+    std::vector<bool> packs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      plain[i] = plain[i] && inputs[i].constant && readers[i] == 1;
+      packs.push_back(inputs[i].constant && readers[i] == 1);
     }
-    return plain;
+    return packs;
   }
 
   [[nodiscard]] const std::byte* read_address(const call& c, place p) const {

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/memory.hpp>
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/tile_program.hpp>
+#include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/host_values.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
@@ -43,7 +45,7 @@ class relayout_routine final : public routine {
   }
   const auto value = p.add_leaf(std::move(leaf));
   p.stores.push_back({value, 0, to.element});
-  return make_tiles(std::move(p), needs_double(from.element) || needs_double(to.element), threads);
+  return make_tiles(std::move(p), tensor::exceeds_float32(from.element) || tensor::exceeds_float32(to.element), threads);
 }
 
 // A routine between conversions. Packed forms are those of the operands that it takes as they are.
@@ -105,7 +107,7 @@ class converting_routine final : public routine {
     if (outside.element != inside.element || outside.order != inside.order) {
       e.change = conversion(from, to, threads);
       e.offset = size_;
-      size_ += aligned_size(bytes_of(inside));
+      size_ += backend::detail::aligned_size(byte_count(inside));
       most_ = std::max(most_, e.change->workspace());
     }
     ends.push_back(std::move(e));

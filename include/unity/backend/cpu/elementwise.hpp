@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/tile_program.hpp>
 #include <unity/backend/cpu/tiles.hpp>
@@ -20,6 +19,7 @@
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
@@ -76,14 +76,6 @@ namespace unity::backend::cpu {
   return std::make_unique<tile_routine<float>>(std::move(p), threads);
 }
 
-[[nodiscard]] inline bool any_needs_double(types ts) {
-  bool any = false;
-  for (const auto& t : ts) {
-    any = any || needs_double(t.element);
-  }
-  return any;
-}
-
 // Nothing where the operator is none of these.
 [[nodiscard]] inline std::unique_ptr<routine> elementwise_routine(const tensor::algebra& a,
                                                                   const tensor::operation& op, types inputs,
@@ -118,7 +110,8 @@ namespace unity::backend::cpu {
   };
   const auto value = p.add(kernel.outer, leaf);
   p.stores.push_back({value, 0, outputs[0].element});
-  return flat ? make_tiles(std::move(p), any_needs_double(inputs) || any_needs_double(outputs), threads) : nullptr;
+  const bool in_double = tensor::exceeds_float32(inputs) || tensor::exceeds_float32(outputs);
+  return flat ? make_tiles(std::move(p), in_double, threads) : nullptr;
 }
 
 namespace detail {
@@ -149,7 +142,7 @@ class chain_writer {
     if (const auto known = values_.find(v.index()); known != values_.end()) {
       return known->second;
     }
-    in_double_ = in_double_ || needs_double(region_.type(v).element);
+    in_double_ = in_double_ || tensor::exceeds_float32(region_.type(v).element);
     const auto operand = operand_of_.find(v.index());
     const auto at = operand != operand_of_.end() ? leaf(operand->second, region_.type(v)) : computed(v);
     values_.emplace(v.index(), at);

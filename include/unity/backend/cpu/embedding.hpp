@@ -8,6 +8,7 @@
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
@@ -17,7 +18,7 @@ class embedding_routine final : public routine {
  public:
   explicit embedding_routine(types inputs)
       : rows_{inputs[0].dims[0]}, count_{tensor::element_count(inputs[1].dims)}, number_{inputs[1].element} {
-    row_bytes_ = static_cast<std::int64_t>(bytes_of(inputs[0])) / rows_;
+    row_bytes_ = static_cast<std::int64_t>(byte_count(inputs[0])) / rows_;
   }
 
   void run(const call& c) const override {

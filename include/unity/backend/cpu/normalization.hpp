@@ -10,7 +10,6 @@
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu/instruction_set.hpp>
-#include <unity/backend/cpu/memory.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>

@@ -13,8 +13,8 @@
 
 #include <dnnl.hpp>
 
-#include <unity/backend/cpu/memory.hpp>
 #include <unity/backend/cpu/routine.hpp>
+#include <unity/backend/detail/aligned_size.hpp>
 #include <unity/tensor/operators/activation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -67,7 +67,7 @@ class onednn_routine final : public routine {
   // Bytes of workspace that keep their contents from one primitive to the next.
   [[nodiscard]] place reserve(std::size_t bytes) {
     const place p{place::region::work, reserved_};
-    reserved_ += aligned_size(bytes);
+    reserved_ += backend::detail::aligned_size(bytes);
     return p;
   }
 
@@ -91,7 +91,7 @@ class onednn_routine final : public routine {
     return at;
   }
 
-  [[nodiscard]] std::size_t workspace() const override { return reserved_ + aligned_size(scratch_); }
+  [[nodiscard]] std::size_t workspace() const override { return reserved_ + backend::detail::aligned_size(scratch_); }
 
   void run(const call& c) const override {
     for (const auto& s : steps_) {
@@ -186,19 +186,27 @@ class onednn_routine final : public routine {
   return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
 }
 
+// f is not none.
+[[nodiscard]] inline dnnl::algorithm eltwise_of(tensor::operators::activation f) {
+  using tensor::operators::activation;
+  switch (f) {
+    case activation::sigmoid: return dnnl::algorithm::eltwise_logistic;
+    case activation::tanh: return dnnl::algorithm::eltwise_tanh;
+    case activation::gelu: return dnnl::algorithm::eltwise_gelu_erf;
+    case activation::relu:
+    case activation::none: break;
+  }
+  return dnnl::algorithm::eltwise_relu;
+}
+
 // Attributes with the function that the results end with.
 [[nodiscard]] inline dnnl::primitive_attr ending_with(tensor::operators::activation f) {
-  using tensor::operators::activation;
   auto attributes = onednn_routine::user_scratch();
-  dnnl::post_ops ops;
-  switch (f) {
-    case activation::none: return attributes;
-    case activation::relu: ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0); break;
-    case activation::sigmoid: ops.append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0); break;
-    case activation::tanh: ops.append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0); break;
-    case activation::gelu: ops.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0); break;
+  if (f != tensor::operators::activation::none) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1, eltwise_of(f), 0, 0);
+    attributes.set_post_ops(ops);
   }
-  attributes.set_post_ops(ops);
   return attributes;
 }
 

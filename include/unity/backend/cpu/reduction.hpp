@@ -25,7 +25,8 @@
 namespace unity::backend::cpu {
 
 // result = outer(sum or largest of x over some indices); no windows. Sums are formed in double, in an order that does
-// not depend on the number of threads.
+// not depend on the number of threads: where there are few results, the points of each are divided into pieces, whose
+// sums are added up.
 template <class Element>
 class reduction_routine final : public routine {
  public:
@@ -45,27 +46,51 @@ class reduction_routine final : public routine {
     for (const auto& l : kept_) {
       results_ *= l.size;
     }
+    rows_ = kept_.back().step == 1 && reduced_.back().step != 1;
+    row_ = rows_ ? kept_.back().size : 1;
+    parts_ = (row_ + row_size - 1) / row_size;
+    if (units() < enough_units) {
+      constexpr std::int64_t least_points = 65536;
+      constexpr std::int64_t most = 64;
+      const auto points = points_ * std::min(row_, row_size);
+      pieces_ = std::clamp<std::int64_t>(points / least_points, 1, std::min(most, reduced_.front().size));
+    }
+  }
+
+  // What each piece adds to each result.
+  [[nodiscard]] std::size_t workspace() const override {
+    return pieces_ == 1 ? 0 : static_cast<std::size_t>(pieces_ * results_) * sizeof(double);
   }
 
   void run(const call& c) const override {
     const auto* from = reinterpret_cast<const Element*>(c.inputs[0]);
+    auto* partial = reinterpret_cast<double*>(c.work);
     constexpr std::int64_t least_points = 16384;
-    // Neighbouring results next to each other in memory: a row of them at once.
-    const bool rows = kept_.back().step == 1 && reduced_.back().step != 1;
-    const auto row = rows ? kept_.back().size : 1;
-    const auto parts = (row + row_size - 1) / row_size;
-    parallel_for(c.threads, results_ / row * parts, least_points / (points_ * std::min(row, row_size)) + 1,
+    const auto points = points_ * std::min(row_, row_size) / pieces_;
+    parallel_for(c.threads, units() * pieces_, least_points / std::max<std::int64_t>(points, 1) + 1,
                  [&](int, std::int64_t begin, std::int64_t end) {
                    for (auto i = begin; i < end; ++i) {
-                     const auto first = i / parts * row + i % parts * row_size;
-                     const auto n = std::min(row_size, row - i % parts * row_size);
-                     reduce(from + offset(first), n, rows, first, c.outputs[0]);
+                     const auto unit = i / pieces_;
+                     const auto first = unit / parts_ * row_ + unit % parts_ * row_size;
+                     const auto n = std::min(row_size, row_ - unit % parts_ * row_size);
+                     total values;
+                     std::fill_n(values.data(), n, neutral());
+                     reduce(values, from + offset(first), n, i % pieces_);
+                     if (pieces_ == 1) {
+                       store(values.data(), n, first, c.outputs[0]);
+                     } else {
+                       std::copy_n(values.data(), n, partial + i % pieces_ * results_ + first);
+                     }
                    }
                  });
+    if (pieces_ > 1) {
+      join(partial, c.outputs[0]);
+    }
   }
 
  private:
   static constexpr std::int64_t row_size = 256;
+  static constexpr std::int64_t enough_units = 64;  // for as many threads as there may be
   static constexpr std::int64_t lanes = 16;
   using total = std::array<double, static_cast<std::size_t>(row_size)>;
 
@@ -95,28 +120,52 @@ class reduction_routine final : public routine {
 
   [[nodiscard]] bool sums() const noexcept { return kernel_.reduce == tensor::reduction::sum; }
 
-  void reduce(const Element* from, std::int64_t n, bool rows, std::int64_t first, std::byte* to) const {
-    total values;
-    values.fill(sums() ? 0.0 : -std::numeric_limits<double>::infinity());
-    const auto& inner = reduced_.back();
-    const auto outer = points_ / inner.size;
-    for (std::int64_t o = 0; o < outer; ++o) {
+  [[nodiscard]] double neutral() const noexcept { return sums() ? 0.0 : -std::numeric_limits<double>::infinity(); }
+
+  // Neighbouring results next to each other in memory are computed together: rows of them, in parts of row_size.
+  [[nodiscard]] std::int64_t units() const noexcept { return results_ / row_ * parts_; }
+
+  // A piece is a part of the outermost reduced loop.
+  void reduce(total& values, const Element* from, std::int64_t n, std::int64_t piece) const {
+    const auto& outermost = reduced_.front();
+    const auto begin = outermost.size * piece / pieces_;
+    const auto end = outermost.size * (piece + 1) / pieces_;
+    if (reduced_.size() == 1) {
+      return reduce_inner(values, from + begin * outermost.step, n, {end - begin, outermost.step});
+    }
+    const auto between = points_ / outermost.size / reduced_.back().size;
+    for (auto o = begin * between; o < end * between; ++o) {
       auto rest = o;
       auto at = std::int64_t{0};
       for (auto l = reduced_.size() - 1; l-- > 0;) {
         at += rest % reduced_[l].size * reduced_[l].step;
         rest /= reduced_[l].size;
       }
-      if (rows) {
-        for (std::int64_t i = 0; i < inner.size; ++i) {
-          add_row(values, from + at + i * inner.step, n);
-        }
-      } else {
-        add_run(values[0], from + at, inner);
+      reduce_inner(values, from + at, n, reduced_.back());
+    }
+  }
+  void reduce_inner(total& values, const Element* from, std::int64_t n, const loop& inner) const {
+    if (rows_) {
+      for (std::int64_t i = 0; i < inner.size; ++i) {
+        add_row(values, from + i * inner.step, n);
+      }
+    } else {
+      add_run(values[0], from, inner);
+    }
+  }
+
+  void join(double* partial, std::byte* to) const {
+    for (std::int64_t piece = 1; piece < pieces_; ++piece) {
+      const auto* more = partial + piece * results_;
+      for (std::int64_t i = 0; i < results_; ++i) {
+        partial[i] = sums() ? partial[i] + more[i] : std::max(partial[i], more[i]);
       }
     }
+    store(partial, results_, 0, to);
+  }
+  void store(const double* values, std::int64_t n, std::int64_t first, std::byte* to) const {
     for (std::int64_t i = 0; i < n; ++i) {
-      const auto value = finish(values[static_cast<std::size_t>(i)]);
+      const auto value = finish(values[i]);
       store_elements(element_, to, first + i, &value, 1);
     }
   }
@@ -202,6 +251,10 @@ class reduction_routine final : public routine {
   tensor::dtype element_;
   std::int64_t points_ = 1;
   std::int64_t results_ = 1;
+  bool rows_ = false;
+  std::int64_t row_ = 1;     // results that are next to each other, where they are computed together
+  std::int64_t parts_ = 1;   // of a row
+  std::int64_t pieces_ = 1;  // that the points of a result are divided into
 };
 
 namespace detail {

@@ -36,10 +36,6 @@ class routine {
 
 using types = std::span<const tensor::tensor_type>;
 
-[[nodiscard]] inline std::size_t bytes_of(const tensor::tensor_type& t) {
-  return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
-}
-
 // Rank 0 and 1 have one layout.
 [[nodiscard]] inline bool is_row_major(const tensor::tensor_type& t) {
   return t.order == tensor::layout::row_major || tensor::strides_of(t.dims, t.order) == tensor::strides_of(t.dims);

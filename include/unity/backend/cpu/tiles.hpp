@@ -10,11 +10,11 @@
 #include <vector>
 
 #include <unity/backend/cpu/elements.hpp>
-#include <unity/backend/cpu/memory.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/cpu/tile_operations.hpp>
 #include <unity/backend/cpu/tile_program.hpp>
+#include <unity/backend/detail/aligned_size.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>
@@ -47,7 +47,7 @@ class tile_routine final : public routine {
     parallel_for(std::min(c.threads, threads_), tiles, least_tiles,
                  [&](int thread, std::int64_t begin, std::int64_t end) {
                    auto* work = c.work + static_cast<std::size_t>(thread) * bytes_per_thread();
-                   run_part(c, work, begin * tile_size, std::min(end * tile_size, count_));
+                   run_part(c, desk_at(work), begin * tile_size, std::min(end * tile_size, count_));
                  });
   }
 
@@ -136,8 +136,9 @@ class tile_routine final : public routine {
   }
 
   [[nodiscard]] std::size_t bytes_per_thread() const noexcept {
+    using backend::detail::aligned_size;
     return slot_count_ * static_cast<std::size_t>(tile_size) * sizeof(Real) +
-           aligned_size(program_.code.size() * sizeof(tile));
+           aligned_size(program_.code.size() * sizeof(tile)) + aligned_size(program_.sizes.size() * sizeof(std::int64_t));
   }
 
   // The tile of a value, and up to which element of the results a repeated number stays the same.
@@ -146,22 +147,33 @@ class tile_routine final : public routine {
     std::int64_t until = 0;
   };
 
-  void run_part(const call& c, std::byte* work, std::int64_t begin, std::int64_t end) const {
-    auto* tiles = reinterpret_cast<Real*>(work);
-    auto* values = reinterpret_cast<tile*>(tiles + slot_count_ * static_cast<std::size_t>(tile_size));
+  // The workspace of one thread.
+  struct desk {
+    Real* slots;             // a tile each
+    tile* values;            // by instruction
+    std::int64_t* position;  // by loop: where a leaf is read from
+  };
+
+  [[nodiscard]] desk desk_at(std::byte* work) const {
+    auto* values = work + slot_count_ * static_cast<std::size_t>(tile_size) * sizeof(Real);
+    auto* position = values + backend::detail::aligned_size(program_.code.size() * sizeof(tile));
+    return {reinterpret_cast<Real*>(work), reinterpret_cast<tile*>(values), reinterpret_cast<std::int64_t*>(position)};
+  }
+
+  void run_part(const call& c, const desk& d, std::int64_t begin, std::int64_t end) const {
     for (std::size_t i = 0; i < program_.code.size(); ++i) {
-      values[i] = {slot(tiles, i), 0};
+      d.values[i] = {slot(d, i), 0};
       if (stays(i)) {
-        std::fill_n(slot(tiles, i), tile_size, uniform_value(c, program_.leaves[program_.code[i].leaf]));
+        std::fill_n(slot(d, i), tile_size, uniform_value(c, program_.leaves[program_.code[i].leaf]));
       }
     }
     for (auto at = begin; at < end; at += tile_size) {
-      run_tile(c, tiles, values, at, std::min(tile_size, end - at));
+      run_tile(c, d, at, std::min(tile_size, end - at));
     }
   }
 
-  [[nodiscard]] Real* slot(Real* tiles, std::size_t value) const {
-    return tiles + slots_[value] * static_cast<std::size_t>(tile_size);
+  [[nodiscard]] Real* slot(const desk& d, std::size_t value) const {
+    return d.slots + slots_[value] * static_cast<std::size_t>(tile_size);
   }
 
   [[nodiscard]] static Real uniform_value(const call& c, const tile_leaf& x) {
@@ -172,17 +184,18 @@ class tile_routine final : public routine {
     return value;
   }
 
-  void run_tile(const call& c, Real* tiles, tile* values, std::int64_t at, std::int64_t n) const {
+  void run_tile(const call& c, const desk& d, std::int64_t at, std::int64_t n) const {
     const auto padded = in_blocks(n);
+    auto* values = d.values;
     for (std::size_t i = 0; i < program_.code.size(); ++i) {
       const auto& code = program_.code[i];
       if (code.op == tensor::scalar_op::operand) {
         if (!stays(i) && at + n > values[i].until) {
-          values[i] = load(c, code.leaf, slot(tiles, i), at, n, padded);
+          values[i] = load(c, code.leaf, slot(d, i), d.position, at, n, padded);
         }
         continue;
       }
-      auto* to = slot(tiles, i);
+      auto* to = slot(d, i);
       if (direct_[i] != no_store && padded == n) {
         to = reinterpret_cast<Real*>(c.outputs[program_.stores[direct_[i]].output]) + at;
       }
@@ -198,7 +211,8 @@ class tile_routine final : public routine {
   }
 
   // The tile of a leaf: where it lies, or gathered at `to`. Elements beyond n are 0.
-  tile load(const call& c, std::size_t leaf, Real* to, std::int64_t at, std::int64_t n, std::int64_t padded) const {
+  tile load(const call& c, std::size_t leaf, Real* to, std::int64_t* position, std::int64_t at, std::int64_t n,
+            std::int64_t padded) const {
     std::int64_t until = 0;
     const auto& x = program_.leaves[leaf];
     if (contiguous_[leaf]) {
@@ -207,7 +221,7 @@ class tile_routine final : public routine {
       }
       load_elements(x.element, to, c.inputs[x.operand], at, n, 1);
     } else {
-      const auto first_run = gather(c, x, to, at, n);
+      const auto first_run = gather(c, x, to, position, at, n);
       until = repeats(x) && first_run >= n ? at + first_run : until;
     }
     std::fill(to + n, to + padded, Real{0});
@@ -215,9 +229,9 @@ class tile_routine final : public routine {
   }
 
   // Run by run of the innermost loop. Returns how long the first one is from `at` on.
-  std::int64_t gather(const call& c, const tile_leaf& x, Real* to, std::int64_t at, std::int64_t n) const {
+  std::int64_t gather(const call& c, const tile_leaf& x, Real* to, std::int64_t* position, std::int64_t at,
+                      std::int64_t n) const {
     const auto loops = program_.sizes.size();
-    loop_steps position(loops, 0);
     std::int64_t offset = 0;
     for (auto l = loops; l-- > 0;) {
       position[l] = at % program_.sizes[l];

@@ -1,0 +1,58 @@
+// Transposed operands of matrix products: these take any layout, so nothing need move.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/elementwise_chains.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/users.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::backend::cpu {
+
+// Do products alone read the results of the node.
+[[nodiscard]] inline bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
+                                         node_id n) {
+  const auto outputs = g.outputs();
+  bool products = true;
+  for (const auto v : g.results(n)) {
+    products = products && std::find(outputs.begin(), outputs.end(), v) == outputs.end();
+    for (const auto& use : uses[v]) {
+      const std::string_view reader = a.signature(g.operation(use.user).kind).name;
+      products = products && (reader == "matmul" || reader == "linear");
+    }
+  }
+  return products;
+}
+
+// The body of a composite, in which what only products read has the layout in which its elements stay where they are,
+// if there is one.
+[[nodiscard]] inline tensor::tensor_graph with_turned_operands(const tensor::algebra& a,
+                                                               const tensor::tensor_graph& body) {
+  const users uses{body};
+  tensor::tensor_graph turned;
+  for (std::size_t i = 0; i < body.node_count(); ++i) {
+    const node_id n{i};
+    auto op = body.operation(n);
+    auto results = backend::detail::types_of(body, body.results(n));
+    const auto inputs = backend::detail::types_of(turned, body.operands(n));
+    for (auto& other : a.variants(op, inputs)) {
+      auto found = *a.infer(other, inputs);
+      if (feeds_products(a, body, uses, n) && backend::detail::shared_results(a, other, inputs, found)) {
+        op = std::move(other);
+        results = std::move(found);
+      }
+    }
+    turned.add_node(std::move(op), body.operands(n), results);
+  }
+  turned.set_outputs(body.outputs());
+  return turned;
+}
+
+}  // namespace unity::backend::cpu
