@@ -1,28 +1,55 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one command: builds it, runs the tests, once more under compute-sanitizer, and the
-# benchmarks, and prints a short table last. Needs nvcc and g++; what else is missing is skipped, with the reason.
+# benchmarks. Prints each row of the table as soon as it is known, as a machine may be lent for a limited time, and the
+# table last. Needs nvcc and g++; what else is missing is skipped, with the reason.
+# Arguments: stages, of build, tests, sanitizer and bench; none: all. What was built stays for the stages after it.
 # The exit code is 0 when nothing failed, and where there is no GPU.
 set -euo pipefail
 
+stages=("$@")
+for stage in "${stages[@]}"; do
+  if [[ ! $stage =~ ^(build|tests|sanitizer|bench)$ ]]; then
+    echo "test/gpu.sh: stage $stage; expected build, tests, sanitizer or bench" >&2
+    exit 2
+  fi
+done
+wanted() { ((${#stages[@]} == 0)) || [[ " ${stages[*]} " == *" $1 "* ]]; }
+
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${UNITY_GPU_BUILD_DIR:-$PWD/build/gpu}
-mkdir -p "$build/bin"
+mkdir -p "$build/bin" "$build/lib"
 PATH=$PATH:/usr/local/cuda/bin
 nvcc=${CUDACXX:-$(command -v nvcc || true)}
-
-# Is there a device? Asked of the runtime, as a driver's tools may be missing where it works.
 if [[ -z $nvcc ]]; then
   echo "no GPU here: no nvcc, expected a CUDA toolkit in PATH or /usr/local/cuda"
   exit 0
 fi
+nvcc=$(readlink -f "$nvcc")
+toolkit=$(dirname "$(dirname "$nvcc")")
+
+# Is there a device? Asked of the runtime, as a driver's tools may be missing where it works. 1: there is none; 2: there is
+# one that cannot be used.
 cat > "$build/devices.cu" << 'SOURCE'
 #include <cstdio>
 int main() {
   int count = 0;
+  int driver = 0;
+  int runtime = 0;
   const auto e = cudaGetDeviceCount(&count);
-  if (e != cudaSuccess || count == 0) {
-    std::printf("no GPU here: %s\n", e == cudaSuccess ? "no device" : cudaGetErrorString(e));
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (e == cudaErrorNoDevice || driver == 0 || (e == cudaSuccess && count == 0)) {
+    std::printf("no GPU here: %s\n", driver == 0 ? "no driver" : "no device");
     return 1;
+  }
+  if (e == cudaErrorInsufficientDriver) {
+    std::printf("a driver for CUDA %d.%d, expected one for CUDA %d.%d or later\n", driver / 1000, driver % 1000 / 10,
+                runtime / 1000, runtime % 1000 / 10);
+    return 2;
+  }
+  if (e != cudaSuccess) {
+    std::printf("a GPU that cannot be used: %s\n", cudaGetErrorString(e));
+    return 2;
   }
   cudaDeviceProp p{};
   cudaGetDeviceProperties(&p, 0);
@@ -31,110 +58,154 @@ int main() {
 }
 SOURCE
 "$nvcc" -o "$build/devices" "$build/devices.cu"
-if ! found=$("$build/devices"); then
+status=0
+found=$("$build/devices") || status=$?
+if ((status == 1)); then
   echo "$found"
   exit 0
+elif ((status != 0)); then
+  echo "test/gpu.sh: $found" >&2
+  exit 1
 fi
 read -r count architecture name <<< "$found"
 echo "$count x $name, sm_$architecture, $("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/CUDA \1/p'), $(date -u +%F)"
 
 table=()
 failed=0
-row() { table+=("$(printf '%-34s %s' "$1" "$2")"); }
+row() {
+  table+=("$(printf '%-34s %s' "$1" "$2")")
+  printf '>> %s\n' "${table[-1]}"
+}
 fail() {
   row "$1" "FAILED: $2"
   failed=1
 }
 
-# By CMake as everything else; by nvcc alone where CMake is missing or too old.
-by_cmake() {
-  command -v cmake > /dev/null &&
-    cmake -S . -B "$build/cmake" -D CMAKE_BUILD_TYPE=Release -D CMAKE_CUDA_ARCHITECTURES="$architecture" \
-      -D CMAKE_CUDA_COMPILER="$nvcc" -D UNITY_BUILD_FUZZERS=OFF > "$build/configure.log" 2>&1 &&
-    cmake --build "$build/cmake" --target test_cuda_backend bench_cuda_claims -j 4 &&
-    cp "$build/cmake/test/cuda/test_cuda_backend" "$build/cmake/bin/bench_cuda_claims" "$build/bin/"
-}
-by_nvcc() {
-  local folder include=() link=(-lcublasLt)
-  for folder in "$(dirname "$(dirname "$nvcc")")"/{lib64,lib}; do
-    link+=("-L$folder" -Xlinker "-rpath=$folder")
-    if compgen -G "$folder/libcudnn.so" > /dev/null; then
-      link+=(-lcudnn)
-      include=(-DUNITY_HAS_CUDNN)
-    fi
+# Where libraries may lie: the toolkit, Debian's folders, and what pip installs.
+roots=("$toolkit" /usr)
+while read -r folder; do
+  for root in "$folder"/*/; do
+    [[ -d $root/include && -d $root/lib ]] && roots+=("${root%/}")
   done
-  local flags=(-std=c++20 -O3 "-arch=sm_$architecture" -Iinclude "${include[@]}")
-  "$nvcc" "${flags[@]}" -Itest/cuda/plain test/cuda/backend.cu -o "$build/bin/test_cuda_backend" "${link[@]}" &&
-    "$nvcc" "${flags[@]}" bench/cuda_claims.cu -o "$build/bin/bench_cuda_claims" "${link[@]}"
+done < <(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2> /dev/null)
+flags=(-std=c++20 -Iinclude)
+link=("-L$build/lib")
+# add_library NAME HEADER: the first root that has both, for the compiler and the linker; false where none has. Wheels have no
+# libNAME.so for the linker, so it gets one of its own.
+add_library() {
+  local root include library
+  for root in "${roots[@]}"; do
+    for include in "$root"/include "$root"/include/*-linux-gnu "$root"/targets/*-linux/include; do
+      [[ -f $include/$2 ]] || continue
+      for library in "$root"/lib64 "$root"/lib "$root"/lib/*-linux-gnu "$root"/targets/*-linux/lib; do
+        library=$(compgen -G "$library/lib$1.so*" | head -1 || true)
+        if [[ -n $library ]]; then
+          ln -sf "$library" "$build/lib/lib$1.so"
+          link+=("-l$1" -Xlinker "-rpath=$(dirname "$library")")
+          [[ $include == /usr/include ]] || flags+=("-I$include")
+          header=$include/$2
+          return 0
+        fi
+      done
+    done
+  done
+  return 1
 }
-echo "== building"
-if by_cmake; then
-  row build "by CMake"
-elif by_nvcc; then
-  row build "by nvcc, as CMake did not (see $build/configure.log)"
-else
-  echo "test/gpu.sh: nothing could be built, expected what is above to compile" >&2
-  exit 1
+version_of() {
+  sed -n "s/^#define $1_MAJOR *\([0-9]*\).*/\1./p; s/^#define $1_MINOR *\([0-9]*\).*/\1/p" "$2" | tr -d '\n'
+}
+
+build_all() {
+  if ! add_library cublasLt cublasLt.h; then
+    echo "test/gpu.sh: no cuBLASLt, expected it in ${roots[*]}" >&2
+    exit 1
+  fi
+  if add_library cudnn cudnn.h; then
+    row cuDNN "$(version_of CUDNN "$(dirname "$header")/cudnn_version.h")"
+    flags+=(-DUNITY_HAS_CUDNN)
+  else
+    row cuDNN none
+  fi
+  local compile=("$nvcc" -O3 "-arch=sm_$architecture" "${flags[@]}") jobs=() job
+  "${compile[@]}" -Itest/cuda/plain test/cuda/backend.cu -o "$build/bin/test_cuda_backend" "${link[@]}" &
+  jobs+=($!)
+  "${compile[@]}" bench/cuda_claims.cu -o "$build/bin/bench_cuda_claims" "${link[@]}" &
+  jobs+=($!)
+  rm -f "$build/bin/test_nccl"
+  if add_library nccl nccl.h; then
+    echo '#include <catch2/catch.hpp>
+int main() { return plain_catch::run_all() == 0 ? 0 : 1; }' > "$build/main.cpp"
+    "$nvcc" -O1 "-arch=sm_$architecture" "${flags[@]}" -Itest/cuda/plain "$build/main.cpp" \
+      test/backend/communication/nccl_communicator.cpp -o "$build/bin/test_nccl" "${link[@]}" &
+    jobs+=($!)
+  fi
+  for job in "${jobs[@]}"; do
+    wait "$job" || { echo "test/gpu.sh: not everything could be built, expected what is above to compile" >&2; exit 1; }
+  done
+  row build "sm_$architecture"
+}
+if wanted build || [[ ! -x $build/bin/test_cuda_backend || ! -x $build/bin/bench_cuda_claims ]]; then
+  echo "== building"
+  build_all
 fi
 
-echo "== tests"
-if "$build/bin/test_cuda_backend" | tee "$build/tests.log"; then
-  row tests "$(tail -1 "$build/tests.log")"
-else
-  fail tests "$(tail -1 "$build/tests.log")"
-fi
-if "$build/bin/test_cuda_backend" --faults; then
-  row "a faulting kernel" "is an error that names it"
-else
-  fail "a faulting kernel" "see above"
+if wanted tests; then
+  echo "== tests"
+  if "$build/bin/test_cuda_backend" | tee "$build/tests.log"; then
+    row tests "$(tail -1 "$build/tests.log")"
+  else
+    fail tests "$(tail -1 "$build/tests.log")"
+  fi
+  if "$build/bin/test_cuda_backend" --faults; then
+    row "a faulting kernel" "is an error that names it"
+  else
+    fail "a faulting kernel" "see above"
+  fi
+  if [[ ! -x $build/bin/test_nccl ]]; then
+    row nccl "skipped: no NCCL"
+  elif "$build/bin/test_nccl" | tee "$build/nccl.log"; then
+    row "nccl, up to $count ranks" "$(tail -1 "$build/nccl.log")"
+  else
+    fail "nccl, up to $count ranks" "$(tail -1 "$build/nccl.log")"
+  fi
 fi
 
-echo "== compute-sanitizer"
-if command -v compute-sanitizer > /dev/null; then
-  if compute-sanitizer --tool memcheck --error-exitcode 9 --report-api-errors no "$build/bin/test_cuda_backend" --few \
-      > "$build/sanitizer.log" 2>&1; then
+if wanted sanitizer; then
+  echo "== compute-sanitizer"
+  if ! command -v compute-sanitizer > /dev/null; then
+    row compute-sanitizer "skipped: no compute-sanitizer in PATH"
+  elif compute-sanitizer --tool memcheck --error-exitcode 9 --report-api-errors no "$build/bin/test_cuda_backend" --few \
+      2>&1 | tee "$build/sanitizer.log" | grep -E "^(ok|FAILED) "; then
     row compute-sanitizer "$(tail -1 "$build/sanitizer.log")"
   else
     tail -40 "$build/sanitizer.log"
     fail compute-sanitizer "$(tail -1 "$build/sanitizer.log")"
   fi
-else
-  row compute-sanitizer "skipped: no compute-sanitizer in PATH"
 fi
 
-echo "== benchmarks"
-for claim in matmul fused bert_large optimized; do
-  "$build/bin/bench_cuda_claims" "$claim" | tee "$build/$claim.log" || fail "$claim" "$(tail -1 "$build/$claim.log")"
+claim() {
+  "$build/bin/bench_cuda_claims" "$1" | tee "$build/$1.log" || fail "$1" "$(tail -1 "$build/$1.log")"
   while read -r line; do
-    row "$claim" "${line#"$claim" }"
-  done < <(grep "^$claim " "$build/$claim.log" | tr -s ' ')
-done
-
-own=$(awk '$1 == "bert_large" { print $(NF - 1) }' "$build/bert_large.log")
-if eager=$(python3 bench/bert_large_eager.py 2>&1 | tail -1) && [[ $eager =~ ^[0-9.]+$ && -n $own ]]; then
-  ratio=$(awk -v a="$own" -v b="$eager" 'BEGIN { printf "%.3f", a / b }')
-  row "bert_large over PyTorch eager" "$ratio, at most 1.1"
-  awk -v r="$ratio" 'BEGIN { exit !(r <= 1.1) }' || fail "bert_large over PyTorch eager" "$ratio, expected at most 1.1"
-else
-  row "bert_large over PyTorch eager" "skipped: ${eager:-no python3}"
-fi
-
-if ((count > 1)); then
-  if [[ -d $build/cmake ]] && cmake --build "$build/cmake" --target test_backend -j 4 > "$build/nccl.log" 2>&1; then
-    suite=$(find "$build/cmake" -name test_backend -type f -perm -u+x | head -1)
-    if "$suite" --filenames-as-tags "[#nccl_communicator]" 2>&1 | tee -a "$build/nccl.log"; then
-      row nccl "$(grep . "$build/nccl.log" | tail -1)"
-    else
-      fail nccl "$(grep . "$build/nccl.log" | tail -1)"
-    fi
+    row "$1" "${line#"$1" }"
+  done < <(grep "^$1 " "$build/$1.log" | tr -s ' ')
+}
+if wanted bench; then
+  echo "== benchmarks"
+  claim matmul
+  claim fused
+  claim bert_large
+  own=$(awk '$1 == "bert_large" { print $(NF - 1) }' "$build/bert_large.log")
+  if eager=$(python3 bench/bert_large_eager.py 2>&1 | tail -1) && [[ $eager =~ ^[0-9.]+$ && -n $own ]]; then
+    ratio=$(awk -v a="$own" -v b="$eager" 'BEGIN { printf "%.3f", a / b }')
+    row "bert_large over PyTorch eager" "$ratio, at most 1.1"
+    awk -v r="$ratio" 'BEGIN { exit !(r <= 1.1) }' || fail "bert_large over PyTorch eager" "$ratio, expected at most 1.1"
   else
-    row nccl "skipped: its suite was not built (see $build/nccl.log)"
+    row "bert_large over PyTorch eager" "skipped: ${eager:-no python3}"
   fi
-else
-  row nccl "skipped: one GPU"
+  claim optimized
 fi
 
 echo
 echo "== $name, $(date -u +%F)"
-printf '%s\n' "${table[@]}"
+((${#table[@]} == 0)) || printf '%s\n' "${table[@]}"
 exit "$failed"

@@ -9,11 +9,12 @@
 
 #include <unity/backend/device_backend.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace support {
 
-// Models: device_backend, fusing_backend, recording_backend, clocked_backend, as unity::backend::cuda_backend does.
+// Models what unity::backend::cuda_backend does.
 class cuda_device {
   using owned = std::unique_ptr<void, void (*)(void*)>;  // of what only nvcc's side knows
 
@@ -68,6 +69,8 @@ class cuda_device {
   void replay(const recording& r);
   [[nodiscard]] moment mark();
   [[nodiscard]] double seconds(const moment& from, const moment& to);
+  [[nodiscard]] std::size_t memory_size() const;
+  [[nodiscard]] bool multiplies(unity::tensor::dtype t) const;
 
  private:
   owned owned_;

@@ -5,16 +5,21 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unity/backend/executor.hpp>
@@ -100,6 +105,18 @@ struct host_queue {
           f(team_member{rank, members, &all}, i);
         }
       });
+    }
+  }
+  template <class F>
+  void tiles(std::int64_t n, const F& f) {
+    for (std::int64_t i = n; i-- > 0;) {
+      std::vector<typename F::element> tile(F::tile_size);
+      for (int t = 0; t < cuda::block_threads; ++t) {
+        f.read(tile.data(), t, i);
+      }
+      for (int t = 0; t < cuda::block_threads; ++t) {
+        f.write(tile.data(), t, i);
+      }
     }
   }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
@@ -203,6 +220,74 @@ class host_convolution final : public cuda::routine<host_queue> {
   cuda::routine_ptr<host_queue> ending_;
 };
 
+// A pooling of images in rows as cuDNN does it: one padding for both ends, averages over all of a window or over what of
+// it lies in the image.
+class host_pooling final : public cuda::routine<host_queue> {
+ public:
+  host_pooling(const cuda::pooling_plan& p, const tensor_type& image, const tensor_type& result)
+      : plan_{p}, image_{image}, result_{result} {
+    REQUIRE((p.is_plain() && cuda::is_row_major(image) && cuda::is_row_major(result)));
+    const auto windows = [](const auto& s) { return (s.in + 2 * s.before - s.kernel) / s.stride + 1; };
+    REQUIRE((windows(p.y) == result.dims[2] && windows(p.x) == result.dims[3]));
+  }
+
+  void run(const cuda::call<host_queue>& c) const override {
+    const auto& d = result_.dims;
+    for (std::int64_t to = 0; to < unity::tensor::element_count(d); ++to) {
+      const auto x = value(c, to / (d[2] * d[3]) * image_.dims[2] * image_.dims[3], to / d[3] % d[2], to % d[3]);
+      cuda::store_element(result_.element, c.outputs[0], to, x);
+    }
+  }
+
+ private:
+  float value(const cuda::call<host_queue>& c, std::int64_t image, std::int64_t row, std::int64_t column) const {
+    using kind = cuda::pooling_plan::kind;
+    double sum = 0;
+    auto largest = -std::numeric_limits<float>::infinity();
+    int inside = 0;
+    for (std::int64_t ky = 0; ky < plan_.y.kernel; ++ky) {
+      for (std::int64_t kx = 0; kx < plan_.x.kernel; ++kx) {
+        const auto y = row * plan_.y.stride + ky - plan_.y.before;
+        const auto x = column * plan_.x.stride + kx - plan_.x.before;
+        if (y >= 0 && y < image_.dims[2] && x >= 0 && x < image_.dims[3]) {
+          const auto e = as_float(image_.element, c.inputs[0], image + y * image_.dims[3] + x);
+          sum += static_cast<double>(e);
+          largest = std::max(largest, e);
+          ++inside;
+        }
+      }
+    }
+    const auto all = static_cast<double>(plan_.y.kernel * plan_.x.kernel);
+    return plan_.how == kind::largest ? largest
+                                      : static_cast<float>(sum / (plan_.how == kind::average_of_window ? all : inside));
+  }
+
+  cuda::pooling_plan plan_;
+  tensor_type image_;
+  tensor_type result_;
+};
+
+class host_normalization final : public cuda::routine<host_queue> {
+ public:
+  host_normalization(double epsilon, const tensor_type& image) : epsilon_{epsilon}, image_{image} {
+    REQUIRE((cuda::is_row_major(image) && image.element == dtype::float32));
+  }
+
+  void run(const cuda::call<host_queue>& c) const override {
+    const auto all = unity::tensor::element_count(image_.dims);
+    const auto each = all / (image_.dims[0] * image_.dims[1]);
+    for (std::int64_t i = 0; i < all; ++i) {
+      const auto of = [&](std::size_t operand) { return as_float(dtype::float32, c.inputs[operand], i / each % image_.dims[1]); };
+      const auto scaled = (as_float(dtype::float32, c.inputs[0], i) - of(3)) / std::sqrt(of(4) + static_cast<float>(epsilon_));
+      cuda::store_element(dtype::float32, c.outputs[0], i, scaled * of(1) + of(2));
+    }
+  }
+
+ private:
+  double epsilon_;
+  tensor_type image_;
+};
+
 // present: are there libraries, as their contracts state them; or own functions for all.
 struct host_library {
   bool present = true;
@@ -214,6 +299,14 @@ struct host_library {
   [[nodiscard]] cuda::routine_ptr<host_queue> convolution(const cuda::convolution_plan& p, cuda::types inputs,
                                                           const tensor_type& result) const {
     return std::make_unique<host_convolution>(p, inputs, result);
+  }
+  [[nodiscard]] cuda::routine_ptr<host_queue> pooling(const cuda::pooling_plan& p, const tensor_type& image,
+                                                      const tensor_type& result, cuda::routine_ptr<host_queue> own) const {
+    return present ? std::make_unique<host_pooling>(p, image, result) : std::move(own);
+  }
+  [[nodiscard]] cuda::routine_ptr<host_queue> normalization(double epsilon, const tensor_type& image,
+                                                            cuda::routine_ptr<host_queue> own) const {
+    return present ? std::make_unique<host_normalization>(epsilon, image) : std::move(own);
   }
 };
 
@@ -264,6 +357,156 @@ host_backend without_libraries(const unity::tensor::algebra& a) { return {a, fal
 host_backend in_teams(const unity::tensor::algebra& a) { return {a, true, 3}; }
 
 static_assert(device_backend<host_backend> && fusing_backend<host_backend>);
+
+using origin = cpu::tile_leaf::origin;
+
+// An element-wise computation and its operands, each large enough for every step.
+struct chain_case {
+  cpu::tile_program program{};
+  std::vector<std::vector<std::byte>> operands{};
+
+  void add_operand(dtype element, cpu::loop_steps steps, random_engine& random) {
+    std::int64_t last = 0;
+    for (std::size_t l = 0; l < steps.size(); ++l) {
+      last += (program.sizes[l] - 1) * steps[l];
+    }
+    dense<double> values{{last + 1}};
+    for (auto& x : values.data) {
+      x = element == dtype::uint8 ? static_cast<double>(random.below(4)) : 2 * random.unit() - 1;
+    }
+    const auto operand = operands.size();
+    operands.push_back(encode(values, type({last + 1}, element)));
+    join(program.add_leaf({origin::operand, operand, element, 0, std::move(steps)}));
+  }
+  // value = (value / 2 - leaf) + tanh(value): every instruction of the machine is needed.
+  void join(std::size_t leaf) {
+    if (value_ == none) {
+      value_ = leaf;
+      return;
+    }
+    const auto half = apply(unity::tensor::scalar_op::mul, value_, program.add_literal(0.5));
+    const auto less = apply(unity::tensor::scalar_op::sub, half, leaf);
+    value_ = apply(unity::tensor::scalar_op::add, less, apply(unity::tensor::scalar_op::tanh, value_, value_));
+  }
+  cuda::chain_code code(dtype element) {
+    program.stores = {{value_, 0, element}};
+    return *cuda::compile_chain(program);
+  }
+  // One point after another, in double.
+  [[nodiscard]] std::vector<double> evaluate() const {
+    std::vector<double> all(static_cast<std::size_t>(points()));
+    std::vector<double> x(program.code.size());
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto& c = program.code[i];
+        x[i] = c.op == unity::tensor::scalar_op::operand ? leaf(program.leaves[c.leaf], static_cast<std::int64_t>(p))
+                                                         : cuda::apply<double>(c.op, x[c.a], x[c.b]);
+      }
+      all[p] = x[value_];
+    }
+    return all;
+  }
+  [[nodiscard]] std::int64_t points() const {
+    std::int64_t n = 1;
+    for (const auto s : program.sizes) {
+      n *= s;
+    }
+    return n;
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  std::size_t apply(unity::tensor::scalar_op op, std::size_t a, std::size_t b) {
+    program.code.push_back({op, 0, a, b});
+    return program.code.size() - 1;
+  }
+  [[nodiscard]] double leaf(const cpu::tile_leaf& l, std::int64_t point) const {
+    std::int64_t offset = 0;
+    for (auto n = program.sizes.size(); n-- > 0;) {
+      offset += point % program.sizes[n] * l.steps[n];
+      point /= program.sizes[n];
+    }
+    return l.from == origin::literal      ? l.value
+           : l.from == origin::coordinate ? static_cast<double>(offset)
+                                          : cuda::load_element<double>(l.element, operands[l.operand].data(), offset);
+  }
+
+  std::size_t value_ = none;
+};
+
+// Every kind of leaf that fits the sizes; short ones, so that small kernels take them too.
+std::vector<chain_case> chain_cases(cpu::loop_steps sizes, random_engine& random) {
+  std::vector<chain_case> all;
+  const auto inner = sizes.back();
+  for (const bool narrow : {false, true}) {
+    for (const int part : {0, 1, 2}) {
+      chain_case c;
+      c.program.sizes = sizes;
+      const auto lying = [&](std::int64_t step) {
+        cpu::loop_steps steps(sizes.size(), 0);
+        for (auto n = sizes.size(); n-- > 0;) {
+          steps[n] = step;
+          step *= sizes[n];
+        }
+        return steps;
+      };
+      c.add_operand(dtype::float32, lying(1), random);
+      if (part == 0) {
+        c.add_operand(narrow ? dtype::bfloat16 : dtype::float16, lying(1), random);
+        c.add_operand(dtype::float32, cpu::loop_steps(sizes.size(), 0), random);
+      }
+      if (part <= 1) {
+        c.add_operand(narrow ? dtype::float16 : dtype::float32, lying(3), random);
+        c.join(c.program.add_leaf({origin::coordinate, 0, dtype::float32, 0, lying(1)}));
+      }
+      if (part != 1 && sizes.size() > 1) {
+        auto row = lying(1);
+        auto column = lying(1);
+        row.back() = 0;
+        for (std::size_t n = 0; n + 1 < sizes.size(); ++n) {
+          row[n] /= inner;
+          column[n] = 0;
+        }
+        c.add_operand(dtype::float32, row, random);
+        c.add_operand(narrow ? dtype::float16 : dtype::float32, column, random);
+        c.add_operand(dtype::uint8, row, random);
+      }
+      all.push_back(std::move(c));
+    }
+  }
+  return all;
+}
+
+// Runs one function on a case; false where the function does not take it.
+template <class Function>
+bool check_chain_function(chain_case& c, dtype element) {
+  const auto code = c.code(element);
+  if (!Function::takes(code)) {
+    return false;
+  }
+  Function f{code};
+  for (int l = 0; l < f.leaf_count; ++l) {
+    f.leaves[l].from = c.operands.at(f.leaves[l].operand).data();
+  }
+  const std::vector<std::byte> margin(64, std::byte{0x5A});
+  std::vector<std::byte> result(static_cast<std::size_t>(c.points() * unity::tensor::size_of(element)), std::byte{0xFF});
+  const auto size = result.size();
+  result.insert(result.end(), margin.begin(), margin.end());
+  f.stores[0].to = result.data();
+  host_queue{}.each(f.threads(), f);
+  CHECK(std::equal(margin.begin(), margin.end(), result.begin() + static_cast<std::ptrdiff_t>(size)));
+  const auto expected = c.evaluate();
+  double error = 0;
+  double magnitude = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto found = cuda::load_element<double>(element, result.data(), static_cast<std::int64_t>(i));
+    error = std::max(error, found == found ? std::abs(found - expected[i]) : std::numeric_limits<double>::infinity());
+    magnitude = std::max(magnitude, std::abs(expected[i]));
+  }
+  CHECK(error <= (element == dtype::float32 ? 1e-5 : element == dtype::float16 ? 1e-3 : 1e-2) * magnitude);
+  return true;
+}
 
 }  // namespace
 
@@ -384,6 +627,120 @@ TEST_CASE("four elements are read at once only where each four begin at a multip
   CHECK_FALSE(aligned({2, 4}, {6, 1}));
   CHECK_FALSE(aligned({2, 4}, {1, 2}));
   CHECK_FALSE(aligned({2, 4}, {4, 0}));
+}
+
+TEST_CASE("every function of a chain computes every kind of leaf, the last elements included", "[cuda]") {
+  random_engine random{7};
+  std::array<int, std::variant_size_v<cuda::chain_functions>> ran{};
+  const auto check = [&]<std::size_t... I>(chain_case& c, dtype element, std::index_sequence<I...>) {
+    ((ran[I] += check_chain_function<std::variant_alternative_t<I, cuda::chain_functions>>(c, element) ? 1 : 0), ...);
+  };
+  for (const auto& sizes : std::vector<cpu::loop_steps>{{1}, {3}, {4}, {1021}, {4096}, {4099}, {16389}, {3, 4}, {7, 8}, {600, 12},
+                                                        {5, 1028}, {5, 7}, {3, 1031}, {2, 3, 5, 8}, {2, 3, 2, 3, 2, 4}}) {
+    for (auto& c : chain_cases(sizes, random)) {
+      for (const auto element : {dtype::float32, dtype::bfloat16, dtype::float16}) {
+        CAPTURE(c.points(), sizes.size(), unity::tensor::name_of(element), c.program.leaves.size());
+        check(c, element, std::make_index_sequence<std::variant_size_v<cuda::chain_functions>>{});
+      }
+    }
+  }
+  for (std::size_t i = 0; i < ran.size(); ++i) {
+    CAPTURE(i);
+    CHECK(ran[i] >= 20);
+  }
+}
+
+TEST_CASE("the smallest function that takes a chain is chosen", "[cuda]") {
+  const auto chosen = [](cpu::loop_steps sizes, cpu::loop_steps steps, bool in_double = false) {
+    cpu::tile_program p;
+    p.sizes = std::move(sizes);
+    const auto whole = p.add_leaf({origin::operand, 0, dtype::float32, 0, std::move(steps)});
+    p.code.push_back({unity::tensor::scalar_op::relu, 0, whole, whole});
+    p.stores.push_back({1, 0, dtype::float32});
+    return cuda::function_of(*cuda::compile_chain(std::move(p)), in_double).index();
+  };
+  const std::int64_t large = std::int64_t{1} << 16;
+  CHECK(chosen({1024}, {1}) == 0);
+  CHECK(chosen({8, 1024}, {0, 1}) == 1);
+  CHECK(chosen({8, 1023}, {0, 1}) == 4);
+  CHECK(chosen({large, large / 4}, {1, 0}) == 1);
+  CHECK(chosen({large, large / 2}, {1, 0}) == 5);  // 2^31 results
+  CHECK(chosen({2, large}, {large * large, 1}) == 5);
+  CHECK(chosen({8, 1024}, {0, 1}, true) == 6);
+  CHECK(chosen({large, large}, {1, 0}, true) == 7);
+  CHECK(sizeof(std::variant_alternative_t<0, cuda::chain_functions>) < 700);
+}
+
+TEST_CASE("few results of many points are computed in parts", "[cuda]") {
+  auto b = with_libraries(standard());
+  auto teams = in_teams(standard());
+  const auto check = [&](const char* name, std::int64_t axis, unity::tensor::shape dims, dtype element, bool in_parts) {
+    CAPTURE(name, axis, dims[0], dims[1], unity::tensor::name_of(element));
+    const auto op = standard().make_operation(name, {{"axes", {axis}}});
+    const std::vector<tensor_type> in{type(dims, element)};
+    const auto out = *standard().infer(op, in);
+    random_engine random{3};
+    suite_operands operands;
+    dense<double> values{dims};
+    for (auto& x : values.data) {
+      x = 2 * random.unit() - 1;
+    }
+    operands.add(std::move(values), in[0]);
+    const auto expected = unity::tensor::evaluate<double>(standard(), op, operands.numbers, in);
+    const auto kernel = b.prepare(op, in, out);
+    CHECK((kernel.workspace() > 0) == in_parts);
+    const auto found = run_kernel(b, kernel, in, out, operands.bytes);
+    check_results(found, out, expected, element == dtype::float32 ? 1e-5 : 1e-2);
+    check_results(run_kernel(teams, teams.prepare(op, in, out), in, out, operands.bytes), out, expected,
+                  element == dtype::float32 ? 1e-5 : 1e-2);
+  };
+  for (const char* name : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+    check(name, 1, {1, 100000}, dtype::float32, true);
+    check(name, 1, {3, 40004}, dtype::bfloat16, true);
+    check(name, 1, {3, 40003}, dtype::float32, true);
+    check(name, 0, {33333, 2}, dtype::float32, true);
+    check(name, 1, {2, 8192}, dtype::float32, false);
+    check(name, 1, {600, 64}, dtype::float16, false);
+  }
+}
+
+TEST_CASE("poolings go to a library where it computes the same windows", "[cuda]") {
+  const auto plain = [](const char* name, unity::tensor::test::attributes attributes) {
+    const auto op = standard().make_operation(name, attributes);
+    const std::vector<tensor_type> in{type({1, 1, 9, 9})};
+    REQUIRE(standard().infer(op, in));
+    return cuda::plan_pooling(standard().read(op), in, std::string{name} == "average_pool").is_plain();
+  };
+  using attributes = unity::tensor::test::attributes;
+  CHECK(plain("max_pool", attributes{{"kernel", {3, 3}}, {"padding", "explicit"}, {"pads", {1, 1, 1, 1}}}));
+  CHECK(plain("max_pool", attributes{{"kernel", {2, 2}}, {"stride", {2, 2}}, {"padding", "valid"}}));
+  CHECK(plain("average_pool", attributes{{"kernel", {3, 3}}, {"padding", "same"}}));
+  CHECK(plain("average_pool", attributes{{"kernel", {3, 3}}, {"padding", "same"}, {"count_include_pad", 1}}));
+  CHECK_FALSE(plain("max_pool", attributes{{"kernel", {3, 3}}, {"padding", "valid"}, {"dilation", {2, 1}}}));
+  CHECK_FALSE(plain("max_pool", attributes{{"kernel", {2, 2}}, {"stride", {2, 2}}, {"padding", "valid"}, {"ceil_mode", 1}}));
+  CHECK_FALSE(plain("max_pool", attributes{{"kernel", {2, 2}}, {"padding", "same"}}));
+}
+
+TEST_CASE("what lies along one loop and is written along another goes by tiles", "[cuda]") {
+  using copy = cuda::strided_copy;
+  CHECK(copy{0, 0, {{40, 1, 33}, {33, 40, 1}}, 4}.turns());
+  CHECK(copy{0, 0, {{3, 1320, 1320}, {40, 1, 33}, {33, 40, 1}}, 2}.turns());
+  CHECK_FALSE(copy{0, 0, {{40, 33, 33}, {33, 1, 1}}, 4}.turns());
+  CHECK_FALSE(copy{0, 0, {{40, 1, 3}, {3, 40, 1}}, 4}.turns());
+  for (const auto element : {dtype::float32, dtype::bfloat16, dtype::float64, dtype::uint8}) {
+    auto b = with_libraries(standard());
+    const auto op = standard().make_operation("transpose", {{"permutation", {0, 3, 1, 2}}});
+    const std::vector<tensor_type> in{type({2, 9, 5, 70}, element)};
+    const auto out = *standard().infer(op, in);
+    suite_operands operands;
+    dense<double> values{in[0].dims};
+    for (std::size_t i = 0; i < values.data.size(); ++i) {
+      values.data[i] = static_cast<double>(i % 251);
+    }
+    operands.add(std::move(values), in[0]);
+    check_results(run_kernel(b, b.prepare(op, in, out), in, out, operands.bytes), out,
+                  unity::tensor::evaluate<double>(standard(), op, operands.numbers, in), 1e-9);
+  }
 }
 
 TEST_CASE("chains larger than a kernel's code run node by node", "[cuda]") {

@@ -42,14 +42,15 @@ class memory {
   explicit memory(std::size_t bytes) : size_{bytes} {
     void* p = nullptr;
     const auto e = cudaMalloc(&p, bytes == 0 ? 1 : bytes);
-    if (e != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
+    if (e == cudaErrorMemoryAllocation) {
       std::size_t free = 0;
       std::size_t total = 0;
       static_cast<void>(cudaMemGetInfo(&free, &total));
+      static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
       throw error{"cuda backend", "no room for " + std::to_string(bytes) + " bytes (" + cudaGetErrorName(e) + ")",
                   "at most the " + std::to_string(free) + " bytes that are free"};
     }
+    check(e, "taking memory of the device");
     data_.reset(static_cast<std::byte*>(p));
   }
 
@@ -75,11 +76,26 @@ class libraries {
                                                 const tensor::tensor_type& result) const {
     return dnn_.convolution(p, inputs, result);
   }
+  [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan& p, const tensor::tensor_type& image,
+                                            const tensor::tensor_type& result, routine_ptr<stream> own) const {
+    return dnn_.pooling(p, image, result, std::move(own));
+  }
+  [[nodiscard]] routine_ptr<stream> normalization(double epsilon, const tensor::tensor_type& image,
+                                                  routine_ptr<stream> own) const {
+    return dnn_.normalization(epsilon, image, std::move(own));
+  }
 #else
   libraries(const stream&, bool tf32) : blas_{tf32} {}
   [[nodiscard]] bool convolves(tensor::dtype) const { return false; }
   [[nodiscard]] routine_ptr<stream> convolution(const convolution_plan&, types, const tensor::tensor_type&) const {
     return nullptr;
+  }
+  [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan&, const tensor::tensor_type&, const tensor::tensor_type&,
+                                            routine_ptr<stream> own) const {
+    return own;
+  }
+  [[nodiscard]] routine_ptr<stream> normalization(double, const tensor::tensor_type&, routine_ptr<stream> own) const {
+    return own;
   }
 #endif
   [[nodiscard]] routine_ptr<stream> product(const product_plan& p, const tensor::tensor_type& result) const {
@@ -95,7 +111,8 @@ class libraries {
 
 }  // namespace cuda
 
-// Models: device_backend, fusing_backend, recording_backend, clocked_backend. The algebra must outlive the backend; the
+// Models: device_backend, fusing_backend, recording_backend, clocked_backend, and of device_calibration.hpp
+// accelerator_backend and narrow_float_backend. The algebra must outlive the backend; the
 // backend must outlive its kernels, recordings and moments. Operators of a standard name mean the standard operators.
 //
 // Everything runs on one stream. Products and convolutions of float32, float16 and bfloat16 add up in float32. Own
@@ -115,9 +132,9 @@ class cuda_backend {
    private:
     friend class cuda_backend;
     kernel(cuda::routine_ptr<cuda::stream> r, std::string name)
-        : routine_{std::move(r)}, name_{std::make_unique<std::string>(std::move(name))} {}
+        : routine_{std::move(r)}, name_{std::make_shared<const std::string>(std::move(name))} {}
     cuda::routine_ptr<cuda::stream> routine_;
-    std::unique_ptr<std::string> name_;  // stays where it is: the stream refers to it
+    std::shared_ptr<const std::string> name_;
   };
 
   class recording {
@@ -145,6 +162,9 @@ class cuda_backend {
       throw error{"cuda backend", *why, "a GPU that can be used"};
     }
     use();
+    if (const auto why = cuda::why_no_code(options.device)) {
+      throw error{"cuda backend", *why, "a program with code for this GPU"};
+    }
     stream_ = std::make_unique<cuda::stream>();
     libraries_ = std::make_unique<cuda::libraries>(*stream_, options.tf32);
   }
@@ -176,8 +196,8 @@ class cuda_backend {
 
   void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* work) {
-    use();
-    stream_->begin(*k.name_);
+    stream_->note(select());  // of what began last, as a fault of its own is told by every later call
+    stream_->begin(k.name_);
     k.routine_->run({inputs, outputs, work, *stream_});
   }
   // The host's memory may be used again when these return.
@@ -190,16 +210,28 @@ class cuda_backend {
   // Throws: unity::error that names the operator where a launch failed since the last wait. What fails only while it
   // runs is noticed here, and the operator that began last is named: the fault is its own or of one before.
   void wait() {
-    use();
+    static_cast<void>(select());  // what it says, the next call says as well
     const auto e = cudaStreamSynchronize(stream_->get());
+    static_cast<void>(cudaGetLastError());
     if (const auto failure = stream_->take_failure()) {
       throw error{"cuda backend", *failure, "a kernel that ends"};
     }
     if (e != cudaSuccess) {
       throw error{"cuda backend",
-                  cuda::message_of(e) + ", noticed after a kernel of " + std::string{stream_->last_begun()},
+                  cuda::message_of(e) + ", noticed after a kernel of " + stream_->last_begun(),
                   "kernels that end"};
     }
+  }
+
+  [[nodiscard]] std::size_t memory_size() const {
+    use();
+    std::size_t free = 0;
+    std::size_t total = 0;
+    cuda::check(cudaMemGetInfo(&free, &total), "asking for the size of memory");
+    return total;
+  }
+  [[nodiscard]] bool multiplies(tensor::dtype t) const noexcept {
+    return t == tensor::dtype::float32 || t == tensor::dtype::float16 || t == tensor::dtype::bfloat16;
   }
 
   // For work of the caller's own, in the order of runs.
@@ -209,8 +241,8 @@ class cuda_backend {
   template <class F>
   [[nodiscard]] recording record(const F& f);
   void replay(const recording& r) {
-    use();
-    stream_->begin("a recording");
+    stream_->note(select());
+    stream_->begin(recording_name_);
     stream_->note(cudaGraphLaunch(r.graph_.get(), stream_->get()));
   }
 
@@ -232,7 +264,13 @@ class cuda_backend {
   }
 
  private:
-  void use() const { cuda::check(cudaSetDevice(options_.device), "choosing the device"); }
+  void use() const { cuda::check(select(), "choosing the device"); }
+  // Makes the device that of this thread. Asking for it is far cheaper than choosing it.
+  [[nodiscard]] cudaError_t select() const {
+    int present = -1;
+    const auto e = cudaGetDevice(&present);
+    return e == cudaSuccess && present != options_.device ? cudaSetDevice(options_.device) : e;
+  }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes, cudaMemcpyKind kind, std::string_view what) {
     use();
     if (bytes > 0) {
@@ -243,6 +281,7 @@ class cuda_backend {
 
   const tensor::algebra* algebra_;
   cuda_options options_;
+  std::shared_ptr<const std::string> recording_name_ = std::make_shared<const std::string>("a recording");
   std::unique_ptr<cuda::stream> stream_;
   std::unique_ptr<cuda::libraries> libraries_;
 };
@@ -284,6 +323,8 @@ cuda_backend::recording cuda_backend::record(const F& f) {
     f();
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream_->get(), &owner.graph));
+    static_cast<void>(stream_->take_failure());  // f's own exception says what happened; the next wait says nothing of it
+    static_cast<void>(cudaGetLastError());
     throw;
   }
   const auto ended = cudaStreamEndCapture(stream_->get(), &owner.graph);
@@ -296,6 +337,7 @@ cuda_backend::recording cuda_backend::record(const F& f) {
   cuda::check(cudaGraphInstantiate(&made, owner.graph, 0), "preparing a recording");
   recording r;
   r.graph_.reset(made);
+  cuda::check(cudaGraphUpload(made, stream_->get()), "sending a recording to the device");  // or the first replay would
   return r;
 }
 

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,8 +19,8 @@
 
 #include <unity/backend/communication/meeting.hpp>
 #include <unity/backend/communication/nccl_state.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
-#include <unity/core/error.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::backend {
@@ -46,7 +45,7 @@ class nccl_request {
       state_ = std::move(o.state_);
       batch_ = std::move(o.batch_);
       until_ = o.until_;
-      exceptions_ = o.exceptions_;
+      unwinding_ = o.unwinding_;
     }
     return *this;
   }
@@ -79,21 +78,16 @@ class nccl_request {
   nccl_request(std::shared_ptr<detail::nccl_state> state, std::shared_ptr<detail::nccl_batch> batch) noexcept
       : state_{std::move(state)}, batch_{std::move(batch)} {}
 
-  // On the way of an exception nobody is waited for.
   void end() noexcept {
-    try {
-      if (std::uncaught_exceptions() == exceptions_) {
-        wait();
-      }
-    } catch (...) {
-      // The next operation of this rank says it.
+    if (batch_) {
+      detail::end_request(unwinding_, [this] { state_->stop(batch_->what); }, [this] { wait(); });
     }
   }
 
   std::shared_ptr<detail::nccl_state> state_;
   std::shared_ptr<detail::nccl_batch> batch_;
   std::optional<std::chrono::steady_clock::time_point> until_{};
-  int exceptions_ = std::uncaught_exceptions();
+  detail::unwinding unwinding_{};
 };
 
 // Models splitting_communicator and host_gathering_communicator. Memory lies on the GPU.
@@ -105,7 +99,7 @@ class nccl_communicator {
 
   // On GPU `device` of this machine; every rank has its own. `host` outlives all that is made from this.
   // Throws: unity::error where there is no such GPU, or a rank does not come within the limit.
-  template <collective_communicator Host>
+  template <host_communicator Host>
   nccl_communicator(Host& host, int device, const nccl_options& options = {})
       : state_{std::make_shared<detail::nccl_state>(detail::meet_on(host), device, options)} {}
   // The ranks meet in a folder that all of them see, and that no other run uses.
@@ -123,11 +117,8 @@ class nccl_communicator {
   [[nodiscard]] cudaStream_t stream() const noexcept { return state_->stream(); }
 
   void barrier() {
-    state_->use_device();
-    auto batch = std::make_shared<detail::nccl_batch>();
-    batch->copy.emplace(1);
-    auto* const data = batch->copy->data();
-    start("barrier", std::move(batch), [data](ncclComm_t comm, cudaStream_t stream) {
+    auto* const data = state_->scratch(1);
+    start("barrier", [data](ncclComm_t comm, cudaStream_t stream) {
       return ncclAllReduce(data, data, 1, ncclUint8, ncclMax, comm, stream);
     }).wait();
   }
@@ -148,7 +139,7 @@ class nccl_communicator {
     });
   }
   request broadcast(std::byte* data, std::size_t count, tensor::dtype type, int root) {
-    check_rank("broadcast", root);
+    detail::check_rank("broadcast", root, size());
     return start("broadcast", [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclBroadcast(data, data, count, detail::nccl_type(type), root, comm, stream);
     });
@@ -156,42 +147,41 @@ class nccl_communicator {
   request all_to_all(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
     const auto part = count * static_cast<std::size_t>(tensor::size_of(type));
     const auto whole = part * static_cast<std::size_t>(size());
-    auto batch = std::make_shared<detail::nccl_batch>();
     if (in == out && whole > 0) {
+      // NCCL reads while it writes.
+      auto* const copy = state_->scratch(whole);
       state_->use_device();
-      batch->copy.emplace(whole);
-      detail::check_cuda(cudaMemcpyAsync(batch->copy->data(), in, whole, cudaMemcpyDeviceToDevice, stream()),
-                         "all_to_all");
-      in = batch->copy->data();
+      detail::check_cuda(cudaMemcpyAsync(copy, in, whole, cudaMemcpyDeviceToDevice, stream()), "all_to_all");
+      in = copy;
     }
-    return start("all_to_all", std::move(batch), [&](ncclComm_t comm, cudaStream_t stream) {
-      detail::check_nccl(ncclGroupStart(), "all_to_all");
+    return start("all_to_all", [&](ncclComm_t comm, cudaStream_t stream) {
+      detail::nccl_group group{"all_to_all"};
       for (std::size_t r = 0; r < static_cast<std::size_t>(size()); ++r) {
-        detail::check_nccl(ncclSend(in + r * part, part, ncclUint8, static_cast<int>(r), comm, stream), "all_to_all");
-        detail::check_nccl(ncclRecv(out + r * part, part, ncclUint8, static_cast<int>(r), comm, stream), "all_to_all");
+        group.add(ncclSend(in + r * part, part, ncclUint8, static_cast<int>(r), comm, stream));
+        group.add(ncclRecv(out + r * part, part, ncclUint8, static_cast<int>(r), comm, stream));
       }
-      return ncclGroupEnd();
+      return group.end();
     });
   }
 
   request send(int to, std::span<const std::byte> bytes, int tag) {
-    check_rank("send", to);
+    detail::check_rank("send", to, size());
     // NCCL reads it only.
     return {state_, state_->add({true, to, tag, const_cast<std::byte*>(bytes.data()), bytes.size()})};
   }
   request receive(int from, std::span<std::byte> bytes, int tag) {
-    check_rank("receive", from);
+    detail::check_rank("receive", from, size());
     return {state_, state_->add({false, from, tag, bytes.data(), bytes.size()})};
   }
 
   // Small data of the host's, for setting up.
   void gather_on_host(std::span<const std::byte> in, std::span<std::byte> out) {
+    auto* const to = state_->scratch(out.size() + in.size());
+    auto* const from = to + out.size();
     state_->use_device();
-    const detail::gpu_buffer from{in.size()};
-    const detail::gpu_buffer to{out.size()};
-    detail::check_cuda(cudaMemcpy(from.data(), in.data(), in.size(), cudaMemcpyHostToDevice), "gather");
-    all_gather(from.data(), to.data(), in.size(), tensor::dtype::uint8).wait();
-    detail::check_cuda(cudaMemcpy(out.data(), to.data(), out.size(), cudaMemcpyDeviceToHost), "gather");
+    state_->copy(from, in.data(), in.size(), cudaMemcpyHostToDevice, "gather");
+    all_gather(from, to, in.size(), tensor::dtype::uint8).wait();
+    state_->copy(out.data(), to, out.size(), cudaMemcpyDeviceToHost, "gather");
   }
 
   std::optional<nccl_communicator> split(int color) {
@@ -203,17 +193,8 @@ class nccl_communicator {
   explicit nccl_communicator(std::shared_ptr<detail::nccl_state> state) noexcept : state_{std::move(state)} {}
 
   template <class Call>
-  request start(const char* what, std::shared_ptr<detail::nccl_batch> batch, const Call& call) {
-    return {state_, state_->begin(what, std::move(batch), call)};
-  }
-  template <class Call>
   request start(const char* what, const Call& call) {
-    return start(what, std::make_shared<detail::nccl_batch>(), call);
-  }
-  void check_rank(const char* what, int rank) const {
-    if (rank < 0 || rank >= size()) {
-      throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size())};
-    }
+    return {state_, state_->begin(what, call)};
   }
 
   std::shared_ptr<detail::nccl_state> state_;

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +32,7 @@ namespace detail {
 
 inline void check_cuda(cudaError_t code, std::string_view what) {
   if (code != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // or who asks for it next would be blamed
     throw error{what, cudaGetErrorString(code), "cudaSuccess"};
   }
 }
@@ -95,12 +95,33 @@ struct nccl_message {
   std::size_t bytes = 0;
 };
 
+// A group of calls of NCCL, which is closed whatever happens: an open one would take in all that follows.
+class nccl_group {
+ public:
+  explicit nccl_group(const char* what) : what_{what} { check_nccl(ncclGroupStart(), what); }
+  nccl_group(const nccl_group&) = delete;
+  nccl_group& operator=(const nccl_group&) = delete;
+  ~nccl_group() {
+    if (open_) {
+      static_cast<void>(ncclGroupEnd());
+    }
+  }
+  void add(ncclResult_t code) const { check_nccl(code, what_); }
+  [[nodiscard]] ncclResult_t end() {
+    open_ = false;
+    return ncclGroupEnd();
+  }
+
+ private:
+  const char* what_;
+  bool open_ = true;
+};
+
 // What is handed to NCCL at once, and the event that says that it has ended.
 struct nccl_batch {
   const char* what = "";
   std::vector<nccl_message> messages{};  // in the order of tags
   cudaEvent_t ended = nullptr;           // null: not handed over yet
-  std::optional<gpu_buffer> copy{};      // of an operand that NCCL may not overwrite
 
   nccl_batch() = default;
   nccl_batch(const nccl_batch&) = delete;
@@ -115,8 +136,7 @@ struct nccl_batch {
 class nccl_state {
  public:
   // Throws: unity::error where there is no such GPU, or a rank does not come.
-  nccl_state(meeting ranks, int device, const nccl_options& options)
-      : ranks_{std::move(ranks)}, device_{device}, limit_{options.limit} {
+  nccl_state(meeting ranks, int device, const nccl_options& options) : nccl_state{std::move(ranks), device, options.limit} {
     ncclUniqueId id{};
     // Before the others wait for it.
     use_device();
@@ -126,31 +146,35 @@ class nccl_state {
     ranks_.share(std::as_writable_bytes(std::span{&id, 1}));
     auto config = configuration();
     check_nccl(ncclCommInitRankConfig(&comm_, ranks_.size, id, ranks_.rank, &config), "ncclCommInitRank");
-    open("ncclCommInitRank", comm_);
+    open("ncclCommInitRank");
   }
   // A part of another one; null where the color is negative.
   [[nodiscard]] static std::shared_ptr<nccl_state> split(nccl_state& whole, int color) {
     whole.use_device();
     whole.hand_over();
     auto config = configuration();
-    ncclComm_t comm = nullptr;
-    check_nccl(ncclCommSplit(whole.comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, whole.rank(), &comm, &config),
+    std::shared_ptr<nccl_state> part{new nccl_state{whole.ranks_, whole.device_, whole.limit_}};
+    check_nccl(ncclCommSplit(whole.comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, whole.rank(), &part->comm_, &config),
                "split");
-    whole.settle("split", whole.comm_);
+    whole.settle("split");
     if (color < 0) {
       return nullptr;
     }
-    return std::shared_ptr<nccl_state>{new nccl_state{whole, comm}};
+    part->open("split");
+    return part;
   }
   nccl_state(const nccl_state&) = delete;
   nccl_state& operator=(const nccl_state&) = delete;
   ~nccl_state() {
-    cudaSetDevice(device_);
+    if (comm_ == nullptr && stream_ == nullptr) {
+      return;
+    }
+    static_cast<void>(cudaSetDevice(device_));
     if (comm_ != nullptr) {
       leave();
     }
     if (stream_ != nullptr) {
-      cudaStreamDestroy(stream_);
+      static_cast<void>(cudaStreamDestroy(stream_));
     }
   }
 
@@ -167,15 +191,31 @@ class nccl_state {
 
   // Hands over what call(comm, stream) asks of NCCL, after the messages before it.
   template <class Call>
-  [[nodiscard]] std::shared_ptr<nccl_batch> begin(const char* what, std::shared_ptr<nccl_batch> batch,
-                                                  const Call& call) {
+  [[nodiscard]] std::shared_ptr<nccl_batch> begin(const char* what, const Call& call) {
     use_device();
     hand_over();
+    auto batch = std::make_shared<nccl_batch>();
     batch->what = what;
     check_nccl(call(comm(), stream_), what);
-    settle(what, comm_);
+    settle(what);
     record(*batch);
     return batch;
+  }
+  // Memory of the device for operations of this communicator, which take turns with it, as their stream has one order.
+  // It stays, since taking memory and giving it back waits for all that runs on a device.
+  [[nodiscard]] std::byte* scratch(std::size_t bytes) {
+    if (bytes > scratch_size_) {
+      const auto size = std::max(bytes, 2 * scratch_size_);
+      use_device();
+      scratch_.emplace_back(size);  // what is under way may still use the smaller ones
+      scratch_size_ = size;
+    }
+    return scratch_.back().data();
+  }
+  // From and to the host, in the order of the operations. Until it has been done.
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) const {
+    check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_), what);
+    check_cuda(cudaStreamSynchronize(stream_), what);
   }
   // NCCL knows no tags, and two messages in opposite directions handed over one after the other wait for each other. So
   // messages are collected until one is asked about, and go as one group, for each peer in the order of tags.
@@ -195,15 +235,15 @@ class nccl_state {
     if (!open_) {
       return;
     }
+    const auto to = comm();
     const auto batch = std::exchange(open_, nullptr);
-    check_nccl(ncclGroupStart(), "message");
+    nccl_group group{"message"};
     for (const auto& m : batch->messages) {
-      check_nccl(m.sends ? ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm(), stream_)
-                         : ncclRecv(m.data, m.bytes, ncclUint8, m.peer, comm(), stream_),
-                 "message");
+      group.add(m.sends ? ncclSend(m.data, m.bytes, ncclUint8, m.peer, to, stream_)
+                        : ncclRecv(m.data, m.bytes, ncclUint8, m.peer, to, stream_));
     }
-    check_nccl(ncclGroupEnd(), "message");
-    settle("message", comm_);
+    check_nccl(group.end(), "message");
+    settle("message");
     record(*batch);
   }
 
@@ -212,6 +252,9 @@ class nccl_state {
     if (batch.ended == nullptr) {
       hand_over();
     }
+    if (batch.ended == nullptr) {
+      throw error{batch.what, "it was not handed to NCCL, as another one of its group failed", "all of a group to be taken"};
+    }
     const auto state = cudaEventQuery(batch.ended);
     if (state == cudaSuccess) {
       return true;
@@ -219,6 +262,7 @@ class nccl_state {
     if (state != cudaErrorNotReady) {
       check_cuda(state, batch.what);
     }
+    static_cast<void>(cudaGetLastError());  // no error, though the runtime keeps it as one
     ncclResult_t asynchronous = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(comm(), &asynchronous), batch.what);
     if (asynchronous != ncclSuccess && asynchronous != ncclInProgress) {
@@ -226,23 +270,30 @@ class nccl_state {
     }
     return false;
   }
+  // This rank takes part in nothing any more, so that the others need not wait for it in vain.
+  void stop(const char* what) noexcept {
+    if (comm_ != nullptr) {
+      failure_ = std::string{what} + ": given up, as an exception came in between; expected its request to be waited for";
+      ncclCommAbort(std::exchange(comm_, nullptr));
+    }
+  }
   [[noreturn]] void time_out(const char* what) { give_up(what, "did not end within " + to_string(limit_)); }
   [[nodiscard]] std::chrono::milliseconds limit() const noexcept { return limit_; }
 
  private:
-  nccl_state(const nccl_state& whole, ncclComm_t comm)
-      : ranks_{whole.ranks_}, device_{whole.device_}, limit_{whole.limit_}, comm_{comm} {
-    open("split", comm_);
-  }
+  // Without a communicator and a stream yet. A constructor that begins with this one gives up what it has got where it
+  // throws, as the object is complete for its destructor.
+  nccl_state(meeting ranks, int device, std::chrono::milliseconds limit)
+      : ranks_{std::move(ranks)}, device_{device}, limit_{limit} {}
   [[nodiscard]] static ncclConfig_t configuration() {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // calls return at once, so that none waits for ever
     return config;
   }
-  void open(const char* what, ncclComm_t comm) {
-    settle(what, comm);
-    check_nccl(ncclCommUserRank(comm, &rank_), what);
-    check_nccl(ncclCommCount(comm, &size_), what);
+  void open(const char* what) {
+    settle(what);
+    check_nccl(ncclCommUserRank(comm_, &rank_), what);
+    check_nccl(ncclCommCount(comm_, &size_), what);
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
   }
   // In order where all ranks do the same in time: what the others still read must reach them.
@@ -266,11 +317,11 @@ class nccl_state {
     check_cuda(cudaEventRecord(batch.ended, stream_), batch.what);
   }
   // Until NCCL has taken what was asked of it.
-  void settle(const char* what, ncclComm_t comm) {
+  void settle(const char* what) {
     const auto until = deadline_after(limit_);
     for (;;) {
       ncclResult_t state = ncclSuccess;
-      check_nccl(ncclCommGetAsyncError(comm, &state), what);
+      check_nccl(ncclCommGetAsyncError(comm(), &state), what);
       if (state == ncclSuccess) {
         return;
       }
@@ -305,6 +356,8 @@ class nccl_state {
   int size_ = 1;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<nccl_batch> open_{};
+  std::vector<gpu_buffer> scratch_{};  // the last one is used; freed once NCCL has been left, or freeing might wait for ever
+  std::size_t scratch_size_ = 0;
 };
 
 }  // namespace detail

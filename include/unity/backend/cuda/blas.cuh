@@ -166,6 +166,10 @@ class blas_routine final : public routine<stream> {
       check(cublasLtMatmulPreferenceSetAttribute(made, which, &value, sizeof value), "a preference");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
+    if (tensor::size_of(plan_.element) == 2) {
+      // Sums of which parts are computed apart are put together in float32, not in the 16 bits of the result.
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    }
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, detail::alignment_of(plan_, 0));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, detail::alignment_of(plan_, 1));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, detail::alignment_of(plan_, 2));

@@ -19,8 +19,8 @@ namespace unity::backend::cuda {
 enum class chain_source : std::uint8_t { none, leaf, slot };
 
 // a = op(a, b) or op(b, a), where a is the accumulator; then a is also kept in a slot and written to a result, where
-// those are not negative. op operand: a = b.
-struct chain_instruction {
+// those are not negative. op operand: a = b. Eight bytes, so that a thread reads it at once.
+struct alignas(8) chain_instruction {
   tensor::scalar_op op = tensor::scalar_op::operand;
   chain_source source = chain_source::none;
   bool reversed = false;
@@ -29,23 +29,24 @@ struct chain_instruction {
   std::int8_t store = -1;
 };
 
+static_assert(sizeof(chain_instruction) == sizeof(std::uint64_t));
+
 struct chain_leaf {
-  const std::byte* from = nullptr;  // of an operand
   loop_moves moves{};
   double value = 0;                 // of a literal
   cpu::tile_leaf::origin origin = cpu::tile_leaf::origin::literal;
   std::uint8_t operand = 0;
   tensor::dtype element = tensor::dtype::float32;
+  bool uniform = false;             // the same number everywhere
   bool aligned = false;             // every group of four elements along the last loop begins at a multiple of four
 };
 
 struct chain_store {
-  std::byte* to = nullptr;
   std::uint8_t output = 0;
   tensor::dtype element = tensor::dtype::float32;
 };
 
-// Fits into what a launch may pass by value.
+// What a kernel is made of (chain_function): addresses are not part of it.
 struct chain_code {
   static constexpr std::size_t max_instructions = 64;
   static constexpr std::size_t max_leaves = 16;
@@ -60,8 +61,24 @@ struct chain_code {
   chain_instruction instructions[max_instructions];
   chain_leaf leaves[max_leaves];
   chain_store stores[max_stores];
+
+  // Can every place in operands and results be told by 32 bits.
+  [[nodiscard]] bool is_narrow() const {
+    bool fits = loops.points() <= most_places;
+    for (int l = 0; l < leaf_count; ++l) {
+      std::int64_t last = 0;
+      for (int n = 0; n < loops.count; ++n) {
+        last += (loops.sizes[n].size - 1) * leaves[l].moves.steps[n];
+      }
+      fits = fits && last < most_places;
+    }
+    return fits;
+  }
+
+ private:
+  // Threads of a last block that have nothing to do count on from there.
+  static constexpr std::int64_t most_places = (std::int64_t{1} << 31) - (std::int64_t{1} << 16);
 };
-static_assert(sizeof(chain_code) <= 4096 - 16);
 
 namespace detail {
 
@@ -207,6 +224,7 @@ class chain_compiler {
     made.operand = static_cast<std::uint8_t>(l.operand);
     made.value = l.value;
     made.origin = l.from;
+    made.uniform = l.uniform();
     made.aligned = l.from == cpu::tile_leaf::origin::operand && l.steps.back() == 1;
     for (std::size_t i = 0; i + 1 < l.steps.size(); ++i) {
       made.aligned = made.aligned && l.steps[i] % 4 == 0;

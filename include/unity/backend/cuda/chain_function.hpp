@@ -1,147 +1,390 @@
-// Runs chain code: each thread on one or four neighbouring elements.
+// Runs chain code: each thread on a few units of one or four neighbouring elements.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include <unity/backend/cuda/chain_code.hpp>
 #include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/cuda/host_device.hpp>
+#include <unity/backend/cuda/loops.hpp>
+#include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/scalar.hpp>
+#include <unity/core/config.hpp>
 
 namespace unity::backend::cuda {
 
-// What a thread moves at once.
-template <class T>
-struct alignas(4 * sizeof(T)) quad {
-  T x[4];
+// How much a kernel has room for: less makes the parameters of its launch smaller, and leaves registers to more threads.
+template <int Leaves, int Instructions, int Stores, int Slots>
+struct chain_room {
+  static constexpr int leaves = Leaves;
+  static constexpr int instructions = Instructions;
+  static constexpr int stores = Stores;
+  static constexpr int slots = Slots;
+};
+using small_chain_room = chain_room<8, 16, 1, 2>;
+using full_chain_room = chain_room<static_cast<int>(chain_code::max_leaves), static_cast<int>(chain_code::max_instructions),
+                                   static_cast<int>(chain_code::max_stores), static_cast<int>(chain_code::max_slots)>;
+
+// How a leaf is read, found out beforehand.
+enum class chain_read : std::uint8_t {
+  literal,
+  scalar,         // the only element that there is
+  coordinate,
+  float32_quads,  // four elements at once
+  bfloat16_quads,
+  float16_quads,
+  repeated,       // one element for all four of a unit
+  each,
 };
 
-// Real: what is computed in. Width: elements per thread, along the last loop; 4 where that has a multiple of them, or
-// where it is the only one. Loops: as many as the code has, or more.
-template <class Real, int Width, int Loops>
+// Real: what is computed in. Width: elements of a unit, along the last loop; 4 where that has a multiple of them, or where
+// it is the only one. Units: per thread, block_threads apart, so that a warp reads what lies together, and so that all
+// of a leaf is on its way before the first of it is used. An instruction is decoded once for all of them.
+// Loops: as many as the code has, or more; up to 4, places are counted in 32 bits.
+template <class Real, int Width, int Units, int Loops, class Room>
 struct chain_function {
-  chain_code code;
-  std::int64_t points = 0;  // of all loops
+  using offset = std::conditional_t<(Loops > 4), std::int64_t, std::int32_t>;
+  static constexpr std::size_t max_steps = Loops;
 
-  [[nodiscard]] std::int64_t threads() const { return (points + Width - 1) / Width; }
+  struct leaf {
+    const std::byte* from = nullptr;  // of an operand
+    offset steps[max_steps] = {};     // with each loop; with the last one per unit
+    offset lane_step = 0;             // within a unit
+    Real value = 0;                   // of a literal
+    chain_read how = chain_read::literal;
+    std::uint8_t operand = 0;
+    tensor::dtype element = tensor::dtype::float32;
+  };
+  struct store {
+    std::byte* to = nullptr;
+    std::uint8_t output = 0;
+    tensor::dtype element = tensor::dtype::float32;
+  };
+
+  loop_size sizes[max_steps];  // of which the first ones are not used where the code has fewer; the last one in units
+  int first_loop = 0;
+  int instruction_count = 0;
+  int leaf_count = 0;
+  int store_count = 0;
+  offset points = 0;  // of all loops
+  std::uint64_t instructions[std::size_t{Room::instructions}] = {};
+  leaf leaves[std::size_t{Room::leaves}];
+  store stores[std::size_t{Room::stores}];
+
+  [[nodiscard]] static bool takes(const chain_code& c) {
+    const bool fits = c.leaf_count <= Room::leaves && c.instruction_count <= Room::instructions && c.store_count <= Room::stores &&
+                      c.slot_count <= Room::slots && c.loops.count <= Loops;
+    const bool in_units = c.loops.count == 1 || c.loops.sizes[c.loops.count - 1].size % Width == 0;
+    return fits && in_units && (sizeof(offset) == sizeof(std::int64_t) || c.is_narrow());
+  }
+
+  explicit chain_function(const chain_code& c)
+      : first_loop{Loops - c.loops.count},
+        instruction_count{c.instruction_count},
+        leaf_count{c.leaf_count},
+        store_count{c.store_count},
+        points{static_cast<offset>(c.loops.points())} {
+    UNITY_EXPECTS(takes(c), "code that the function has room for");
+    for (int l = 0; l < c.loops.count; ++l) {
+      const auto size = c.loops.sizes[l].size;
+      sizes[first_loop + l] = loop_size{l + 1 == c.loops.count ? (size + Width - 1) / Width : size};
+    }
+    for (int i = 0; i < instruction_count; ++i) {
+      instructions[i] = std::bit_cast<std::uint64_t>(c.instructions[i]);
+    }
+    for (int l = 0; l < leaf_count; ++l) {
+      leaves[l] = leaf_of(c, c.leaves[l]);
+    }
+    for (int s = 0; s < store_count; ++s) {
+      stores[s] = {nullptr, c.stores[s].output, c.stores[s].element};
+    }
+  }
+
+  [[nodiscard]] std::int64_t threads() const {
+    const auto units = (static_cast<std::int64_t>(points) + Width - 1) / Width;
+    return (units + block_units - 1) / block_units * block_threads;
+  }
 
   UNITY_HOST_DEVICE void operator()(std::int64_t thread) const {
-    const auto first = thread * Width;
-    const int lanes = points - first < Width ? static_cast<int>(points - first) : Width;
-    std::int64_t at[Loops];
-    auto flat = first;
-    for (int l = Loops - 1; l >= 0; --l) {
-      at[l] = Loops > 1 && l < code.loops.count ? code.loops.sizes[l].split(flat) : l == 0 ? flat : 0;
+    const auto first = static_cast<offset>(thread / block_threads * block_units + thread % block_threads);
+    if (first * Width >= points) {
+      return;
     }
-    Real a[Width] = {};
-    Real b[Width] = {};
-    Real slots[chain_code::max_slots][Width];
-    for (int n = 0; n < code.instruction_count; ++n) {
-      const auto i = code.instructions[n];
+    const place p{first, (first + (Units - 1) * block_threads + 1) * Width <= points};
+    places at;
+    locate(first, at);
+    values a = {};
+    values b = {};
+    values slots[std::size_t{Room::slots}] = {};
+    for (int n = 0; n < instruction_count; ++n) {
+      const auto i = instruction(n);
       if (i.source == chain_source::leaf) {
-        read(code.leaves[i.number], at, lanes, b);
+        read(leaves[i.number], at, p, b);
       } else if (i.source == chain_source::slot) {
-        copy(b, slots[i.number]);
+        with_slot(i.number, slots, [&](const Real* slot) { copy(b, slot); });
       }
-      execute(i, a, b);
-      if (i.keep >= 0) {
-        copy(slots[i.keep], a);
+      if (i.reversed) {
+        exchange(a, b);
       }
+      execute(i.op, a, b);
+      with_slot(i.keep, slots, [&](Real* slot) { copy(slot, a); });
       if (i.store >= 0) {
-        write(code.stores[i.store], first, lanes, a);
+        write(stores[i.store], p, a);
       }
     }
   }
 
  private:
+  static constexpr int lanes = Units * Width;
+  using places = offset[std::size_t{Units}][max_steps];
+  using values = Real[std::size_t{lanes}];
+  static constexpr int block_units = Units * block_threads;
+
+  struct place {
+    offset first;  // unit
+    bool whole;    // does every lane have an element
+
+    [[nodiscard]] UNITY_HOST_DEVICE offset unit(int u) const { return first + u * block_threads; }
+  };
+
+  [[nodiscard]] leaf leaf_of(const chain_code& c, const chain_leaf& from) const {
+    using origin = cpu::tile_leaf::origin;
+    leaf l;
+    const auto last = c.loops.count - 1;
+    for (int n = 0; n <= last; ++n) {
+      l.steps[first_loop + n] = static_cast<offset>(from.moves.steps[n] * (n == last ? Width : 1));
+    }
+    l.lane_step = static_cast<offset>(from.moves.steps[last]);
+    l.value = static_cast<Real>(from.value);
+    l.operand = from.operand;
+    l.element = from.element;
+    if (from.origin == origin::literal) {
+      l.how = chain_read::literal;
+    } else if (from.origin == origin::coordinate) {
+      l.how = chain_read::coordinate;
+    } else if (from.uniform) {
+      l.how = chain_read::scalar;
+    } else if (Width > 1 && l.lane_step == 0) {
+      l.how = chain_read::repeated;
+    } else {
+      l.how = Width == 4 && from.aligned ? quads_of(from.element) : chain_read::each;
+    }
+    return l;
+  }
+  [[nodiscard]] static chain_read quads_of(tensor::dtype t) {
+    switch (t) {
+      case tensor::dtype::float32: return chain_read::float32_quads;
+      case tensor::dtype::bfloat16: return chain_read::bfloat16_quads;
+      case tensor::dtype::float16: return chain_read::float16_quads;
+      default: return chain_read::each;
+    }
+  }
+
+  [[nodiscard]] UNITY_HOST_DEVICE chain_instruction instruction(int n) const {
+    chain_instruction i;
+    std::memcpy(static_cast<void*>(&i), &instructions[n], sizeof i);
+    return i;
+  }
+
+  UNITY_HOST_DEVICE void locate(offset first, places& at) const {
+    UNITY_UNROLL
+    for (int u = 0; u < Units; ++u) {
+      auto flat = static_cast<offset>(first + u * block_threads);
+      UNITY_UNROLL
+      for (int l = Loops - 1; l >= 0; --l) {
+        at[u][l] = l > first_loop ? sizes[l].split(flat) : l == first_loop ? flat : 0;
+      }
+    }
+  }
+  [[nodiscard]] UNITY_HOST_DEVICE static std::int64_t offset_in(const leaf& l, const offset (&at)[max_steps]) {
+    offset o = 0;
+    UNITY_UNROLL
+    for (int n = 0; n < Loops; ++n) {
+      o += at[n] * l.steps[n];
+    }
+    return o;
+  }
+
   UNITY_HOST_DEVICE static void copy(Real* to, const Real* from) {
-    for (int j = 0; j < Width; ++j) {
+    UNITY_UNROLL
+    for (int j = 0; j < lanes; ++j) {
       to[j] = from[j];
     }
   }
+  UNITY_HOST_DEVICE static void exchange(Real* a, Real* b) {
+    UNITY_UNROLL
+    for (int j = 0; j < lanes; ++j) {
+      const auto x = a[j];
+      a[j] = b[j];
+      b[j] = x;
+    }
+  }
+  // Chosen by comparison with constants, as registers have no index; in a loop, even one that is unrolled, compilers put
+  // the number back in the place of the constant that it is equal to, and the slots into memory.
+  template <int S = 0, class F>
+  UNITY_HOST_DEVICE static void with_slot(int number, values* slots, const F& f) {
+    if constexpr (S < Room::slots) {
+      if (S == number) {
+        f(slots[S]);
+      } else {
+        with_slot<S + 1>(number, slots, f);
+      }
+    }
+  }
+  UNITY_HOST_DEVICE static void fill(Real* to, Real x) {
+    UNITY_UNROLL
+    for (int j = 0; j < lanes; ++j) {
+      to[j] = x;
+    }
+  }
 
-  UNITY_HOST_DEVICE static void execute(const chain_instruction& i, Real* a, const Real* b) {
+  template <tensor::scalar_op Op>
+  UNITY_HOST_DEVICE static void all(Real* a, const Real* b) {
+    UNITY_UNROLL
+    for (int j = 0; j < lanes; ++j) {
+      a[j] = cuda::apply<Real>(Op, a[j], b[j]);
+    }
+  }
+  // The choice is made once for all lanes.
+  UNITY_HOST_DEVICE static void execute(tensor::scalar_op op, Real* a, const Real* b) {
     using tensor::scalar_op;
-    // The most frequent ones apart, so that the choice is made once for all elements.
-    switch (i.op) {
+    switch (op) {
       case scalar_op::operand: return copy(a, b);
-      case scalar_op::add: return each(a, b, [](Real x, Real y) { return x + y; });
-      case scalar_op::mul: return each(a, b, [](Real x, Real y) { return x * y; });
-      case scalar_op::relu: return each(a, b, [](Real x, Real) { return x < Real{0} ? Real{0} : x; });
-      default: break;
-    }
-    for (int j = 0; j < Width; ++j) {
-      a[j] = i.reversed ? cuda::apply<Real>(i.op, b[j], a[j]) : cuda::apply<Real>(i.op, a[j], b[j]);
-    }
-  }
-  template <class F>
-  UNITY_HOST_DEVICE static void each(Real* a, const Real* b, const F& f) {
-    for (int j = 0; j < Width; ++j) {
-      a[j] = f(a[j], b[j]);
+      case scalar_op::negate: return all<scalar_op::negate>(a, b);
+      case scalar_op::reciprocal: return all<scalar_op::reciprocal>(a, b);
+      case scalar_op::abs: return all<scalar_op::abs>(a, b);
+      case scalar_op::relu: return all<scalar_op::relu>(a, b);
+      case scalar_op::sigmoid: return all<scalar_op::sigmoid>(a, b);
+      case scalar_op::tanh: return all<scalar_op::tanh>(a, b);
+      case scalar_op::gelu: return all<scalar_op::gelu>(a, b);
+      case scalar_op::exp: return all<scalar_op::exp>(a, b);
+      case scalar_op::log: return all<scalar_op::log>(a, b);
+      case scalar_op::erf: return all<scalar_op::erf>(a, b);
+      case scalar_op::sqrt: return all<scalar_op::sqrt>(a, b);
+      case scalar_op::truncate: return all<scalar_op::truncate>(a, b);
+      case scalar_op::nonzero: return all<scalar_op::nonzero>(a, b);
+      case scalar_op::add: return all<scalar_op::add>(a, b);
+      case scalar_op::sub: return all<scalar_op::sub>(a, b);
+      case scalar_op::mul: return all<scalar_op::mul>(a, b);
+      case scalar_op::div: return all<scalar_op::div>(a, b);
+      case scalar_op::pow: return all<scalar_op::pow>(a, b);
+      case scalar_op::maximum: return all<scalar_op::maximum>(a, b);
+      case scalar_op::minimum: return all<scalar_op::minimum>(a, b);
+      case scalar_op::equal: return all<scalar_op::equal>(a, b);
+      case scalar_op::accumulated:
+      case scalar_op::literal:
+      case scalar_op::coordinate:
+      case scalar_op::count: return;  // are no operations on elements
     }
   }
 
-  UNITY_HOST_DEVICE void read(const chain_leaf& l, const std::int64_t* at, int lanes, Real* to) const {
-    using origin = cpu::tile_leaf::origin;
-    std::int64_t offset = 0;
-    for (int n = 0; n < Loops; ++n) {
-      offset += at[n] * l.moves.steps[n];
-    }
-    const auto step = l.moves.steps[code.loops.count - 1];
-    if (l.origin == origin::literal) {
-      for (int j = 0; j < Width; ++j) {
-        to[j] = static_cast<Real>(l.value);
+  UNITY_HOST_DEVICE void read(const leaf& l, const places& at, const place& p, Real* to) const {
+    switch (l.how) {
+      case chain_read::literal: return fill(to, l.value);
+      case chain_read::scalar: return fill(to, load_element<Real>(l.element, l.from, 0));
+      case chain_read::coordinate: {
+        UNITY_UNROLL
+        for (int j = 0; j < lanes; ++j) {
+          to[j] = static_cast<Real>(offset_in(l, at[j / Width]) + j % Width * static_cast<std::int64_t>(l.lane_step));
+        }
+        return;
       }
-    } else if (l.origin == origin::coordinate) {
-      for (int j = 0; j < Width; ++j) {
-        to[j] = static_cast<Real>(offset + j * step);
+      case chain_read::repeated: {
+        with_load(l.element, [&](const auto& load) {
+          UNITY_UNROLL
+          for (int u = 0; u < Units; ++u) {
+            const auto x = p.unit(u) * Width < points ? load(l.from, offset_in(l, at[u])) : Real{0};
+            UNITY_UNROLL
+            for (int j = 0; j < Width; ++j) {
+              to[u * Width + j] = x;
+            }
+          }
+        });
+        return;
       }
-    } else if (Width == 4 && l.aligned && lanes == Width && tensor::dtype::float32 == l.element) {
-      unpack(*reinterpret_cast<const quad<float>*>(l.from + offset * 4), to, [](float x) { return x; });
-    } else if (Width == 4 && l.aligned && lanes == Width && tensor::dtype::bfloat16 == l.element) {
-      unpack(*reinterpret_cast<const quad<std::uint16_t>*>(l.from + offset * 2), to, widen_bfloat16);
-    } else if (Width == 4 && l.aligned && lanes == Width && tensor::dtype::float16 == l.element) {
-      unpack(*reinterpret_cast<const quad<std::uint16_t>*>(l.from + offset * 2), to, widen_float16);
-    } else if (step == 0) {
-      const auto x = load_element<Real>(l.element, l.from, offset);
-      for (int j = 0; j < Width; ++j) {
-        to[j] = x;
-      }
-    } else {
-      for (int j = 0; j < lanes; ++j) {
-        to[j] = load_element<Real>(l.element, l.from, offset + j * step);
-      }
+      case chain_read::float32_quads:
+        return p.whole ? read_quads<float>(l, at, to, [](float x) { return x; }) : read_each(l, at, p, to);
+      case chain_read::bfloat16_quads:
+        return p.whole ? read_quads<std::uint16_t>(l, at, to, [](std::uint16_t x) { return widen_bfloat16(x); })
+                       : read_each(l, at, p, to);
+      case chain_read::float16_quads:
+        return p.whole ? read_quads<std::uint16_t>(l, at, to, [](std::uint16_t x) { return widen_float16(x); })
+                       : read_each(l, at, p, to);
+      case chain_read::each: return read_each(l, at, p, to);
     }
   }
   template <class T, class Widen>
-  UNITY_HOST_DEVICE static void unpack(const quad<T>& from, Real* to, const Widen& widen) {
-    for (int j = 0; j < Width; ++j) {
-      to[j] = static_cast<Real>(widen(from.x[j]));
+  UNITY_HOST_DEVICE static void read_quads(const leaf& l, const places& at, Real* to, const Widen& widen) {
+    if constexpr (Width == 4) {
+      quad<T> all[std::size_t{Units}];
+      UNITY_UNROLL
+      for (int u = 0; u < Units; ++u) {
+        all[u] = *reinterpret_cast<const quad<T>*>(l.from + offset_in(l, at[u]) * static_cast<std::int64_t>(sizeof(T)));
+      }
+      UNITY_UNROLL
+      for (int j = 0; j < lanes; ++j) {
+        to[j] = static_cast<Real>(widen(all[j / 4].x[j % 4]));
+      }
+    }
+  }
+  UNITY_HOST_DEVICE void read_each(const leaf& l, const places& at, const place& p, Real* to) const {
+    with_load(l.element, [&](const auto& load) {
+      UNITY_UNROLL
+      for (int j = 0; j < lanes; ++j) {
+        if (p.unit(j / Width) * Width + j % Width < points) {
+          to[j] = load(l.from, offset_in(l, at[j / Width]) + j % Width * static_cast<std::int64_t>(l.lane_step));
+        }
+      }
+    });
+  }
+  // f(load), where load(from, i) gives element i. The choice of the most frequent type is made once for all lanes.
+  template <class F>
+  UNITY_HOST_DEVICE static void with_load(tensor::dtype t, const F& f) {
+    if (t == tensor::dtype::float32) {
+      f([](const std::byte* from, std::int64_t i) { return static_cast<Real>(reinterpret_cast<const float*>(from)[i]); });
+    } else {
+      f([t](const std::byte* from, std::int64_t i) { return load_element<Real>(t, from, i); });
     }
   }
 
   // Results lie in the order of the loops.
-  UNITY_HOST_DEVICE static void write(const chain_store& s, std::int64_t first, int lanes, const Real* from) {
-    if (Width == 4 && lanes == Width && s.element == tensor::dtype::float32) {
-      *reinterpret_cast<quad<float>*>(s.to + first * 4) = pack<float>(from, [](float x) { return x; });
-    } else if (Width == 4 && lanes == Width && s.element == tensor::dtype::bfloat16) {
-      *reinterpret_cast<quad<std::uint16_t>*>(s.to + first * 2) = pack<std::uint16_t>(from, narrow_bfloat16);
-    } else if (Width == 4 && lanes == Width && s.element == tensor::dtype::float16) {
-      *reinterpret_cast<quad<std::uint16_t>*>(s.to + first * 2) = pack<std::uint16_t>(from, narrow_float16);
+  UNITY_HOST_DEVICE void write(const store& s, const place& p, const Real* from) const {
+    if (Width == 4 && p.whole && s.element == tensor::dtype::float32) {
+      write_quads<float>(s, p, from, [](float x) { return x; });
+    } else if (Width == 4 && p.whole && s.element == tensor::dtype::bfloat16) {
+      write_quads<std::uint16_t>(s, p, from, [](float x) { return narrow_bfloat16(x); });
+    } else if (Width == 4 && p.whole && s.element == tensor::dtype::float16) {
+      write_quads<std::uint16_t>(s, p, from, [](float x) { return narrow_float16(x); });
+    } else if (s.element == tensor::dtype::float32) {
+      write_each(p, from, [&](std::int64_t n, Real x) { reinterpret_cast<float*>(s.to)[n] = static_cast<float>(x); });
     } else {
-      for (int j = 0; j < lanes; ++j) {
-        store_element<Real>(s.element, s.to, first + j, from[j]);
+      write_each(p, from, [&](std::int64_t n, Real x) { store_element<Real>(s.element, s.to, n, x); });
+    }
+  }
+  template <class Store>
+  UNITY_HOST_DEVICE void write_each(const place& p, const Real* from, const Store& store_one) const {
+    UNITY_UNROLL
+    for (int j = 0; j < lanes; ++j) {
+      if (const auto n = p.unit(j / Width) * Width + j % Width; n < points) {
+        store_one(n, from[j]);
       }
     }
   }
   template <class T, class Narrow>
-  UNITY_HOST_DEVICE static quad<T> pack(const Real* from, const Narrow& narrow) {
-    quad<T> q{};
-    for (int j = 0; j < Width; ++j) {
-      q.x[j] = narrow(static_cast<float>(from[j]));
+  UNITY_HOST_DEVICE static void write_quads(const store& s, const place& p, const Real* from, const Narrow& narrow) {
+    UNITY_UNROLL
+    for (int u = 0; u < Units; ++u) {
+      quad<T> q;
+      UNITY_UNROLL
+      for (int j = 0; j < Width; ++j) {
+        q.x[j] = narrow(static_cast<float>(from[u * Width + j]));
+      }
+      reinterpret_cast<quad<T>*>(s.to)[p.unit(u)] = q;
     }
-    return q;
   }
 };
 

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/storage.hpp>
@@ -101,7 +103,7 @@ class graph_routine final : public routine<Queue> {
       if (p.where == region::nowhere) {
         p = {region::output, o};
       } else {
-        copies_.push_back({o, p, bytes_of(graph.type(root))});
+        copies_.push_back({o, p, byte_count(graph.type(root))});
       }
     }
   }
@@ -124,7 +126,7 @@ class graph_routine final : public routine<Queue> {
     for (const auto v : item.results) {
       auto& p = places_[v.index()];
       if (p.where == region::nowhere) {
-        p = {region::work, store(bytes_of(graph.type(v)), now)};
+        p = {region::work, store(byte_count(graph.type(v)), now)};
       }
       s.results.push_back(p);
     }
@@ -206,7 +208,7 @@ class converting_routine final : public routine<Queue> {
     if (from.element != to.element || from.order != to.order) {
       e.change = convert(from, to);
       e.offset = size_;
-      size_ += aligned_size(bytes_of(plain));
+      size_ += backend::detail::aligned_size(byte_count(plain));
     }
     return e;
   }

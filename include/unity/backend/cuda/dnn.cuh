@@ -1,4 +1,4 @@
-// Convolutions by cuDNN.
+// Convolutions, pooling and normalization by cuDNN.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <unity/backend/cuda/blas.cuh>
 #include <unity/backend/cuda/convolution_plan.hpp>
 #include <unity/backend/cuda/ending.hpp>
+#include <unity/backend/cuda/pooling_plan.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/stream.cuh>
 #include <unity/core/error.hpp>
@@ -34,11 +35,12 @@ using dnn_tensor = owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
 using dnn_filter = owned<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
 using dnn_convolution = owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
 using dnn_activation = owned<cudnnActivationDescriptor_t, cudnnDestroyActivationDescriptor>;
+using dnn_pooling = owned<cudnnPoolingDescriptor_t, cudnnDestroyPoolingDescriptor>;
 
 template <class Owned, class Handle>
 [[nodiscard]] Owned make_dnn(cudnnStatus_t (*create)(Handle*)) {
   Handle made = nullptr;
-  check_dnn(create(&made), "describing a convolution");
+  check_dnn(create(&made), "making a description for cuDNN");
   return Owned{made};
 }
 
@@ -48,6 +50,9 @@ template <class Owned, class Handle>
                                         : CUDNN_DATA_FLOAT;
 }
 
+[[nodiscard]] inline std::array<std::int64_t, 4> four(const tensor::shape& dims) {
+  return {dims[0], dims[1], dims[2], dims[3]};
+}
 [[nodiscard]] inline dnn_tensor images_of(tensor::dtype element, const std::array<std::int64_t, 4>& dims) {
   auto d = make_dnn<dnn_tensor>(cudnnCreateTensorDescriptor);
   const auto size = [&](std::size_t i) { return static_cast<int>(dims[i]); };
@@ -58,23 +63,30 @@ template <class Owned, class Handle>
 
 }  // namespace detail
 
-// One convolution, with bias and relu where the library does those in one; then what it does not do.
-class dnn_routine final : public routine<stream> {
+// Does the library count the elements of both: it does so in 32 bits.
+[[nodiscard]] inline bool dnn_counts(const tensor::tensor_type& a, const tensor::tensor_type& b) {
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+  return tensor::element_count(a.dims) <= most && tensor::element_count(b.dims) <= most;
+}
+
+// One convolution, with bias and relu where the library does those in one; else with those after it.
+class dnn_convolution_routine final : public routine<stream> {
  public:
   // Throws: unity::error where the library refuses a description.
-  dnn_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs, const tensor::tensor_type& result, bool tf32)
+  dnn_convolution_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs, const tensor::tensor_type& result,
+                          bool tf32)
       : handle_{handle},
         exact_{result.element == tensor::dtype::float32 && !tf32},
         joint_{p.biased && p.then == tensor::operators::activation::relu},
-        image_{detail::images_of(result.element, four(inputs[0].dims))},
-        result_{detail::images_of(result.element, four(result.dims))},
+        image_{detail::images_of(result.element, detail::four(inputs[0].dims))},
+        result_{detail::images_of(result.element, detail::four(result.dims))},
         bias_{detail::images_of(result.element, {1, result.dims[1], 1, 1})},
         weight_{detail::make_dnn<detail::dnn_filter>(cudnnCreateFilterDescriptor)},
         convolution_{detail::make_dnn<detail::dnn_convolution>(cudnnCreateConvolutionDescriptor)},
         relu_{detail::make_dnn<detail::dnn_activation>(cudnnCreateActivationDescriptor)} {
     const auto type = detail::dnn_type(result.element);
     const auto number = [](std::int64_t n) { return static_cast<int>(n); };
-    const auto w = four(inputs[1].dims);
+    const auto w = detail::four(inputs[1].dims);
     detail::check_dnn(cudnnSetFilter4dDescriptor(weight_.get(), type, CUDNN_TENSOR_NCHW, number(w[0]), number(w[1]),
                                                  number(w[2]), number(w[3])),
                       "describing weights");
@@ -85,9 +97,10 @@ class dnn_routine final : public routine<stream> {
     detail::check_dnn(cudnnSetConvolutionGroupCount(convolution_.get(), number(p.groups)), "describing groups");
     detail::check_dnn(cudnnSetConvolutionMathType(convolution_.get(), exact_ ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH),
                       "choosing arithmetic");
-    detail::check_dnn(cudnnSetActivationDescriptor(relu_.get(), CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
+    // The joint call takes no other relu than one that makes 0 of what is no number.
+    detail::check_dnn(cudnnSetActivationDescriptor(relu_.get(), CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0),
                       "describing relu");
-    ending_ = joint_ ? nullptr : ending_routine<stream>(result, p.biased, 1, p.then);
+    ending_ = ending_routine<stream>(result, p.biased, 1, p.then);
   }
 
   // False where the library has no algorithm that may be taken.
@@ -106,14 +119,18 @@ class dnn_routine final : public routine<stream> {
   void run(const call<stream>& c) const override {
     const float one = 1;
     const float zero = 0;
-    const auto s =
-        joint_ ? cudnnConvolutionBiasActivationForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
-                                                       convolution_.get(), algorithm_, c.work, workspace_, &zero,
-                                                       result_.get(), c.outputs[0], bias_.get(), c.inputs[2], relu_.get(),
-                                                       result_.get(), c.outputs[0])
-               : cudnnConvolutionForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
-                                         convolution_.get(), algorithm_, c.work, workspace_, &zero, result_.get(),
-                                         c.outputs[0]);
+    if (joint_) {
+      const auto s = cudnnConvolutionBiasActivationForward(
+          handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1], convolution_.get(), algorithm_, c.work,
+          workspace_, &zero, result_.get(), c.outputs[0], bias_.get(), c.inputs[2], relu_.get(), result_.get(), c.outputs[0]);
+      if (s == CUDNN_STATUS_SUCCESS) {
+        return;
+      }
+      joint_ = false;  // it has fewer of these than of plain ones, and says so before it launches any
+    }
+    const auto s = cudnnConvolutionForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
+                                           convolution_.get(), algorithm_, c.work, workspace_, &zero, result_.get(),
+                                           c.outputs[0]);
     if (s != CUDNN_STATUS_SUCCESS) {
       c.queue.note(std::string{"cuDNN: "} + cudnnGetErrorString(s));
     }
@@ -121,9 +138,6 @@ class dnn_routine final : public routine<stream> {
   }
 
  private:
-  [[nodiscard]] static std::array<std::int64_t, 4> four(const tensor::shape& dims) {
-    return {dims[0], dims[1], dims[2], dims[3]};
-  }
   // The same bytes each time, a bounded workspace, and no transforms that lose more digits than a float's sum does.
   [[nodiscard]] static bool may_be_taken(const cudnnConvolutionFwdAlgoPerf_t& a) {
     constexpr std::size_t most = std::size_t{1} << 30U;
@@ -142,7 +156,7 @@ class dnn_routine final : public routine<stream> {
 
   cudnnHandle_t handle_;
   bool exact_;  // are operands not rounded
-  bool joint_;
+  mutable bool joint_;  // with bias and relu in one
   detail::dnn_tensor image_;
   detail::dnn_tensor result_;
   detail::dnn_tensor bias_;
@@ -152,6 +166,28 @@ class dnn_routine final : public routine<stream> {
   cudnnConvolutionFwdAlgo_t algorithm_{};
   std::size_t workspace_ = 0;
   routine_ptr<stream> ending_;
+};
+
+// A call of the library that it may turn out not to support, which it says before it launches anything; the own routine
+// from then on. Errors of the device are that one's to note, too.
+// library(call): its status.
+template <class Call>
+class dnn_routine final : public routine<stream> {
+ public:
+  dnn_routine(Call library, routine_ptr<stream> own) : library_{std::move(library)}, own_{std::move(own)} {}
+
+  [[nodiscard]] std::size_t workspace() const override { return own_->workspace(); }
+  void run(const call<stream>& c) const override {
+    supported_ = supported_ && library_(c) == CUDNN_STATUS_SUCCESS;
+    if (!supported_) {
+      own_->run(c);
+    }
+  }
+
+ private:
+  Call library_;
+  routine_ptr<stream> own_;
+  mutable bool supported_ = true;
 };
 
 // Owns a handle, bound to a stream.
@@ -170,11 +206,63 @@ class dnn {
   // Null where the library has none. No routine may outlive the handle.
   [[nodiscard]] routine_ptr<stream> convolution(const convolution_plan& p, types inputs,
                                                 const tensor::tensor_type& result) const {
-    auto r = std::make_unique<dnn_routine>(handle_.get(), p, inputs, result, tf32_);
+    if (!dnn_counts(inputs[0], result) || !dnn_counts(inputs[1], result)) {
+      return nullptr;
+    }
+    auto r = std::make_unique<dnn_convolution_routine>(handle_.get(), p, inputs, result, tf32_);
     return r->choose() ? std::move(r) : nullptr;
   }
 
+  // No routine may outlive the handle.
+  [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan& p, const tensor::tensor_type& image,
+                                            const tensor::tensor_type& result, routine_ptr<stream> own) const {
+    if (!dnn_counts(image, result)) {
+      return own;
+    }
+    using kind = pooling_plan::kind;
+    const auto mode = p.how == kind::largest               ? CUDNN_POOLING_MAX_DETERMINISTIC
+                      : p.how == kind::average_of_elements ? CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING
+                                                           : CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
+    auto window = detail::make_dnn<detail::dnn_pooling>(cudnnCreatePoolingDescriptor);
+    const auto number = [](std::int64_t n) { return static_cast<int>(n); };
+    detail::check_dnn(cudnnSetPooling2dDescriptor(window.get(), mode, CUDNN_NOT_PROPAGATE_NAN, number(p.y.kernel),
+                                                  number(p.x.kernel), number(p.y.before), number(p.x.before),
+                                                  number(p.y.stride), number(p.x.stride)),
+                      "describing a pooling");
+    return on_own([handle = handle_.get(), window = std::move(window),
+                   from = detail::images_of(image.element, detail::four(image.dims)),
+                   to = detail::images_of(result.element, detail::four(result.dims))](const call<stream>& c) {
+      const float one = 1;
+      const float zero = 0;
+      return cudnnPoolingForward(handle, window.get(), &one, from.get(), c.inputs[0], &zero, to.get(), c.outputs[0]);
+    }, std::move(own));
+  }
+
+  // No routine may outlive the handle.
+  [[nodiscard]] routine_ptr<stream> normalization(double epsilon, const tensor::tensor_type& image,
+                                                  routine_ptr<stream> own) const {
+    if (epsilon < CUDNN_BN_MIN_EPSILON || !dnn_counts(image, image)) {
+      return own;
+    }
+    const auto channels = image.dims[1];
+    const auto each = tensor::element_count(image.dims) / (image.dims[0] * channels);
+    return on_own([handle = handle_.get(), epsilon,
+                   images = detail::images_of(image.element, {image.dims[0], channels, each, 1}),
+                   channel = detail::images_of(image.element, {1, channels, 1, 1})](const call<stream>& c) {
+      const float one = 1;
+      const float zero = 0;
+      return cudnnBatchNormalizationForwardInference(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, images.get(), c.inputs[0],
+                                                     images.get(), c.outputs[0], channel.get(), c.inputs[1], c.inputs[2],
+                                                     c.inputs[3], c.inputs[4], epsilon);
+    }, std::move(own));
+  }
+
  private:
+  template <class Call>
+  [[nodiscard]] static routine_ptr<stream> on_own(Call library, routine_ptr<stream> own) {
+    return std::make_unique<dnn_routine<Call>>(std::move(library), std::move(own));
+  }
+
   detail::dnn_handle handle_;
   bool tf32_;
 };

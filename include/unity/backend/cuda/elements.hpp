@@ -4,15 +4,16 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
 
-#include <unity/backend/communication/half.hpp>
 #include <unity/backend/cuda/host_device.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::backend::cuda {
 
@@ -20,33 +21,50 @@ namespace unity::backend::cuda {
 #if defined(__CUDA_ARCH__)
   return __half2float(__ushort_as_half(x));
 #else
-  return from_float16(x);
+  return tensor::from_float16(x);
 #endif
 }
 [[nodiscard]] UNITY_HOST_DEVICE inline float widen_bfloat16(std::uint16_t x) {
 #if defined(__CUDA_ARCH__)
   return __bfloat162float(__ushort_as_bfloat16(x));
 #else
-  return from_bfloat16(x);
+  return tensor::from_bfloat16(x);
 #endif
 }
-[[nodiscard]] UNITY_HOST_DEVICE inline std::uint16_t narrow_float16(float x) {
+// Rounded once, a double too.
+template <class Real>
+[[nodiscard]] UNITY_HOST_DEVICE std::uint16_t narrow_float16(Real x) {
 #if defined(__CUDA_ARCH__)
-  return __half_as_ushort(__float2half_rn(x));
+  if constexpr (std::is_same_v<Real, double>) {
+    return __half_as_ushort(__double2half(x));
+  } else {
+    return __half_as_ushort(__float2half_rn(x));
+  }
 #else
-  return to_float16(x);
+  return tensor::to_float16(static_cast<double>(x));
 #endif
 }
-[[nodiscard]] UNITY_HOST_DEVICE inline std::uint16_t narrow_bfloat16(float x) {
+template <class Real>
+[[nodiscard]] UNITY_HOST_DEVICE std::uint16_t narrow_bfloat16(Real x) {
 #if defined(__CUDA_ARCH__)
-  return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  if constexpr (std::is_same_v<Real, double>) {
+    return __bfloat16_as_ushort(__double2bfloat16(x));
+  } else {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  }
 #else
-  return to_bfloat16(x);
+  return tensor::to_bfloat16(static_cast<double>(x));
 #endif
 }
 
-// Towards zero; what does not fit becomes the nearest that does, and no number 0. least and most + 1 are powers of two,
-// or least is 0: exact in Real.
+// What a thread moves at once.
+template <class T>
+struct alignas(4 * sizeof(T)) quad {
+  T x[4];
+};
+
+// tensor::to_integer for the device, which calls no functions of the host and has no limits. least and most + 1 are powers
+// of two, or least is 0: exact in Real.
 template <class Integer, class Real>
 [[nodiscard]] UNITY_HOST_DEVICE Integer to_integer(Real x, Real least, Real beyond, Integer most) {
   if (!(x == x)) {
@@ -80,8 +98,8 @@ UNITY_HOST_DEVICE void store_element(tensor::dtype t, std::byte* to, std::int64_
   switch (t) {
     case dtype::float32: reinterpret_cast<float*>(to)[i] = static_cast<float>(x); return;
     case dtype::float64: reinterpret_cast<double*>(to)[i] = static_cast<double>(x); return;
-    case dtype::float16: reinterpret_cast<std::uint16_t*>(to)[i] = narrow_float16(static_cast<float>(x)); return;
-    case dtype::bfloat16: reinterpret_cast<std::uint16_t*>(to)[i] = narrow_bfloat16(static_cast<float>(x)); return;
+    case dtype::float16: reinterpret_cast<std::uint16_t*>(to)[i] = narrow_float16(x); return;
+    case dtype::bfloat16: reinterpret_cast<std::uint16_t*>(to)[i] = narrow_bfloat16(x); return;
     case dtype::int64:
       reinterpret_cast<std::int64_t*>(to)[i] =
           to_integer<std::int64_t, Real>(x, static_cast<Real>(-0x1p63), static_cast<Real>(0x1p63), INT64_MAX);
@@ -102,9 +120,31 @@ UNITY_HOST_DEVICE void store_element(tensor::dtype t, std::byte* to, std::int64_
   }
 }
 
-// Single precision, or double where a type has more digits than that.
-[[nodiscard]] constexpr bool needs_double(tensor::dtype t) noexcept {
-  return t == tensor::dtype::float64 || t == tensor::dtype::int64 || t == tensor::dtype::int32;
+// Does load_quad read elements of the type.
+[[nodiscard]] constexpr bool has_quads(tensor::dtype t) noexcept {
+  return t == tensor::dtype::float32 || t == tensor::dtype::float16 || t == tensor::dtype::bfloat16;
+}
+// Elements 4 i to 4 i + 3, of a tensor that begins at a multiple of their size.
+[[nodiscard]] UNITY_HOST_DEVICE inline quad<float> load_quad(tensor::dtype t, const std::byte* from, std::int64_t i) {
+  if (t == tensor::dtype::float32) {
+    return reinterpret_cast<const quad<float>*>(from)[i];
+  }
+  const auto q = reinterpret_cast<const quad<std::uint16_t>*>(from)[i];
+  if (t == tensor::dtype::float16) {
+    return {{widen_float16(q.x[0]), widen_float16(q.x[1]), widen_float16(q.x[2]), widen_float16(q.x[3])}};
+  }
+  return {{widen_bfloat16(q.x[0]), widen_bfloat16(q.x[1]), widen_bfloat16(q.x[2]), widen_bfloat16(q.x[3])}};
+}
+UNITY_HOST_DEVICE inline void store_quad(tensor::dtype t, std::byte* to, std::int64_t i, const quad<float>& x) {
+  if (t == tensor::dtype::float32) {
+    reinterpret_cast<quad<float>*>(to)[i] = x;
+  } else if (t == tensor::dtype::float16) {
+    reinterpret_cast<quad<std::uint16_t>*>(to)[i] = {
+        {narrow_float16(x.x[0]), narrow_float16(x.x[1]), narrow_float16(x.x[2]), narrow_float16(x.x[3])}};
+  } else {
+    reinterpret_cast<quad<std::uint16_t>*>(to)[i] = {
+        {narrow_bfloat16(x.x[0]), narrow_bfloat16(x.x[1]), narrow_bfloat16(x.x[2]), narrow_bfloat16(x.x[3])}};
+  }
 }
 
 }  // namespace unity::backend::cuda

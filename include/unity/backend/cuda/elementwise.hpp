@@ -17,58 +17,55 @@
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::backend::cuda {
+
+// Every chain is taken by the last of its number type; those before are faster, where they take it.
+using chain_functions =
+    std::variant<chain_function<float, 4, 4, 1, small_chain_room>, chain_function<float, 4, 4, 4, small_chain_room>,
+                 chain_function<float, 4, 2, 1, full_chain_room>, chain_function<float, 4, 2, 4, full_chain_room>,
+                 chain_function<float, 1, 4, 4, full_chain_room>, chain_function<float, 1, 1, max_loops, full_chain_room>,
+                 chain_function<double, 1, 2, 4, full_chain_room>, chain_function<double, 1, 1, max_loops, full_chain_room>>;
+static_assert(sizeof(chain_functions) <= 4096 - 16, "larger than what a launch passes by value");
+
+// Number I, or the first one after it that takes the code.
+template <std::size_t I>
+[[nodiscard]] chain_functions choose_chain_function(const chain_code& code) {
+  using function = std::variant_alternative_t<I, chain_functions>;
+  if constexpr (I + 1 < std::variant_size_v<chain_functions>) {
+    if (!function::takes(code)) {
+      return choose_chain_function<I + 1>(code);
+    }
+  }
+  return function{code};
+}
+[[nodiscard]] inline chain_functions function_of(const chain_code& code, bool in_double) {
+  constexpr std::size_t of_double = 6;
+  return in_double ? choose_chain_function<of_double>(code) : choose_chain_function<0>(code);
+}
 
 template <class Queue>
 class chain_routine final : public routine<Queue> {
  public:
-  chain_routine(chain_code code, bool in_double) : code_{code}, points_{code.loops.points()}, in_double_{in_double} {
-    const auto& loops = code.loops;
-    fours_ = loops.count == 1 || loops.sizes[loops.count - 1].size % 4 == 0;
-  }
+  chain_routine(const chain_code& code, bool in_double) : function_{function_of(code, in_double)} {}
 
   void run(const call<Queue>& c) const override {
-    constexpr int few = 4;
-    auto code = code_;
-    for (int l = 0; l < code.leaf_count; ++l) {
-      auto& leaf = code.leaves[l];
-      leaf.from = leaf.origin == cpu::tile_leaf::origin::operand ? c.inputs[leaf.operand] : nullptr;
-    }
-    for (int s = 0; s < code.store_count; ++s) {
-      code.stores[s].to = c.outputs[code.stores[s].output];
-    }
-    if (in_double_) {
-      code.loops.count <= few ? launch<double, 1, few>(c, code) : launch<double, 1, max_loops>(c, code);
-    } else if (code.loops.count == 1) {
-      launch<float, 4, 1>(c, code);
-    } else if (fours_ && code.loops.count <= few) {
-      launch<float, 4, few>(c, code);
-    } else {
-      code.loops.count <= few ? launch<float, 1, few>(c, code) : launch<float, 1, max_loops>(c, code);
-    }
+    std::visit([&](auto f) {
+      for (int l = 0; l < f.leaf_count; ++l) {
+        const bool reads = f.leaves[l].how != chain_read::literal && f.leaves[l].how != chain_read::coordinate;
+        f.leaves[l].from = reads ? c.inputs[f.leaves[l].operand] : nullptr;
+      }
+      for (int s = 0; s < f.store_count; ++s) {
+        f.stores[s].to = c.outputs[f.stores[s].output];
+      }
+      c.queue.each(f.threads(), f);
+    }, function_);
   }
 
  private:
-  template <class Real, int Width, int Loops>
-  void launch(const call<Queue>& c, const chain_code& code) const {
-    const chain_function<Real, Width, Loops> f{code, points_};
-    c.queue.each(f.threads(), f);
-  }
-
-  chain_code code_;
-  std::int64_t points_;
-  bool in_double_;
-  bool fours_ = false;
+  chain_functions function_;
 };
-
-[[nodiscard]] inline bool any_needs_double(types ts) {
-  bool any = false;
-  for (const auto& t : ts) {
-    any = any || needs_double(t.element);
-  }
-  return any;
-}
 
 // A primitive without a reduction or windows; nothing where the operator is of another form.
 template <class Queue>
@@ -102,7 +99,7 @@ template <class Queue>
   });
   p.stores.push_back({value, 0, outputs[0].element});
   const auto code = known ? compile_chain(std::move(p)) : std::nullopt;
-  const bool in_double = any_needs_double(inputs) || any_needs_double(outputs);
+  const bool in_double = tensor::exceeds_float32(inputs) || tensor::exceeds_float32(outputs);
   return code ? std::make_unique<chain_routine<Queue>>(*code, in_double) : nullptr;
 }
 
@@ -152,7 +149,7 @@ template <class Queue>
   const auto scaled = apply(scalar_op::mul, apply(scalar_op::div, centred, deviation), x[1]);
   p.stores.push_back({apply(scalar_op::add, scaled, x[2]), 0, result.element});
   const auto code = compile_chain(std::move(p));
-  return code ? std::make_unique<chain_routine<Queue>>(*code, any_needs_double(inputs)) : nullptr;
+  return code ? std::make_unique<chain_routine<Queue>>(*code, tensor::exceeds_float32(inputs)) : nullptr;
 }
 
 }  // namespace unity::backend::cuda

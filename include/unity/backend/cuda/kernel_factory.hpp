@@ -17,13 +17,15 @@
 #include <unity/backend/cuda/elementwise.hpp>
 #include <unity/backend/cuda/ending.hpp>
 #include <unity/backend/cuda/movement.hpp>
+#include <unity/backend/cuda/pooling_plan.hpp>
 #include <unity/backend/cuda/product_plan.hpp>
 #include <unity/backend/cuda/reduction.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/rows.hpp>
-#include <unity/core/error.hpp>
+#include <unity/backend/detail/kernel_check.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::backend::cuda {
@@ -32,6 +34,9 @@ namespace unity::backend::cuda {
 //   l.product(plan, result)               a routine of the operands of matmul or linear
 //   l.convolves(element)                  are there convolutions
 //   l.convolution(plan, inputs, result)   a routine of the operands of conv2d, of a symmetric plan
+//   l.pooling(plan, image, result, own)   a routine of the operand of a plain pooling
+//   l.normalization(epsilon, image, own)  a routine of the operands of batch_norm, in float32
+// Images lie in rows. own: a routine of the same, which runs where the library turns out to have none.
 template <class Queue, class Library>
 class kernel_factory {
  public:
@@ -40,7 +45,7 @@ class kernel_factory {
 
   // Throws: unity::error for an operator that has no known meaning, does not take the inputs or has no kernel.
   [[nodiscard]] routine_ptr<Queue> make(const tensor::operation& op, types inputs, types outputs) const {
-    check(op, inputs, outputs);
+    backend::detail::check_operator("cuda", *algebra_, op, inputs, outputs);
     if (const auto map = algebra_->index_map(op, inputs)) {
       return std::make_unique<view_routine<Queue>>(*map, inputs, outputs);
     }
@@ -48,7 +53,7 @@ class kernel_factory {
                  ? make_primitive(op, inputs, outputs)
                  : make_composite(op, inputs, outputs);
     if (r == nullptr) {
-      throw no_kernel(op, inputs, "an operator that this backend has a kernel for");
+      throw backend::detail::no_kernel("cuda", *algebra_, op, inputs, "an operator that this backend has a kernel for");
     }
     return r;
   }
@@ -82,26 +87,6 @@ class kernel_factory {
             [this](const tensor::tensor_graph& region) { return make_chain(region); }};
   }
 
-  void check(const tensor::operation& op, types inputs, types outputs) const {
-    const auto inferred = algebra_->infer(op, inputs);
-    if (!inferred) {
-      throw no_kernel(op, inputs, algebra_->why_not(op, inputs).substr(std::string_view{"expected "}.size()));
-    }
-    bool agree = inferred->size() == outputs.size();
-    for (std::size_t i = 0; agree && i < outputs.size(); ++i) {
-      const auto& t = (*inferred)[i];
-      agree = t.dims == outputs[i].dims && t.element == outputs[i].element && t.order == outputs[i].order;
-    }
-    if (!agree) {
-      throw no_kernel(op, inputs, "results of the types that its operands give");
-    }
-    const auto& d = algebra_->definition_of(op.kind);
-    const bool computes = d.source == tensor::source_kind::none;
-    if (!computes || std::holds_alternative<tensor::opaque>(d.body)) {
-      throw no_kernel(op, inputs, "an operator with a known meaning");
-    }
-  }
-
   [[nodiscard]] routine_ptr<Queue> make_primitive(const tensor::operation& op, types inputs, types outputs) const {
     if (auto r = elementwise_routine<Queue>(*algebra_, op, inputs, outputs)) {
       return r;
@@ -118,8 +103,17 @@ class kernel_factory {
       r = library_->product(plan_product(inputs, outputs[0], name == "linear", then), outputs[0]);
     } else if (name == "conv2d" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
       r = make_convolution(op, a, inputs, outputs);
+    } else if ((name == "max_pool" || name == "average_pool") && has_library_type(inputs) && is_row_major(inputs[0])) {
+      r = make_pooling(op, plan_pooling(a, inputs, name == "average_pool"), inputs, outputs);
     }
     return r ? std::move(r) : primitive_routine<Queue>(*algebra_, op, inputs, outputs);
+  }
+
+  [[nodiscard]] routine_ptr<Queue> make_pooling(const tensor::operation& op, const pooling_plan& plan, types inputs,
+                                                types outputs) const {
+    auto own = primitive_routine<Queue>(*algebra_, op, inputs, outputs);
+    return plan.is_plain() && is_row_major(outputs[0]) ? library_->pooling(plan, inputs[0], outputs[0], std::move(own))
+                                                       : std::move(own);
   }
 
   [[nodiscard]] routine_ptr<Queue> make_convolution(const tensor::operation& op, const tensor::attribute_reader& a,
@@ -168,12 +162,15 @@ class kernel_factory {
   [[nodiscard]] routine_ptr<Queue> make_composite(const tensor::operation& op, types inputs, types outputs) const {
     const std::string_view name = algebra_->signature(op.kind).name;
     const auto a = algebra_->read(op);
-    const bool wide = any_needs_double(inputs);
+    const bool wide = tensor::exceeds_float32(inputs);
     if (name == "softmax" && !wide) {
       return std::make_unique<softmax_routine<Queue>>(a, inputs, outputs);
     }
     if (name == "batch_norm") {
-      return batch_norm_routine<Queue>(a, inputs, outputs);
+      auto own = batch_norm_routine<Queue>(a, inputs, outputs);
+      const bool plain = inputs[0].element == tensor::dtype::float32 && has_library_type(inputs) && is_row_major(inputs[0]) &&
+                         is_row_major(outputs[0]);
+      return plain ? library_->normalization(a.real("epsilon"), inputs[0], std::move(own)) : std::move(own);
     }
     if (name == "layer_norm" && !wide) {
       const auto inner = [&](types in, types) { return std::make_unique<layer_norm_routine<Queue>>(a, in); };
@@ -240,15 +237,6 @@ class kernel_factory {
     }
     p.stores.push_back({p.add_leaf(std::move(leaf)), 0, to.element});
     return std::make_unique<chain_routine<Queue>>(*compile_chain(std::move(p)), false);
-  }
-
-  [[nodiscard]] error no_kernel(const tensor::operation& op, types inputs, std::string_view expected) const {
-    const bool known = op.kind.index() < algebra_->kind_count();
-    std::string found = inputs.empty() ? "no operands" : "operands";
-    for (const auto& t : inputs) {
-      found += " " + tensor::to_string(t);
-    }
-    return {"cuda kernel of " + (known ? algebra_->signature(op.kind).name : "an operator of no kind"), found, expected};
   }
 
   const tensor::algebra* algebra_;

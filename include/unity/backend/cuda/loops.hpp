@@ -37,16 +37,23 @@ struct loop_size {
   // The position along this loop; flat becomes that along the loops outside of it.
   UNITY_HOST_DEVICE std::int64_t split(std::int64_t& flat) const {
     if (flat <= limit && size <= limit) {
-      const auto n = static_cast<std::uint32_t>(flat);
-      const auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(n) * factor >> 32U);
-      const auto quotient = (high + n) >> shift;
-      flat = quotient;
-      return n - static_cast<std::int64_t>(quotient) * size;
+      auto narrow = static_cast<std::int32_t>(flat);
+      const auto at = split(narrow);
+      flat = narrow;
+      return at;
     }
     const auto quotient = flat / size;
     const auto rest = flat - quotient * size;
     flat = quotient;
     return rest;
+  }
+  // The same, of a size and a flat index that are known to be at most the limit.
+  UNITY_HOST_DEVICE std::int32_t split(std::int32_t& flat) const {
+    const auto n = static_cast<std::uint32_t>(flat);
+    const auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(n) * factor >> 32U);
+    const auto quotient = (high + n) >> shift;
+    flat = static_cast<std::int32_t>(quotient);
+    return static_cast<std::int32_t>(n - quotient * static_cast<std::uint32_t>(size));
   }
 };
 

@@ -42,6 +42,63 @@ struct copy_function {
   }
 };
 
+// The same in tiles of two loops: the one along which the source lies, and the one along which the target does. What
+// neighbouring threads read lies together, and what they write too.
+template <class T>
+struct turn_function {
+  using element = T;
+  static constexpr int side = 32;
+  static constexpr int tile_size = side * (side + 1);  // one column more: those of a row lie in different banks
+
+  loop_nest loops;  // whole ones, then the tiles along the source's loop and along the target's
+  loop_moves to_moves;
+  loop_moves from_moves;
+  std::int64_t rows = 0;       // of the source's loop: next to each other there
+  std::int64_t columns = 0;    // of the target's loop
+  std::int64_t row_step = 0;   // in the target
+  std::int64_t column_step = 0;  // in the source
+  T* to = nullptr;
+  const T* from = nullptr;
+
+  UNITY_HOST_DEVICE void read(T* tile, int thread, std::int64_t block) const {
+    const auto p = find(block);
+    const auto row = thread % side;
+    for (int column = thread / side; column < side; column += block_threads / side) {
+      if (p.row + row < rows && p.column + column < columns) {
+        tile[column * (side + 1) + row] = from[p.read + row + column * column_step];
+      }
+    }
+  }
+  UNITY_HOST_DEVICE void write(const T* tile, int thread, std::int64_t block) const {
+    const auto p = find(block);
+    const auto column = thread % side;
+    for (int row = thread / side; row < side; row += block_threads / side) {
+      if (p.row + row < rows && p.column + column < columns) {
+        to[p.write + column + row * row_step] = tile[column * (side + 1) + row];
+      }
+    }
+  }
+
+ private:
+  struct place {
+    std::int64_t read = 0;
+    std::int64_t write = 0;
+    std::int64_t row = 0;
+    std::int64_t column = 0;
+  };
+  [[nodiscard]] UNITY_HOST_DEVICE place find(std::int64_t block) const {
+    place p;
+    for (int l = loops.count - 1; l >= 0; --l) {
+      const auto at = loops.sizes[l].split(block);
+      p.write += at * to_moves.steps[l];
+      p.read += at * from_moves.steps[l];
+      p.column = l == loops.count - 1 ? at * side : p.column;
+      p.row = l == loops.count - 2 ? at * side : p.row;
+    }
+    return p;
+  }
+};
+
 struct fill_function {
   std::byte* to = nullptr;
   tensor::dtype element = tensor::dtype::float32;
@@ -87,6 +144,8 @@ class strided_copy {
 
   // Unit: bytes.
   [[nodiscard]] std::int64_t moved_at_once() const noexcept { return element_; }
+  // Does it go by tiles, as source and target lie along different loops.
+  [[nodiscard]] bool turns() const noexcept { return source_loop() < loops_.size(); }
 
  private:
   // Runs of elements that lie next to each other move as one larger element, where all addresses are multiples of it.
@@ -111,8 +170,50 @@ class strided_copy {
     return fits;
   }
 
+  // The loop along which the source lies, where it is another one than the target's and both fill a good part of a tile.
+  [[nodiscard]] std::size_t source_loop() const noexcept {
+    constexpr std::int64_t least = 8;
+    for (std::size_t l = 0; l + 1 < loops_.size(); ++l) {
+      if (loops_[l].from == 1 && loops_[l].size >= least && loops_.back().to == 1 && loops_.back().from != 1 &&
+          loops_.back().size >= least) {
+        return l;
+      }
+    }
+    return loops_.size();
+  }
+  template <class T, class Queue>
+  void turn_as(Queue& queue, std::byte* to, const std::byte* from) const {
+    turn_function<T> f;
+    f.to = reinterpret_cast<T*>(to) + to_;
+    f.from = reinterpret_cast<const T*>(from) + from_;
+    const auto add = [&](std::int64_t size, std::int64_t write, std::int64_t read) {
+      f.to_moves.steps[f.loops.count] = write;
+      f.from_moves.steps[f.loops.count] = read;
+      f.loops.add(size);
+    };
+    const auto turned = source_loop();
+    for (std::size_t l = 0; l + 1 < loops_.size(); ++l) {
+      if (l != turned) {
+        add(loops_[l].size, loops_[l].to, loops_[l].from);
+      }
+    }
+    constexpr std::int64_t side = turn_function<T>::side;
+    const auto& rows = loops_[turned];
+    const auto& columns = loops_.back();
+    add((rows.size + side - 1) / side, side * rows.to, side);
+    add((columns.size + side - 1) / side, side, side * columns.from);
+    f.rows = rows.size;
+    f.columns = columns.size;
+    f.row_step = rows.to;
+    f.column_step = columns.from;
+    queue.tiles(f.loops.points(), f);
+  }
   template <class T, class Queue>
   void run_as(Queue& queue, std::byte* to, const std::byte* from) const {
+    if (turns()) {
+      turn_as<T>(queue, to, from);
+      return;
+    }
     copy_function<T> f;
     f.to = reinterpret_cast<T*>(to) + to_;
     f.from = reinterpret_cast<const T*>(from) + from_;

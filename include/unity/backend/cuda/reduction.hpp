@@ -61,6 +61,8 @@ class reduction_writer {
     for (const auto& w : s.windows()) {
       f_.windows[f_.window_count++] = {position_of(w), w.extent, w.count_from, w.count_to};
     }
+    f_.part_points = f_.points;
+    f_.quads = has_quads();
   }
 
   // Nothing where the operator is larger than the function may be, or asks for coordinates.
@@ -72,6 +74,24 @@ class reduction_writer {
     for (std::size_t i = 0; fits && i < from.size(); ++i) {
       fits = from[i].op != tensor::scalar_op::coordinate;
       to.code[to.size++] = from[i];
+    }
+    return fits;
+  }
+  // Is it a sum, or a largest one, of elements of one operand that lie next to each other, fours at multiples of four.
+  [[nodiscard]] bool has_quads() const {
+    if (f_.window_count > 0 || f_.how == tensor::reduction::none || f_.inner.size != 1 ||
+        f_.inner.code[0].op != tensor::scalar_op::operand || f_.points % 4 != 0) {
+      return false;
+    }
+    const auto& operand = f_.operands[f_.inner.code[0].number];
+    bool fits = cuda::has_quads(operand.element) && operand.offset.base % 4 == 0;
+    for (int l = 0; l < f_.kept.count; ++l) {
+      fits = fits && operand.offset.kept.steps[l] % 4 == 0;
+    }
+    std::int64_t next = 1;
+    for (int l = f_.reduced.count - 1; l >= 0; --l) {
+      fits = fits && operand.offset.reduced.steps[l] == next;
+      next *= f_.reduced.sizes[l].size;
     }
     return fits;
   }
@@ -151,7 +171,12 @@ class reduction_routine final : public routine<Queue> {
     // Neighbouring results that are next to each other in the operand are read together by one thread each.
     const auto last = f.kept.count - 1;
     const bool together = last >= 0 && f.operands[0].offset.kept.steps[last] == 1 && results_ >= many * some;
-    width_ = together || f.points < some ? 1 : f.points < many ? 32 : 256;
+    width_ = together || f.points < some ? 1 : f.points < many ? warp_threads : block_threads;
+    divide();
+  }
+
+  [[nodiscard]] std::size_t workspace() const override {
+    return function_.parts == 1 ? 0 : static_cast<std::size_t>(results_ * function_.parts) * sizeof(reduction_part);
   }
 
   void run(const call<Queue>& c) const override {
@@ -160,10 +185,29 @@ class reduction_routine final : public routine<Queue> {
       f.operands[o].from = c.inputs[static_cast<std::size_t>(o)];
     }
     f.to = c.outputs[0];
-    c.queue.rows(results_, width_, f);
+    if (f.parts > 1) {
+      f.partial = reinterpret_cast<reduction_part*>(c.work);
+    }
+    c.queue.rows(results_ * f.parts, width_, f);
+    if (f.parts > 1) {
+      c.queue.rows(results_, warp_threads, reduction_end_function{f});
+    }
   }
 
  private:
+  // Few results of many points: a block for each would leave most of a device idle. Into how many parts says nothing but
+  // the sizes, so that sums do not depend on the device.
+  void divide() {
+    constexpr std::int64_t blocks = 1024;        // that keep any device busy
+    constexpr std::int64_t least_points = 8192;  // of a part, or its launch would take longer than it saves
+    const auto parts = std::min(function_.points / least_points, blocks / results_);
+    if (width_ == block_threads && parts > 1) {
+      const auto each = (function_.points + parts - 1) / parts;
+      function_.part_points = (each + 3) / 4 * 4;
+      function_.parts = (function_.points + function_.part_points - 1) / function_.part_points;
+    }
+  }
+
   reduction_function function_;
   std::int64_t results_;
   int width_ = 1;

@@ -40,6 +40,12 @@ struct reduction_window {
   std::int64_t count_to = 0;
 };
 
+// What a part of the points of a result gives.
+struct reduction_part {
+  double total = 0;
+  double counted = 0;
+};
+
 struct reduction_function {
   static constexpr int max_operands = 3;
   static constexpr int max_windows = 2;
@@ -47,8 +53,11 @@ struct reduction_function {
   loop_nest kept{};     // in the order in which results lie
   loop_nest reduced{};
   std::int64_t points = 1;
+  std::int64_t parts = 1;        // into which those of one result are divided
+  std::int64_t part_points = 1;  // of every part but the last: points where there is one part, a multiple of 4 otherwise
   tensor::reduction how = tensor::reduction::none;
   bool counts = false;  // does the outer program ask for the number of points
+  bool quads = false;   // are the elements of one operand reduced, which lie in fours at multiples of four
   int operand_count = 0;
   int window_count = 0;
   reduction_operand operands[max_operands];
@@ -58,40 +67,107 @@ struct reduction_function {
   std::byte* to = nullptr;
   tensor::dtype element = tensor::dtype::float32;
 
-  // By all threads of a group. The points of a result are dealt out to them in turn.
+  // Of several parts: one per part of every result.
+  reduction_part* partial = nullptr;
+
+  // By all threads of a group, for one part of a result. The points are dealt out to them in turn.
   template <class Group>
-  UNITY_HOST_DEVICE void operator()(const Group& group, std::int64_t result) const {
+  UNITY_HOST_DEVICE void operator()(const Group& group, std::int64_t number) const {
+    const auto result = parts == 1 ? number : number / parts;
+    const auto first = parts == 1 ? 0 : (number - result * parts) * part_points;
+    const auto last = first + part_points < points ? first + part_points : points;
     std::int64_t at[max_operands + max_windows];
     start(result, at);
-    const bool sums = how == tensor::reduction::sum;
-    double total = sums ? 0.0 : -infinity;
-    std::int64_t counted = 0;
+    reduction_part found{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
     if (how != tensor::reduction::none) {
-      for (std::int64_t p = group.rank(); p < points; p += group.size()) {
-        std::int64_t here[max_operands + max_windows];
-        move(p, at, here);
-        bool inside = true;
-        bool counts_here = true;
-        for (int w = 0; w < window_count; ++w) {
-          const auto x = here[max_operands + w];
-          inside = inside && x >= 0 && x < windows[w].extent;
-          counts_here = counts_here && x >= windows[w].count_from && x < windows[w].count_to;
-        }
-        counted += counts_here ? 1 : 0;
-        if (inside) {
-          const auto x = term(here);
-          total = sums ? total + x : total < x ? x : total;
-        }
+      if (quads) {
+        found.total = reduce_quads(group, at, first, last);
+        found.counted = static_cast<double>(last - first);
+      } else {
+        found = reduce(group, at, first, last);
       }
-      total = sums ? group.sum(total) : group.largest(total);
-      counted = counts ? static_cast<std::int64_t>(group.sum(static_cast<double>(counted))) : 0;
     }
     if (group.rank() == 0) {
-      store_element<double>(element, to, result, run(outer, at, total, counted));
+      if (parts == 1) {
+        finish(result, at, found);
+      } else {
+        partial[number] = found;
+      }
+    }
+  }
+
+  // From the parts of a result to the result.
+  template <class Group>
+  UNITY_HOST_DEVICE void join(const Group& group, std::int64_t result) const {
+    reduction_part found{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
+    for (std::int64_t p = group.rank(); p < parts; p += group.size()) {
+      const auto& part = partial[result * parts + p];
+      found.total = add(found.total, part.total);
+      found.counted += part.counted;
+    }
+    found = over_all(group, found);
+    if (group.rank() == 0) {
+      std::int64_t at[max_operands + max_windows];
+      start(result, at);
+      finish(result, at, found);
     }
   }
 
  private:
+  [[nodiscard]] UNITY_HOST_DEVICE double add(double total, double x) const {
+    return how == tensor::reduction::sum ? total + x : total < x ? x : total;
+  }
+  template <class Group>
+  [[nodiscard]] UNITY_HOST_DEVICE reduction_part over_all(const Group& group, const reduction_part& mine) const {
+    return {how == tensor::reduction::sum ? group.sum(mine.total) : group.largest(mine.total),
+            counts ? group.sum(mine.counted) : 0};
+  }
+  UNITY_HOST_DEVICE void finish(std::int64_t result, const std::int64_t* at, const reduction_part& found) const {
+    store_element<double>(element, to, result, run(outer, at, found.total, found.counted));
+  }
+
+  template <class Group>
+  [[nodiscard]] UNITY_HOST_DEVICE reduction_part reduce(const Group& group, const std::int64_t* at, std::int64_t first,
+                                                        std::int64_t last) const {
+    reduction_part mine{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
+    for (std::int64_t p = first + group.rank(); p < last; p += group.size()) {
+      std::int64_t here[max_operands + max_windows];
+      move(p, at, here);
+      bool inside = true;
+      bool counts_here = true;
+      for (int w = 0; w < window_count; ++w) {
+        const auto x = here[max_operands + w];
+        inside = inside && x >= 0 && x < windows[w].extent;
+        counts_here = counts_here && x >= windows[w].count_from && x < windows[w].count_to;
+      }
+      mine.counted += counts_here ? 1 : 0;
+      if (inside) {
+        mine.total = add(mine.total, term(here));
+      }
+    }
+    return over_all(group, mine);
+  }
+  // Fours are added up in float: what that loses is less than what the elements are rounded by.
+  template <class Group>
+  [[nodiscard]] UNITY_HOST_DEVICE double reduce_quads(const Group& group, const std::int64_t* at, std::int64_t first,
+                                                      std::int64_t last) const {
+    const auto& from = operands[inner.code[0].number];
+    const auto base = at[inner.code[0].number] / 4;
+    const bool sums = how == tensor::reduction::sum;
+    double total = sums ? 0.0 : -infinity;
+    for (std::int64_t i = first / 4 + group.rank(); i < last / 4; i += group.size()) {
+      const auto q = load_quad(from.element, from.from, base + i);
+      if (sums) {
+        total += static_cast<double>((q.x[0] + q.x[1]) + (q.x[2] + q.x[3]));
+      } else {
+        for (const auto x : q.x) {
+          total = add(total, static_cast<double>(x));
+        }
+      }
+    }
+    return sums ? group.sum(total) : group.largest(total);
+  }
+
   UNITY_HOST_DEVICE void start(std::int64_t result, std::int64_t* at) const {
     for (int o = 0; o < operand_count; ++o) {
       at[o] = operands[o].offset.base;
@@ -142,7 +218,7 @@ struct reduction_function {
     return run(inner, here, 0, 0);
   }
   [[nodiscard]] UNITY_HOST_DEVICE double run(const flat_program& p, const std::int64_t* at, double total,
-                                             std::int64_t counted) const {
+                                             double counted) const {
     double stack[flat_program::max_size] = {};
     int depth = 0;
     for (int n = 0; n < p.size; ++n) {
@@ -152,7 +228,7 @@ struct reduction_function {
       } else if (i.op == tensor::scalar_op::accumulated) {
         stack[depth++] = total;
       } else if (i.op == tensor::scalar_op::count) {
-        stack[depth++] = static_cast<double>(counted);
+        stack[depth++] = counted;
       } else if (i.op == tensor::scalar_op::literal) {
         stack[depth++] = i.value;
       } else if (i.op >= tensor::scalar_op::add) {
@@ -165,6 +241,16 @@ struct reduction_function {
     return stack[0];
   }
 };
-static_assert(sizeof(reduction_function) <= 4096 - 16);
+
+// The second pass of a reduction in parts.
+struct reduction_end_function {
+  reduction_function reduction;
+
+  template <class Group>
+  UNITY_HOST_DEVICE void operator()(const Group& group, std::int64_t result) const {
+    reduction.join(group, result);
+  }
+};
+static_assert(sizeof(reduction_end_function) <= 4096 - 16);
 
 }  // namespace unity::backend::cuda

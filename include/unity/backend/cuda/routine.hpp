@@ -12,11 +12,16 @@
 namespace unity::backend::cuda {
 
 // Queue: what runs functions on many points, one call after another. Functions are copied; they hold addresses.
-//   q.each(n, f)          f(i) for i in [0, n), in any order
+//   q.each(n, f)          f(i) for i in [0, n), in any order; those of one i / block_threads begin together
 //   q.rows(n, width, f)   f(group, i) for i in [0, n), each by `width` threads: 1, 32 or 256
+//   q.tiles(n, f)         for i in [0, n), by block_threads threads t, whose tile is an array of f.tile_size F::element:
+//                         f.read(tile, t, i) by all of them, and then f.write(tile, t, i)
 //   q.copy(to, from, bytes)
 // A group: g.rank() in [0, g.size()), and g.sum(x), g.largest(x) over the threads of the group, given to each of them.
 // Models: stream (backend/cuda/stream.cuh), and a loop on the host by which the functions are tested without a device.
+
+inline constexpr int block_threads = 256;
+inline constexpr int warp_threads = 32;
 
 // Addresses for one run. Operands and results in the order of the operator; work is aligned.
 template <class Queue>
@@ -46,12 +51,6 @@ using routine_ptr = std::unique_ptr<routine<Queue>>;
 
 using types = std::span<const tensor::tensor_type>;
 
-[[nodiscard]] inline std::size_t bytes_of(const tensor::tensor_type& t) {
-  return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
-}
-[[nodiscard]] constexpr std::size_t aligned_size(std::size_t bytes) noexcept {
-  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
-}
 // Rank 0 and 1 have one layout.
 [[nodiscard]] inline bool is_row_major(const tensor::tensor_type& t) {
   return t.order == tensor::layout::row_major || tensor::strides_of(t.dims, t.order) == tensor::strides_of(t.dims);

@@ -8,13 +8,14 @@
 #include <unity/backend/cuda/movement.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/row_functions.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {
 
 // Threads that share a row of so many elements.
-[[nodiscard]] constexpr int row_width(std::int64_t size) noexcept { return size > 1024 ? 256 : 32; }
+[[nodiscard]] constexpr int row_width(std::int64_t size) noexcept { return size > 1024 ? block_threads : warp_threads; }
 
 // Any layout.
 template <class Queue>
@@ -81,7 +82,7 @@ class embedding_routine final : public routine<Queue> {
  public:
   explicit embedding_routine(types inputs)
       : rows_{inputs[0].dims[0]}, count_{tensor::element_count(inputs[1].dims)}, number_{inputs[1].element} {
-    row_bytes_ = static_cast<std::int64_t>(bytes_of(inputs[0])) / rows_;
+    row_bytes_ = static_cast<std::int64_t>(byte_count(inputs[0])) / rows_;
   }
 
   void run(const call<Queue>& c) const override {

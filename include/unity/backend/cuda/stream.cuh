@@ -3,20 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <cuda_runtime.h>
 
 #include <unity/backend/cuda/errors.cuh>
 #include <unity/backend/cuda/host_device.hpp>
+#include <unity/backend/cuda/routine.hpp>
 
 namespace unity::backend::cuda {
-
-inline constexpr int block_threads = 256;
-inline constexpr int warp_threads = 32;
 
 // One thread on its own.
 struct thread_group {
@@ -27,6 +25,10 @@ struct thread_group {
 };
 
 namespace detail {
+
+struct nothing {
+  UNITY_HOST_DEVICE void operator()(std::int64_t) const {}
+};
 
 struct plus {
   UNITY_HOST_DEVICE double operator()(double a, double b) const { return a + b; }
@@ -90,7 +92,7 @@ struct block_group {
 };
 
 template <class F>
-__global__ void __launch_bounds__(block_threads) each_kernel(const __grid_constant__ F f, std::int64_t n) {
+__global__ void __launch_bounds__(block_threads, 2) each_kernel(const __grid_constant__ F f, std::int64_t n) {
   const auto i = static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i < n) {
     f(i);
@@ -117,6 +119,37 @@ template <class F>
 __global__ void __launch_bounds__(block_threads) block_rows_kernel(const __grid_constant__ F f) {
   __shared__ double shared[block_threads / warp_threads];
   f(block_group{static_cast<int>(threadIdx.x), shared}, static_cast<std::int64_t>(blockIdx.x));
+}
+
+template <class F>
+__global__ void __launch_bounds__(block_threads) tiles_kernel(const __grid_constant__ F f) {
+  __shared__ typename F::element tile[F::tile_size];
+  const auto thread = static_cast<int>(threadIdx.x);
+  f.read(tile, thread, static_cast<std::int64_t>(blockIdx.x));
+  __syncthreads();
+  f.write(tile, thread, static_cast<std::int64_t>(blockIdx.x));
+}
+
+// Why nothing of this program runs on the present device: nvcc was told other architectures. Nothing where it runs.
+[[nodiscard]] inline std::optional<std::string> why_no_code(int device) {
+  cudaFuncAttributes attributes{};
+  const auto e = cudaFuncGetAttributes(&attributes, each_kernel<detail::nothing>);
+  static_cast<void>(cudaGetLastError());
+  if (e == cudaSuccess) {
+    return std::nullopt;
+  }
+  if (e != cudaErrorNoKernelImageForDevice && e != cudaErrorInvalidDeviceFunction) {
+    return message_of(e);
+  }
+  std::string built;
+  for (const int architecture : {__CUDA_ARCH_LIST__}) {
+    built += (built.empty() ? "sm_" : ", sm_") + std::to_string(architecture / 10);
+  }
+  int major = 0;
+  int minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the architecture");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the architecture");
+  return "built for " + built + ", found sm_" + std::to_string(major) + std::to_string(minor);
 }
 
 // Owns a stream. The first call that failed is kept with the name of the kernel that made it, and later ones are not.
@@ -152,12 +185,19 @@ class stream {
     }
     note(cudaGetLastError());
   }
+  template <class F>
+  void tiles(std::int64_t n, const F& f) {
+    if (const auto blocks = blocks_for(n, block_threads); blocks > 0) {
+      tiles_kernel<<<blocks, block_threads, 0, stream_>>>(f);
+      note(cudaGetLastError());
+    }
+  }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
   }
 
-  // Whose launches follow. name: lives as long as the stream is used under it.
-  void begin(std::string_view name) noexcept { name_ = name; }
+  // Whose launches follow.
+  void begin(std::shared_ptr<const std::string> name) noexcept { name_ = std::move(name); }
   void note(cudaError_t e) {
     if (e != cudaSuccess) {
       note(message_of(e));
@@ -165,12 +205,12 @@ class stream {
   }
   void note(std::string message) {
     if (!failure_) {
-      failure_ = "kernel of " + std::string{name_} + ": " + std::move(message);
+      failure_ = "kernel of " + last_begun() + ": " + std::move(message);
     }
   }
   // The failure that was noted, which is forgotten.
   [[nodiscard]] std::optional<std::string> take_failure() { return std::exchange(failure_, std::nullopt); }
-  [[nodiscard]] std::string_view last_begun() const noexcept { return name_; }
+  [[nodiscard]] std::string last_begun() const { return name_ ? *name_ : "nothing"; }
 
  private:
   // 0, and a note, where a grid cannot be as large.
@@ -186,7 +226,7 @@ class stream {
   }
 
   cudaStream_t stream_ = nullptr;
-  std::string_view name_ = "nothing";
+  std::shared_ptr<const std::string> name_;  // shared, as the kernel may be gone before it is named
   std::optional<std::string> failure_;
 };
 
