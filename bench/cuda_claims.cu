@@ -32,80 +32,10 @@
 #include <unity/tensor/timing_cache.hpp>
 #include <unity/tensor/zoo.hpp>
 
-namespace claims {
-
-using namespace unity;
-using backend::cuda_backend;
-
-// The cuda backend where runs wait for the next mark, and are replayed then. Launched one by one, small kernels would take
-// as long as their launches, which a whole model in a recording does not.
-class recorded_runs {
- public:
-  using memory = cuda_backend::memory;
-  using kernel = cuda_backend::kernel;
-  struct moment {
-    cuda_backend::moment begin;  // of the runs before it
-    cuda_backend::moment end;
-  };
-
-  explicit recorded_runs(cuda_backend& b) : backend_{&b} {}
-
-  [[nodiscard]] backend::device_description description() const { return backend_->description(); }
-  [[nodiscard]] memory allocate(std::size_t bytes) { return backend_->allocate(bytes); }
-  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
-                               std::span<const tensor::tensor_type> outputs) {
-    return backend_->prepare(op, inputs, outputs);
-  }
-  [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) { return backend_->prepare_chain(region); }
-  void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* work) {
-    waiting_.push_back({&k, {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, work});
-  }
-  void write(std::byte* to, std::span<const std::byte> from) { backend_->write(to, from); }
-  void read(std::span<std::byte> to, const std::byte* from) { backend_->read(to, from); }
-  void wait() {
-    static_cast<void>(mark());
-    backend_->wait();
-  }
-
-  [[nodiscard]] moment mark() {
-    if (waiting_.empty()) {
-      return {backend_->mark(), backend_->mark()};
-    }
-    recording_ = backend_->record([&] {
-      for (const auto& w : waiting_) {
-        backend_->run(*w.kernel, w.inputs, w.outputs, w.work);
-      }
-    });
-    waiting_.clear();
-    backend_->replay(recording_);  // keeps the device busy until all of the second one has reached it
-    auto begin = backend_->mark();
-    backend_->replay(recording_);
-    return {std::move(begin), backend_->mark()};
-  }
-  // Of the runs before `to`.
-  [[nodiscard]] double seconds(const moment&, const moment& to) { return backend_->seconds(to.begin, to.end); }
-
- private:
-  struct waiting_run {
-    const cuda_backend::kernel* kernel;
-    std::vector<const std::byte*> inputs;
-    std::vector<std::byte*> outputs;
-    std::byte* work;
-  };
-
-  cuda_backend* backend_;
-  std::vector<waiting_run> waiting_{};
-  cuda_backend::recording recording_{};
-};
-static_assert(backend::clocked_backend<recorded_runs> && backend::fusing_backend<recorded_runs>);
-
-}  // namespace claims
-
 namespace {
 
 using namespace unity;
 using backend::cuda_backend;
-using claims::recorded_runs;
 
 const tensor::algebra& operators() {
   static const auto all = tensor::standard_algebra();
@@ -310,8 +240,7 @@ bool bert_large(cuda_backend& b) {
 bool optimized(cuda_backend& b) {
   bool holds = true;
   const auto rules = compile_rules(operators(), parse_rules(tensor::standard_rules));
-  recorded_runs runs{b};
-  backend::device_timer timer{runs, {.sample_seconds = 1e-3}};
+  backend::device_timer timer{b, {.sample_seconds = 1e-3}};
   tensor::timing_cache cache{operators(), timer};
   for (const char* model : {"zoo:resnext50", "zoo:nasrnn", "zoo:bert"}) {
     const auto g = tensor::zoo::build(operators(), model);

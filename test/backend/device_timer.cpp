@@ -123,6 +123,28 @@ class packing_toy : public toy_backend {
 };
 static_assert(packing_backend<packing_toy>);
 
+// Replays what it recorded: as many runs, which take what its clock says.
+class recording_toy : public clocked_toy {
+ public:
+  using recording = std::size_t;  // runs
+  template <class F>
+  [[nodiscard]] recording record(const F& f) {
+    const auto before = diary_;
+    f();
+    const auto runs = diary_.runs - before.runs;
+    diary_ = before;  // nothing ran
+    ++recordings;
+    return runs;
+  }
+  void replay(const recording& runs) {
+    diary_.runs += runs;
+    ++replays;
+  }
+  int recordings = 0;
+  int replays = 0;
+};
+static_assert(recording_backend<recording_toy> && clocked_backend<recording_toy>);
+
 tensor_type matrix(std::int64_t rows, std::int64_t columns, bool constant = false) {
   return {tensor::dtype::float32, tensor::layout::row_major, constant, {rows, columns}};
 }
@@ -155,6 +177,22 @@ TEST_CASE("kernels shorter than a sample are run several in a row, and one of th
   const auto m = time_matmul(b, o, 4, false);
   CHECK(m == measurement{picoseconds{13'000'000}, {}, 1});
   CHECK(b.log().runs == 11);
+}
+
+TEST_CASE("where runs can be recorded, replays are timed, each behind another that hides its launch") {
+  recording_toy b;
+  timing_options o;
+  o.warm_up = 1;
+  o.least = o.most = 3;
+  o.sample_seconds = 19e-6;
+  // The warm-up takes 2 us, so ten runs make a recording. Each sample replays it twice and times the second.
+  const auto m = time_matmul(b, o, 4, false);
+  CHECK(b.recordings == 1);
+  CHECK(b.replays == 6);
+  CHECK(b.log().runs == 1 + 6 * 10);
+  // Of the second sample: runs 32 to 41, of 64, 66 ... 82 us.
+  CHECK(m.median == picoseconds{73'000'000});
+  CHECK(m.repetitions == 3);
 }
 
 TEST_CASE("without a clock of the device, the host's tells how long until the run has ended") {

@@ -262,6 +262,31 @@ TEST_CASE("several threads ask for the same and get the same") {
   CHECK(std::all_of(answers.begin(), answers.end(), [&](const auto& a) { return a == answers[0]; }));
 }
 
+TEST_CASE("paddings that come to the same are one question") {
+  counting_timer timer;
+  timing_cache cache{operators(), timer};
+  const std::vector<tensor_type> conv_inputs{type_of({1, 8, 13, 12}), type_of({4, 8, 3, 3})};
+  const auto conv = [&](const char* padding, std::vector<std::int64_t> pads, std::int64_t stride) {
+    const auto op = operators().make_operation("conv2d", {{"stride", {stride, stride}}, {"padding", padding}, {"pads", {pads[0], pads[1], pads[2], pads[3]}}});
+    const auto outputs = operators().infer(op, conv_inputs);
+    REQUIRE(outputs);
+    CHECK(operators().infer(timed_operation(operators(), op, conv_inputs), conv_inputs) == outputs);
+    static_cast<void>(cache.time(op, conv_inputs, *outputs));
+  };
+  conv("same", {0, 0, 0, 0}, 1);
+  conv("explicit", {1, 1, 1, 1}, 1);
+  conv("same_lower", {0, 0, 0, 0}, 1);
+  CHECK(cache.measured() == 1);
+  conv("valid", {0, 0, 0, 0}, 1);
+  conv("explicit", {0, 0, 0, 0}, 1);
+  CHECK(cache.measured() == 2);
+  conv("same", {0, 0, 0, 0}, 2);  // of 12 columns in twos, one is padded, behind
+  conv("explicit", {1, 0, 1, 1}, 2);
+  CHECK(cache.measured() == 3);
+  conv("same_lower", {0, 0, 0, 0}, 2);
+  CHECK(cache.measured() == 4);
+}
+
 TEST_CASE("signatures show all that a time may depend on") {
   const auto matmul = operators().make_operation("matmul", {{"activation", "relu"}});
   auto weight = type_of({3, 5});

@@ -33,6 +33,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/timed_operation.hpp>
 
 namespace unity::tensor {
 
@@ -229,8 +230,9 @@ class timing_cache {
     if (const auto known = asked_.find(question); known != asked_.end()) {
       return known->second;
     }
-    const auto answer =
-        find_or_measure(signature_text(*operators_, op, inputs, outputs), [&] { return timer_->time(op, inputs, outputs); });
+    const auto timed = timed_operation(*operators_, op, inputs);
+    const auto answer = find_or_measure(signature_text(*operators_, timed, inputs, outputs),
+                                        [&] { return timer_->time(timed, inputs, outputs); });
     asked_.emplace(std::move(question), answer);
     return answer;
   }
