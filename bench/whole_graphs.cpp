@@ -59,7 +59,7 @@ double whole_seconds(Executor& run) {
 
 void measure(const tensor::algebra& operators, backend::cpu_backend& device, const std::string& model) {
   const auto g = tensor::zoo::build(operators, "zoo:" + model);
-  backend::device_timer timer{device};
+  backend::device_timer timer{device, {.seconds = 0.02}};  // in several rounds
   backend::executor run{device, operators, g, {.data = tensor::balanced_values(operators, g)}};
   std::vector<double> whole;
   std::vector<double> sum;

@@ -29,7 +29,7 @@ struct timing_options {
   int warm_up = 3;
   int least = 5;              // samples at least, unless they take most_seconds; then two
   int most = 200;             // samples at most
-  double seconds = 0.02;      // no more samples than the least after this time
+  double seconds = 0.06;      // no more samples than the least after this time
   double most_seconds = 0.5;  // no more samples than two after this time
   double sample_seconds = 20e-6;  // shorter kernels are timed several in a row
   std::size_t constant_bytes = std::size_t{128} << 20U;  // constant operands are taken from as many bytes in turn
