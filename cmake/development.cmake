@@ -33,6 +33,7 @@ endforeach()
 set(unity_third_party
   "boost/" unity::boost
   "nlohmann/" unity::json
+  "yaml-cpp/" unity::yaml
   "onnx/" unity::onnx
   "google/protobuf/" unity::onnx
   "z3" unity::z3

@@ -3,6 +3,7 @@
 #
 #   boost  graph/boost_graph.hpp        Boost.Graph
 #   json   headers that read JSON       nlohmann/json
+#   yaml   io/resource_spec.hpp         yaml-cpp
 #   onnx   headers that read ONNX       libonnx, protobuf
 #   z3     rewrite/z3_prover.hpp and tensor/z3_reals.hpp   libz3
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
@@ -27,6 +28,17 @@ function(unity_component_json)
     add_library(unity::json INTERFACE IMPORTED GLOBAL)
     target_link_libraries(unity::json INTERFACE unity::unity nlohmann_json::nlohmann_json)
   endif()
+endfunction()
+
+# Its target has a namespace from version 0.8 on.
+function(unity_component_yaml)
+  find_package(yaml-cpp 0.7 QUIET)
+  foreach(target IN ITEMS yaml-cpp::yaml-cpp yaml-cpp)
+    if(TARGET ${target} AND NOT TARGET unity::yaml)
+      add_library(unity::yaml INTERFACE IMPORTED GLOBAL)
+      target_link_libraries(unity::yaml INTERFACE unity::unity ${target})
+    endif()
+  endforeach()
 endfunction()
 
 # ONNX's own package file is not used: it breaks where its unrelated interface libraries are not installed.

@@ -17,6 +17,8 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
+#include <unity/search/evaluator.hpp>
+#include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/rewrite_space.hpp>

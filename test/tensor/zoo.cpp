@@ -129,6 +129,14 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:mlp", 31, 63, 1'073'872'896, 0},
       {"zoo:mlp?form=ae", 18, 35, 956'301'312, 0},
       {"zoo:mlp?form=fig1", 3, 5, 406'528, 0},
+      {"zoo:alexnet", 20, 36, 61'100'840, 0},
+      {"zoo:lenet", 13, 23, 61'706, 0},
+      {"zoo:resnet101", 345, 900, 44'549'160, 105'344},
+      {"zoo:rnntc", 202, 1044, 54'052'866, 0},
+      {"zoo:rnnlm", 200, 720, 108'095'248, 0},
+      {"zoo:nmt", 722, 1921, 135'052'544, 0},
+      {"zoo:dlrm", 41, 107, 415'832'961, 0},
+      {"zoo:candle_uno", 38, 82, 32'599'001, 0},
   }));
   CAPTURE(r.text);
   const auto c = count(operators(), build(r.text));
@@ -145,7 +153,9 @@ TEST_CASE("models multiply and accumulate as often as is published", "[zoo]") {
     double published;
   };
   const auto r = GENERATE(values<row>({
+      {"zoo:alexnet?batch=1", 0.714},
       {"zoo:resnet50", 4.089},
+      {"zoo:resnet101?batch=1", 7.801},
       {"zoo:resnext50?batch=1", 4.230},
       {"zoo:densenet121", 2.834},
       {"zoo:inception_v3?batch=1", 5.713},
@@ -202,6 +212,32 @@ TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo
   CHECK(c.operators == 2 * layers - 1);
   CHECK(c.edges == 4 * layers - 1);
   CHECK(c.parameters == n * (64 + 8));
+
+  for (const std::int64_t steps : {1, 3}) {
+    const auto tail = "&hidden=6&vocab=11&batch=2&seq=" + std::to_string(steps) + "&layers=" + std::to_string(n);
+    const auto s = static_cast<std::size_t>(steps);
+    const std::int64_t cells = n * (8 * 36 + 4 * 6);
+
+    c = count(operators(), build("zoo:rnntc?form=faithful" + tail));
+    CHECK(c.operators == s * (1 + layers) + 2);
+    CHECK(c.edges == s * (2 + 6 * layers) + 4);
+    CHECK(c.parameters == 11 * 6 + cells + 2 * 6 + 2);
+
+    c = count(operators(), build("zoo:rnnlm?form=faithful" + tail));
+    CHECK(c.operators == s * (3 + layers));
+    CHECK(c.edges == s * (6 + 6 * layers));
+    CHECK(c.parameters == 2 * 11 * 6 + 11 + cells);
+
+    c = count(operators(), build("zoo:nmt?form=faithful" + tail));
+    CHECK(c.operators == s * (14 + 2 * layers) + 2);
+    CHECK(c.edges == s * (24 + 12 * layers) + 1);
+    CHECK(c.parameters == 3 * 11 * 6 + 11 + 2 * cells + 3 * 36);
+  }
+
+  c = with("zoo:candle_uno?hidden=8&layers=");
+  CHECK(c.operators == 12 * layers + 2);
+  CHECK(c.edges == 24 * layers + 10);
+  CHECK(c.parameters == 15578 * 8 + (5 * 8 + 2) * 8 + (n - 1) * 6 * 64 + 6 * n * 8 + 9);
 
   c = with("zoo:mlp?form=ae&hidden=8&layers=");
   CHECK(c.operators == 2 * layers + 2);
@@ -269,6 +305,14 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:squeezenet1_1?image=25", {1, 1000}},
       {"zoo:vgg16", {1, 1000}},
       {"zoo:mlp?form=fig1", {64, 10}},
+      {"zoo:alexnet", {256, 1000}},
+      {"zoo:lenet", {64, 10}},
+      {"zoo:resnet101", {64, 1000}},
+      {"zoo:rnntc", {64, 2}},
+      {"zoo:rnnlm?seq=3", {64, 10000}},
+      {"zoo:nmt?seq=3", {64, 32000}},
+      {"zoo:dlrm", {1024, 1}},
+      {"zoo:candle_uno", {256, 1}},
   }));
   CAPTURE(r.text);
   const auto g = build(r.text);
@@ -324,7 +368,8 @@ TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
 TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
   for (const char* text :
        {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=", "zoo:bert?layers=1&batch=",
-        "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch="}) {
+        "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=", "zoo:lenet?batch=",
+        "zoo:nmt?seq=2&batch=", "zoo:dlrm?batch=", "zoo:candle_uno?batch="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
   }
@@ -367,14 +412,17 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
   const auto r = GENERATE(values<row>({
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
-       "zoo: model \"alexnett\"; expected one of bert, bert_large, densenet121, inception_v3, mlp, nasnet_a, nasrnn, "
-       "resnet50, resnext50, squeezenet1_1, vgg16, vgg19"},
+       "zoo: model \"alexnett\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
+       "inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, "
+       "vgg16, vgg19"},
       {"zoo:",
-       "zoo: model \"\"; expected one of bert, bert_large, densenet121, inception_v3, mlp, nasnet_a, nasrnn, "
-       "resnet50, resnext50, squeezenet1_1, vgg16, vgg19"},
+       "zoo: model \"\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
+       "inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, "
+       "vgg16, vgg19"},
       {"zoo:bert\nx",
-       "zoo: model \"bert?x\"; expected one of bert, bert_large, densenet121, inception_v3, mlp, nasnet_a, nasrnn, "
-       "resnet50, resnext50, squeezenet1_1, vgg16, vgg19"},
+       "zoo: model \"bert?x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
+       "inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, "
+       "vgg16, vgg19"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",
        "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},
@@ -399,6 +447,7 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"zoo:densenet121?image=28", "zoo: image=28; expected at least 29 pixels a side for DenseNet-121"},
       {"zoo:squeezenet1_1?image=24", "zoo: image=24; expected at least 25 pixels a side for SqueezeNet 1.1"},
       {"zoo:squeezenet1_1?form=taso", "zoo:squeezenet1_1: form=\"taso\"; expected one of faithful"},
+      {"zoo:nmt?seq=5000", "zoo: seq=5000; expected at most 4096 steps"},
       {"zoo:nasrnn?seq=5000", "zoo: seq=5000; expected at most 4096 steps of NasRNN"},
       {"zoo:bert?hidden=1048576&heads=1&vocab=1073741824",
        "node 2 (weight): \"embeddings.word\" of float32[1073741824,1048576]; expected positive sizes and a countable "

@@ -136,12 +136,80 @@ TEST_CASE("attention written out computes what the attention operator computes",
   CHECK(all_finite(found[1]));
 }
 
+// A step of an LSTM as its inventors write it.
+static void lstm_step(const std::vector<std::vector<double>>& w, const std::vector<std::vector<double>>& r,
+                      const std::vector<double>& bias, const std::vector<double>& x, std::vector<double>& h,
+                      std::vector<double>& c) {
+  const auto n = h.size();
+  const auto gate = [&](std::size_t g, std::size_t i) {
+    double sum = bias[g * n + i];
+    for (std::size_t j = 0; j < n; ++j) {
+      sum += w[g * n + i][j] * x[j] + r[g * n + i][j] * h[j];
+    }
+    return g == 3 ? std::tanh(sum) : 1 / (1 + std::exp(-sum));
+  };
+  auto next = h;
+  for (std::size_t i = 0; i < n; ++i) {
+    c[i] = gate(2, i) * c[i] + gate(0, i) * gate(3, i);
+    next[i] = gate(1, i) * std::tanh(c[i]);
+  }
+  h = next;
+}
+
+TEST_CASE("the unrolled classifier computes what a loop over steps and layers computes", "[zoo]") {
+  const zoo::sizes s{.batch = 1, .layers = 2, .hidden = 3, .seq = 4, .vocab = 5};
+  const std::int64_t words[] = {2, 0, 3, 2};
+  const auto values = [&](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
+    dense<double> t{type.dims};
+    if (op.kind == operators().kind("fill")) {
+      return std::nullopt;
+    }
+    const auto name = operators().read(op).word("name");
+    for (std::size_t i = 0; i < t.data.size(); ++i) {
+      t.data[i] = name.starts_with("word") ? static_cast<double>(words[name[4] - '0'])
+                                           : std::sin(static_cast<double>(i + 3 * name.size() + (name[4] == '1' ? 7 : 0)));
+    }
+    return t;
+  };
+  const auto rows = [&](const std::string& name, std::int64_t count, std::int64_t width) {
+    const auto op = operators().make_operation("weight", {{"name", name}, {"dims", {count, width}}});
+    const auto flat = *values(op, {.dims = {count, width}});
+    std::vector<std::vector<double>> m(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < flat.data.size(); ++i) {
+      m[i / static_cast<std::size_t>(width)].push_back(flat.data[i]);
+    }
+    return m;
+  };
+  const auto table = rows("embedding", 5, 3);
+  std::vector<std::vector<double>> h(2, std::vector<double>(3));
+  auto c = h;
+  for (const auto word : words) {
+    auto x = table[static_cast<std::size_t>(word)];
+    for (std::size_t l = 0; l < 2; ++l) {
+      const auto name = "lstm" + std::to_string(l);
+      lstm_step(rows(name + ".input", 12, 3), rows(name + ".recurrent", 12, 3), rows(name + ".bias", 1, 12)[0], x, h[l], c[l]);
+      x = h[l];
+    }
+  }
+  const auto w = rows("softmax.weight", 3, 2);
+  const auto bias = rows("softmax.bias", 1, 2)[0];
+  double power[2];
+  for (std::size_t k = 0; k < 2; ++k) {
+    power[k] = std::exp(h[1][0] * w[0][k] + h[1][1] * w[1][k] + h[1][2] * w[2][k] + bias[k]);
+  }
+  const auto found = evaluate<double>(operators(), zoo::rnntc(operators(), s), values)[0];
+  CHECK(found.data[0] == Approx(power[0] / (power[0] + power[1])));
+}
+
 TEST_CASE("small models compute finite numbers that depend on their input", "[zoo]") {
   for (const char* text :
        {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
         "zoo:bert?form=ae&layers=2&hidden=8&heads=2&seq=4&batch=2", "zoo:nasrnn?hidden=4&seq=3",
         "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:mlp?form=ae&layers=2&hidden=6&batch=2",
-        "zoo:mlp?form=fig1&hidden=6&batch=2", "zoo:squeezenet1_1?image=25", "zoo:densenet121?image=29"}) {
+        "zoo:mlp?form=fig1&hidden=6&batch=2", "zoo:squeezenet1_1?image=25", "zoo:densenet121?image=29",
+        "zoo:lenet?batch=2", "zoo:rnntc?layers=2&hidden=3&seq=3&vocab=5&batch=2",
+        "zoo:rnnlm?layers=2&hidden=3&seq=3&vocab=5&batch=2", "zoo:nmt?layers=2&hidden=3&seq=3&vocab=5&batch=2",
+        "zoo:candle_uno?hidden=3&batch=2"}) {
     CAPTURE(text);
     const auto g = zoo::build(operators(), text);
     const auto one = evaluate<double>(operators(), g, std::uint64_t{1})[0];

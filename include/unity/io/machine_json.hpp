@@ -1,14 +1,19 @@
 // Machines as JSON, and back.
 //
-// {"format": "unity machine", "version": 1, "name": "host",
+// {"format": "unity machine", "version": 2, "name": "host",
 //  "devices": [{"name": "AMD EPYC, 2 threads", "kind": "cpu",
 //               "peaks": [{"element": "float32", "operator": "matmul", "flops_per_second": 1.2e11}, ...],
 //               "bytes_per_second": 2.1e10, "memory_bytes": 8000000000, "launch_s": 2.1e-07,
 //               "versions": {"oneDNN": "2.6.3"}}],
 //  "links": [{"name": "local", "ranks": 2,
 //             "costs": {"all_reduce": [{"up_to": 16384, "alpha_s": 3.1e-06, "beta_s_per_byte": 2.0e-10},
-//                                      {"alpha_s": 9.0e-06, "beta_s_per_byte": 1.1e-10}], ...}}]}
-// The last range of a cost has no "up_to". Members of other names are left alone.
+//                                      {"alpha_s": 9.0e-06, "beta_s_per_byte": 1.1e-10}], ...}}],
+//  "topology": {"devices": [{"name": "n0/gpu0", "model": "NVIDIA T4", "node": 0}, ...],
+//               "switches": ["n0/pcie", "ethernet"],
+//               "links": [{"from": "n0/gpu0", "to": "n0/pcie", "bytes_per_second": 1.575e10, "latency_s": 4e-07,
+//                          "duplex": "full"}, ...]}}
+// The last range of a cost has no "up_to". A machine that was only measured has no "topology", nor has one of version 1.
+// Members of other names are left alone.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,11 +30,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/json_place.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::io {
@@ -75,15 +86,26 @@ namespace detail {
   return all;
 }
 
-[[nodiscard]] inline machine::device device_from_json(const json_place& in) {
+// A rate in the unit of its member's name: what is below `least` was meant in thousands, millions or more of them.
+[[nodiscard]] inline double rate_from_json(const json_place& in, double least, std::string_view unit) {
+  const auto rate = number_from_json(in, false);
+  if (rate < least) {
+    throw error{in.where(), "is " + in.value().dump(), std::string{unit} + ", " + nlohmann::json(least).dump() + " or more"};
+  }
+  return rate;
+}
+
+[[nodiscard]] inline machine::device device_from_json(const json_place& in, std::int64_t schema) {
+  constexpr double least_rate = 1e5;
+  const auto rate = [&](const json_place& p, std::string_view unit) { return rate_from_json(p, schema > 1 ? least_rate : 0, unit); };
   machine::device d;
   d.name = in.at("name").word();
   d.kind = static_cast<machine::device_kind>(name_from_json(in.at("kind"), machine::device_kind_names));
   for (const auto& p : in.at("peaks").items()) {
     d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)), p.at("operator").word(),
-                       number_from_json(p.at("flops_per_second"), false)});
+                       rate(p.at("flops_per_second"), "operations per second")});
   }
-  d.bytes_per_second = number_from_json(in.at("bytes_per_second"), false);
+  d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
   d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
   d.launch_seconds = number_from_json(in.at("launch_s"), true);
   for (const auto& [library, version] : members_from_json(in.at("versions"))) {
@@ -174,6 +196,117 @@ namespace detail {
   return {{"name", utf8_word("name of a link", l.name)}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
 }
 
+[[nodiscard]] inline nlohmann::json topology_to_json(const machine::machine& m) {
+  const auto& t = m.network;
+  auto devices = nlohmann::json::array();
+  for (const auto& d : t.devices()) {
+    UNITY_EXPECTS(d.model < m.devices.size(), "a model for every device of the topology");
+    devices.push_back({{"name", utf8_word("name of a device", d.name)}, {"model", m.devices[d.model].name}, {"node", d.node}});
+  }
+  auto switches = nlohmann::json::array();
+  for (const auto& s : t.switches()) {
+    switches.push_back(utf8_word("name of a switch", s));
+  }
+  auto links = nlohmann::json::array();
+  for (const auto& c : t.cables()) {
+    links.push_back({{"from", t.name(c.from)},
+                     {"to", t.name(c.to)},
+                     {"bytes_per_second", c.bytes_per_second},
+                     {"latency_s", to_seconds(c.latency)},
+                     {"duplex", machine::duplex_names[static_cast<std::size_t>(c.mode)]}});
+  }
+  return {{"devices", std::move(devices)}, {"switches", std::move(switches)}, {"links", std::move(links)}};
+}
+
+// Devices that are placed have memory.
+inline void check_memory(const json_place& devices) {
+  constexpr std::int64_t least = 1'000'000;
+  for (const auto& d : devices.items()) {
+    if (const auto memory = d.at("memory_bytes"); memory.integer() < least) {
+      throw error{memory.where(), "is " + memory.value().dump(), "bytes, " + std::to_string(least) + " or more"};
+    }
+  }
+}
+
+// Reads a topology; looks names up.
+class topology_reader {
+ public:
+  topology_reader(const json_place& in, const machine::machine& m) : in_{in} {
+    for (std::size_t i = 0; i < m.devices.size(); ++i) {
+      if (!models_.emplace(m.devices[i].name, static_cast<std::uint32_t>(i)).second) {
+        throw error{in.where(), "two kinds of device named \"" + m.devices[i].name.substr(0, 60) + "\"", "names of their own"};
+      }
+    }
+  }
+
+  [[nodiscard]] machine::topology read() {
+    std::vector<machine::placed_device> devices;
+    for (const auto& d : in_.at("devices").items()) {
+      devices.push_back(device(d));
+      add_vertex(d.at("name"));
+    }
+    if (devices.empty()) {
+      throw error{in_.at("devices").where(), "is empty", "a device"};
+    }
+    std::vector<std::string> switches;
+    for (const auto& s : in_.at("switches").items()) {
+      switches.push_back(s.word());
+      add_vertex(s);
+    }
+    std::vector<machine::cable> cables;
+    for (const auto& l : in_.at("links").items()) {
+      cables.push_back(link(l));
+    }
+    machine::topology t{std::move(devices), std::move(switches), std::move(cables), in_.where()};
+    static_cast<void>(machine::route_table{t, in_.where()});
+    return t;
+  }
+
+ private:
+  void add_vertex(const json_place& name) {
+    if (!vertices_.emplace(name.word(), machine::vertex_id{vertices_.size()}).second) {
+      throw error{name.where(), "is \"" + name.word().substr(0, 60) + "\" as before", "a name of its own"};
+    }
+  }
+  [[nodiscard]] machine::placed_device device(const json_place& in) const {
+    const auto model = models_.find(in.at("model").word());
+    if (model == models_.end()) {
+      throw error{in.where() + ".model", "no kind of device has the name \"" + in.at("model").word().substr(0, 60) + "\"",
+                  "a name out of machine.devices"};
+    }
+    return {in.at("name").word(), model->second, static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
+  }
+  [[nodiscard]] machine::vertex_id vertex(const json_place& in) const {
+    const auto found = vertices_.find(in.word());
+    if (found == vertices_.end()) {
+      throw error{in.where(), "no device or switch has the name \"" + in.word().substr(0, 60) + "\"", "a name out of topology"};
+    }
+    return found->second;
+  }
+  [[nodiscard]] machine::cable link(const json_place& in) const {
+    constexpr double least = 1e6;
+    constexpr double most = 1e15;
+    constexpr double longest = 0.1;
+    machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
+    const auto rate = rate_from_json(in.at("bytes_per_second"), least, "bytes per second");
+    if (rate > most) {
+      throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(), "bytes per second, 1e15 at most"};
+    }
+    c.bytes_per_second = std::llround(rate);
+    const auto latency = number_from_json(in.at("latency_s"), true);
+    if (latency > longest) {
+      throw error{in.at("latency_s").where(), "is " + in.at("latency_s").value().dump(), "seconds, 0.1 at most"};
+    }
+    c.latency = from_seconds(latency);
+    c.mode = static_cast<machine::duplex>(name_from_json(in.at("duplex"), machine::duplex_names));
+    return c;
+  }
+
+  json_place in_;
+  std::map<std::string, std::uint32_t> models_{};
+  std::map<std::string, machine::vertex_id> vertices_{};
+};
+
 }  // namespace detail
 
 // Throws: unity::error for a name that is not UTF-8.
@@ -186,27 +319,36 @@ namespace detail {
   for (const auto& l : m.links) {
     links.push_back(detail::link_to_json(l));
   }
-  return {{"format", "unity machine"},
-          {"version", 1},
-          {"name", detail::utf8_word("name of a machine", m.name)},
-          {"devices", std::move(devices)},
-          {"links", std::move(links)}};
+  nlohmann::json all{{"format", "unity machine"},
+                     {"version", 2},
+                     {"name", detail::utf8_word("name of a machine", m.name)},
+                     {"devices", std::move(devices)},
+                     {"links", std::move(links)}};
+  if (!m.network.empty()) {
+    all["topology"] = detail::topology_to_json(m);
+  }
+  return all;
 }
 
 // `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   const detail::json_place in{document, std::string{file} + ": machine"};
-  if (in.at("format").word() != "unity machine" || in.at("version").integer() != 1) {
-    throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1"};
+  if (in.at("format").word() != "unity machine" || in.at("version").integer() < 1 || in.at("version").integer() > 2) {
+    throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1 or 2"};
   }
+  const auto version = in.at("version").integer();
   machine::machine m;
   m.name = in.at("name").word();
   for (const auto& d : in.at("devices").items()) {
-    m.devices.push_back(detail::device_from_json(d));
+    m.devices.push_back(detail::device_from_json(d, version));
   }
   for (const auto& l : in.at("links").items()) {
     m.links.push_back(detail::link_from_json(l));
+  }
+  if (version > 1 && in.has("topology")) {
+    detail::check_memory(in.at("devices"));
+    m.network = detail::topology_reader{in.at("topology"), m}.read();
   }
   return m;
 }

@@ -1,21 +1,106 @@
-// The devices of one host and what connects them.
+// Kinds of device, what connects them, and what their exchanges were measured to take.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
+#include <unity/machine/topology.hpp>
 
 namespace unity::machine {
 
-// Regular. Every rank of a link reaches every other over it.
+// Regular. `devices` are kinds: a topology places any number of each. A machine that was only measured has no topology;
+// every rank of a link reaches every other over it.
 struct machine {
   std::string name{};
   std::vector<device> devices{};
-  std::vector<link> links{};
+  std::vector<link> links{};           // measured exchanges
+  unity::machine::topology network{};  // empty where unknown
 
   friend bool operator==(const machine&, const machine&) = default;
 };
+
+// The kind of a device of the machine's topology.
+[[nodiscard]] inline const device& model_of(const machine& m, device_id d) {
+  const auto model = m.network[d].model;
+  UNITY_EXPECTS(model < m.devices.size(), "a model for every device of the topology");
+  return m.devices[model];
+}
+
+namespace detail {
+
+// The first link that says what messages between two or more ranks take.
+[[nodiscard]] inline const link* measured_messages(const machine& m) {
+  for (const auto& l : m.links) {
+    if (l.ranks > 1 && l.costs.contains(exchange::message)) {
+      return &l;
+    }
+  }
+  return nullptr;
+}
+
+// What each of `count` ranks has of a device that they share.
+inline void divide(device& d, int count) {
+  for (auto& p : d.peaks) {
+    p.flops_per_second /= count;
+  }
+  d.bytes_per_second /= count;
+  d.memory = bytes{d.memory.count() / count};
+}
+
+// One switch between all; half of the latency on either side of it.
+[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, const cost_range& message, std::string_view where) {
+  constexpr double fastest = 1e15;  // where a byte was measured to take no time
+  const auto rate = message.beta > 0 ? std::clamp(1 / message.beta, 1.0, fastest) : fastest;
+  const auto count = devices.size();
+  std::vector<cable> cables;
+  for (std::size_t i = 0; i < count; ++i) {
+    cables.push_back({vertex_id{i}, vertex_id{count}, std::llround(rate), from_seconds(message.alpha / 2), duplex::full});
+  }
+  return {std::move(devices), {"host"}, std::move(cables), where};
+}
+
+}  // namespace detail
+
+// Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
+// messages were measured to take. Where there is one device and messages between ranks were measured, the ranks share it:
+// each becomes a device with an equal part of its rates and memory.
+// Throws: unity::error without devices, or for several without measured messages; `where`: of the message, the file.
+[[nodiscard]] inline machine with_topology(machine m, std::string_view where) {
+  if (!m.network.empty()) {
+    return m;
+  }
+  if (m.devices.empty()) {
+    throw error{where, "no devices", "one or more"};
+  }
+  const auto* messages = detail::measured_messages(m);
+  const bool shared = m.devices.size() == 1 && messages != nullptr;
+  const auto count = shared ? static_cast<std::size_t>(messages->ranks) : m.devices.size();
+  std::vector<placed_device> devices;
+  for (std::size_t i = 0; i < count; ++i) {
+    devices.push_back({"device" + std::to_string(i), static_cast<std::uint32_t>(shared ? 0 : i), 0});
+  }
+  if (count == 1) {
+    m.network = topology{std::move(devices), {}, {}, where};
+  } else if (messages == nullptr) {
+    throw error{where, std::to_string(count) + " devices and nothing between them", "a topology, or measured messages"};
+  } else {
+    m.network = detail::around_switch(std::move(devices), messages->costs.at(exchange::message).back(), where);
+  }
+  if (shared) {
+    detail::divide(m.devices.front(), messages->ranks);
+  }
+  return m;
+}
 
 }  // namespace unity::machine

@@ -168,7 +168,7 @@ class algebra {
   std::map<std::string, kind_id, std::less<>> kinds_;
 };
 
-// All operators that the library ships.
+// The operators that models are written with.
 [[nodiscard]] inline algebra standard_algebra() {
   algebra a;
   for (auto& d : standard_operators()) {
@@ -177,6 +177,17 @@ class algebra {
   return a;
 }
 
+// And those that their gradients are written with (tensor/differentiate.hpp). Kinds of the standard algebra have the
+// same numbers, so its graphs are graphs of this algebra.
+[[nodiscard]] inline algebra training_algebra() {
+  auto a = standard_algebra();
+  for (auto& d : gradient_operators()) {
+    a.add(std::move(d));
+  }
+  return a;
+}
+
 }  // namespace unity::tensor
 
 #include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/detail/derive_adjoint.hpp>

@@ -139,6 +139,8 @@ class attribute_reader {
   [[nodiscard]] bool flag(std::string_view name) const { return integer(name) != 0; }
   [[nodiscard]] double real(std::string_view name) const { return to_real(integer(name)); }
   [[nodiscard]] std::string word(std::string_view name) const { return to_word(find(name)); }
+  // As a caller writes it.
+  [[nodiscard]] named_attribute named(std::string_view name) const;
   // The value of a choice whose choices are spelled in the order of Enum.
   template <class Enum>
   [[nodiscard]] Enum choice(std::string_view name) const {
@@ -158,5 +160,18 @@ class attribute_reader {
   std::span<const attribute_field> fields_;
   std::span<const attribute> values_;
 };
+
+inline named_attribute attribute_reader::named(std::string_view name) const {
+  const auto value = find(name);
+  for (const auto& f : fields_) {
+    if (f.signature.name == name && f.signature.form == attribute_form::real) {
+      return {name, to_real(value[0])};
+    }
+    if (f.signature.name == name && f.signature.form == attribute_form::word) {
+      return {name, to_word(value)};
+    }
+  }
+  return {name, value};
+}
 
 }  // namespace unity::tensor

@@ -1,4 +1,4 @@
-// What the definition of a composite writes its body with.
+// What the definition of a composite writes its body with, and that of an operator its adjoint.
 #pragma once
 
 #include <initializer_list>
@@ -8,9 +8,13 @@
 
 #include <unity/core/id.hpp>
 #include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
+
+class algebra;
+struct adjoint_problem;
 
 // Appends operators, by name, to a graph. An interface, because definitions come before the algebra that holds
 // them (tensor/builder.hpp is the builder for graphs of one's own).
@@ -29,13 +33,23 @@ class body_builder {
   }
   std::vector<value_id> add_all(std::string_view name, std::initializer_list<value_id> operands,
                                 std::initializer_list<named_attribute> attributes = {}) {
-    return append(name, {operands.begin(), operands.size()}, {attributes.begin(), attributes.size()});
+    return add_all(name, {operands.begin(), operands.size()}, {attributes.begin(), attributes.size()});
   }
-  [[nodiscard]] virtual const tensor_type& type(value_id v) const = 0;
+  value_id add(std::string_view name, std::span<const value_id> operands,
+               std::span<const named_attribute> attributes = {}) {
+    return add_all(name, operands, attributes)[0];
+  }
+  virtual std::vector<value_id> add_all(std::string_view name, std::span<const value_id> operands,
+                                        std::span<const named_attribute> attributes) = 0;
+  virtual std::vector<value_id> add_all(const operation& op, std::span<const value_id> operands) = 0;
 
- private:
-  virtual std::vector<value_id> append(std::string_view name, std::span<const value_id> operands,
-                                       std::span<const named_attribute> attributes) = 0;
+  // The adjoint of the composite `name`, derived from its body (tensor/adjoint_rule.hpp).
+  virtual std::vector<value_id> add_body_adjoint(std::string_view name, std::span<const named_attribute> attributes,
+                                                 const adjoint_problem& p) = 0;
+
+  [[nodiscard]] virtual const tensor_type& type(value_id v) const = 0;
+  // Where the operators are from.
+  [[nodiscard]] virtual const algebra& operators() const = 0;
 };
 
 }  // namespace unity::tensor

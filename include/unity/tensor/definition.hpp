@@ -1,5 +1,5 @@
 // The one definition of an operator, of one of four kinds, from which everything else about it is derived:
-// inference, work, evaluation, and which index runs where.
+// inference, work, evaluation, adjoint, and which index runs where.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/judgement.hpp>
@@ -65,12 +66,19 @@ struct definition {
                      std::span<const tensor_type> outputs)>
       own_work{};
 
+  // The adjoint, where deriving it (tensor/adjoint.hpp) fails or costs more.
+  adjoint_rule own_adjoint{};
+
   [[nodiscard]] definition&& commutative() && {
     signature.commutative = true;
     return std::move(*this);
   }
   [[nodiscard]] definition&& with_layouts() && {
     layouts = true;
+    return std::move(*this);
+  }
+  [[nodiscard]] definition&& with_adjoint(adjoint_rule rule) && {
+    own_adjoint = std::move(rule);
     return std::move(*this);
   }
 };

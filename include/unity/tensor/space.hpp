@@ -109,7 +109,8 @@ class space : public judgement {
   }
   void read(std::initializer_list<access> accesses) { read({accesses.begin(), accesses.size()}); }
 
-  // A result; its sizes are those of its indices. Element type: the first operand's.
+  // A result; its sizes are those of its indices and windows. Along a window, terms add up where windows overlap and
+  // those of padding are dropped: the adjoint of reading it. Element type: the first operand's.
   void write(std::span<const access> accesses) {
     write(accesses, inputs().empty() ? dtype::float32 : inputs()[0].element);
   }
@@ -171,6 +172,9 @@ class space : public judgement {
   }
 
   [[nodiscard]] std::int64_t extent_of(const access& a) const {
+    if (a.is_window()) {
+      return windows_[a.window_number()].extent;
+    }
     std::int64_t extent = 1;
     for (std::size_t i = 0; i < a.size(); ++i) {
       const auto size = indices_[a[i]].size;

@@ -13,6 +13,7 @@
 #include <unity/tensor/operators/movement.hpp>
 #include <unity/tensor/operators/normalization.hpp>
 #include <unity/tensor/operators/pooling.hpp>
+#include <unity/tensor/operators/pooling_gradient.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/operators/sources.hpp>
@@ -27,6 +28,19 @@ namespace unity::tensor {
        {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
         operators::elementwise, operators::reductions, operators::movements, operators::lookups,
         operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns}) {
+    for (auto& d : family()) {
+      all.push_back(std::move(d));
+    }
+  }
+  return all;
+}
+
+// What the adjoints of standard operators are made of besides standard operators. Append only, too.
+[[nodiscard]] inline std::vector<definition> gradient_operators() {
+  std::vector<definition> all;
+  for (auto family : {operators::elementwise_gradients, operators::convolution_gradients, operators::pool_gradients,
+                      operators::lookup_gradients, operators::normalization_gradients, operators::attention_gradients,
+                      operators::recurrent_gradients}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

@@ -57,14 +57,31 @@ namespace unity::tensor {
   return count;
 }
 
-// One operation per arithmetic instruction and point of the space, and one per reduced point.
+// Is the index a dimension of the result of its own.
+[[nodiscard]] inline bool is_of_result(const space& s, std::size_t index) {
+  for (const auto& a : s.result_accesses(0)) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == index) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// One operation per arithmetic instruction and point of the space, and one per reduced point; one addition per term
+// where terms are added to rows.
 [[nodiscard]] inline flops arithmetic_of(const space& s, const scalar_kernel& k) {
   std::int64_t points = 1;
   for (const auto& i : s.indices()) {
     points = saturating_multiply(points, i.size);
   }
   const auto results = element_count(s.results()[0].dims);
-  const bool looks_up = selected_index(k).has_value();
+  const auto selected = selected_index(k);
+  const bool looks_up = selected.has_value();
+  if (looks_up && is_of_result(s, *selected)) {
+    return flops{points / s.indices()[*selected].size};
+  }
   const auto per_point = k.reduce == reduction::none || looks_up ? 0 : arithmetic_count(k.inner) + 1;
   return flops{
       saturating_add(saturating_multiply(points, per_point), saturating_multiply(results, arithmetic_count(k.outer)))};
@@ -72,7 +89,7 @@ namespace unity::tensor {
 
 // The part of a table in which rows are looked up that no result can be.
 [[nodiscard]] inline bytes untouched_bytes(const space& s, const scalar_kernel& k) {
-  if (!selected_index(k)) {
+  if (const auto selected = selected_index(k); !selected || is_of_result(s, *selected)) {
     return bytes{};
   }
   const auto& table = s.inputs()[static_cast<std::size_t>(k.inner[3].number)];

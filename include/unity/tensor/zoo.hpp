@@ -13,9 +13,12 @@
 #include <unity/core/error.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/zoo/alexnet.hpp>
 #include <unity/tensor/zoo/bert.hpp>
 #include <unity/tensor/zoo/densenet.hpp>
+#include <unity/tensor/zoo/dlrm.hpp>
 #include <unity/tensor/zoo/inception.hpp>
+#include <unity/tensor/zoo/lstm.hpp>
 #include <unity/tensor/zoo/mlp.hpp>
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/tensor/zoo/nasnet.hpp>
@@ -28,16 +31,24 @@ namespace unity::tensor {
 
 namespace zoo {
 
-inline constexpr std::array<model, 12> models{{
+inline constexpr std::array<model, 20> models{{
+    {"alexnet", alexnet_forms},
     {"bert", bert_forms},
     {"bert_large", bert_large_forms},
+    {"candle_uno", candle_uno_forms},
     {"densenet121", densenet121_forms},
+    {"dlrm", dlrm_forms},
     {"inception_v3", inception_v3_forms},
+    {"lenet", lenet_forms},
     {"mlp", mlp_forms},
     {"nasnet_a", nasnet_a_forms},
     {"nasrnn", nasrnn_forms},
+    {"nmt", nmt_forms},
+    {"resnet101", resnet101_forms},
     {"resnet50", resnet50_forms},
     {"resnext50", resnext50_forms},
+    {"rnnlm", rnnlm_forms},
+    {"rnntc", rnntc_forms},
     {"squeezenet1_1", squeezenet1_1_forms},
     {"vgg16", vgg16_forms},
     {"vgg19", vgg19_forms},

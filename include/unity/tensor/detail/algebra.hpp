@@ -58,6 +58,9 @@ namespace detail {
 // The builder of a composite's body over an algebra.
 class body_graph final : public body_builder {
  public:
+  // Appends to a graph. The algebra must outlive the builder.
+  body_graph(const algebra& operators, tensor_graph graph) : algebra_{operators}, graph_{std::move(graph)} {}
+  // Nodes of no kind stand for operands.
   body_graph(const algebra& operators, std::span<const tensor_type> inputs) : algebra_{operators} {
     for (const auto& t : inputs) {
       operands_.push_back(graph_.results(graph_.add_node({}, {}, {&t, 1}))[0]);
@@ -65,28 +68,36 @@ class body_graph final : public body_builder {
   }
 
   [[nodiscard]] const tensor_type& type(value_id v) const override { return graph_.type(v); }
+  [[nodiscard]] const algebra& operators() const override { return algebra_; }
   [[nodiscard]] std::span<const value_id> operands() const noexcept { return operands_; }
   [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
     graph_.set_outputs(outputs);
     return std::move(graph_);
   }
 
- private:
-  std::vector<value_id> append(std::string_view name, std::span<const value_id> operands,
-                               std::span<const named_attribute> attributes) override {
-    auto op = algebra_.make_operation(name, attributes);
+  using body_builder::add_all;
+  std::vector<value_id> add_all(std::string_view name, std::span<const value_id> operands,
+                                std::span<const named_attribute> attributes) override {
+    return add_all(algebra_.make_operation(name, attributes), operands);
+  }
+  std::vector<value_id> add_all(const operation& op, std::span<const value_id> operands) override {
     std::vector<tensor_type> types;
     for (const auto v : operands) {
       types.push_back(graph_.type(v));
     }
     const auto results = algebra_.infer(op, types);
     if (!results) {
-      throw error{name, "other operands", algebra_.why_not(op, types).substr(std::string_view{"expected "}.size())};
+      throw error{algebra_.signature(op.kind).name, "other operands",
+                  algebra_.why_not(op, types).substr(std::string_view{"expected "}.size())};
     }
-    const auto values = graph_.results(graph_.add_node(std::move(op), operands, *results));
+    const auto values = graph_.results(graph_.add_node(op, operands, *results));
     return {values.begin(), values.end()};
   }
 
+  std::vector<value_id> add_body_adjoint(std::string_view name, std::span<const named_attribute> attributes,
+                                         const adjoint_problem& p) override;
+
+ private:
   const algebra& algebra_;
   tensor_graph graph_;
   std::vector<value_id> operands_;

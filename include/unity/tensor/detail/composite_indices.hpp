@@ -126,9 +126,11 @@ class body_indices {
       }
     }
     for (std::size_t r = 0; r < own->results.size(); ++r) {
-      auto& dims = dims_[body_.results(n)[r].index()];
-      for (const auto& d : own->results[r]) {
-        dims.push_back(list_of(d));
+      const auto v = body_.results(n)[r];
+      for (std::size_t d = 0; d < own->results[r].size(); ++d) {
+        const auto& dim = own->results[r][d];
+        dims_[v.index()].push_back(
+            dim.window ? index_unifier::list{unifier_.make("i", body_.type(v).dims[d], {.whole = true})} : list_of(dim));
       }
     }
   }

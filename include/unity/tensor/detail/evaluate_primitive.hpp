@@ -171,7 +171,8 @@ class finisher {
   Scalar block_[block_size]{};
 };
 
-// A sum in which equal(operand, coordinate(index)) fixes an index: looks the one term up.
+// A sum in which equal(operand, coordinate(index)) fixes an index: looks the one term up, or, where the result has
+// the index, adds each term to the one row that it belongs to.
 template <class Scalar>
 void look_up(const space& s, const scalar_kernel& kernel, std::span<const Scalar* const> operands,
              std::span<Scalar> results) {
@@ -190,7 +191,8 @@ void look_up(const space& s, const scalar_kernel& kernel, std::span<const Scalar
   nest.for_each(0, [&](std::span<const std::int64_t> values) {
     const auto row = scalar_traits<Scalar>::index(operands[selector][values[1]]);
     if (row && *row < s.indices()[selected].size) {
-      results[static_cast<std::size_t>(values[0])] += operands[table][values[2] + *row * forms[2].steps[selected]];
+      results[static_cast<std::size_t>(values[0] + *row * forms[0].steps[selected])] +=
+          operands[table][values[2] + *row * forms[2].steps[selected]];
     }
   });
 }

@@ -8,6 +8,7 @@
 
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/composite_gradient.hpp>
 #include <unity/tensor/operators/normalization.hpp>
 
 namespace unity::tensor::operators {
@@ -54,9 +55,11 @@ namespace unity::tensor::operators {
     const auto flat = b.add("reshape", {joined}, {{"dims", {dims[0], dims[1], dims[2] * dims[3]}}});
     return std::vector{b.add("matmul", {flat, x[6]})};
   };
-  return define("attention", 7, 1, {integer_field("heads")}, composite{body, types});
+  return define("attention", 7, 1, {integer_field("heads")}, composite{body, types})
+      .with_adjoint(composite_adjoint("attention_gradient", {"heads"}));
 }
 
 [[nodiscard]] inline std::vector<definition> attentions() { return {attention()}; }
+[[nodiscard]] inline std::vector<definition> attention_gradients() { return {composite_gradient(attention(), 1)}; }
 
 }  // namespace unity::tensor::operators

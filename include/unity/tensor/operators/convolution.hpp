@@ -1,8 +1,11 @@
-// Convolution of images.
+// Convolution of images, and the two convolutions that are its adjoint.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
@@ -11,36 +14,81 @@
 
 namespace unity::tensor::operators {
 
+// One of the three that a convolution relates is computed from the other two, on one iteration space.
+// Shapes: image[n, c, h, w], kernel[oc, c / groups, kh, kw], result[n, oc, oh, ow].
+enum class convolved : std::uint8_t { image, kernel, result };
+
+struct convolution_space {
+  std::array<access, 4> image{};
+  std::array<access, 4> kernel{};
+  std::array<access, 4> result{};
+};
+
+// Declares the space in which `made` is computed. Indices that it does not have are sums.
+// Shapes: `image` and `kernel` are those of the operands or results, of rank 4.
+[[nodiscard]] inline convolution_space declare_convolution(space& s, const attribute_reader& a,
+                                                           std::span<const std::int64_t> image,
+                                                           std::span<const std::int64_t> kernel, convolved made) {
+  const auto dilation = a.integers("dilation");
+  const auto groups = a.integer("groups");
+  s.require(groups > 0, "positive groups");
+  const auto y = slide_over(s, a, 0, image[2], kernel[2], dilation[0], false);
+  const auto x = slide_over(s, a, 1, image[3], kernel[3], dilation[1], false);
+  if (s.failed()) {
+    return {};
+  }
+  const auto declare = [&](const char* name, convolved absent, std::int64_t size) {
+    return made == absent ? s.reduced(name, size) : s.parallel(name, size);
+  };
+  const auto n = declare("n", convolved::kernel, 0);
+  const auto g = s.parallel("g", groups);
+  const auto oc = declare("oc", convolved::image, 0);
+  const auto oh = declare("oh", convolved::kernel, y.out);
+  const auto ow = declare("ow", convolved::kernel, x.out);
+  const auto ic = declare("ic", convolved::result, 0);
+  const bool taps = made == convolved::kernel;
+  const auto kh = taps ? s.parallel("kh", y.kernel) : s.reduced("kh", y.kernel);
+  const auto kw = taps ? s.parallel("kw", x.kernel) : s.reduced("kw", x.kernel);
+  const auto rows = s.sliding({oh, kh, y.stride, y.dilation, y.before, y.in, 0, y.in});
+  const auto columns = s.sliding({ow, kw, x.stride, x.dilation, x.before, x.in, 0, x.in});
+  const access channels{g, oc};
+  return {{n, {g, ic}, rows, columns}, {channels, ic, kh, kw}, {n, channels, oh, ow}};
+}
+
+[[nodiscard]] inline std::vector<value_id> convolution_adjoint(body_builder& b, const attribute_reader& a,
+                                                               const adjoint_problem& p) {
+  const auto attributes = [&](std::size_t operand) {
+    return shared_attributes(a, {"stride", "padding", "pads", "dilation", "groups"},
+                             {{"dims", p.inputs[operand].dims}});
+  };
+  const auto y = p.cotangents[0];
+  std::vector<value_id> all(p.inputs.size());
+  if (p.wanted[0]) {
+    all[0] = b.add("conv2d_input_gradient", std::array{y, p.operand(1)}, attributes(0));
+  }
+  if (p.wanted[1]) {
+    all[1] = b.add("conv2d_weight_gradient", std::array{p.operand(0), y}, attributes(1));
+  }
+  if (all.size() == 3 && p.wanted[2]) {
+    all[2] = b.add("reduce_sum", {y}, {{"axes", {0, 2, 3}}, {"keep_dims", 0}});
+  }
+  return all;
+}
+
 // Shapes: x[n, c, h, w], w[oc, c / groups, kh, kw], optional bias[oc] -> [n, oc, oh, ow].
 [[nodiscard]] inline definition conv2d() {
   const auto iteration = [](space& s, const attribute_reader& a) {
-    const auto groups = a.integer("groups");
     if (!s.require_operands(2, 3) || !s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
-        !s.require(s.rank(1) == 4, "an operand of rank 4", 1) || !s.require(groups > 0, "positive groups")) {
+        !s.require(s.rank(1) == 4, "an operand of rank 4", 1)) {
       return;
     }
-    const auto dilation = a.integers("dilation");
-    const auto y = slide_of(s, a, 0, s.dims(1)[2], dilation[0], false);
-    const auto x = slide_of(s, a, 1, s.dims(1)[3], dilation[1], false);
-    if (s.failed()) {
-      return;
-    }
-    const auto n = s.parallel("n");
-    const auto g = s.parallel("g", groups);
-    const auto oc = s.parallel("oc");
-    const auto oh = s.parallel("oh", y.out);
-    const auto ow = s.parallel("ow", x.out);
-    const auto ic = s.reduced("ic");
-    const auto kh = s.reduced("kh", y.kernel);
-    const auto kw = s.reduced("kw", x.kernel);
-    const auto rows = s.sliding({oh, kh, y.stride, y.dilation, y.before, y.in, 0, y.in});
-    const auto columns = s.sliding({ow, kw, x.stride, x.dilation, x.before, x.in, 0, x.in});
-    s.read({n, {g, ic}, rows, columns});
-    s.read({{g, oc}, ic, kh, kw});
+    const auto c = declare_convolution(s, a, s.dims(0), s.dims(1), convolved::result);
+    s.read(c.image);
+    s.read(c.kernel);
     if (s.inputs().size() == 3) {
-      s.read({access{g, oc}});
+      s.read({c.result[1]});
     }
-    s.write({n, {g, oc}, oh, ow});
+    s.write(c.result);
   };
   const auto kernel = [](const attribute_reader& a, std::span<const tensor_type> inputs) {
     const auto product = kernels::sum(kernels::x(0) * kernels::x(1));
@@ -49,9 +97,40 @@ namespace unity::tensor::operators {
   return define("conv2d", op_signature::any, 1,
                 {integers_field("stride", {1, 1}), padding_field(), integers_field("pads", {0, 0, 0, 0}),
                  integers_field("dilation", {1, 1}), integer_field("groups", 1), activation_field()},
+                primitive{iteration, kernel})
+      .with_adjoint(convolution_adjoint);
+}
+
+// dims: the shape of what is computed.
+[[nodiscard]] inline definition convolution_gradient(std::string name, convolved made) {
+  const auto iteration = [made](space& s, const attribute_reader& a) {
+    const auto dims = a.integers("dims");
+    if (!s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
+        !s.require(s.rank(1) == 4, "an operand of rank 4", 1) || !s.require(dims.size() == 4, "a shape of rank 4")) {
+      return;
+    }
+    const bool image = made == convolved::image;
+    const auto c = image ? declare_convolution(s, a, dims, s.dims(1), made) : declare_convolution(s, a, s.dims(0), dims, made);
+    s.read(image ? c.result : c.image);
+    s.read(image ? c.kernel : c.result);
+    s.write(image ? c.image : c.kernel);
+    s.require(s.failed() || s.results()[0].dims == shape(dims), "a shape that agrees with the operands");
+  };
+  const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::sum(kernels::x(0) * kernels::x(1));
+  };
+  return define(std::move(name), 2, 1,
+                {integers_field("stride", {1, 1}), padding_field(), integers_field("pads", {0, 0, 0, 0}),
+                 integers_field("dilation", {1, 1}), integer_field("groups", 1), integers_field("dims")},
                 primitive{iteration, kernel});
 }
 
 [[nodiscard]] inline std::vector<definition> convolutions() { return {conv2d()}; }
+
+// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w]; and x[n, c, h, w], cotangent -> those of w.
+[[nodiscard]] inline std::vector<definition> convolution_gradients() {
+  return {convolution_gradient("conv2d_input_gradient", convolved::image),
+          convolution_gradient("conv2d_weight_gradient", convolved::kernel)};
+}
 
 }  // namespace unity::tensor::operators

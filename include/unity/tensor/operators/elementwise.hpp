@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/broadcasting.hpp>
 
@@ -48,7 +50,7 @@ inline void iterate_each(space& s, dtype element) {
   return define("identity", 1, 1, {}, primitive{iteration, copy_kernel}).with_layouts();
 }
 
-// The identity: values are those of inference.
+// The identity: values are those of inference. Its adjoint masks what it masked.
 [[nodiscard]] inline definition dropout() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto rate = a.real("rate");
@@ -56,7 +58,12 @@ inline void iterate_each(space& s, dtype element) {
       iterate_each(s, s.inputs()[0].element);
     }
   };
+  const auto adjoint = [](body_builder& b, const attribute_reader& a, const adjoint_problem& p) {
+    return std::vector{
+        b.add("dropout", {p.cotangents[0]}, {{"rate", a.real("rate")}, {"seed", a.integer("seed")}})};
+  };
   return define("dropout", 1, 1, {real_field("rate"), integer_field("seed", 0)}, primitive{iteration, copy_kernel})
+      .with_adjoint(adjoint)
       .with_layouts();
 }
 
@@ -71,7 +78,14 @@ inline void iterate_each(space& s, dtype element) {
     const bool truncates = is_integral(to) && is_floating(inputs[0].element);
     return truncates ? kernels::apply(scalar_op::truncate, kernels::x(0)) : kernels::x(0);
   };
-  return define("cast", 1, 1, {dtype_field("element")}, primitive{iteration, kernel}).with_layouts();
+  const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
+    const bool smooth = is_floating(p.inputs[0].element) && is_floating(p.outputs[0].element);
+    return std::vector{
+        smooth ? b.add("cast", {p.cotangents[0]}, {{"element", name_of(p.inputs[0].element)}}) : value_id{}};
+  };
+  return define("cast", 1, 1, {dtype_field("element")}, primitive{iteration, kernel})
+      .with_adjoint(adjoint)
+      .with_layouts();
 }
 
 // Broadcasts as in NumPy.
@@ -130,6 +144,47 @@ inline void iterate_each(space& s, dtype element) {
           scalar_multiply(),
           cast(),
           dropout()};
+}
+
+// Operands broadcast as in NumPy; the first has the result's element type.
+[[nodiscard]] inline definition each(std::string name, int operands, scalar_kernel kernel, domain d) {
+  const auto iteration = [d](space& s, const attribute_reader&) {
+    std::optional<shape> joint{shape{}};
+    for (std::size_t i = 0; joint && i < s.inputs().size(); ++i) {
+      joint = broadcast(*joint, s.dims(i));
+    }
+    if (require(s, d) && s.require(joint.has_value(), "operands that broadcast")) {
+      const auto indices = declare_all(s, *joint);
+      for (std::size_t i = 0; i < s.inputs().size(); ++i) {
+        s.read(seen(indices, *joint, s.dims(i)));
+      }
+      s.write(indices);
+    }
+  };
+  const auto value = [kernel = std::move(kernel)](const attribute_reader&, std::span<const tensor_type>) {
+    return kernel;
+  };
+  return define(std::move(name), operands, 1, {}, primitive{iteration, value}).with_layouts();
+}
+
+// The cotangent of a function's operand: from the operand or, where that is cheaper, the function's value, and the
+// cotangent of the value. Of maximum and minimum: from both operands and the cotangent, that of the first operand.
+[[nodiscard]] inline std::vector<definition> elementwise_gradients() {
+  std::vector<definition> all;
+  for (const auto& s : scalar_operators) {
+    if (s.gradient.empty()) {
+      continue;
+    }
+    const bool reals = s.op != scalar_op::abs && s.op != scalar_op::relu;
+    if (const auto d = derivative_of(s.op)) {
+      all.push_back(each(std::string{s.gradient}, 2, kernels::x(1) * d->factor, reals ? domain::reals : domain::numbers));
+    } else {
+      all.push_back(each(std::string{s.gradient}, 3, kernels::x(2) * share_of_first(s.op), domain::reals));
+    }
+  }
+  // 1 where the operands are equal, 0 elsewhere.
+  all.push_back(each("is_equal", 2, kernels::equal(kernels::x(0), kernels::x(1)), domain::numbers));
+  return all;
 }
 
 }  // namespace unity::tensor::operators

@@ -38,9 +38,46 @@ namespace unity::tensor::operators {
     using namespace kernels;
     return sum(equal(x(1), coordinate(0)) * x(0));
   };
-  return define("embedding", 2, 1, {}, primitive{iteration, kernel});
+  const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
+    return std::vector{
+        b.add("embedding_gradient", {p.operand(1), p.cotangents[0]}, {{"rows", p.inputs[0].dims[0]}}), value_id{}};
+  };
+  return define("embedding", 2, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint);
+}
+
+// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...]: each row is the sum of those that its number stands for.
+[[nodiscard]] inline definition embedding_gradient() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    s.allow_mixed_elements();
+    if (!s.require(is_integral(s.inputs()[0].element), "integers", 0) ||
+        !s.require(is_floating(s.inputs()[1].element), "floating-point elements", 1) ||
+        !s.require(s.rank(1) >= s.rank(0), "a dimension per dimension of the ids", 1) ||
+        !s.require(a.integer("rows") > 0 && a.integer("rows") <= max_elements, "a positive number of rows")) {
+      return;
+    }
+    accesses table{s.parallel("v", a.integer("rows"))};
+    accesses ids;
+    accesses cotangent;
+    for (std::size_t d = 0; d < s.rank(0); ++d) {
+      ids.push_back(s.reduced("i"));
+      cotangent.push_back(ids.back());
+    }
+    for (std::size_t d = s.rank(0); d < s.rank(1); ++d) {
+      table.push_back(s.parallel("e"));
+      cotangent.push_back(table.back());
+    }
+    s.read(ids);
+    s.read(cotangent);
+    s.write(table, s.inputs()[1].element);
+  };
+  const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
+    using namespace kernels;
+    return sum(equal(x(0), coordinate(0)) * x(1));
+  };
+  return define("embedding_gradient", 2, 1, {integer_field("rows")}, primitive{iteration, kernel});
 }
 
 [[nodiscard]] inline std::vector<definition> lookups() { return {embedding()}; }
+[[nodiscard]] inline std::vector<definition> lookup_gradients() { return {embedding_gradient()}; }
 
 }  // namespace unity::tensor::operators

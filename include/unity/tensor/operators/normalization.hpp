@@ -8,6 +8,7 @@
 
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/composite_gradient.hpp>
 #include <unity/tensor/operators/movement.hpp>
 
 namespace unity::tensor::operators {
@@ -25,7 +26,25 @@ namespace unity::tensor::operators {
     const auto powers = b.add("exp", {shifted});
     return std::vector{b.add("div", {powers, b.add("reduce_sum", {powers}, {{"axes", axes}})})};
   };
-  return define("softmax", 1, 1, {integer_field("axis")}, composite{body, types});
+  const auto adjoint = [](body_builder& b, const attribute_reader& a, const adjoint_problem& p) {
+    return std::vector{b.add("softmax_gradient", {p.result(0), p.cotangents[0]}, {{"axis", a.integers("axis")}})};
+  };
+  return define("softmax", 1, 1, {integer_field("axis")}, composite{body, types}).with_adjoint(adjoint);
+}
+
+// Shapes: softmax(x)[...], cotangent[...] -> [...].
+[[nodiscard]] inline definition softmax_gradient() {
+  const auto types = [](judgement& j, const attribute_reader& a) {
+    if (j.require_floating() && require_axis(j, a.integer("axis")) &&
+        j.require(j.dims(0) == j.dims(1), "operands of one shape")) {
+      j.result(j.dims(0));
+    }
+  };
+  const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
+    const auto mean = b.add("reduce_sum", {b.add("mul", {x[0], x[1]})}, {{"axes", a.integers("axis")}});
+    return std::vector{b.add("mul", {x[0], b.add("sub", {x[1], mean})})};
+  };
+  return define("softmax_gradient", 2, 1, {integer_field("axis")}, composite{body, types});
 }
 
 // A rank-0 constant of the element type of `like`.
@@ -63,7 +82,8 @@ namespace unity::tensor::operators {
     const auto variance = b.add("reduce_mean", {b.add("mul", {centred, centred})}, {{"axes", axes}});
     return std::vector{normalize(b, centred, variance, a.real("epsilon"), x[1], x[2])};
   };
-  return define("layer_norm", 3, 1, {integer_field("axis"), real_field("epsilon", 1e-5)}, composite{body, types});
+  return define("layer_norm", 3, 1, {integer_field("axis"), real_field("epsilon", 1e-5)}, composite{body, types})
+      .with_adjoint(composite_adjoint("layer_norm_gradient", {"axis", "epsilon"}));
 }
 
 // Shapes: x[n, c, ...], scale[c], bias[c], mean[c], variance[c] -> [n, c, ...]. The statistics are given: inference.
@@ -85,9 +105,13 @@ namespace unity::tensor::operators {
     const auto centred = b.add("sub", {x[0], along(x[3])});
     return std::vector{normalize(b, centred, along(x[4]), a.real("epsilon"), along(x[1]), along(x[2]))};
   };
-  return define("batch_norm", 5, 1, {real_field("epsilon", 1e-5)}, composite{body, types});
+  return define("batch_norm", 5, 1, {real_field("epsilon", 1e-5)}, composite{body, types})
+      .with_adjoint(composite_adjoint("batch_norm_gradient", {"epsilon"}));
 }
 
 [[nodiscard]] inline std::vector<definition> normalizations() { return {softmax(), layer_norm(), batch_norm()}; }
+[[nodiscard]] inline std::vector<definition> normalization_gradients() {
+  return {softmax_gradient(), composite_gradient(layer_norm(), 1), composite_gradient(batch_norm(), 1)};
+}
 
 }  // namespace unity::tensor::operators

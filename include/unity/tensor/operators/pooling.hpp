@@ -1,7 +1,10 @@
 // Pooling of images.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,34 +15,61 @@
 
 namespace unity::tensor::operators {
 
-// The window of one dimension; a pad as large as the kernel's reach would make windows of nothing.
-[[nodiscard]] inline slide pool_slide(space& s, const attribute_reader& a, std::size_t d, std::int64_t dilation) {
-  auto w = slide_of(s, a, d, a.integers("kernel")[d], dilation, a.flag("ceil_mode"));
+// The window of one dimension of an image of size `in`; a pad as large as the kernel's reach would make windows of
+// nothing.
+[[nodiscard]] inline slide pool_slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
+                                           std::int64_t dilation) {
+  auto w = slide_over(s, a, d, in, a.integers("kernel")[d], dilation, a.flag("ceil_mode"));
   s.require(w.before < w.reach() && w.after < w.reach(), "pads smaller than the kernel");
   return w;
 }
+[[nodiscard]] inline slide pool_slide(space& s, const attribute_reader& a, std::size_t d, std::int64_t dilation) {
+  return pool_slide_over(s, a, d, s.dims(0)[2 + d], dilation);
+}
 
-// Shapes: x[n, c, h, w] -> [n, c, oh, ow]. kind: how the kernel indices may be split.
-inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_padding, index_kind kind) {
+// What runs along the dimensions of an image and of its pools.
+struct pool_space {
+  std::array<access, 4> image{};
+  std::array<access, 4> result{};
+};
+
+// Declares it; images: the size of its first two dimensions, where no operand has them. The kernel's indices are whole.
+[[nodiscard]] inline pool_space declare_pool(space& s, const slide& y, const slide& x, bool count_padding,
+                                             std::int64_t images = 0) {
   if (s.failed()) {
-    return;
+    return {};
   }
-  const auto n = s.parallel("n");
-  const auto c = s.parallel("c");
+  const auto n = s.parallel("n", images);
+  const auto c = s.parallel("c", images);
   const auto oh = s.parallel("oh", y.out);
   const auto ow = s.parallel("ow", x.out);
-  const auto tap = [&](const char* name, std::int64_t size) {
-    return kind == index_kind::whole ? s.whole(name, size) : s.reduced(name, size);
-  };
   const auto slides = [&](const slide& w, int outer, int inner) {
     const auto from = count_padding ? -w.before : 0;
     const auto to = count_padding ? w.in + w.after : w.in;
     return s.sliding({outer, inner, w.stride, w.dilation, w.before, w.in, from, to});
   };
-  const auto rows = slides(y, oh, tap("kh", y.kernel));
-  const auto columns = slides(x, ow, tap("kw", x.kernel));
-  s.read({n, c, rows, columns});
-  s.write({n, c, oh, ow});
+  const auto rows = slides(y, oh, s.whole("kh", y.kernel));
+  const auto columns = slides(x, ow, s.whole("kw", x.kernel));
+  return {{n, c, rows, columns}, {n, c, oh, ow}};
+}
+
+// Shapes: x[n, c, h, w] -> [n, c, oh, ow].
+inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_padding) {
+  const auto p = declare_pool(s, y, x, count_padding);
+  s.read(p.image);
+  s.write(p.result);
+}
+
+[[nodiscard]] inline std::vector<value_id> max_pool_adjoint(body_builder& b, const attribute_reader& a,
+                                                            const adjoint_problem& p) {
+  return {b.add("max_pool_gradient", std::array{p.operand(0), p.result(0), p.cotangents[0]},
+                shared_attributes(a, {"kernel", "stride", "padding", "pads", "dilation", "ceil_mode"}))};
+}
+[[nodiscard]] inline std::vector<value_id> average_pool_adjoint(body_builder& b, const attribute_reader& a,
+                                                                const adjoint_problem& p) {
+  return {b.add("average_pool_gradient", std::array{p.cotangents[0]},
+                shared_attributes(a, {"kernel", "stride", "padding", "pads", "ceil_mode", "count_include_pad"},
+                                  {{"dims", p.inputs[0].dims}}))};
 }
 
 [[nodiscard]] inline definition max_pool() {
@@ -48,7 +78,7 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
     if (s.require_numeric() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
       const auto y = pool_slide(s, a, 0, dilation[0]);
       const auto x = pool_slide(s, a, 1, dilation[1]);
-      iterate_pool(s, y, x, false, index_kind::whole);
+      iterate_pool(s, y, x, false);
     }
   };
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
@@ -58,7 +88,8 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
       "max_pool", 1, 1,
       {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
        integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)},
-      primitive{iteration, kernel});
+      primitive{iteration, kernel})
+      .with_adjoint(max_pool_adjoint);
 }
 
 // count_include_pad: divide by the kernel's size within the padded image, not within the image.
@@ -67,7 +98,7 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
     if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
       const auto y = pool_slide(s, a, 0, 1);
       const auto x = pool_slide(s, a, 1, 1);
-      iterate_pool(s, y, x, a.flag("count_include_pad"), index_kind::whole);
+      iterate_pool(s, y, x, a.flag("count_include_pad"));
     }
   };
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
@@ -77,7 +108,8 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
       "average_pool", 1, 1,
       {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
        integers_field("pads", {0, 0, 0, 0}), flag_field("ceil_mode", false), flag_field("count_include_pad", false)},
-      primitive{iteration, kernel});
+      primitive{iteration, kernel})
+      .with_adjoint(average_pool_adjoint);
 }
 
 // Shapes: x[n, c, h, w] -> [n, c, 1, 1].

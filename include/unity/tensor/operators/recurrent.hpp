@@ -7,6 +7,7 @@
 
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/composite_gradient.hpp>
 
 namespace unity::tensor::operators {
 
@@ -52,9 +53,10 @@ namespace unity::tensor::operators {
     const auto c = b.add("add", {b.add("mul", {forget, x[2]}), b.add("mul", {input, cell})});
     return std::vector{b.add("mul", {output, b.add("tanh", {c})}), c};
   };
-  return define("lstm_cell", 6, 2, {}, composite{body, types});
+  return define("lstm_cell", 6, 2, {}, composite{body, types}).with_adjoint(composite_adjoint("lstm_cell_gradient", {}));
 }
 
 [[nodiscard]] inline std::vector<definition> recurrent_cells() { return {lstm_cell()}; }
+[[nodiscard]] inline std::vector<definition> recurrent_gradients() { return {composite_gradient(lstm_cell(), 2)}; }
 
 }  // namespace unity::tensor::operators

@@ -53,24 +53,30 @@ inline void resolve(slide& s, padding p, bool ceil) noexcept {
   }
 }
 
-// Dimension `d` (0: height, 1: width) of an image in operand 0, from the attributes stride, padding, pads and,
+// Dimension `d` (0: height, 1: width) of an image of size `in`, from the attributes stride, padding, pads and,
 // where given, dilation. Records the refusal and returns out 0 where they make no sense.
-[[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
-                                    std::int64_t dilation, bool ceil) {
+[[nodiscard]] inline slide slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
+                                      std::int64_t kernel, std::int64_t dilation, bool ceil) {
   const auto p = a.choice<padding>("padding");
   const auto pads = a.integers("pads");
-  slide w{s.dims(0)[2 + d], kernel, a.integers("stride")[d], dilation, pads[d], pads[2 + d], 0};
+  slide w{in, kernel, a.integers("stride")[d], dilation, pads[d], pads[2 + d], 0};
   const auto bounded = [](std::int64_t value, std::int64_t least) { return value >= least && value <= max_slide; };
   if (!s.require(bounded(w.kernel, 1) && bounded(w.stride, 1) && bounded(w.dilation, 1),
                  "positive kernel, stride and dilation of sensible size") ||
       !s.require(bounded(w.before, 0) && bounded(w.after, 0), "non-negative pads of sensible size") ||
       !s.require(p == padding::from_pads || (w.before == 0 && w.after == 0), "zero pads unless padding is explicit") ||
-      !s.require(w.in > 0, "a positive image size", 0)) {
+      !s.require(w.in > 0 && w.in <= max_elements, "a positive image size")) {
     return w;
   }
   resolve(w, p, ceil);
   s.require(w.out > 0, "a padded image at least as large as the kernel");
   return w;
+}
+
+// Of the image in operand 0.
+[[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
+                                    std::int64_t dilation, bool ceil) {
+  return slide_over(s, a, d, s.dims(0)[2 + d], kernel, dilation, ceil);
 }
 
 }  // namespace unity::tensor::operators

@@ -1,4 +1,4 @@
-// ResNet-50 and ResNeXt-50 (32x4d). Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms as in
+// ResNet-50, ResNet-101 and ResNeXt-50 (32x4d). Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms as in
 // TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
@@ -18,17 +18,18 @@ namespace unity::tensor::zoo {
 
 namespace detail {
 
-// What the forms and the two networks share is the order of the blocks; a block is 1x1 to `middle` channels, 3x3 in
+// What the forms and the networks share is the order of the blocks; a block is 1x1 to `middle` channels, 3x3 in
 // `groups` groups, 1x1 to `out`.
 struct residual_network {
   std::array<std::int64_t, 4> middle;
   std::int64_t out_per_middle;
   std::int64_t groups;
   bool branches;  // grouped convolutions as separate ones
+  std::array<int, 4> depths{3, 4, 6, 3};
 };
 
 inline constexpr residual_network resnet50_network{{64, 128, 256, 512}, 4, 1, false};
-inline constexpr std::array<int, 4> residual_depths{3, 4, 6, 3};
+inline constexpr residual_network resnet101_network{{64, 128, 256, 512}, 4, 1, false, {3, 4, 23, 3}};
 
 [[nodiscard]] inline residual_network resnext50_network(const sizes& s) {
   return {{128, 256, 512, 1024}, 2, 32, s.branches == 1};
@@ -41,11 +42,11 @@ struct residual_block {
   std::int64_t stride;
 };
 
-// Calls block(x, shape of the block) for the 16 blocks in turn.
+// Calls block(x, shape of the block) for all blocks in turn.
 template <class Block>
 value_id residual_stages(const residual_network& net, value_id x, Block block) {
   for (std::size_t stage = 0; stage < net.middle.size(); ++stage) {
-    for (int i = 0; i < residual_depths[stage]; ++i) {
+    for (int i = 0; i < net.depths[stage]; ++i) {
       const auto name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
       const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
       x = block(x, residual_block{name, net.middle[stage], net.middle[stage] * net.out_per_middle, stride});
@@ -146,6 +147,9 @@ inline tensor_graph residual_taso(const algebra& operators, const residual_netwo
 [[nodiscard]] inline tensor_graph resnet50_faithful(const algebra& operators, const sizes& s) {
   return detail::residual_faithful(operators, s, detail::resnet50_network);
 }
+[[nodiscard]] inline tensor_graph resnet101_faithful(const algebra& operators, const sizes& s) {
+  return detail::residual_faithful(operators, s, detail::resnet101_network);
+}
 [[nodiscard]] inline tensor_graph resnext50_faithful(const algebra& operators, const sizes& s) {
   return detail::residual_faithful(operators, s, detail::resnext50_network(s));
 }
@@ -175,6 +179,7 @@ inline constexpr std::array<form, 2> resnet50_forms{{
     {"faithful", {.batch = 1}, resnet50_faithful},
     {"taso", {.batch = 1}, resnet50_taso},
 }};
+inline constexpr std::array<form, 1> resnet101_forms{{{"faithful", {.batch = 64}, resnet101_faithful}}};
 inline constexpr std::array<form, 3> resnext50_forms{{
     {"faithful", {.batch = 64, .branches = 0}, resnext50_faithful},
     {"ae", {.batch = 16, .branches = 0}, resnext50_ae},

@@ -1,0 +1,46 @@
+// Machines as a program's command line names them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/io/machine_json.hpp>
+#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/presets.hpp>
+#ifdef UNITY_HAS_YAML
+#include <unity/io/resource_spec.hpp>  // if found
+#endif
+
+namespace support {
+
+inline constexpr const char* machine_help =
+    "NAME:NODESxDEVICES (p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host), a machine's .json file, or a resource_spec .yml, "
+    "after a comma the kind of its GPUs (FILE.yml,a100)";
+
+#ifdef UNITY_HAS_YAML
+inline unity::machine::machine read_spec(const std::string& file, const std::string& gpu) {
+  return gpu.empty() ? unity::io::read_resource_spec(file) : unity::io::read_resource_spec(file, gpu);
+}
+#else
+inline unity::machine::machine read_spec(const std::string& file, const std::string&) {
+  throw unity::error{file, "this build reads no YAML", "a machine as JSON, or a build with libyaml-cpp-dev"};
+}
+#endif
+
+// A machine with a topology. Throws: unity::error that names what is wrong with the argument or the file.
+inline unity::machine::machine load_machine(const std::string& argument) {
+  using namespace unity;
+  const auto comma = argument.rfind(',');
+  const auto file = argument.substr(0, comma);
+  if (file.ends_with(".yml") || file.ends_with(".yaml")) {
+    return read_spec(file, comma == std::string::npos ? "" : argument.substr(comma + 1));
+  }
+  if (argument.ends_with(".json")) {
+    return machine::with_topology(io::read_machine(argument), argument);
+  }
+  return machine::preset(argument);
+}
+
+}  // namespace support

@@ -1,0 +1,213 @@
+// AutoDist's resource_spec.yml as a machine.
+//
+//   nodes:
+//     - address: 10.0.0.1
+//       gpus: [0, 1]
+//       chief: true
+//       network_bandwidth: 25     # Gb/s; 1 where it is missing
+//     - address: 10.0.0.2
+//       cpus: [0]
+//       ssh_config: conf
+//   ssh: ...
+//
+// The file says neither what its GPUs are nor how they are connected inside a node: the kind is given by who reads it, and
+// PCIe 3.0 is assumed. A node has the devices `gpus` or, without any, `cpus`, or one; `ssh` concerns nobody here.
+// Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <yaml-cpp/yaml.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/preset_topologies.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+// YAML read with an eye on the line.
+class yaml_place {
+ public:
+  yaml_place(YAML::Node node, std::string file, std::string name)
+      : node_{std::move(node)}, file_{std::move(file)}, name_{std::move(name)} {}
+
+  [[nodiscard]] std::string where() const {
+    const auto mark = node_.Mark();
+    return file_ + (mark.is_null() ? "" : ", line " + std::to_string(mark.line + 1)) + ": " + name_;
+  }
+  [[nodiscard]] std::optional<yaml_place> find(const std::string& key) const {
+    if (!node_.IsMap()) {
+      throw error{where(), "is no mapping", "keys and values"};
+    }
+    const auto value = node_[key];
+    return value.IsDefined() && !value.IsNull() ? std::optional{yaml_place{value, file_, name_ + "." + key}} : std::nullopt;
+  }
+  [[nodiscard]] yaml_place at(const std::string& key) const {
+    if (auto found = find(key)) {
+      return *std::move(found);
+    }
+    throw error{where(), "has no '" + key + "'", "one"};
+  }
+  [[nodiscard]] std::vector<yaml_place> items() const {
+    if (!node_.IsSequence()) {
+      throw error{where(), "is no list", "a list"};
+    }
+    std::vector<yaml_place> all;
+    for (std::size_t i = 0; i < node_.size(); ++i) {
+      all.emplace_back(node_[i], file_, name_ + "[" + std::to_string(i) + "]");
+    }
+    return all;
+  }
+  template <class T>
+  [[nodiscard]] T as(std::string_view expected) const {
+    try {
+      return node_.as<T>();
+    } catch (const YAML::Exception&) {
+      throw error{where(), node_.IsScalar() ? "is '" + node_.Scalar().substr(0, 60) + "'" : "is no scalar", expected};
+    }
+  }
+
+ private:
+  YAML::Node node_;
+  std::string file_;
+  std::string name_;
+};
+
+[[nodiscard]] inline YAML::Node parse_yaml(std::string_view text, std::string_view file) {
+  try {
+    return YAML::Load(std::string{text});
+  } catch (const YAML::ParserException& e) {
+    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + e.msg, "a resource specification"};
+  }
+}
+
+struct resource_node {
+  std::string address{};
+  std::set<int> gpus{};
+  std::set<int> cpus{};
+  std::int64_t bytes_per_second = 0;  // of its network
+};
+
+[[nodiscard]] inline std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in) {
+  std::set<int> numbers;
+  if (in) {
+    for (const auto& i : in->items()) {
+      const auto number = i.as<int>("a number");
+      if (number < 0 || !numbers.insert(number).second) {
+        throw error{i.where(), "is " + std::to_string(number), "numbers of at least 0, each once"};
+      }
+    }
+  }
+  return numbers;
+}
+
+[[nodiscard]] inline resource_node resource_node_from_yaml(const yaml_place& in) {
+  constexpr double bytes_per_gigabit = 125e6;
+  constexpr double most = 1e6;  // gigabits per second
+  resource_node n;
+  n.address = in.at("address").as<std::string>("an address");
+  n.gpus = numbers_from_yaml(in.find("gpus"));
+  n.cpus = numbers_from_yaml(in.find("cpus"));
+  if (n.gpus.empty() && n.cpus.empty()) {
+    n.cpus.insert(0);
+  }
+  const auto place = in.find("network_bandwidth");
+  const auto bandwidth = place ? place->as<double>("a number of gigabits per second") : 1.0;
+  if (!(bandwidth > 0 && bandwidth <= most)) {
+    throw error{place->where(), "is '" + place->as<std::string>("a number") + "'", "gigabits per second above 0, 1e6 at most"};
+  }
+  n.bytes_per_second = std::llround(bandwidth * bytes_per_gigabit);
+  return n;
+}
+
+// Devices behind one switch per node, nodes behind one switch.
+[[nodiscard]] inline machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
+                                                         const machine::device& cpu, std::string_view where) {
+  using machine::vertex_id;
+  machine::machine m;
+  std::vector<machine::placed_device> devices;
+  const auto place = [&](const machine::device& d, std::string name, std::size_t node) {
+    const auto known = m.devices.empty() || m.devices.front() == d ? 0U : 1U;
+    if (known >= m.devices.size()) {
+      m.devices.push_back(d);
+    }
+    devices.push_back({std::move(name), known, static_cast<std::uint32_t>(node)});
+  };
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    for (const auto i : nodes[n].gpus) {
+      place(gpu, nodes[n].address + ":GPU:" + std::to_string(i), n);
+    }
+    for (const auto i : nodes[n].gpus.empty() ? nodes[n].cpus : std::set<int>{}) {
+      place(cpu, nodes[n].address + ":CPU:" + std::to_string(i), n);
+    }
+  }
+  std::vector<std::string> switches;
+  std::vector<machine::cable> cables;
+  const auto inside = machine::detail::pcie3;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    cables.push_back({vertex_id{i}, vertex_id{devices.size() + devices[i].node}, inside.bytes_per_second, inside.latency,
+                      machine::duplex::full});
+  }
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    switches.push_back(nodes[n].address);
+    cables.push_back({vertex_id{devices.size() + n}, vertex_id{devices.size() + nodes.size()}, nodes[n].bytes_per_second,
+                      machine::detail::ethernet_100.latency, machine::duplex::full});
+  }
+  switches.push_back("network");
+  m.network = machine::topology{std::move(devices), std::move(switches), std::move(cables), where};
+  return m;
+}
+
+}  // namespace detail
+
+// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/gpu_models.hpp.
+// Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
+[[nodiscard]] inline machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu = "t4") {
+  const auto model = machine::find_gpu(gpu);
+  if (!model) {
+    std::string all;
+    for (const auto& g : machine::gpu_models) {
+      all += (all.empty() ? "" : ", ") + std::string{g.name};
+    }
+    throw error{file, "no GPU '" + std::string{gpu.substr(0, 60)} + "'", all};
+  }
+  const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
+  std::vector<detail::resource_node> nodes;
+  std::set<std::string> addresses;
+  for (const auto& n : in.at("nodes").items()) {
+    nodes.push_back(detail::resource_node_from_yaml(n));
+    if (!addresses.insert(nodes.back().address).second) {
+      throw error{n.where(), "the address " + nodes.back().address.substr(0, 60) + " a second time", "one node per address"};
+    }
+  }
+  if (nodes.empty()) {
+    throw error{in.at("nodes").where(), "is empty", "a node"};
+  }
+  auto m = detail::machine_from_nodes(nodes, *model, machine::preset("host:1x1").devices.front(), file);
+  m.name = file;
+  return m;
+}
+
+// Throws: unity::error.
+[[nodiscard]] inline machine::machine read_resource_spec(const std::filesystem::path& path, std::string_view gpu = "t4") {
+  return parse_resource_spec(read_file(path), path.string(), gpu);
+}
+
+}  // namespace unity::io

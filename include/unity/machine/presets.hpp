@@ -1,0 +1,131 @@
+// Machines by name: "p100:4x4" is four nodes of four P100. What each number is from stands in docs/machines.md.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/preset_topologies.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::machine {
+
+namespace detail {
+
+struct preset_kind {
+  std::string_view name{};
+  std::string_view model{};
+  std::size_t most_devices = 0;  // per node
+  void (*connect)(preset_builder&) = nullptr;
+};
+inline constexpr std::array<preset_kind, 7> preset_kinds{{{"p100", "p100", 4, connect_p100},
+                                                          {"k80", "k80", 4, connect_k80},
+                                                          {"summit", "v100", 6, connect_summit},
+                                                          {"dgx_a100", "a100", 8, connect_dgx_a100},
+                                                          {"dgx_h100", "h100", 8, connect_dgx_h100},
+                                                          {"t4", "t4", 8, connect_t4},
+                                                          {"h200", "h200", 8, connect_dgx_h100}}};
+inline constexpr std::size_t most_nodes = 4096;
+inline constexpr std::size_t most_host_devices = 1024;
+
+[[nodiscard]] inline std::string preset_list() {
+  std::string all;
+  for (const auto& k : preset_kinds) {
+    all += std::string{k.name} + ", ";
+  }
+  return all + "host";
+}
+
+// "4x6"
+[[nodiscard]] inline std::optional<preset_size> parse_size(std::string_view text) {
+  preset_size size;
+  const auto* end = text.data() + text.size();
+  const auto nodes = std::from_chars(text.data(), end, size.nodes);
+  if (nodes.ec != std::errc{} || nodes.ptr == end || *nodes.ptr != 'x') {
+    return std::nullopt;
+  }
+  const auto devices = std::from_chars(nodes.ptr + 1, end, size.devices);
+  const bool whole = devices.ec == std::errc{} && devices.ptr == end;
+  return whole && size.nodes > 0 && size.devices > 0 ? std::optional{size} : std::nullopt;
+}
+
+// Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
+// measures.
+[[nodiscard]] inline machine host_preset(std::size_t count) {
+  machine m;
+  auto& core = m.devices.emplace_back();
+  core.name = "core";
+  core.peaks = {{tensor::dtype::float32, "matmul", 50e9}};
+  core.bytes_per_second = 10e9;
+  const auto memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+  core.memory = bytes{memory / static_cast<std::int64_t>(count)};
+  core.launch_seconds = 1e-6;
+  std::vector<placed_device> devices;
+  for (std::size_t i = 0; i < count; ++i) {
+    devices.push_back({"core" + std::to_string(i), 0, 0});
+  }
+  m.network = around_switch(std::move(devices), {cost_range::no_end, 1e-6, 1e-10}, "host");
+  return m;
+}
+
+}  // namespace detail
+
+// Whether the text is written as a preset is: NAME:NODESxDEVICES.
+[[nodiscard]] inline bool is_preset(std::string_view text) {
+  const auto colon = text.find(':');
+  return colon != std::string_view::npos && detail::parse_size(text.substr(colon + 1)).has_value();
+}
+
+// The machine that the text names: p100, k80, summit, dgx_a100, dgx_h100, t4, h200 or host, a colon, and nodes x devices.
+// Those of host are cores of this one; its number of nodes is 1.
+// Throws: unity::error for any other name, and for more devices than such a node has.
+[[nodiscard]] inline machine preset(std::string_view text) {
+  const auto where = "machine '" + std::string{text.substr(0, 60)} + "'";
+  const auto colon = std::min(text.find(':'), text.size());
+  const auto name = text.substr(0, colon);
+  const auto kind = std::find_if(detail::preset_kinds.begin(), detail::preset_kinds.end(), [&](const auto& k) { return k.name == name; });
+  const bool host = name == "host";
+  if (kind == detail::preset_kinds.end() && !host) {
+    throw error{where, "no preset '" + std::string{name.substr(0, 60)} + "'", detail::preset_list()};
+  }
+  const auto size = detail::parse_size(text.substr(std::min(colon + 1, text.size())));
+  if (!size) {
+    throw error{where, "no number of nodes and devices", std::string{name} + ":NODESxDEVICES"};
+  }
+  const auto nodes = host ? 1 : detail::most_nodes;
+  const auto devices = host ? detail::most_host_devices : kind->most_devices;
+  if (size->nodes > nodes || size->devices > devices) {
+    throw error{where, std::to_string(size->nodes) + " nodes of " + std::to_string(size->devices) + " devices",
+                "at most " + std::to_string(nodes) + " of " + std::to_string(devices)};
+  }
+  machine m;
+  if (host) {
+    m = detail::host_preset(size->devices);
+  } else {
+    detail::preset_builder b{*size};
+    kind->connect(b);
+    m.devices.push_back(find_gpu(kind->model).value());
+    m.network = std::move(b).finish();
+  }
+  m.name = text;
+  return m;
+}
+
+}  // namespace unity::machine

@@ -1,0 +1,214 @@
+// Which devices a machine has and what connects them, as a graph.
+// Source: Jia's dissertation (2020), section 3.3 (device topology); figure 3.5 (nodes with switches).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+
+namespace unity::machine {
+
+using device_id = id<struct device_tag>;      // a device of a topology, dense from 0
+using vertex_id = id<struct vertex_tag>;      // a device or a switch: devices come first, with the numbers of their ids
+using link_id = id<struct link_tag>;          // one direction of a cable
+using resource_id = id<struct resource_tag>;  // what transfers wait for: a link, or both directions of a shared cable
+
+// A device in its place.
+struct placed_device {
+  std::string name{};       // of its own: "n0/gpu1"
+  std::uint32_t model = 0;  // which of the machine's kinds of device (machine::devices) it is
+  std::uint32_t node = 0;   // the host that it sits in; any number, the same for devices of one host
+
+  friend bool operator==(const placed_device&, const placed_device&) = default;
+};
+
+// full: each direction is a resource of its own (dedicated); half: both directions take turns (a shared bus);
+// simplex: there is but the one direction.
+enum class duplex : std::uint8_t { full, half, simplex };
+inline constexpr std::array<std::string_view, 3> duplex_names{"full", "half", "simplex"};
+
+// A physical connection between two vertices.
+struct cable {
+  vertex_id from{};
+  vertex_id to{};
+  std::int64_t bytes_per_second = 0;  // of each direction
+  picoseconds latency{};
+  duplex mode = duplex::full;
+
+  friend bool operator==(const cable&, const cable&) = default;
+};
+
+// What the bytes take at the rate, rounded up, so that a byte is never free.
+// Precondition: size >= 0, rate > 0. The longest time that fits saturates.
+[[nodiscard]] constexpr picoseconds transfer_time(bytes size, std::int64_t bytes_per_second) noexcept {
+  UNITY_EXPECTS(size.count() >= 0 && bytes_per_second > 0, "bytes, and a positive rate");
+  __extension__ using wide = unsigned __int128;
+  const auto rate = static_cast<wide>(bytes_per_second);
+  const auto time = (static_cast<wide>(size.count()) * 1'000'000'000'000U + rate - 1) / rate;
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  return picoseconds{time > static_cast<wide>(most) ? most : static_cast<std::int64_t>(time)};
+}
+
+// Regular. Devices, switches and cables, in flat arrays; links by their source in compressed rows.
+class topology {
+ public:
+  topology() = default;
+
+  // `where`: of messages, the file. Complexity: linear, and sorting the names.
+  // Throws: unity::error for a cable without an end that exists, with both ends the same, a rate of 0 or less or a
+  // negative latency, and for names that are empty or not unique. Whether devices reach each other is for routes.hpp.
+  topology(std::vector<placed_device> devices, std::vector<std::string> switches, std::vector<cable> cables,
+           std::string_view where = "topology");
+
+  [[nodiscard]] std::size_t device_count() const noexcept { return devices_.size(); }
+  [[nodiscard]] std::size_t vertex_count() const noexcept { return devices_.size() + switches_.size(); }
+  [[nodiscard]] std::size_t link_count() const noexcept { return links_.size(); }
+  [[nodiscard]] std::size_t resource_count() const noexcept { return resources_; }
+  [[nodiscard]] bool empty() const noexcept { return devices_.empty(); }
+
+  [[nodiscard]] std::span<const placed_device> devices() const noexcept { return devices_; }
+  [[nodiscard]] std::span<const std::string> switches() const noexcept { return switches_; }
+  [[nodiscard]] std::span<const cable> cables() const noexcept { return cables_; }
+
+  [[nodiscard]] const placed_device& operator[](device_id d) const { return devices_[checked(d.index(), devices_.size())]; }
+  [[nodiscard]] static vertex_id vertex_of(device_id d) noexcept { return vertex_id{d.index()}; }
+  [[nodiscard]] bool is_device(vertex_id v) const noexcept { return v.index() < devices_.size(); }
+  [[nodiscard]] const std::string& name(vertex_id v) const {
+    return is_device(v) ? devices_[v.index()].name : switches_[checked(v.index() - devices_.size(), switches_.size())];
+  }
+
+  [[nodiscard]] vertex_id source(link_id l) const { return at(l).source; }
+  [[nodiscard]] vertex_id target(link_id l) const { return at(l).target; }
+  [[nodiscard]] resource_id resource(link_id l) const { return at(l).resource; }
+  [[nodiscard]] std::int64_t bytes_per_second(link_id l) const { return cables_[at(l).cable].bytes_per_second; }
+  [[nodiscard]] picoseconds latency(link_id l) const { return cables_[at(l).cable].latency; }
+  // "n0/gpu0 -> n0/nvswitch"
+  [[nodiscard]] std::string name(link_id l) const { return name(source(l)) + " -> " + name(target(l)); }
+
+  // The links that leave or enter a vertex, by ascending id.
+  [[nodiscard]] std::span<const link_id> links_from(vertex_id v) const { return row(out_, first_out_, v); }
+  [[nodiscard]] std::span<const link_id> links_to(vertex_id v) const { return row(in_, first_in_, v); }
+
+  friend bool operator==(const topology& a, const topology& b) {
+    return a.devices_ == b.devices_ && a.switches_ == b.switches_ && a.cables_ == b.cables_;
+  }
+
+ private:
+  struct link_ends {
+    vertex_id source;
+    vertex_id target;
+    resource_id resource;
+    std::uint32_t cable;
+  };
+
+  static std::size_t checked(std::size_t index, std::size_t size) {
+    UNITY_EXPECTS(index < size, "an id of this topology");
+    return index;
+  }
+  [[nodiscard]] const link_ends& at(link_id l) const { return links_[checked(l.index(), links_.size())]; }
+  [[nodiscard]] std::span<const link_id> row(const std::vector<link_id>& links, const std::vector<std::uint32_t>& first,
+                                             vertex_id v) const {
+    const auto i = checked(v.index(), vertex_count());
+    return {links.data() + first[i], first[i + 1] - first[i]};
+  }
+  void check_names(std::string_view where) const;
+  void check_cable(std::size_t i, std::string_view where) const;
+  void index_links();
+
+  std::vector<placed_device> devices_{};
+  std::vector<std::string> switches_{};
+  std::vector<cable> cables_{};
+  std::vector<link_ends> links_{};  // of each cable in turn: from -> to, then to -> from
+  std::vector<std::uint32_t> first_out_{};
+  std::vector<std::uint32_t> first_in_{};
+  std::vector<link_id> out_{};
+  std::vector<link_id> in_{};
+  std::size_t resources_ = 0;
+};
+
+inline topology::topology(std::vector<placed_device> devices, std::vector<std::string> switches, std::vector<cable> cables,
+                          std::string_view where)
+    : devices_{std::move(devices)}, switches_{std::move(switches)}, cables_{std::move(cables)} {
+  check_names(where);
+  for (std::size_t i = 0; i < cables_.size(); ++i) {
+    check_cable(i, where);
+  }
+  index_links();
+}
+
+inline void topology::check_names(std::string_view where) const {
+  std::vector<std::string_view> names;
+  names.reserve(vertex_count());
+  for (const auto& d : devices_) {
+    names.push_back(d.name);
+  }
+  names.insert(names.end(), switches_.begin(), switches_.end());
+  std::sort(names.begin(), names.end());
+  if (!names.empty() && names.front().empty()) {
+    throw error{where, "a device or switch without a name", "names"};
+  }
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
+    throw error{where, "two devices or switches named \"" + std::string{twice->substr(0, 60)} + "\"", "names of their own"};
+  }
+}
+
+inline void topology::check_cable(std::size_t i, std::string_view where) const {
+  const auto& c = cables_[i];
+  const auto place = std::string{where} + ", links[" + std::to_string(i) + "]";
+  if (c.from.index() >= vertex_count() || c.to.index() >= vertex_count()) {
+    throw error{place, "an end that is no device and no switch", "one of the " + std::to_string(vertex_count())};
+  }
+  const auto ends = name(c.from) + " - " + name(c.to);
+  if (c.from == c.to) {
+    throw error{place + " (" + ends + ")", "both ends are the same", "two ends"};
+  }
+  if (c.bytes_per_second <= 0) {
+    throw error{place + " (" + ends + ")", "a bandwidth of " + std::to_string(c.bytes_per_second), "bytes per second above 0"};
+  }
+  if (c.latency < picoseconds{0}) {
+    throw error{place + " (" + ends + ")", "a latency of " + std::to_string(c.latency.count()) + " ps", "at least 0"};
+  }
+}
+
+inline void topology::index_links() {
+  for (std::size_t i = 0; i < cables_.size(); ++i) {
+    const auto& c = cables_[i];
+    const auto number = static_cast<std::uint32_t>(i);
+    links_.push_back({c.from, c.to, resource_id{resources_}, number});
+    if (c.mode != duplex::simplex) {
+      resources_ += c.mode == duplex::full ? 1 : 0;
+      links_.push_back({c.to, c.from, resource_id{resources_}, number});
+    }
+    ++resources_;
+  }
+  const auto fill = [this](std::vector<std::uint32_t>& first, std::vector<link_id>& rows, auto end) {
+    first.assign(vertex_count() + 1, 0);
+    for (const auto& l : links_) {
+      ++first[(l.*end).index() + std::size_t{1}];
+    }
+    for (std::size_t v = 0; v < vertex_count(); ++v) {
+      first[v + 1] += first[v];
+    }
+    auto next = first;
+    rows.resize(links_.size());
+    for (std::size_t l = 0; l < links_.size(); ++l) {
+      rows[next[(links_[l].*end).index()]++] = link_id{l};
+    }
+  };
+  fill(first_out_, out_, &link_ends::source);
+  fill(first_in_, in_, &link_ends::target);
+}
+
+}  // namespace unity::machine

@@ -1,0 +1,280 @@
+// Markov chain Monte Carlo over an evaluator: several chains from several states.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/random.hpp>
+#include <unity/core/thread_pool.hpp>
+#include <unity/search/evaluator.hpp>
+#include <unity/search/mcmc.hpp>
+#include <unity/search/result.hpp>
+
+namespace unity {
+
+// Limits of time are for all chains together, each gets an equal share; all others are of each chain.
+struct chain_options : mcmc_options {
+  std::size_t chains = 1;  // from each initial state
+  // A chain ends when it has found nothing better for this share of its proposals, or of its time. 1 or more: never.
+  double patience = 0.5;
+};
+
+struct chain_report {
+  std::size_t initial = 0;  // which state it began at
+  cost_value initial_cost = 0;
+  cost_value cost = 0;  // the best
+  std::uint64_t proposals = 0;
+  std::uint64_t accepted = 0;
+  double seconds = 0;
+  stop_reason stopped = stop_reason::converged;
+};
+
+// Of the best chain, the first of equals; but counts are of all: `expanded` are proposals, `candidates` those accepted
+// and `rejected` the others.
+template <class State, class Move>
+struct chains_result : search_result<State, Move> {
+  std::vector<chain_report> chains{};
+  std::size_t best_chain = 0;
+};
+
+namespace detail {
+
+// What chains share while they run; the answer does not depend on it, unless it stops them.
+class chain_monitor {
+ public:
+  explicit chain_monitor(const observer& watch) : watch_{watch} {}
+
+  [[nodiscard]] double seconds() const { return clock_.seconds(); }
+  // False: stop. Counts are what came since the last report.
+  bool report(cost_value best, const counters& news) {
+    if (!watch_) {
+      return true;
+    }
+    const std::lock_guard lock{mutex_};
+    sum_.best = any_ ? std::min(sum_.best, std::int64_t{best}) : std::int64_t{best};
+    any_ = true;
+    sum_.counts.expanded += news.expanded;
+    sum_.counts.candidates += news.candidates;
+    sum_.counts.rejected += news.rejected;
+    sum_.seconds = clock_.seconds();
+    go_on_ = go_on_ && watch_(sum_);
+    return go_on_;
+  }
+
+ private:
+  const observer& watch_;
+  std::mutex mutex_;
+  progress sum_{};
+  bool any_ = false;
+  bool go_on_ = true;
+  stopwatch clock_;
+};
+
+template <class Evaluator, class Proposal>
+class metropolis_chain {
+ public:
+  using state = typename Evaluator::state_type;
+  using result = search_result<state, typename Evaluator::move_type>;
+
+  metropolis_chain(Evaluator& evaluator, const Proposal& proposal, const chain_options& options, std::uint64_t seed,
+                   double seconds, chain_monitor& monitor)
+      : evaluator_{evaluator}, proposal_{proposal}, options_{options}, random_{seed}, seconds_{seconds}, monitor_{monitor} {}
+
+  result run(const state& initial) {
+    result r{initial};
+    r.cost = evaluator_.reset(initial);
+    r.history.push_back({monitor_.seconds(), 0, r.cost});
+    scale_to(r.cost);
+    r.stopped = stop_reason::converged;
+    for (std::uint64_t i = 0; i < options_.proposals; ++i) {
+      if (const auto limit = reached_limit(r, i)) {
+        r.stopped = *limit;
+        break;
+      }
+      const auto by = proposal_.sample(evaluator_.state(), random_);
+      if (!by) {
+        r.stopped = stop_reason::exhausted;
+        break;
+      }
+      consider(*by, r);
+      if (options_.restart_after != 0 && r.counts.expanded - last_return_ >= options_.restart_after) {
+        evaluator_.reset(r.best);
+        trail_.resize(best_length_);
+        last_return_ = r.counts.expanded;
+      }
+    }
+    trail_.resize(best_length_);
+    r.path = std::move(trail_);
+    r.seconds = clock_.seconds();
+    monitor_.report(r.cost, since(r.counts));
+    return r;
+  }
+
+ private:
+  void scale_to(cost_value reference) {
+    reference_ = reference;
+    scale_ = options_.beta / static_cast<double>(reference > 0 ? reference : 1);
+  }
+
+  // The dearest cost that would be accepted, or nothing: the random number is drawn first, so that the evaluator can stop
+  // as soon as it is exceeded. min(1, exp(scale (cost - new) + log_ratio)) > u, solved for the new cost.
+  std::optional<cost_value> draw_bound(double log_ratio) {
+    constexpr auto most = std::numeric_limits<cost_value>::max();
+    const auto spare = log_ratio - std::log(1 - random_.unit());
+    if (scale_ == 0) {
+      return spare >= 0 ? std::optional{most} : std::nullopt;
+    }
+    const auto above = std::floor(spare / scale_);
+    const auto here = evaluator_.cost();
+    if (above >= static_cast<double>(most - std::max<cost_value>(here, 0))) {
+      return most;
+    }
+    if (above < -static_cast<double>(most / 2)) {
+      return std::nullopt;
+    }
+    return here + static_cast<cost_value>(above);
+  }
+
+  // Source: Jia, dissertation (2020), equation 3.1, with the correction of Hastings.
+  void consider(const proposed<typename Evaluator::move_type>& by, result& r) {
+    ++r.counts.expanded;
+    const auto bound = draw_bound(by.log_ratio);
+    const auto cost = bound ? evaluator_.try_move(by.move, *bound) : std::nullopt;
+    if (!cost) {
+      ++r.counts.rejected;
+      return;
+    }
+    evaluator_.commit();
+    ++r.counts.candidates;
+    trail_.emplace_back(by.move, *cost);
+    if (*cost < r.cost) {
+      r.best = evaluator_.state();
+      r.cost = *cost;
+      best_length_ = trail_.size();
+      last_best_ = last_return_ = r.counts.expanded;
+      last_best_seconds_ = clock_.seconds();
+      r.history.push_back({monitor_.seconds(), r.counts.expanded, r.cost});
+      if (r.cost < reference_ / 16) {
+        scale_to(r.cost);
+      }
+    }
+  }
+
+  [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r, std::uint64_t i) {
+    if (i >= options_.limits.expansions) {
+      return stop_reason::expansions;
+    }
+    const auto most = std::min(options_.proposals, options_.limits.expansions);
+    if (options_.patience < 1 && static_cast<double>(i - last_best_) >= options_.patience * static_cast<double>(most)) {
+      return stop_reason::converged;
+    }
+    if (i % 16 != 0) {
+      return std::nullopt;
+    }
+    const auto now = clock_.seconds();
+    if (now >= seconds_) {
+      return stop_reason::time;
+    }
+    if (options_.patience < 1 && now - last_best_seconds_ >= options_.patience * seconds_) {
+      return stop_reason::converged;
+    }
+    return monitor_.report(r.cost, since(r.counts)) ? std::nullopt : std::optional{stop_reason::observer};
+  }
+  counters since(const counters& now) {
+    counters news;
+    news.expanded = now.expanded - reported_.expanded;
+    news.candidates = now.candidates - reported_.candidates;
+    news.rejected = now.rejected - reported_.rejected;
+    reported_ = now;
+    return news;
+  }
+
+  Evaluator& evaluator_;
+  const Proposal& proposal_;
+  const chain_options& options_;
+  random_engine random_;
+  double seconds_;
+  chain_monitor& monitor_;
+  stopwatch clock_;
+  cost_value reference_ = 0;
+  double scale_ = 0;
+  std::uint64_t last_best_ = 0;
+  std::uint64_t last_return_ = 0;
+  double last_best_seconds_ = 0;
+  std::size_t best_length_ = 0;
+  decltype(result::path) trail_{};
+  counters reported_{};
+};
+
+}  // namespace detail
+
+// Chains of Metropolis and Hastings, `options.chains` from each initial state, spread over `options.threads` threads. Each
+// has a generator of its own and an evaluator from `make()`, which threads call at the same time; so without a limit of
+// time the answer depends on the seed and not on threads. A chain ends when its proposals or its time are used up, or
+// when its best has not become better for `options.patience` of either.
+// Complexity: per proposal, one try_move.
+// Source: Jia, dissertation (2020), sections 3.5.1 and 3.5.2.
+inline constexpr struct mcmc_chains_fn {
+  template <class Make, class Proposal, class Evaluator = std::invoke_result_t<const Make&>>
+    requires evaluator<Evaluator> && proposal_for<Proposal, Evaluator>
+  [[nodiscard]] auto operator()(const Make& make, const Proposal& proposal,
+                                std::type_identity_t<std::span<const typename Evaluator::state_type>> initial,
+                                const chain_options& options = {}) const {
+    UNITY_EXPECTS(options.beta >= 0, "a temperature parameter of at least 0");
+    UNITY_EXPECTS(!initial.empty() && options.chains > 0, "at least one chain");
+    using chain = detail::metropolis_chain<Evaluator, Proposal>;
+    const auto count = initial.size() * options.chains;
+    const auto threads = std::max<std::size_t>(1, std::min(options.threads, count));
+    const auto rounds = (count + threads - 1) / threads;
+    const auto seconds = options.limits.seconds / static_cast<double>(rounds);
+    random_engine seeds{options.seed};
+    std::vector<std::uint64_t> seed(count);
+    std::generate(seed.begin(), seed.end(), std::ref(seeds));
+    std::vector<typename chain::result> results(count);
+    detail::chain_monitor monitor{options.watch};
+    thread_pool pool{threads};
+    pool.parallel_for(count, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
+      for (auto i = begin; i < end; ++i) {
+        auto evaluator = make();
+        results[i] = chain{evaluator, proposal, options, seed[i], seconds, monitor}.run(initial[i / options.chains]);
+      }
+    });
+    auto all = gather<Evaluator>(results, options.chains);
+    all.seconds = monitor.seconds();
+    return all;
+  }
+
+ private:
+  template <class Evaluator, class Result>
+  static auto gather(std::vector<Result>& results, std::size_t per_state) {
+    chains_result<typename Evaluator::state_type, typename Evaluator::move_type> all;
+    counters sum;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto& r = results[i];
+      sum.expanded += r.counts.expanded;
+      sum.candidates += r.counts.candidates;
+      sum.rejected += r.counts.rejected;
+      all.best_chain = r.cost < results[all.best_chain].cost ? i : all.best_chain;
+      all.chains.push_back({i / per_state, r.history.front().cost, r.cost, r.counts.expanded, r.counts.candidates,
+                            r.seconds, r.stopped});
+    }
+    static_cast<Result&>(all) = std::move(results[all.best_chain]);
+    all.counts = sum;
+    return all;
+  }
+} mcmc_chains{};
+
+}  // namespace unity

@@ -1,0 +1,240 @@
+// What a simulated iteration shows: who was busy, what was moved and held, and why it took so long.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+
+namespace unity::simulate {
+
+enum class wait_reason : std::uint8_t {
+  nothing,     // it could start with the iteration
+  dependency,  // on another task
+  resource,    // another task ran there
+};
+
+// Of the critical path: each begins when what it waited for is over.
+struct critical_step {
+  program::task_id task{};
+  wait_reason reason = wait_reason::nothing;
+  program::task_id cause{};  // the step before
+
+  friend bool operator==(const critical_step&, const critical_step&) = default;
+};
+
+struct resource_use {
+  picoseconds busy{};
+  bytes moved{};  // of links
+  std::size_t tasks = 0;
+
+  friend bool operator==(const resource_use&, const resource_use&) = default;
+};
+
+// From this time on.
+struct memory_level {
+  picoseconds from{};
+  bytes held{};
+
+  friend bool operator==(const memory_level&, const memory_level&) = default;
+};
+
+struct memory_profile {
+  bytes peak{};
+  std::vector<memory_level> levels{};  // ascending in time, each another than the one before
+
+  friend bool operator==(const memory_profile&, const memory_profile&) = default;
+};
+
+// Regular.
+struct timeline {
+  picoseconds iteration{};
+  std::size_t tasks = 0;
+  std::vector<resource_use> resources{};
+  bytes communicated{};  // the volume of messages, over each link that they cross
+  std::vector<critical_step> critical_path{};
+  std::vector<memory_profile> memory{};  // by device
+
+  friend bool operator==(const timeline&, const timeline&) = default;
+};
+
+namespace detail {
+
+class timeline_builder {
+ public:
+  timeline_builder(const program::program& p, std::span<const task_times> times) : program_{p}, times_{times} {
+    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+      const auto range = p.tasks_of(program::fragment_id{f});
+      for (auto t = range.first; t < range.first + range.count; ++t) {
+        order_.push_back(t);
+      }
+    }
+    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const auto x = p.timed(a).resource;
+      const auto y = p.timed(b).resource;
+      return x != y                             ? x < y
+             : times[a].ready != times[b].ready ? times[a].ready < times[b].ready
+                                                : p.tie(a) < p.tie(b);
+    });
+  }
+
+  timeline run() {
+    timeline all;
+    all.tasks = order_.size();
+    all.resources.resize(program_.resources().size());
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      const auto& code = program_.code(id);
+      for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
+        const auto& times = times_[program_.find(id, i).index()];
+        auto& use = all.resources[code.tasks[i].resource.index()];
+        use.busy += picoseconds{times.end - times.start};
+        use.moved += code.tasks[i].volume;
+        ++use.tasks;
+        all.communicated += code.tasks[i].volume;
+        all.iteration = std::max(all.iteration, picoseconds{times.end});
+      }
+    }
+    all.critical_path = critical_path();
+    all.memory = memory();
+    return all;
+  }
+
+ private:
+  // Backwards from the last end; of several causes the one with the lowest tie.
+  [[nodiscard]] std::vector<critical_step> critical_path() const {
+    std::vector<critical_step> path;
+    if (order_.empty()) {
+      return path;
+    }
+    std::vector<std::uint32_t> previous(program_.capacity(), none);  // on its resource
+    for (std::size_t i = 1; i < order_.size(); ++i) {
+      if (program_.timed(order_[i]).resource == program_.timed(order_[i - 1]).resource) {
+        previous[order_[i]] = order_[i - 1];
+      }
+    }
+    auto t = *std::max_element(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return times_[a].end != times_[b].end ? times_[a].end < times_[b].end
+                                            : program_.tie(a) > program_.tie(b);
+    });
+    for (;;) {
+      auto step = cause_of(t, previous[t]);
+      path.push_back(step);
+      if (step.reason == wait_reason::nothing) {
+        break;
+      }
+      t = step.cause.index();
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+  [[nodiscard]] critical_step cause_of(std::uint32_t t, std::uint32_t previous) const {
+    const auto& times = times_[t];
+    const bool ends_late = times.end > times.start + program_.timed(t).duration;  // held up by the hop before
+    if (!ends_late && times.start > times.ready) {
+      return {program::task_id{t}, wait_reason::resource, program::task_id{previous}};
+    }
+    auto cause = none;
+    for (const auto link : program_.before(t)) {
+      const auto& by = times_[link.task()];
+      const auto latency = program_.timed(link.task()).latency;
+      const bool decides = ends_late ? link.cut_through() && by.end + latency == times.end
+                                     : (link.cut_through() ? by.start : by.end) + latency == times.ready;
+      if (decides && (cause == none || program_.tie(link.task()) < program_.tie(cause))) {
+        cause = link.task();
+      }
+    }
+    return cause == none ? critical_step{program::task_id{t}, wait_reason::nothing, {}}
+                         : critical_step{program::task_id{t}, wait_reason::dependency, program::task_id{cause}};
+  }
+
+  [[nodiscard]] std::vector<memory_profile> memory() const {
+    struct change {
+      program::device_index device;
+      std::int64_t time;
+      std::int64_t size;
+    };
+    const auto ends = last_uses();
+    std::vector<change> changes;
+    program::device_index devices = 0;
+    for (const auto& r : program_.resources()) {
+      devices = r.kind == program::resource_kind::stream ? std::max(devices, r.device + 1) : devices;
+    }
+    std::size_t i = 0;
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      for (const auto& b : program_.code(program::fragment_id{f}).buffers) {
+        const auto end = ends[i++];
+        devices = std::max(devices, b.device + 1);
+        changes.push_back({b.device, b.permanent ? 0 : of(b.producer, program::fragment_id{f}).start, b.size.count()});
+        if (!b.permanent) {
+          changes.push_back({b.device, end, -b.size.count()});
+        }
+      }
+    }
+    std::sort(changes.begin(), changes.end(), [](const change& a, const change& b) {
+      return a.device != b.device ? a.device < b.device : a.time < b.time;
+    });
+    std::vector<memory_profile> all(devices);
+    std::int64_t held = 0;
+    for (std::size_t k = 0; k < changes.size(); ++k) {
+      const auto& c = changes[k];
+      held = k > 0 && changes[k - 1].device == c.device ? held + c.size : c.size;
+      const bool is_last = k + 1 == changes.size() || changes[k + 1].device != c.device || changes[k + 1].time != c.time;
+      auto& profile = all[c.device];
+      if (is_last && held != (profile.levels.empty() ? 0 : profile.levels.back().held.count())) {
+        profile.levels.push_back({picoseconds{c.time}, bytes{held}});
+        profile.peak = std::max(profile.peak, bytes{held});
+      }
+    }
+    return all;
+  }
+  // By buffer in order of fragments.
+  [[nodiscard]] std::vector<std::int64_t> last_uses() const {
+    std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
+    std::vector<std::int64_t> ends;
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      first[f] = ends.size();
+      for (const auto& b : program_.code(id).buffers) {
+        ends.push_back(b.permanent ? 0 : of(b.producer, id).end);
+      }
+    }
+    first.back() = ends.size();
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      for (const auto& read : program_.code(id).reads) {
+        const auto at = first[(read.of.fragment.valid() ? read.of.fragment : id).index()] + read.of.index;
+        UNITY_EXPECTS(at < ends.size(), "a buffer that is there");
+        ends[at] = std::max(ends[at], of(read.reader, id).end);
+      }
+    }
+    return ends;
+  }
+  [[nodiscard]] const task_times& of(const program::task_ref& r, program::fragment_id own) const {
+    return times_[program_.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
+  }
+
+  static constexpr std::uint32_t none = 0xffffffffU;
+  const program::program& program_;
+  std::span<const task_times> times_;
+  std::vector<std::uint32_t> order_;  // by resource, as it runs them
+};
+
+}  // namespace detail
+
+// Effects: none. The times are those of a simulation of the program, by place.
+// Complexity: n log n in tasks and buffers, linear in dependencies.
+[[nodiscard]] inline timeline summarize(const program::program& p, std::span<const task_times> times) {
+  UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
+  return detail::timeline_builder{p, times}.run();
+}
+
+}  // namespace unity::simulate

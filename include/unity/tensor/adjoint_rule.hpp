@@ -1,0 +1,51 @@
+// What the definition of an operator writes its adjoint with, where it is not derived.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// An application of an operator whose adjoint is to be built.
+struct adjoint_problem {
+  std::span<const tensor_type> inputs{};
+  std::span<const tensor_type> outputs{};
+  // The values of operands and results; what is not there yet is computed where it is asked for.
+  std::function<value_id(std::size_t)> operand{};
+  std::function<value_id(std::size_t)> result{};
+  std::vector<value_id> cotangents{};  // per result; the null id: zero
+  std::vector<bool> wanted{};          // per operand
+};
+
+// Appends operators that compute the cotangents of the wanted operands: the transposed derivative, applied to the
+// cotangents of the results. Result: one value per operand; the null id is zero or not wanted.
+using adjoint_rule = std::function<std::vector<value_id>(body_builder&, const attribute_reader&, const adjoint_problem&)>;
+
+// A value or zeros of the type.
+[[nodiscard]] inline value_id or_zeros(body_builder& b, value_id v, const tensor_type& t) {
+  return v.valid() ? v : b.add("fill", {}, {{"value", 0.0}, {"element", name_of(t.element)}, {"dims", t.dims}});
+}
+
+// The attributes `names` of a reader and `more`, for an operator that shares them.
+[[nodiscard]] inline std::vector<named_attribute> shared_attributes(const attribute_reader& a,
+                                                                    std::initializer_list<std::string_view> names,
+                                                                    std::initializer_list<named_attribute> more = {}) {
+  std::vector<named_attribute> all;
+  for (const auto name : names) {
+    all.push_back(a.named(name));
+  }
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,121 @@
+// Bringing values from the dimensions of one tensor to those of another: what adjoints are derived with.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor::detail {
+
+// What runs along a dimension, from outer to inner; empty: nothing (size 1).
+using dimension_label = std::vector<std::size_t>;
+using dimension_labels = std::vector<dimension_label>;
+
+[[nodiscard]] inline dimension_labels labels_of(std::span<const access> accesses) {
+  dimension_labels labels;
+  for (const auto& a : accesses) {
+    auto& label = labels.emplace_back();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      label.push_back(a[i]);
+    }
+  }
+  return labels;
+}
+
+[[nodiscard]] inline bool has_label(const dimension_labels& labels, const dimension_label& label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+[[nodiscard]] inline value_id reshaped(body_builder& b, value_id v, const shape& dims) {
+  return b.type(v).dims == dims ? v : b.add("reshape", {v}, {{"dims", dims}});
+}
+
+[[nodiscard]] inline value_id summed(body_builder& b, value_id v, const shape& axes) {
+  return axes.empty() ? v : b.add("reduce_sum", {v}, {{"axes", axes}, {"keep_dims", 0}});
+}
+
+[[nodiscard]] inline value_id added(body_builder& b, value_id sum, value_id v) {
+  return !sum.valid() ? v : !v.valid() ? sum : b.add("add", {sum, v});
+}
+
+// Dimension d of the result is dimension order[d].
+[[nodiscard]] inline value_id permuted(body_builder& b, value_id v, const shape& order) {
+  const bool ordered = std::is_sorted(order.begin(), order.end());
+  return ordered ? v : b.add("transpose", {v}, {{"permutation", order}});
+}
+
+// A value and what runs along its dimensions.
+struct labelled {
+  value_id value{};
+  dimension_labels labels{};
+};
+
+// Sums over what `keeps` rejects and drops the dimensions along which nothing runs.
+template <class Keeps>
+[[nodiscard]] labelled reduced(body_builder& b, const labelled& x, const Keeps& keeps) {
+  labelled out;
+  shape axes;
+  shape dims;
+  for (std::size_t d = 0; d < x.labels.size(); ++d) {
+    if (x.labels[d].empty()) {
+      continue;
+    }
+    if (keeps(x.labels[d])) {
+      out.labels.push_back(x.labels[d]);
+      dims.push_back(b.type(x.value).dims[d]);
+    } else {
+      axes.push_back(static_cast<std::int64_t>(d));
+    }
+  }
+  out.value = reshaped(b, summed(b, x.value, axes), dims);
+  return out;
+}
+
+// The dimensions in the order in which `to` has them; all of them are in it.
+[[nodiscard]] inline labelled ordered(body_builder& b, const labelled& x, const dimension_labels& to) {
+  labelled out;
+  shape order;
+  for (const auto& label : to) {
+    const auto found = std::find(x.labels.begin(), x.labels.end(), label);
+    if (!label.empty() && found != x.labels.end()) {
+      order.push_back(found - x.labels.begin());
+      out.labels.push_back(label);
+    }
+  }
+  out.value = permuted(b, x.value, order);
+  return out;
+}
+
+// The value on the dimensions `to`: summed over what they do not have, of size 1 along what it does not have itself,
+// or, where `dims` are given, repeated along that.
+[[nodiscard]] inline value_id carried(body_builder& b, const labelled& x, const dimension_labels& to,
+                                      const shape* dims = nullptr) {
+  const auto kept = reduced(b, x, [&](const dimension_label& label) { return has_label(to, label); });
+  const auto y = ordered(b, kept, to);
+  shape stretched;
+  for (std::size_t d = 0, next = 0; d < to.size(); ++d) {
+    const bool has = next < y.labels.size() && !to[d].empty() && y.labels[next] == to[d];
+    stretched.push_back(has ? b.type(y.value).dims[next++] : 1);
+  }
+  const auto v = reshaped(b, y.value, stretched);
+  return dims == nullptr || *dims == stretched ? v : b.add("expand", {v}, {{"dims", *dims}});
+}
+
+// The value so that it broadcasts with a tensor that has the labels.
+[[nodiscard]] inline value_id broadcastable(body_builder& b, const labelled& x, const dimension_labels& to) {
+  const auto skipped = to.size() - std::min(to.size(), x.labels.size());
+  bool is = x.labels.size() <= to.size();
+  for (std::size_t d = 0; is && d < x.labels.size(); ++d) {
+    is = x.labels[d].empty() || x.labels[d] == to[d + skipped];
+  }
+  return is ? x.value : carried(b, x, to);
+}
+
+}  // namespace unity::tensor::detail

@@ -1,0 +1,133 @@
+// Reverse-mode differentiation of a graph as a transformation of graphs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/statistics.hpp>
+
+namespace unity::tensor {
+
+struct differentiation {
+  // What to differentiate: one real number, a value of the graph. The null id: what the outputs' cotangents say, which
+  // are then inputs of the result, named "cotangent0", "cotangent1", ...
+  value_id loss{};
+  // With respect to which values. Empty: all weights that training changes (all but running statistics).
+  std::vector<value_id> sources{};
+};
+
+// Nodes and values of the given graph keep their numbers; what computes gradients comes behind.
+struct differentiated_graph {
+  tensor_graph graph{};              // outputs: those of the given graph, then a gradient per source
+  std::vector<value_id> sources{};   // with respect to what
+  std::vector<value_id> gradients{};  // per source
+  std::size_t forward_nodes = 0;     // nodes below that number are the given graph's
+};
+
+// The weights that training changes, in order.
+[[nodiscard]] inline std::vector<value_id> trained_weights(const algebra& a, const tensor_graph& g) {
+  const auto weight = a.kind("weight");
+  const detail::statistic_uses uses{a, g};
+  std::vector<value_id> weights;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const auto v = g.operation(node_id{i}).kind == weight ? g.results(node_id{i})[0] : value_id{};
+    if (v.valid() && is_floating(g.type(v).element) && !uses.is_statistic(v)) {
+      weights.push_back(v);
+    }
+  }
+  return weights;
+}
+
+namespace detail {
+
+[[nodiscard]] inline std::string place_of(const algebra& a, const tensor_graph& g, value_id v) {
+  const auto n = g.producer(v);
+  return "node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")";
+}
+
+// Throws: unity::error that names the node where it has no adjoint.
+[[nodiscard]] inline std::vector<value_id> append_node_adjoint(body_builder& b, const algebra& a, const tensor_graph& g,
+                                                               node_id n, const adjoint_problem& p) {
+  const auto& d = a.definition_of(g.operation(n).kind);
+  if (std::holds_alternative<opaque>(d.body)) {
+    throw error{"node " + std::to_string(n.index()) + " (" + d.signature.name + ")", "no adjoint",
+                "operators with adjoints between what is differentiated and what by"};
+  }
+  return append_adjoint(b, g.operation(n), p);
+}
+
+// Throws: unity::error where the value has no gradient.
+inline void require_real(const algebra& a, const tensor_graph& g, value_id v) {
+  if (!is_floating(g.type(v).element)) {
+    throw error{place_of(a, g, v), "a gradient of " + to_string(g.type(v)), "floating-point elements"};
+  }
+}
+
+inline void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g, value_id loss) {
+  const auto& t = g.type(loss);
+  require_real(a, g, loss);
+  if (element_count(t.dims) != 1) {
+    throw error{place_of(a, g, loss), "a loss of " + to_string(t), "one number"};
+  }
+  sweep.seed(loss, b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", t.dims}}));
+}
+
+inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const tensor_graph& g) {
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    const auto& t = g.type(g.outputs()[i]);
+    if (is_floating(t.element)) {
+      sweep.seed(g.outputs()[i], b.add("input", {},
+                                       {{"name", "cotangent" + std::to_string(i)},
+                                        {"element", name_of(t.element)},
+                                        {"dims", t.dims}}));
+    }
+  }
+}
+
+}  // namespace detail
+
+// The graph with the gradients of a loss, or of its outputs, appended. A source that several operators use has one
+// gradient, the sum of what they give; one on which nothing depends has zeros.
+// Operators are those of an algebra that has the gradient operators, such as training_algebra().
+// Complexity: linear in the graph.
+// Throws: unity::error that names the node where the way back meets an operator without adjoint, where the loss is not
+// one real number, where a source is not of reals or the algebra lacks a gradient operator.
+[[nodiscard]] inline differentiated_graph differentiate(const algebra& a, const tensor_graph& g,
+                                                        const differentiation& what = {}) {
+  differentiated_graph result;
+  result.forward_nodes = g.node_count();
+  result.sources = what.sources.empty() ? trained_weights(a, g) : what.sources;
+  detail::body_graph b{a, g};
+  detail::reverse_sweep sweep{b, g, [](value_id v) { return v; }, [&](node_id n, const adjoint_problem& p) {
+                                return detail::append_node_adjoint(b, a, g, n, p);
+                              }};
+  for (const auto v : result.sources) {
+    detail::require_real(a, g, v);
+    sweep.want(v);
+  }
+  if (what.loss.valid()) {
+    detail::seed_loss(sweep, b, a, g, what.loss);
+  } else {
+    detail::seed_outputs(sweep, b, g);
+  }
+  sweep.run();
+  std::vector<value_id> outputs{g.outputs().begin(), g.outputs().end()};
+  for (const auto v : result.sources) {
+    result.gradients.push_back(or_zeros(b, sweep.gradient(v), g.type(v)));
+  }
+  outputs.insert(outputs.end(), result.gradients.begin(), result.gradients.end());
+  result.graph = std::move(b).finish(outputs);
+  return result;
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,104 @@
+// The adjoint of a composite as an operator of its own, derived from the composite's body.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/definition.hpp>
+
+namespace unity::tensor::operators {
+
+// Adds the operator below as the adjoint of a composite with these attributes.
+[[nodiscard]] inline adjoint_rule composite_adjoint(std::string gradient, std::vector<std::string> attributes) {
+  return [gradient = std::move(gradient), attributes = std::move(attributes)](
+             body_builder& b, const attribute_reader& a, const adjoint_problem& p) {
+    std::vector<value_id> operands;
+    attribute of;
+    for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+      operands.push_back(p.operand(i));
+      if (p.wanted[i]) {
+        of.push_back(static_cast<std::int64_t>(i));
+      }
+    }
+    for (std::size_t r = 0; r < p.outputs.size(); ++r) {
+      operands.push_back(or_zeros(b, p.cotangents[r], p.outputs[r]));
+    }
+    std::vector<named_attribute> all{named_attribute{"of", of}};
+    for (const auto& name : attributes) {
+      all.push_back(a.named(name));
+    }
+    const auto results = b.add_all(gradient, operands, all);
+    std::vector<value_id> cotangents(p.inputs.size());
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      cotangents[static_cast<std::size_t>(of[i])] = results[i];
+    }
+    return cotangents;
+  };
+}
+
+// `forward`: a composite with a shape function and `results` results; attributes: its, and `of`, the ascending
+// numbers of the operands whose cotangents are computed.
+// Shapes: the operands of `forward`, a cotangent per result -> one cotangent per operand in `of`.
+[[nodiscard]] inline definition composite_gradient(const definition& forward, int results) {
+  const auto count = static_cast<std::size_t>(forward.signature.operands);
+  const auto outputs = static_cast<std::size_t>(results);
+  const auto types = [count, outputs, judge = std::get<composite>(forward.body).types](judgement& j,
+                                                                                     const attribute_reader& a) {
+    judgement inner{j.inputs().first(count)};
+    judge(inner, a);
+    if (!j.require(!inner.failed(), "operands of the operator whose adjoint it is")) {
+      return;
+    }
+    for (std::size_t r = 0; r < outputs; ++r) {
+      j.require(j.dims(count + r) == inner.results()[r].dims, "a cotangent of the shape of its result",
+                static_cast<int>(count + r));
+    }
+    std::int64_t least = 0;
+    for (const auto i : a.integers("of")) {
+      if (!j.require(i >= least && i < static_cast<std::int64_t>(count), "ascending numbers of operands")) {
+        return;
+      }
+      least = i + 1;
+      j.result(j.dims(static_cast<std::size_t>(i)));
+    }
+    j.require(least > 0, "at least one operand");
+  };
+  const auto body = [count, outputs, name = forward.signature.name, fields = forward.signature.attributes](
+                        body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
+    std::vector<named_attribute> attributes;
+    for (const auto& f : fields) {
+      attributes.push_back(a.named(f.name));
+    }
+    std::vector<tensor_type> all;
+    for (const auto v : x) {
+      all.push_back(b.type(v));
+    }
+    const std::span<const tensor_type> known{all};
+    adjoint_problem p{known.first(count), known.subspan(count, outputs), {}, {}, {}, std::vector<bool>(count)};
+    p.operand = [x](std::size_t i) { return x[i]; };
+    p.result = [&](std::size_t r) { return b.add_all(name, x.first(count), attributes)[r]; };
+    p.cotangents.assign(x.begin() + static_cast<std::ptrdiff_t>(count), x.end());
+    for (const auto i : a.integers("of")) {
+      p.wanted[static_cast<std::size_t>(i)] = true;
+    }
+    const auto cotangents = b.add_body_adjoint(name, attributes, p);
+    std::vector<value_id> wanted;
+    for (const auto i : a.integers("of")) {
+      const auto operand = static_cast<std::size_t>(i);
+      wanted.push_back(or_zeros(b, cotangents[operand], all[operand]));
+    }
+    return wanted;
+  };
+  auto fields = forward.fields;
+  fields.push_back(integers_field("of"));
+  return define(forward.signature.name + "_gradient", forward.signature.operands + results, op_signature::any,
+                std::move(fields), composite{body, types});
+}
+
+}  // namespace unity::tensor::operators

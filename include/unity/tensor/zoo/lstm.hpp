@@ -1,0 +1,179 @@
+// Recurrent networks of LSTM layers, unrolled: every step is a node of its own, and the steps of a layer share its
+// weights. Source: Jia's dissertation (2020) table 3.3, section 3.7.1, figure 3.15.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
+
+namespace unity::tensor::zoo {
+
+namespace detail {
+
+// Unrolled graphs have tens of nodes per step.
+inline void require_steps(const sizes& s) {
+  constexpr std::int64_t most_steps = 4096;
+  if (s.seq > most_steps) {
+    throw error{"zoo", "seq=" + std::to_string(s.seq), "at most " + std::to_string(most_steps) + " steps"};
+  }
+}
+
+// LSTM layers on top of each other, one step at a time. Shapes: x and the result are [batch, hidden].
+class lstm_stack {
+ public:
+  // States start at zero, or where the layers of another stack of the same sizes are.
+  lstm_stack(builder& b, const std::string& name, const sizes& s, const lstm_stack* before = nullptr) : b_{b} {
+    const auto zero = before == nullptr ? b.fill(0, {s.batch, s.hidden}) : value_id{};
+    for (std::int64_t i = 0; i < s.layers; ++i) {
+      const auto own = name + std::to_string(i);
+      const auto input = b.weight(own + ".input", {4, s.hidden, s.hidden});
+      const auto recurrent = b.weight(own + ".recurrent", {4, s.hidden, s.hidden});
+      layers_.push_back({input, recurrent, b.weight(own + ".bias", {4, s.hidden}), zero, zero});
+      if (before != nullptr) {
+        layers_.back().state = before->layers_[static_cast<std::size_t>(i)].state;
+        layers_.back().cell = before->layers_[static_cast<std::size_t>(i)].cell;
+      }
+    }
+  }
+
+  value_id step(value_id x) {
+    for (auto& l : layers_) {
+      const auto next = b_.apply("lstm_cell", {x, l.state, l.cell, l.input, l.recurrent, l.bias});
+      l.state = next[0];
+      l.cell = next[1];
+      x = l.state;
+    }
+    return x;
+  }
+
+ private:
+  struct layer {
+    value_id input;
+    value_id recurrent;
+    value_id bias;
+    value_id state;
+    value_id cell;
+  };
+
+  builder& b_;
+  std::vector<layer> layers_;
+};
+
+// The rows of a table that the words of a step, one input per step, stand for. Shapes: [batch, hidden].
+inline value_id embedded_step(builder& b, const std::string& name, const sizes& s, value_id table, std::int64_t step) {
+  return b.embedding(table, b.input(name + std::to_string(step), {s.batch}, dtype::int64));
+}
+
+// A dense layer whose weights steps share, and a softmax.
+class shared_softmax {
+ public:
+  shared_softmax(builder& b, const sizes& s, std::int64_t classes)
+      : b_{b}, weight_{b.weight("softmax.weight", {s.hidden, classes})}, bias_{b.weight("softmax.bias", {classes})} {}
+
+  value_id operator()(value_id x) { return b_.softmax(b_.linear(x, weight_, bias_), 1); }
+
+ private:
+  builder& b_;
+  value_id weight_;
+  value_id bias_;
+};
+
+// Global attention with the general score: tanh(W [softmax(h A m') m, h]) for a state h and the memory m of all states
+// of the encoder. Source: Luong et al., EMNLP'15, section 3.1.
+class step_attention {
+ public:
+  // Shapes: every state is [batch, hidden].
+  step_attention(builder& b, const sizes& s, const std::vector<value_id>& states) : b_{b}, s_{s} {
+    std::vector<value_id> rows;
+    for (const auto v : states) {
+      rows.push_back(b.reshape(v, {s.batch, 1, s.hidden}));
+    }
+    memory_ = b.concat(1, rows);
+    turned_ = b.transpose(memory_, {0, 2, 1});
+    score_ = b.weight("attention.score", {s.hidden, s.hidden});
+    joint_ = b.weight("attention.joint", {2 * s.hidden, s.hidden});
+  }
+
+  value_id operator()(value_id h) {
+    const auto query = b_.reshape(b_.matmul(h, score_), {s_.batch, 1, s_.hidden});
+    const auto weights = b_.softmax(b_.matmul(query, turned_), 2);
+    const auto context = b_.reshape(b_.matmul(weights, memory_), {s_.batch, s_.hidden});
+    return b_.tanh(b_.matmul(b_.concat(1, std::array{context, h}), joint_));
+  }
+
+ private:
+  builder& b_;
+  sizes s_;
+  value_id memory_;
+  value_id turned_;
+  value_id score_;
+  value_id joint_;
+};
+
+}  // namespace detail
+
+// Text classification: one of two classes, told from the last step.
+[[nodiscard]] inline tensor_graph rnntc(const algebra& operators, const sizes& s) {
+  detail::require_steps(s);
+  builder b{operators};
+  const auto table = b.weight("embedding", {s.vocab, s.hidden});
+  detail::lstm_stack layers{b, "lstm", s};
+  value_id x;
+  for (std::int64_t i = 0; i < s.seq; ++i) {
+    x = layers.step(detail::embedded_step(b, "word", s, table, i));
+  }
+  return std::move(b).finish({detail::shared_softmax{b, s, 2}(x)});
+}
+
+// Language modelling: the next word, told from every step. One output per step.
+[[nodiscard]] inline tensor_graph rnnlm(const algebra& operators, const sizes& s) {
+  detail::require_steps(s);
+  builder b{operators};
+  const auto table = b.weight("embedding", {s.vocab, s.hidden});
+  detail::lstm_stack layers{b, "lstm", s};
+  detail::shared_softmax classify{b, s, s.vocab};
+  std::vector<value_id> outputs;
+  for (std::int64_t i = 0; i < s.seq; ++i) {
+    outputs.push_back(classify(layers.step(detail::embedded_step(b, "word", s, table, i))));
+  }
+  return std::move(b).finish(outputs);
+}
+
+// Translation: an encoder, a decoder that starts from its states, attention on top. One output per step.
+[[nodiscard]] inline tensor_graph nmt(const algebra& operators, const sizes& s) {
+  detail::require_steps(s);
+  builder b{operators};
+  const auto source = b.weight("encoder.embedding", {s.vocab, s.hidden});
+  detail::lstm_stack encoder{b, "encoder.lstm", s};
+  std::vector<value_id> states;
+  for (std::int64_t i = 0; i < s.seq; ++i) {
+    states.push_back(encoder.step(detail::embedded_step(b, "source", s, source, i)));
+  }
+  detail::step_attention attend{b, s, states};
+  const auto target = b.weight("decoder.embedding", {s.vocab, s.hidden});
+  detail::lstm_stack decoder{b, "decoder.lstm", s, &encoder};
+  detail::shared_softmax classify{b, s, s.vocab};
+  std::vector<value_id> outputs;
+  for (std::int64_t i = 0; i < s.seq; ++i) {
+    outputs.push_back(classify(attend(decoder.step(detail::embedded_step(b, "target", s, target, i)))));
+  }
+  return std::move(b).finish(outputs);
+}
+
+inline constexpr std::array<form, 1> rnntc_forms{
+    {{"faithful", {.batch = 64, .layers = 4, .hidden = 1024, .seq = 40, .vocab = 20000}, rnntc}}};
+inline constexpr std::array<form, 1> rnnlm_forms{
+    {{"faithful", {.batch = 64, .layers = 2, .hidden = 2048, .seq = 40, .vocab = 10000}, rnnlm}}};
+inline constexpr std::array<form, 1> nmt_forms{
+    {{"faithful", {.batch = 64, .layers = 2, .hidden = 1024, .seq = 40, .vocab = 32000}, nmt}}};
+
+}  // namespace unity::tensor::zoo

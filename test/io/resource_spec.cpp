@@ -1,0 +1,95 @@
+#include <unity/io/resource_spec.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/machine/routes.hpp>
+
+namespace {
+
+using namespace unity;
+using machine::device_id;
+
+const std::string three_nodes =
+    "# a comment\n"
+    "nodes:\n"
+    "  - address: 10.0.0.1\n"
+    "    gpus: [0, 1]\n"
+    "    chief: true\n"
+    "    network_bandwidth: 25\n"
+    "  - address: 10.0.0.2\n"
+    "    gpus: [3]\n"
+    "    ssh_config: conf\n"
+    "    network_bandwidth: 100\n"
+    "  - address: 10.0.0.3\n"
+    "    cpus: [0]\n"
+    "    ssh_config: conf\n"
+    "ssh:\n"
+    "  conf:\n"
+    "    username: root\n";
+
+device_id d(std::size_t i) { return device_id{i}; }
+std::string complaint(const std::string& text, const char* gpu = "t4") {
+  try {
+    static_cast<void>(io::parse_resource_spec(text, "r.yml", gpu));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST_CASE("nodes, their devices and what the network gives each are read") {
+  const auto m = io::parse_resource_spec(three_nodes, "r.yml", "a100");
+  REQUIRE(m.network.device_count() == 4);
+  CHECK(m.network[d(0)].name == "10.0.0.1:GPU:0");
+  CHECK(m.network[d(2)].name == "10.0.0.2:GPU:3");
+  CHECK(m.network[d(3)].name == "10.0.0.3:CPU:0");
+  CHECK(m.network[d(2)].node == 1);
+  CHECK(machine::model_of(m, d(2)) == machine::find_gpu("a100"));
+  CHECK(machine::model_of(m, d(3)).kind == machine::device_kind::cpu);
+  const machine::route_table routes{m.network};
+  CHECK(routes.cost(m.network, d(0), d(1)).bytes_per_second == 15'754'000'000);
+  CHECK(routes.cost(m.network, d(0), d(2)).bytes_per_second == 3'125'000'000);
+  CHECK(routes.cost(m.network, d(2), d(3)).bytes_per_second == 125'000'000);  // 1 Gb/s, where nothing is said
+}
+
+TEST_CASE("a file is read, and a node without devices has one processor") {
+  const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "resource_spec.yml";
+  atomic_write(file, "nodes:\n  - address: localhost\n");
+  const auto m = io::read_resource_spec(file);
+  REQUIRE(m.network.device_count() == 1);
+  CHECK(m.network[d(0)].name == "localhost:CPU:0");
+  CHECK(m.name == file.string());
+}
+
+TEST_CASE("a complaint names the file, the line and what was expected") {
+  CHECK_THAT(complaint("nodes: ["), Catch::StartsWith("r.yml, line 1: is not YAML: ") && !Catch::Contains("\n"));
+  CHECK(complaint("ssh: {}") == "r.yml, line 1: resources: has no 'nodes'; expected one");
+  CHECK(complaint("[]") == "r.yml, line 1: resources: is no mapping; expected keys and values");
+  CHECK(complaint("nodes: 7") == "r.yml, line 1: resources.nodes: is no list; expected a list");
+  CHECK(complaint("nodes: []") == "r.yml, line 1: resources.nodes: is empty; expected a node");
+  CHECK(complaint("nodes:\n  - gpus: [0]") == "r.yml, line 2: resources.nodes[0]: has no 'address'; expected one");
+  CHECK(complaint("nodes:\n  - address: a\n    gpus: [0, x]") ==
+        "r.yml, line 3: resources.nodes[0].gpus[1]: is 'x'; expected a number");
+  CHECK(complaint("nodes:\n  - address: a\n    gpus: [0, 0]") ==
+        "r.yml, line 3: resources.nodes[0].gpus[1]: is 0; expected numbers of at least 0, each once");
+  CHECK(complaint("nodes:\n  - address: a\n    gpus: 4") == "r.yml, line 3: resources.nodes[0].gpus: is no list; expected a list");
+  CHECK(complaint("nodes:\n  - address: [a]") == "r.yml, line 2: resources.nodes[0].address: is no scalar; expected an address");
+  CHECK(complaint("nodes:\n  - address: a\n    network_bandwidth: 0") ==
+        "r.yml, line 3: resources.nodes[0].network_bandwidth: is '0'; expected gigabits per second above 0, 1e6 at most");
+  CHECK_THAT(complaint("nodes:\n  - address: a\n    network_bandwidth: 12500000000"), Catch::Contains("1e6 at most"));
+  CHECK_THAT(complaint("nodes:\n  - address: a\n    network_bandwidth: .nan"), Catch::Contains("1e6 at most"));
+  CHECK(complaint("nodes:\n  - address: a\n    network_bandwidth: fast") ==
+        "r.yml, line 3: resources.nodes[0].network_bandwidth: is 'fast'; expected a number of gigabits per second");
+  CHECK_THAT(complaint("nodes:\n  - address: a\n  - address: a"),
+             Catch::StartsWith("r.yml, line 3: resources.nodes[1]: the address a a second time"));
+  CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected k80, p100, v100, t4, a100, h100, h200");
+  CHECK_THAT(complaint(""), Catch::Contains("is no mapping"));
+}
+
+}  // namespace

@@ -1,0 +1,141 @@
+#include <unity/machine/presets.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/cost/roofline.hpp>
+#include <unity/machine/routes.hpp>
+
+namespace {
+
+using namespace unity;
+using machine::device_id;
+using machine::route_cost;
+
+device_id d(std::size_t i) { return device_id{i}; }
+
+route_cost between(const char* preset, std::size_t from, std::size_t to) {
+  const auto m = machine::preset(preset);
+  return machine::route_table{m.network}.cost(m.network, d(from), d(to));
+}
+std::size_t links_between(const char* preset, std::size_t from, std::size_t to) {
+  const auto m = machine::preset(preset);
+  return machine::route_table{m.network}.between(m.network, d(from), d(to)).size();
+}
+std::string complaint(const char* text) {
+  try {
+    static_cast<void>(machine::preset(text));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST_CASE("a preset has so many nodes of so many devices, all of which reach each other") {
+  const auto* text = GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_h100:2x8", "t4:8x8", "h200:1x1", "host:1x4",
+                              "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
+  CAPTURE(text);
+  const auto m = machine::preset(text);
+  const std::string size = std::string{text}.substr(std::string{text}.find(':') + 1);
+  const auto nodes = std::stoul(size);
+  const auto each = std::stoul(size.substr(size.find('x') + 1));
+  CHECK(m.name == text);
+  REQUIRE(m.network.device_count() == nodes * each);
+  for (std::size_t i = 0; i < nodes * each; ++i) {
+    CHECK(m.network[d(i)].node == i / each);
+    CHECK(machine::roofline_of(machine::model_of(m, d(i))).has_value());
+    CHECK(machine::model_of(m, d(i)).memory.count() > 0);
+  }
+  const machine::route_table routes{m.network, text};
+  CHECK(routes == machine::route_table{m.network});
+}
+
+TEST_CASE("P100: NVLink inside, PCIe and 100 Gb/s outside") {
+  CHECK(links_between("p100:4x4", 0, 3) == 1);
+  CHECK(between("p100:4x4", 0, 3).bytes_per_second == 20'000'000'000);
+  CHECK(between("p100:4x4", 0, 15).bytes_per_second == 12'500'000'000);
+}
+
+TEST_CASE("K80: neighbours share a switch, pairs share the way to the processor, nodes have 56 Gb/s") {
+  CHECK(links_between("k80:2x4", 0, 1) == 2);
+  CHECK(links_between("k80:2x4", 0, 2) == 4);
+  CHECK(between("k80:2x4", 0, 1).latency < between("k80:2x4", 0, 2).latency);
+  CHECK(between("k80:2x4", 0, 4).bytes_per_second == 7'000'000'000);
+  const auto m = machine::preset("k80:1x4");
+  const machine::route_table routes{m.network};
+  const auto there = routes.between(m.network, d(0), d(2));
+  const auto back = routes.between(m.network, d(3), d(1));
+  CHECK(m.network.resource(there[1]) == m.network.resource(back[2]));  // both ways take turns
+  CHECK(m.network.resource(there[0]) != m.network.resource(back[3]));
+}
+
+TEST_CASE("Summit: three GPUs per socket, the X-Bus between, one adapter") {
+  CHECK(links_between("summit:2x6", 0, 2) == 1);
+  CHECK(between("summit:2x6", 0, 2).bytes_per_second == 50'000'000'000);
+  CHECK(links_between("summit:2x6", 2, 3) == 3);
+  CHECK(between("summit:2x6", 0, 11).bytes_per_second == 12'500'000'000);
+}
+
+TEST_CASE("DGX: a switch inside, a rail per GPU outside, and a spine between rails") {
+  CHECK(between("dgx_a100:2x8", 0, 7).bytes_per_second == 300'000'000'000);
+  CHECK(links_between("dgx_a100:2x8", 3, 11) == 2);
+  CHECK(links_between("dgx_a100:2x8", 3, 12) == 4);
+  CHECK(between("dgx_h100:2x8", 3, 12).bytes_per_second == 50'000'000'000);
+  CHECK(between("dgx_h100:2x8", 0, 7).bytes_per_second == 450'000'000'000);
+}
+
+TEST_CASE("a GPU of a preset agrees with the roofline of its name, save P100, which is another board") {
+  for (const auto& g : machine::gpu_models) {
+    CAPTURE(g.name);
+    const auto known = find_device(g.name);
+    REQUIRE(known);
+    CHECK(g.bytes_per_second == known->bytes_per_second);
+    CHECK(g.launch_seconds == known->launch_seconds);
+    if (g.name != "p100") {
+      CHECK(g.float32 == known->flops_per_second);
+    }
+  }
+  CHECK(machine::peak_flops_per_second(machine::find_gpu("a100").value(), tensor::dtype::bfloat16) == 312e12);
+  CHECK_FALSE(machine::peak_flops_per_second(machine::find_gpu("k80").value(), tensor::dtype::float16));
+  CHECK_FALSE(machine::find_gpu("abacus"));
+}
+
+TEST_CASE("a preset that does not exist is told") {
+  CHECK(complaint("abacus:1x1") ==
+        "machine 'abacus:1x1': no preset 'abacus'; expected p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+  for (const auto* text :
+       {"p100", "p100:", "p100:4", "p100:4x", "p100:x4", "p100:0x4", "p100:4x0", "p100:4x4x4", "p100:-1x4", "p100:4 x4"}) {
+    CAPTURE(text);
+    CHECK(complaint(text) == "machine '" + std::string{text} + "': no number of nodes and devices; expected p100:NODESxDEVICES");
+    CHECK_FALSE(machine::is_preset(text));
+  }
+  CHECK(complaint("p100:4x5") == "machine 'p100:4x5': 4 nodes of 5 devices; expected at most 4096 of 4");
+  CHECK(complaint("host:2x1") == "machine 'host:2x1': 2 nodes of 1 devices; expected at most 1 of 1024");
+  CHECK(complaint("") == "machine '': no preset ''; expected p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+  CHECK(machine::is_preset("p100:4x4"));
+}
+
+TEST_CASE("a machine that was only measured gets a switch between its ranks, who share the device") {
+  machine::machine m;
+  m.devices.push_back(machine::find_gpu("t4").value());
+  CHECK(machine::with_topology(m, "m.json").network.device_count() == 1);
+  m.links.push_back({"local", 4, {{machine::exchange::message, {{100, 1, 1}, {machine::cost_range::no_end, 2e-6, 1e-9}}}}});
+  const auto four = machine::with_topology(m, "m.json");
+  REQUIRE(four.network.device_count() == 4);
+  const machine::route_table routes{four.network};
+  CHECK(routes.cost(four.network, d(0), d(3)) == route_cost{picoseconds{2'000'000}, 1'000'000'000});
+  CHECK(four.devices[0].memory.count() == 4'000'000'000);
+  CHECK(four.devices[0].bytes_per_second == 80e9);
+  CHECK(machine::with_topology(four, "m.json") == four);
+  CHECK_THROWS_WITH(machine::with_topology({}, "m.json"), "m.json: no devices; expected one or more");
+  m.links.clear();
+  m.devices.push_back(m.devices.front());
+  CHECK_THROWS_WITH(machine::with_topology(m, "m.json"),
+                    "m.json: 2 devices and nothing between them; expected a topology, or measured messages");
+}
+
+}  // namespace

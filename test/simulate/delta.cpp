@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/simulate/delta.hpp>
+#include <unity/simulate/full.hpp>
+
+#include "random_program.hpp"
+#include "slow_simulator.hpp"
+
+using namespace unity;
+using simulate::delta_simulation;
+using test::random_plan;
+
+namespace {
+
+// UNITY_REPLACEMENTS=1000000 makes the random test longer.
+std::uint64_t replacements() {
+  const char* text = std::getenv("UNITY_REPLACEMENTS");
+  return text == nullptr ? 20000 : std::strtoull(text, nullptr, 10);
+}
+
+// Every task, exactly.
+void require_as_full(const delta_simulation& delta, simulate::full_simulation& full) {
+  const auto latest = full.run(delta.code());
+  std::size_t differ = 0;
+  for (const auto t : full.order()) {
+    differ += delta.times(t) == full.times()[t] ? 0 : 1;
+  }
+  REQUIRE(differ == 0);
+  REQUIRE(delta.iteration_time() == latest);
+}
+
+void require_as_slow(const delta_simulation& delta) {
+  for (const auto& [name, times] : test::slow_simulation(delta.code())) {
+    REQUIRE(delta.times(delta.code().find(program::fragment_id{name.first}, name.second)) == times);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
+  simulate::full_simulation full;
+  std::uint64_t made = 0;
+  std::uint64_t rolled_back = 0;
+  std::uint64_t stopped = 0;
+  simulate::delta_counters all;
+  for (std::uint64_t seed = 0; made < replacements(); ++seed) {
+    random_engine random{seed};
+    test::random_plan_options o;
+    o.operators = 2 + random.below(seed % 5 == 0 ? 40 : 10);
+    o.devices = 1 + random.below(6);
+    o.longest = seed % 2 == 0 ? 3 : 1000;
+    o.is_symmetric = seed % 3 == 0;
+    random_plan plan{random, o};
+    delta_simulation delta{plan.lower(random)};
+    for (int step = 0; step < 100; ++step, ++made) {
+      CAPTURE(seed, step);
+      auto next = plan;
+      const auto edit = next.propose(random);
+      const auto before = delta.iteration_time();
+      const auto choice = random.below(8);
+      const auto bound = choice < 2 ? picoseconds{before.count() * (90 + random.between(0, 15)) / 100}
+                                    : delta_simulation::no_bound;
+      const auto time = delta.try_replace(random_plan::replacements(edit), bound);
+      if (!time) {
+        ++stopped;
+        REQUIRE(delta.iteration_time() == before);
+      } else if (choice < 5) {
+        REQUIRE(*time <= bound);
+        if (choice < 3) {
+          require_as_full(delta, full);
+        }
+        delta.rollback();
+        ++rolled_back;
+      } else {
+        delta.commit();
+        plan = next;
+      }
+      if (choice < 3 || choice == 7 || step == 99) {
+        require_as_full(delta, full);
+      }
+      if (step % 50 == 49 && delta.code().task_count() < 150) {
+        require_as_slow(delta);
+      }
+    }
+    all.retimed += delta.counts().retimed;
+    all.changed += delta.counts().changed;
+  }
+  CAPTURE(made, rolled_back, stopped, all.retimed, all.changed);
+  CHECK(rolled_back > made / 10);
+  CHECK(stopped > made / 50);
+  CHECK(static_cast<double>(all.retimed) < 1.5 * static_cast<double>(all.changed));
+}
+
+TEST_CASE("an edit that makes tasks wait for each other is an error and changes nothing") {
+  program::program p;
+  p.add_resource({"a", program::resource_kind::stream, 0});
+  const auto f = p.add_fragment({program::owner_kind::node, 0, "relu 0"});
+  const auto g = p.add_fragment();
+  program::fragment one;
+  one.add({program::resource_id{0u}, picoseconds{3}, {}, {}, program::task_kind::forward, 0});
+  auto two = one;
+  two.dependencies.push_back({{f, 0}, {{}, 0}, false});
+  const std::vector<program::replacement> all{{f, &one}, {g, &two}};
+  p.replace(all);
+  p.commit();
+  delta_simulation delta{p};
+  const auto before = delta.times();
+  auto back = one;
+  back.dependencies.push_back({{g, 0}, {{}, 0}, false});
+  const program::replacement edit{f, &back};
+  std::string what;
+  try {
+    (void)delta.try_replace({&edit, 1});
+  } catch (const error& e) {
+    what = e.what();
+  }
+  CHECK(what == "program: task 0 of fragment 0 (relu 0) waits for itself; expected dependencies without a cycle");
+  CHECK(delta.times(delta.code().find(g, 0)) == simulate::task_times{3, 3, 6});
+  CHECK(delta.iteration_time() == picoseconds{6});
+  CHECK(delta.code().code(f) == one);
+  const program::replacement same{f, &one};
+  CHECK(delta.try_replace({&same, 1}) == picoseconds{6});
+  delta.rollback();
+  CHECK(delta.times(delta.code().find(f, 0)) == before[delta.code().find(f, 0).index()]);
+}
+
+TEST_CASE("an edit of nothing takes the time that was") {
+  random_engine random{3};
+  const random_plan plan{random, {}};
+  delta_simulation delta{plan.lower(random)};
+  const auto time = delta.iteration_time();
+  CHECK(delta.try_replace({}) == time);
+  delta.commit();
+  CHECK(delta.try_replace({}, picoseconds{time.count() - 1}) == std::nullopt);
+  CHECK(delta.counts().retimed == 0);
+}

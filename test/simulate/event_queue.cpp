@@ -1,0 +1,34 @@
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/simulate/event_queue.hpp>
+
+using namespace unity;
+using simulate::event;
+
+TEST_CASE("events come out in order of time, then of ties, however they went in", "[law]") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    simulate::event_queue queue;
+    std::vector<event> all;
+    for (std::uint32_t i = 0; i < 400; ++i) {
+      if (all.empty() || random.below(3) > 0) {
+        const event e{random.between(0, 9), random.below(50), i};
+        queue.push(e);
+        all.push_back(e);
+      } else {
+        const auto least = std::min_element(all.begin(), all.end(), simulate::earlier);
+        const auto got = queue.pop();
+        REQUIRE(got.time == least->time);
+        REQUIRE(got.tie == least->tie);
+        all.erase(std::find_if(all.begin(), all.end(), [&](const event& e) { return e.task == got.task; }));
+      }
+      REQUIRE(queue.empty() == all.empty());
+    }
+  }
+}

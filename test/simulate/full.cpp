@@ -1,0 +1,154 @@
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/simulate/full.hpp>
+
+#include "random_program.hpp"
+#include "slow_simulator.hpp"
+
+using namespace unity;
+using namespace unity::program;
+using simulate::task_times;
+
+namespace {
+
+// Streams 0 and 1, links 2 and 3.
+program::program machine() {
+  program::program p;
+  p.add_resource({"a", resource_kind::stream, 0});
+  p.add_resource({"b", resource_kind::stream, 1});
+  p.add_resource({"l", resource_kind::link, 0});
+  p.add_resource({"m", resource_kind::link, 0});
+  return p;
+}
+
+task work(std::uint32_t resource, std::int64_t duration, std::uint32_t shard = 0) {
+  return {resource_id{resource}, picoseconds{duration}, {}, {}, task_kind::forward, shard};
+}
+
+std::vector<task_times> run(const program::program& p, fragment_id f) {
+  simulate::full_simulation s;
+  s.run(p);
+  const auto range = p.tasks_of(f);
+  return {s.times().begin() + range.first, s.times().begin() + range.first + range.count};
+}
+
+}  // namespace
+
+TEST_CASE("a task waits for those it depends on, then for its resource") {
+  auto p = machine();
+  const auto f = p.add_fragment();
+  fragment code;
+  const auto a = code.add(work(0, 10));
+  const auto b = code.add(work(1, 4));
+  const auto c = code.add(work(1, 3));
+  const auto d = code.add(work(1, 1));
+  code.dependencies = {{{{}, a}, {{}, c}, false}, {{{}, b}, {{}, d}, false}};
+  p.replace(f, code);
+  p.commit();
+  CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {0, 0, 4}, {10, 10, 13}, {4, 4, 5}});
+}
+
+TEST_CASE("a resource runs tasks in order of ready time, and ties by fragment, shard, kind and place") {
+  auto p = machine();
+  const auto f = p.add_fragment();
+  const auto g = p.add_fragment();
+  fragment first;
+  first.add(work(0, 3, 2));
+  first.add(work(0, 3, 1));
+  auto backward = work(0, 3, 1);
+  backward.kind = task_kind::backward;
+  first.add(backward);
+  first.add(work(0, 3, 1));
+  fragment second;
+  second.add(work(0, 3, 0));
+  p.replace(g, second);
+  p.commit();
+  p.replace(f, first);
+  p.commit();
+  CHECK(run(p, f) == std::vector<task_times>{{0, 9, 12}, {0, 0, 3}, {0, 6, 9}, {0, 3, 6}});
+  CHECK(run(p, g) == std::vector<task_times>{{0, 12, 15}});
+}
+
+TEST_CASE("a message crosses its route in cut-through, and arrives after all latencies") {
+  auto p = machine();
+  const auto f = p.add_fragment();
+  fragment code;
+  const task_ref from{{}, code.add(work(0, 10))};
+  const std::vector<hop> route{{resource_id{2u}, picoseconds{100}, picoseconds{5}},
+                               {resource_id{3u}, picoseconds{20}, picoseconds{7}}};
+  const auto last = add_transfer(code, route, bytes{64}, 0, {&from, 1});
+  const auto to = code.add(work(1, 1));
+  code.dependencies.push_back({last, {{}, to}, false});
+  p.replace(f, code);
+  p.commit();
+  // The second hop is fast, but ends only when the last of the first has come.
+  CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {10, 10, 110}, {15, 15, 115}, {122, 122, 123}});
+}
+
+TEST_CASE("messages that share a link wait for each other") {
+  auto p = machine();
+  const auto f = p.add_fragment();
+  fragment code;
+  const hop one{resource_id{2u}, picoseconds{10}, picoseconds{1}};
+  add_transfer(code, {&one, 1}, bytes{64}, 0, {});
+  add_transfer(code, {&one, 1}, bytes{64}, 1, {});
+  p.replace(f, code);
+  p.commit();
+  CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {0, 10, 20}});
+}
+
+TEST_CASE("an empty program takes no time") {
+  simulate::full_simulation s;
+  CHECK(s.run(program::program{}) == picoseconds{0});
+  CHECK(s.run(machine()) == picoseconds{0});
+}
+
+TEST_CASE("tasks that wait for each other are an error that names one of them") {
+  auto p = machine();
+  const auto f = p.add_fragment({owner_kind::node, 3, "matmul 3"});
+  fragment code;
+  code.add(work(0, 1));
+  code.add(work(0, 1));
+  code.add(work(1, 1));
+  code.dependencies = {{{{}, 1}, {{}, 2}, false}, {{{}, 2}, {{}, 1}, false}};
+  p.replace(f, code);
+  p.commit();
+  simulate::full_simulation s;
+  try {
+    s.run(p);
+    FAIL("no error");
+  } catch (const error& e) {
+    CHECK(std::string{e.what()} ==
+          "program: task 1 of fragment 0 (matmul 3) waits for itself; expected dependencies without a cycle");
+  }
+}
+
+TEST_CASE("full simulation agrees with a plain reading of the definition", "[law]") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    test::random_plan_options o;
+    o.operators = 1 + random.below(8);
+    o.devices = 1 + random.below(4);
+    o.longest = seed % 2 == 0 ? 3 : 1000;
+    o.is_symmetric = seed % 3 == 0;
+    const test::random_plan plan{random, o};
+    const auto p = plan.lower(random);
+    const auto slow = test::slow_simulation(p);
+    REQUIRE(slow.size() == p.task_count());
+    simulate::full_simulation s;
+    const auto latest = s.run(p);
+    std::int64_t end = 0;
+    for (const auto& [name, times] : slow) {
+      REQUIRE(s.times()[p.find(fragment_id{name.first}, name.second).index()] == times);
+      end = std::max(end, times.end);
+    }
+    REQUIRE(latest == picoseconds{end});
+  }
+}

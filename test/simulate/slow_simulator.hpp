@@ -1,0 +1,75 @@
+// The semantics of programs, read from the fragments alone and as plainly as can be: quadratic.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+
+namespace unity::test {
+
+// By fragment and place in it.
+using slow_times = std::map<std::pair<std::uint32_t, std::uint32_t>, simulate::task_times>;
+
+inline slow_times slow_simulation(const program::program& p) {
+  using name = std::pair<std::uint32_t, std::uint32_t>;
+  std::map<name, program::task> tasks;
+  std::vector<std::tuple<name, name, bool>> edges;
+  for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
+    const auto& code = p.code(program::fragment_id{f});
+    for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
+      tasks[{f, i}] = code.tasks[i];
+    }
+    for (const auto& d : code.dependencies) {
+      const auto full_name = [&](const program::task_ref& r) {
+        return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
+      };
+      edges.emplace_back(full_name(d.before), full_name(d.after), d.cut_through);
+    }
+  }
+  slow_times done;
+  std::map<program::resource_id, std::int64_t> free;
+  while (done.size() < tasks.size()) {
+    std::map<name, simulate::task_times> possible;
+    for (const auto& [n, t] : tasks) {
+      if (!done.contains(n)) {
+        possible[n] = {};
+      }
+    }
+    for (const auto& [from, to, cut] : edges) {
+      if (!possible.contains(to)) {
+        continue;
+      }
+      const auto before = done.find(from);
+      if (before == done.end()) {
+        possible.erase(to);
+        continue;
+      }
+      const auto latency = tasks[from].latency.count();
+      auto& times = possible[to];
+      times.ready = std::max(times.ready, (cut ? before->second.start : before->second.end) + latency);
+      times.end = std::max(times.end, cut ? before->second.end + latency : 0);
+    }
+    const auto order = [&](const auto& entry) {
+      const auto& t = tasks[entry.first];
+      return std::tuple{entry.second.ready, entry.first.first, t.shard, t.kind, entry.first.second};
+    };
+    const auto next = *std::min_element(possible.begin(), possible.end(),
+                                        [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    const auto& t = tasks[next.first];
+    auto times = next.second;
+    times.start = std::max(times.ready, free[t.resource]);
+    times.end = std::max(times.end, times.start + t.duration.count());
+    free[t.resource] = times.end;
+    done[next.first] = times;
+  }
+  return done;
+}
+
+}  // namespace unity::test
