@@ -190,4 +190,3 @@ class algebra {
 }  // namespace unity::tensor
 
 #include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>

@@ -302,3 +302,5 @@ inline std::optional<attribute> algebra::measure(int measure, const tensor_type&
 }
 
 }  // namespace unity::tensor
+
+#include <unity/tensor/detail/derive_adjoint.hpp>
