@@ -56,7 +56,7 @@ TEST_CASE("with one group, 129 of TASO's rules are proved and the other four fit
   check(verified(unity::io::group_reading::one), {99, 100, 130, 131}, "target cannot be built");
 }
 #else
-TEST_CASE("published rules") {
+TEST_CASE("proofs of published rules") {
   WARN("skipped: the folder of published rule files, UNITY_SHARED_DIR, was not there when this was configured");
 }
 #endif
