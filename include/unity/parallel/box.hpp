@@ -1,0 +1,81 @@
+// Boxes of elements of a tensor.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// Along dimension d from begin[d] up to end[d], not included. Without dimensions: the one element of a scalar.
+struct box {
+  tensor::shape begin{};
+  tensor::shape end{};
+
+  [[nodiscard]] bool empty() const noexcept {
+    for (std::size_t d = 0; d < begin.size(); ++d) {
+      if (begin[d] >= end[d]) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // Elements.
+  [[nodiscard]] std::int64_t volume() const noexcept {
+    std::int64_t v = 1;
+    for (std::size_t d = 0; d < begin.size(); ++d) {
+      v *= std::max(end[d] - begin[d], std::int64_t{0});
+    }
+    return v;
+  }
+  [[nodiscard]] tensor::shape sizes() const {
+    auto s = end;
+    for (std::size_t d = 0; d < s.size(); ++d) {
+      s[d] -= begin[d];
+    }
+    return s;
+  }
+
+  friend bool operator==(const box&, const box&) = default;
+};
+
+[[nodiscard]] inline box whole(const tensor::shape& dims) { return {tensor::shape(dims.size(), 0), dims}; }
+
+// Of boxes of one tensor.
+[[nodiscard]] inline box intersection(const box& a, const box& b) {
+  auto c = a;
+  for (std::size_t d = 0; d < c.begin.size(); ++d) {
+    c.begin[d] = std::max(a.begin[d], b.begin[d]);
+    c.end[d] = std::min(a.end[d], b.end[d]);
+  }
+  return c;
+}
+
+// Appends disjoint boxes that together are the elements of `a` that `b` does not have. Complexity: linear in the rank.
+inline void subtract(const box& a, const box& b, std::vector<box>& rest) {
+  const auto common = intersection(a, b);
+  if (common.empty()) {
+    if (!a.empty()) {
+      rest.push_back(a);
+    }
+    return;
+  }
+  auto left = a;
+  for (std::size_t d = 0; d < a.begin.size(); ++d) {
+    if (left.begin[d] < common.begin[d]) {
+      rest.push_back(left);
+      rest.back().end[d] = common.begin[d];
+    }
+    if (common.end[d] < left.end[d]) {
+      rest.push_back(left);
+      rest.back().begin[d] = common.end[d];
+    }
+    left.begin[d] = common.begin[d];
+    left.end[d] = common.end[d];
+  }
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,206 @@
+// How one operator is divided: degrees, and a device per task; and what each task reads and writes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+using degree_list = small_vector<std::int64_t, 4>;
+
+// Regular. A degree per divisible dimension of the operator; equal parts along each. Tasks are numbered in row-major order
+// of their parts, and task t runs on devices[t]; several may share a device.
+// Source: Jia's dissertation (2020), section 3.3.
+struct configuration {
+  degree_list degrees{};
+  small_vector<machine::device_id, 8> devices{};
+
+  [[nodiscard]] std::size_t task_count() const noexcept { return devices.size(); }
+
+  friend bool operator==(const configuration&, const configuration&) = default;
+};
+
+namespace detail {
+
+// The degree of each index of the structure, or nothing where a degree does not fall into them: an outer index is divided
+// fully before an inner one.
+[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const degree_list& degrees) {
+  std::vector<std::int64_t> all(o.structure.indices.size(), 1);
+  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
+    auto left = degrees[k];
+    for (const auto i : o.divisible[k].indices) {
+      const auto size = o.structure.indices[i].size;
+      const auto part = left % size == 0 ? size : left;
+      if (size % part != 0) {
+        return std::nullopt;
+      }
+      all[i] = part;
+      left /= part;
+    }
+    if (left != 1) {
+      return std::nullopt;
+    }
+  }
+  return all;
+}
+
+// The first dimension whose parts would not be boxes, as text; empty: none.
+[[nodiscard]] inline std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees) {
+  const auto check = [&](const std::vector<tensor::tensor_indices>& tensors, const char* what) -> std::string {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      for (std::size_t d = 0; d < tensors[t].size(); ++d) {
+        bool whole_before = true;
+        for (const auto i : tensors[t][d].indices) {
+          if (degrees[i] > 1 && !whole_before) {
+            return "parts of " + std::string{what} + " " + std::to_string(t) + " that lie scattered along dimension " + std::to_string(d);
+          }
+          whole_before = whole_before && degrees[i] == o.structure.indices[i].size;
+        }
+      }
+    }
+    return {};
+  };
+  const auto operands = check(o.structure.operands, "operand");
+  return operands.empty() ? check(o.structure.results, "result") : operands;
+}
+
+}  // namespace detail
+
+// Why the operator cannot be divided so on a machine of that many devices, in one line; empty where it can.
+[[nodiscard]] inline std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices) {
+  if (c.degrees.size() != o.divisible.size()) {
+    return std::to_string(c.degrees.size()) + " degrees for " + std::to_string(o.divisible.size()) + " divisible dimensions";
+  }
+  std::int64_t tasks = 1;
+  for (std::size_t k = 0; k < c.degrees.size(); ++k) {
+    const auto& p = o.divisible[k];
+    const auto name = std::string{parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
+    if (c.degrees[k] < 1 || p.size % c.degrees[k] != 0) {
+      return "degree " + std::to_string(c.degrees[k]) + " does not divide the size " + std::to_string(p.size) + " of " + name;
+    }
+    tasks *= c.degrees[k];
+    if (tasks > static_cast<std::int64_t>(devices)) {
+      return "more tasks than the " + std::to_string(devices) + " devices";
+    }
+  }
+  if (static_cast<std::size_t>(tasks) != c.devices.size()) {
+    return std::to_string(c.devices.size()) + " devices for " + std::to_string(tasks) + " tasks";
+  }
+  for (const auto d : c.devices) {
+    if (d.index() >= devices) {
+      return d.valid() ? "no device " + std::to_string(d.index()) + " of " + std::to_string(devices) : "a task without a device";
+    }
+  }
+  const auto degrees = detail::index_degrees(o, c.degrees);
+  if (!degrees) {
+    return "a degree that does not fall into the factors of its dimension";
+  }
+  return detail::scattered(o, *degrees);
+}
+
+// What a task reads of each operand (halos included; padding is not read) and writes of each result.
+struct shard {
+  std::vector<box> operands{};
+  std::vector<box> results{};
+
+  friend bool operator==(const shard&, const shard&) = default;
+};
+
+namespace detail {
+
+struct index_range {
+  std::int64_t begin = 0;
+  std::int64_t end = 1;
+};
+
+// The part of every index that is a task's.
+[[nodiscard]] inline std::vector<index_range> ranges_of(const operator_dimensions& o, const degree_list& degrees,
+                                                        std::span<const std::int64_t> parts, std::size_t task) {
+  std::vector<index_range> ranges(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    ranges[i] = {0, o.structure.indices[i].size};
+  }
+  auto rest = static_cast<std::int64_t>(task);
+  for (auto k = degrees.size(); k-- > 0;) {
+    auto part = rest % degrees[k];
+    rest /= degrees[k];
+    const auto& indices = o.divisible[k].indices;
+    for (auto i = indices.size(); i-- > 0;) {
+      const auto count = parts[indices[i]];
+      const auto size = o.structure.indices[indices[i]].size / count;
+      const auto at = part % count;
+      part /= count;
+      ranges[indices[i]] = {at * size, (at + 1) * size};
+    }
+  }
+  return ranges;
+}
+
+[[nodiscard]] inline box part_of(const tensor::index_structure& s, const tensor::tensor_indices& dims, const tensor::shape& sizes,
+                                 std::span<const index_range> ranges, bool is_result) {
+  auto b = whole(sizes);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].window) {
+      if (is_result) {
+        continue;  // terms of all windows add up in it
+      }
+      const auto& w = s.windows[*dims[d].window];
+      const auto& outer = ranges[static_cast<std::size_t>(w.outer)];
+      const auto inner = w.inner < 0 ? index_range{} : ranges[static_cast<std::size_t>(w.inner)];
+      const auto first = outer.begin * w.stride + inner.begin * w.dilation - w.before;
+      const auto last = (outer.end - 1) * w.stride + (inner.end - 1) * w.dilation - w.before;
+      b.begin[d] = std::clamp(first, std::int64_t{0}, sizes[d]);
+      b.end[d] = std::clamp(last + 1, b.begin[d], sizes[d]);
+    } else if (!dims[d].indices.empty()) {
+      std::int64_t first = 0;
+      std::int64_t last = 0;
+      for (const auto i : dims[d].indices) {
+        first = first * s.indices[i].size + ranges[i].begin;
+        last = last * s.indices[i].size + ranges[i].end - 1;
+      }
+      b.begin[d] = first;
+      b.end[d] = last + 1;
+    }
+  }
+  return b;
+}
+
+}  // namespace detail
+
+// What each task of a valid configuration reads and writes. The parts of a result are disjoint, and together all of it.
+// Complexity: linear in tasks, and in operands, results and their ranks.
+[[nodiscard]] inline std::vector<shard> shards_of(const operator_dimensions& o, const degree_list& degrees) {
+  const auto parts = detail::index_degrees(o, degrees);
+  UNITY_EXPECTS(parts.has_value(), "a valid configuration");
+  std::int64_t tasks = 1;
+  for (const auto d : degrees) {
+    tasks *= d;
+  }
+  std::vector<shard> all(static_cast<std::size_t>(tasks));
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    const auto ranges = detail::ranges_of(o, degrees, *parts, t);
+    for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+      all[t].operands.push_back(detail::part_of(o.structure, o.structure.operands[i], o.inputs[i].dims, ranges, false));
+    }
+    for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+      all[t].results.push_back(detail::part_of(o.structure, o.structure.results[r], o.outputs[r].dims, ranges, true));
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel

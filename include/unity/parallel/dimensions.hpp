@@ -1,0 +1,206 @@
+// Along which dimensions an operator can be divided among devices, derived from its definition.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+// sample: the first dimension of the result, unless parameters have it. parameter: dividing it divides an operand that
+// depends on weights and constants alone (tensor_type::constant). attribute: any other dimension of the result.
+// reduction: results do not have it, parts add up.
+enum class parallelism : std::uint8_t { sample, attribute, parameter, reduction };
+inline constexpr std::array<std::string_view, 4> parallelism_names{"sample", "attribute", "parameter", "reduction"};
+
+struct parallel_dimension {
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  parallelism kind = parallelism::sample;
+  std::size_t dimension = none;        // of the first result
+  std::vector<std::size_t> indices{};  // that run along it and can be divided, from outer to inner
+  std::int64_t size = 1;               // their product, at least 2
+
+  friend bool operator==(const parallel_dimension&, const parallel_dimension&) = default;
+};
+
+// What dividing an operator on given operands needs to know of it.
+struct operator_dimensions {
+  tensor::operation op{};
+  std::vector<tensor::tensor_type> inputs{};
+  std::vector<tensor::tensor_type> outputs{};
+  tensor::index_structure structure{};
+  // Dimensions of every result; a configuration has a degree for each, in the order of the first result's dimensions.
+  std::vector<parallel_dimension> divisible{};
+  // Not divided by a configuration: its tasks compute disjoint parts of the results.
+  std::vector<parallel_dimension> reductions{};
+};
+
+namespace detail {
+
+[[nodiscard]] inline bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims, std::size_t index) {
+  return std::any_of(dims.begin(), dims.end(), [&](const tensor::dimension_index& d) {
+    return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end() ||
+           (d.window && s.windows[*d.window].outer == static_cast<int>(index));
+  });
+}
+
+[[nodiscard]] inline bool is_of_all_results(const tensor::index_structure& s, std::size_t index) {
+  return std::all_of(s.results.begin(), s.results.end(), [&](const auto& dims) {
+    return std::any_of(dims.begin(), dims.end(), [&](const tensor::dimension_index& d) {
+      return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end();
+    });
+  });
+}
+
+[[nodiscard]] inline bool divides_parameters(const operator_dimensions& o, std::span<const std::size_t> indices) {
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    for (const auto index : indices) {
+      if (o.inputs[i].constant && has_index(o.structure, o.structure.operands[i], index)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The outer indices of a dimension that can be divided; those of size 1 do not count.
+[[nodiscard]] inline std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d) {
+  parallel_dimension p;
+  p.dimension = d;
+  for (const auto i : o.structure.results[0][d].indices) {
+    const auto& index = o.structure.indices[i];
+    if (index.size == 1) {
+      continue;
+    }
+    if (index.kind != tensor::index_kind::parallel || !is_of_all_results(o.structure, i)) {
+      break;
+    }
+    p.indices.push_back(i);
+    p.size *= index.size;
+  }
+  if (p.indices.empty()) {
+    return std::nullopt;
+  }
+  p.kind = divides_parameters(o, p.indices) ? parallelism::parameter : d == 0 ? parallelism::sample : parallelism::attribute;
+  return p;
+}
+
+// Per value: is it computed from weights, and nothing that changes from run to run.
+[[nodiscard]] inline std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto weight = a.kind("weight");
+  std::vector<bool> all(g.value_count());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    bool any = g.operation(node_id{n}).kind == weight;
+    for (const auto v : g.operands(node_id{n})) {
+      any = any || all[v.index()];
+    }
+    for (const auto v : g.results(node_id{n})) {
+      all[v.index()] = any && g.type(v).constant;
+    }
+  }
+  return all;
+}
+
+}  // namespace detail
+
+// The dimensions of an operator on operands of these types; nothing where it does not take them. One without operands has
+// none: it is no work.
+// Complexity: as tensor::dimension_indices.
+// Source: Jia's dissertation (2020), section 3.3 and table 3.1, for any definition.
+[[nodiscard]] inline std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
+                                                                      std::span<const tensor::tensor_type> inputs) {
+  auto outputs = a.infer(op, inputs);
+  auto structure = outputs ? tensor::dimension_indices(a, op, inputs) : std::nullopt;
+  if (!structure) {
+    return std::nullopt;
+  }
+  operator_dimensions o{op, {inputs.begin(), inputs.end()}, std::move(*outputs), std::move(*structure), {}, {}};
+  if (inputs.empty()) {
+    return o;
+  }
+  for (std::size_t d = 0; d < o.structure.results[0].size(); ++d) {
+    if (auto p = detail::divisible_part(o, d)) {
+      o.divisible.push_back(std::move(*p));
+    }
+  }
+  for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
+    const auto& index = o.structure.indices[i];
+    if (index.kind == tensor::index_kind::reduction && index.size > 1) {
+      o.reductions.push_back({parallelism::reduction, parallel_dimension::none, {i}, index.size});
+    }
+  }
+  return o;
+}
+
+// The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
+// graph, but constant only where they depend on weights: a state that starts at zero is no parameter. A value.
+class graph_dimensions {
+ public:
+  graph_dimensions() = default;
+  // Complexity: linear in the graph, and dimensions_of for each distinct operator.
+  graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g) {
+    std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> known;
+    const auto parameters = detail::parameters_of(a, g);
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      add(a, g, node_id{n}, parameters, known);
+    }
+  }
+
+  [[nodiscard]] std::size_t node_count() const noexcept { return kind_of_.size(); }
+  [[nodiscard]] std::size_t kind_count() const noexcept { return kinds_.size(); }
+  // Which of the distinct operators a node is.
+  [[nodiscard]] std::uint32_t kind(node_id n) const { return kind_of_[n.index()]; }
+  [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return kinds_[kind_of_[n.index()]]; }
+
+ private:
+  void add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n, const std::vector<bool>& parameters,
+           std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known) {
+    std::vector<tensor::tensor_type> inputs;
+    auto hash = std::hash<tensor::operation>{}(g.operation(n));
+    for (const auto v : g.operands(n)) {
+      inputs.push_back(g.type(v));
+      inputs.back().constant = parameters[v.index()];
+      hash = hash_combine(hash, std::hash<tensor::tensor_type>{}(inputs.back()));
+    }
+    auto& same = known[hash];
+    const auto found = std::find_if(same.begin(), same.end(), [&](std::uint32_t k) {
+      return kinds_[k].op == g.operation(n) && kinds_[k].inputs == inputs;
+    });
+    if (found != same.end()) {
+      kind_of_.push_back(*found);
+      return;
+    }
+    auto o = dimensions_of(a, g.operation(n), inputs);
+    if (!o) {
+      throw error{"node " + std::to_string(n.index()), "operands that its operator does not take", a.why_not(g.operation(n), inputs)};
+    }
+    kind_of_.push_back(static_cast<std::uint32_t>(kinds_.size()));
+    same.push_back(kind_of_.back());
+    kinds_.push_back(std::move(*o));
+  }
+
+  std::vector<operator_dimensions> kinds_{};
+  std::vector<std::uint32_t> kind_of_{};  // per node
+};
+
+}  // namespace unity::parallel

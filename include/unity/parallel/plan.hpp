@@ -1,0 +1,54 @@
+// What is run where: a graph, how each of its operators is divided, and a machine.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// A configuration per node of a graph; those of nodes without operands (inputs, weights) are empty.
+// Source: Jia's dissertation (2020), section 3.3.
+using strategy = std::vector<configuration>;
+
+// Regular.
+struct plan {
+  tensor::tensor_graph graph{};
+  strategy configurations{};
+  unity::machine::machine machine{};
+
+  friend bool operator==(const plan&, const plan&) = default;
+};
+
+// Throws: unity::error that names the node and says why, where the strategy is not one of the graph on so many devices.
+inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s, std::size_t devices) {
+  if (s.size() != dimensions.node_count()) {
+    throw error{"strategy", std::to_string(s.size()) + " configurations", "one for each of the " +
+                std::to_string(dimensions.node_count()) + " nodes"};
+  }
+  for (std::size_t n = 0; n < s.size(); ++n) {
+    const auto& o = dimensions[node_id{n}];
+    const auto where = [&] { return "strategy, node " + std::to_string(n) + " (" + a.signature(o.op.kind).name + ")"; };
+    if (o.inputs.empty()) {
+      if (!s[n].degrees.empty() || !s[n].devices.empty()) {
+        throw error{where(), "a configuration", "none for what has no operands"};
+      }
+    } else if (const auto reason = why_not(o, s[n], devices); !reason.empty()) {
+      throw error{where(), reason, "a configuration that divides it among the devices"};
+    }
+  }
+}
+
+inline void check(const tensor::algebra& a, const plan& p) {
+  check(a, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
+}
+
+}  // namespace unity::parallel

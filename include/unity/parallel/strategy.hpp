@@ -1,0 +1,287 @@
+// Strategies by rule, and at random.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// Everything on one device.
+[[nodiscard]] inline configuration on_device(const operator_dimensions& o, machine::device_id d) {
+  return o.inputs.empty() ? configuration{} : configuration{degree_list(o.divisible.size(), 1), {d}};
+}
+
+namespace detail {
+
+[[nodiscard]] inline std::vector<machine::device_id> all_devices(const machine::topology& t) {
+  std::vector<machine::device_id> all;
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    all.push_back(machine::device_id{d});
+  }
+  return all;
+}
+
+// The dimension of that kind, the first of several.
+[[nodiscard]] inline std::optional<std::size_t> find_dimension(const operator_dimensions& o, parallelism kind) {
+  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
+    if (o.divisible[k].kind == kind) {
+      return k;
+    }
+  }
+  return std::nullopt;
+}
+
+// The dimension divided as often as it can be among the devices, a task on each of the first; whole on the first of them
+// where it cannot be.
+[[nodiscard]] inline configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
+                                           std::span<const machine::device_id> devices) {
+  auto c = on_device(o, devices.front());
+  const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
+  for (auto degree = devices.size(); dimension && degree > 1; --degree) {
+    configuration tried{c.degrees, decltype(c.devices){devices}};
+    tried.degrees[*dimension] = static_cast<std::int64_t>(degree);
+    tried.devices.resize(degree, devices.front());
+    if (why_not(o, tried, known).empty()) {
+      return tried;
+    }
+  }
+  return c;
+}
+
+}  // namespace detail
+
+// Samples divided among all devices; as far as their number allows.
+[[nodiscard]] inline strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
+  const auto devices = detail::all_devices(t);
+  strategy s;
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    s.push_back(o.inputs.empty() ? configuration{} : detail::divided(o, detail::find_dimension(o, parallelism::sample), devices));
+  }
+  return s;
+}
+
+// The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
+// weight and follows them. Layers are numbered in the order of their first operators; sources have the number of none.
+struct graph_layers {
+  static constexpr std::uint32_t none = 0xffffffffU;
+  std::vector<std::uint32_t> layer_of{};
+  std::uint32_t count = 0;
+};
+
+// Complexity: linear in the graph.
+[[nodiscard]] inline graph_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto weight = a.kind("weight");
+  graph_layers all{std::vector<std::uint32_t>(g.node_count(), graph_layers::none), 0};
+  std::vector<std::uint32_t> of_weight(g.node_count(), graph_layers::none);
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    auto layer = graph_layers::none;
+    auto before = graph_layers::none;
+    bool reads_weights = false;
+    for (const auto v : g.operands(node_id{n})) {
+      const auto from = g.producer(v).index();
+      const bool is_weight = g.operation(node_id{from}).kind == weight;
+      reads_weights = reads_weights || is_weight;
+      layer = is_weight && layer == graph_layers::none ? of_weight[from] : layer;
+      before = before == graph_layers::none ? all.layer_of[from] : before;
+    }
+    if (g.operands(node_id{n}).empty()) {
+      continue;
+    }
+    if (!reads_weights) {
+      layer = before;
+    }
+    all.layer_of[n] = layer == graph_layers::none ? all.count++ : layer;
+    for (const auto v : g.operands(node_id{n})) {
+      if (g.operation(g.producer(v)).kind == weight) {
+        of_weight[g.producer(v).index()] = all.layer_of[n];
+      }
+    }
+  }
+  return all;
+}
+
+namespace detail {
+
+// Which of `groups` groups each layer is in: layers one after another, of about equal work.
+[[nodiscard]] inline std::vector<std::size_t> balanced_groups(const tensor::algebra& a, const graph_dimensions& all,
+                                                              const graph_layers& layers, std::size_t groups) {
+  std::vector<std::int64_t> work(layers.count, 0);
+  std::int64_t sum = 0;
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    if (!o.inputs.empty()) {
+      const auto operations = a.work(o.op, o.inputs, o.outputs).operations.count() + 1;
+      work[layers.layer_of[n]] += operations;
+      sum += operations;
+    }
+  }
+  std::vector<std::size_t> group_of;
+  std::int64_t before = 0;
+  for (const auto w : work) {  // where its middle lies
+    const auto middle = static_cast<double>(before) + static_cast<double>(w) / 2;
+    group_of.push_back(std::min(static_cast<std::size_t>(middle / static_cast<double>(sum) * static_cast<double>(groups)), groups - 1));
+    before += w;
+  }
+  return group_of;
+}
+
+}  // namespace detail
+
+// Each layer on one device, layers one after another and of about equal work.
+// Source: Jia's dissertation (2020), section 3.4.1, figure 3.4a.
+[[nodiscard]] inline strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                                             const machine::topology& t) {
+  const auto layers = layers_of(a, g);
+  const auto group = detail::balanced_groups(a, all, layers, t.device_count());
+  strategy s;
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto layer = layers.layer_of[n];
+    s.push_back(layer == graph_layers::none ? configuration{} : on_device(all[node_id{n}], machine::device_id{group[layer]}));
+  }
+  return s;
+}
+
+// Convolutions and what is between them by samples, dense layers by their parameters; what follows those element by
+// element is divided as they are. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
+[[nodiscard]] inline strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                   const machine::topology& t) {
+  const auto devices = detail::all_devices(t);
+  const auto linear = a.kind("linear");
+  const auto matmul = a.kind("matmul");
+  strategy s;
+  std::vector<bool> by_parameters(g.node_count());
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    const auto parameter = detail::find_dimension(o, parallelism::parameter);
+    const auto sample = detail::find_dimension(o, parallelism::sample);
+    if (o.inputs.empty()) {
+      s.emplace_back();
+    } else if ((o.op.kind == linear || o.op.kind == matmul) && parameter) {
+      s.push_back(detail::divided(o, parameter, devices));
+      by_parameters[n] = true;
+    } else {
+      const auto before = g.producer(g.operands(node_id{n})[0]);
+      const auto& tried = s[before.index()];
+      const bool follows = by_parameters[before.index()] && o.inputs.size() == 1 && o.outputs[0].dims == o.inputs[0].dims &&
+                           why_not(o, tried, devices.size()).empty();
+      by_parameters[n] = follows;
+      s.push_back(follows ? configuration{tried} : detail::divided(o, sample, devices));
+    }
+  }
+  return s;
+}
+
+// Samples divided among nodes; within each, layers on devices of their own, one after another and of about equal work.
+// Source: Wu et al., Google's neural machine translation system, 2016; Jia's dissertation (2020), section 3.7.1.
+[[nodiscard]] inline strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                                               const machine::topology& t) {
+  std::vector<std::vector<machine::device_id>> nodes;
+  std::vector<std::uint32_t> numbers;
+  for (const auto d : detail::all_devices(t)) {
+    const auto at = static_cast<std::size_t>(std::find(numbers.begin(), numbers.end(), t[d].node) - numbers.begin());
+    if (at == numbers.size()) {
+      numbers.push_back(t[d].node);
+      nodes.emplace_back();
+    }
+    nodes[at].push_back(d);
+  }
+  std::size_t least = t.device_count();
+  for (const auto& n : nodes) {
+    least = std::min(least, n.size());
+  }
+  const auto layers = layers_of(a, g);
+  const auto group = detail::balanced_groups(a, all, layers, least);
+  strategy s;
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    if (o.inputs.empty()) {
+      s.emplace_back();
+      continue;
+    }
+    std::vector<machine::device_id> column;
+    for (const auto& node : nodes) {
+      column.push_back(node[group[layers.layer_of[n]]]);
+    }
+    s.push_back(detail::divided(o, detail::find_dimension(o, parallelism::sample), column));
+  }
+  return s;
+}
+
+// The strategy for recurrent networks where there are recurrent cells, that for convolutional ones elsewhere.
+[[nodiscard]] inline strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                                     const machine::topology& t) {
+  const auto cell = a.kind("lstm_cell");
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == cell) {
+      return expert_recurrent(a, g, all, t);
+    }
+  }
+  return expert_convolutional(a, g, all, t);
+}
+
+// Degrees are drawn one after another, in a drawn order of dimensions, from those that keep the configuration valid, each
+// with equal probability; devices are drawn without repetition.
+// Complexity: linear in devices, for each dimension.
+[[nodiscard]] inline configuration random_configuration(const operator_dimensions& o, std::size_t devices, random_engine& random) {
+  if (o.inputs.empty()) {
+    return {};
+  }
+  configuration c{degree_list(o.divisible.size(), 1), {}};
+  std::vector<machine::device_id> drawn;
+  for (std::size_t d = 0; d < devices; ++d) {
+    drawn.push_back(machine::device_id{d});
+  }
+  for (std::size_t d = 0; d + 1 < devices; ++d) {
+    std::swap(drawn[d], drawn[d + random.below(devices - d)]);
+  }
+  std::vector<std::size_t> order(o.divisible.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t k = 0; k + 1 < order.size(); ++k) {
+    std::swap(order[k], order[k + random.below(order.size() - k)]);
+  }
+  std::size_t tasks = 1;
+  for (const auto k : order) {
+    std::vector<std::int64_t> possible;
+    for (std::size_t degree = 1; degree * tasks <= devices; ++degree) {
+      auto tried = c;
+      tried.degrees[k] = static_cast<std::int64_t>(degree);
+      tried.devices.resize(degree * tasks, machine::device_id{std::size_t{0}});
+      if (why_not(o, tried, devices).empty()) {
+        possible.push_back(static_cast<std::int64_t>(degree));
+      }
+    }
+    c.degrees[k] = possible[random.below(possible.size())];  // 1 at least: it keeps what there is
+    tasks *= static_cast<std::size_t>(c.degrees[k]);
+  }
+  drawn.resize(tasks);
+  c.devices = decltype(c.devices){std::span<const machine::device_id>{drawn}};
+  return c;
+}
+
+[[nodiscard]] inline strategy random_strategy(const graph_dimensions& all, std::size_t devices, random_engine& random) {
+  strategy s;
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    s.push_back(random_configuration(all[node_id{n}], devices, random));
+  }
+  return s;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,198 @@
+// What the tasks of a divided operator take.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/cost/roofline.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// What one operator takes on the machine's kind of device of that number: analytic, or measured.
+using operation_timer =
+    std::function<picoseconds(std::uint32_t model, const tensor::operation&, std::span<const tensor::tensor_type> inputs,
+                              std::span<const tensor::tensor_type> outputs)>;
+
+// By the roofline of each kind of device; operators that only relabel take nothing. The algebra and the machine must
+// outlive the timer.
+// Throws: unity::error for a kind of device without a measured rate.
+[[nodiscard]] inline operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m) {
+  std::vector<tensor::analytic_cost> models;
+  for (const auto& d : m.devices) {
+    const auto rates = machine::roofline_of(d);
+    if (!rates) {
+      throw error{"machine " + m.name + ", device " + d.name, "no float32 rate", "one, to predict times"};
+    }
+    models.emplace_back(a, *rates, tensor::mode::training);
+  }
+  return [models = std::move(models)](std::uint32_t model, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+                                      std::span<const tensor::tensor_type> outputs) {
+    return models.at(model).node_cost(op, inputs, outputs);
+  };
+}
+
+// An operator on the sizes of one part: what a device runs.
+struct shard_operation {
+  tensor::operation op{};
+  std::vector<tensor::tensor_type> inputs{};
+  std::vector<tensor::tensor_type> outputs{};
+};
+
+namespace detail {
+
+// Sets the size of each windowed dimension to one of which the padded operator makes results of the part's size. Parts at
+// the border read less of the operand than others, the operator does the same on all.
+inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, shard_operation& s) {
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    for (std::size_t d = 0; d < o.inputs[i].dims.size(); ++d) {
+      const auto& dim = o.structure.operands[i][d];
+      const auto& results = o.structure.results[0];
+      if (!dim.window) {
+        continue;
+      }
+      const auto& w = o.structure.windows[*dim.window];
+      const auto r = std::find_if(results.begin(), results.end(), [&](const tensor::dimension_index& x) {
+        return x.indices == std::vector{static_cast<std::size_t>(w.outer)};
+      });
+      if (r == results.end()) {
+        continue;
+      }
+      const auto place = static_cast<std::size_t>(r - results.begin());
+      const auto wanted = s.outputs[0].dims[place];
+      const auto taps = w.inner < 0 ? 1 : o.structure.indices[static_cast<std::size_t>(w.inner)].size;
+      const auto reach = (taps - 1) * w.dilation + 1;
+      if (wanted == o.outputs[0].dims[place]) {
+        s.inputs[i].dims[d] = o.inputs[i].dims[d];
+        continue;
+      }
+      for (auto size = (wanted - 1) * w.stride + reach; size >= 1; --size) {
+        s.inputs[i].dims[d] = size;
+        const auto results_of = a.infer(s.op, s.inputs);
+        if (results_of && (*results_of)[0].dims[place] == wanted) {
+          break;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+// Throws: unity::error where the operator does not take operands of such parts.
+[[nodiscard]] inline shard_operation operation_on(const tensor::algebra& a, const operator_dimensions& o, const shard& part) {
+  shard_operation s{o.op, o.inputs, o.outputs};
+  std::vector<tensor::shape> inputs;
+  std::vector<tensor::shape> outputs;
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    inputs.push_back(s.inputs[i].dims = part.operands[i].sizes());
+  }
+  for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+    outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
+  }
+  const auto& name = a.signature(o.op.kind).name;
+  if (name != "slice" && name != "pad") {  // their attributes are of dimensions that stay whole
+    s.op = tensor::detail::resized(a, {o.op, o.inputs, o.outputs, inputs, outputs});
+  }
+  detail::fit_windows(a, o, s);
+  const auto made = a.infer(s.op, s.inputs);
+  if (!made || *made != s.outputs) {
+    throw error{"operator " + name, made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
+                "an operator that runs on parts of its operands"};
+  }
+  return s;
+}
+
+struct shard_times {
+  picoseconds forward{};
+  picoseconds backward{};  // of all operators of the adjoint
+};
+
+// What parts of operators take, each computed once. `wanted`, per operand: is its cotangent computed.
+class task_times {
+ public:
+  // The algebra must have the gradient operators (tensor::training_algebra) and outlive this.
+  task_times(const tensor::algebra& a, operation_timer timer) : algebra_{&a}, timer_{std::move(timer)} {}
+
+  // kind: a number for the operator. All parts of a configuration are alike.
+  [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const degree_list& degrees, const shard& part,
+                               const std::vector<bool>& wanted, std::uint32_t model) {
+    key k{kind, model, degrees, wanted};
+    const auto found = known_.find(k);
+    if (found != known_.end()) {
+      return found->second;
+    }
+    const auto s = operation_on(*algebra_, o, part);
+    shard_times t{at_least_one(timer_(model, s.op, s.inputs, s.outputs)), {}};
+    if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
+      t.backward = at_least_one(backward(s, wanted, model));
+    }
+    known_.emplace(std::move(k), t);
+    return t;
+  }
+
+  // A step of gradient descent on so many elements: two vectors are read, one is written.
+  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const {
+    tensor::tensor_type t;
+    t.element = element;
+    t.dims = {elements};
+    const std::vector<tensor::tensor_type> inputs{t, t};
+    return at_least_one(timer_(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
+  }
+
+ private:
+  struct key {
+    std::uint32_t kind;
+    std::uint32_t model;
+    degree_list degrees;
+    std::vector<bool> wanted;
+
+    friend auto operator<=>(const key&, const key&) = default;
+  };
+
+  [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
+  [[nodiscard]] picoseconds backward(const shard_operation& s, const std::vector<bool>& wanted, std::uint32_t model) const {
+    const auto adjoint = tensor::adjoint_of(*algebra_, s.op, s.inputs, wanted);
+    const auto& g = adjoint.graph;
+    picoseconds sum{};
+    const auto types = [&](std::span<const value_id> values) {
+      std::vector<tensor::tensor_type> all;
+      for (const auto v : values) {
+        all.push_back(g.type(v));
+      }
+      return all;
+    };
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (g.operation(node_id{n}).kind.valid()) {
+        sum += timer_(model, g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
+      }
+    }
+    return sum;
+  }
+
+  const tensor::algebra* algebra_;
+  operation_timer timer_;
+  std::map<key, shard_times> known_{};
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,134 @@
+// Which operators and edges of a graph have a backward pass, and who reads each weight.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// All operands of a node that are one value: it is sent once.
+struct graph_edge {
+  value_id value{};
+  node_id from{};
+  node_id to{};
+  std::vector<std::uint32_t> operands{};
+};
+
+struct weight_use {
+  node_id node{};
+  std::uint32_t operand = 0;
+};
+
+struct weight_uses {
+  value_id value{};
+  bool is_trained = false;
+  std::vector<weight_use> uses{};
+};
+
+// Of a graph whose outputs are differentiated with respect to the weights that training changes. Regular.
+class training_graph {
+ public:
+  // Complexity: linear in the graph.
+  training_graph(const tensor::algebra& a, const tensor::tensor_graph& g)
+      : wanted_(g.node_count()), has_backward_(g.node_count()), edges_of_(g.node_count()), weights_of_(g.node_count()) {
+    find_backward(a, g);
+    find_edges(a, g);
+  }
+
+  [[nodiscard]] bool has_backward(node_id n) const { return has_backward_[n.index()]; }
+  // Per operand: does the backward pass compute its cotangent.
+  [[nodiscard]] const std::vector<bool>& wanted(node_id n) const { return wanted_[n.index()]; }
+  // Between operators.
+  [[nodiscard]] std::span<const graph_edge> edges() const noexcept { return edges_; }
+  [[nodiscard]] std::span<const weight_uses> weights() const noexcept { return weights_; }
+  // The numbers of those that begin or end at the node, or that it reads.
+  [[nodiscard]] std::span<const std::uint32_t> edges_of(node_id n) const { return edges_of_[n.index()]; }
+  [[nodiscard]] std::span<const std::uint32_t> weights_of(node_id n) const { return weights_of_[n.index()]; }
+
+ private:
+  void find_backward(const tensor::algebra& a, const tensor::tensor_graph& g) {
+    std::vector<bool> active(g.value_count());
+    std::vector<bool> counts(g.value_count());  // an output depends on it over real numbers
+    for (const auto v : tensor::trained_weights(a, g)) {
+      active[v.index()] = true;
+    }
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      bool any = false;
+      for (const auto v : g.operands(node_id{n})) {
+        any = any || active[v.index()];
+      }
+      for (const auto v : g.results(node_id{n})) {
+        active[v.index()] = active[v.index()] || (any && tensor::is_floating(g.type(v).element));
+      }
+    }
+    for (const auto v : g.outputs()) {
+      counts[v.index()] = tensor::is_floating(g.type(v).element);
+    }
+    for (auto n = g.node_count(); n-- > 0;) {
+      bool any = false;
+      for (const auto v : g.results(node_id{n})) {
+        any = any || (counts[v.index()] && active[v.index()]);
+      }
+      for (const auto v : g.operands(node_id{n})) {
+        wanted_[n].push_back(any && active[v.index()]);
+        counts[v.index()] = counts[v.index()] || wanted_[n].back();
+        has_backward_[n] = has_backward_[n] || wanted_[n].back();
+      }
+    }
+  }
+  void find_edges(const tensor::algebra& a, const tensor::tensor_graph& g) {
+    const auto weight = a.kind("weight");
+    const auto trained = tensor::trained_weights(a, g);
+    std::vector<std::uint32_t> number(g.value_count());
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (g.operation(node_id{n}).kind == weight) {
+        const auto v = g.results(node_id{n})[0];
+        number[v.index()] = static_cast<std::uint32_t>(weights_.size());
+        weights_.push_back({v, std::find(trained.begin(), trained.end(), v) != trained.end(), {}});
+      }
+      const auto first = edges_.size();
+      for (std::uint32_t i = 0; i < g.operands(node_id{n}).size(); ++i) {
+        const auto v = g.operands(node_id{n})[i];
+        const auto from = g.producer(v);
+        if (g.operation(from).kind == weight) {
+          const auto w = number[v.index()];
+          weights_[w].uses.push_back({node_id{n}, i});
+          if (std::find(weights_of_[n].begin(), weights_of_[n].end(), w) == weights_of_[n].end()) {
+            weights_of_[n].push_back(w);
+          }
+        } else if (!g.operands(from).empty()) {
+          add_use(first, v, from, node_id{n}, i);
+        }
+      }
+    }
+  }
+  void add_use(std::size_t first, value_id v, node_id from, node_id to, std::uint32_t operand) {
+    for (auto e = first; e < edges_.size(); ++e) {
+      if (edges_[e].value == v) {
+        edges_[e].operands.push_back(operand);
+        return;
+      }
+    }
+    edges_of_[from.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
+    edges_of_[to.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
+    edges_.push_back({v, from, to, {operand}});
+  }
+
+  std::vector<std::vector<bool>> wanted_{};
+  std::vector<bool> has_backward_{};
+  std::vector<graph_edge> edges_{};
+  std::vector<weight_uses> weights_{};
+  std::vector<std::vector<std::uint32_t>> edges_of_{};
+  std::vector<std::vector<std::uint32_t>> weights_of_{};
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,123 @@
+#include <unity/parallel/dimensions.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/zoo.hpp>
+
+using namespace unity;
+using parallel::parallelism;
+using tensor::shape;
+using tensor::tensor_type;
+
+namespace {
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+tensor_type activation(shape dims, tensor::dtype element = tensor::dtype::float32) {
+  tensor_type t;
+  t.dims = dims;
+  t.element = element;
+  return t;
+}
+tensor_type weight(shape dims) {
+  auto t = activation(dims);
+  t.constant = true;
+  return t;
+}
+
+// The kinds of divisible dimensions as "letter dimension:size", then those of reductions as their sizes.
+std::string spell(std::string_view name, std::initializer_list<tensor::named_attribute> attributes,
+                  const std::vector<tensor_type>& inputs) {
+  const auto o = parallel::dimensions_of(operators(), operators().make_operation(name, attributes), inputs);
+  REQUIRE(o.has_value());
+  std::string text;
+  for (const auto& p : o->divisible) {
+    text += std::string{"SAPR"[static_cast<int>(p.kind)]} + std::to_string(p.dimension) + ":" + std::to_string(p.size) + " ";
+  }
+  for (const auto& p : o->reductions) {
+    CHECK(p.kind == parallelism::reduction);
+    text += "R:" + std::to_string(p.size) + " ";
+  }
+  return text.substr(0, text.empty() ? 0 : text.size() - 1);
+}
+
+}  // namespace
+
+TEST_CASE("table 3.1 falls out of the definitions: sample, attribute and parameter dimensions") {
+  // In one dimension images have a height of 1, which cannot be divided.
+  CHECK(spell("max_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) == "S0:8 A1:6 A3:16");
+  CHECK(spell("average_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) == "S0:8 A1:6 A3:16");
+  CHECK(spell("conv2d", {}, {activation({8, 6, 1, 32}), weight({4, 6, 1, 1})}) == "S0:8 P1:4 A3:32 R:6");
+  CHECK(spell("conv2d", {{"pads", {1, 1, 1, 1}}}, {activation({8, 6, 16, 32}), weight({4, 6, 3, 3}), weight({4})}) ==
+        "S0:8 P1:4 A2:16 A3:32 R:6 R:3 R:3");
+  CHECK(spell("matmul", {}, {activation({8, 12}), weight({12, 20})}) == "S0:8 P1:20 R:12");
+  CHECK(spell("linear", {}, {activation({8, 12}), weight({12, 20}), weight({20})}) == "S0:8 P1:20 R:12");
+}
+
+TEST_CASE("operators that the table does not have get their dimensions the same way") {
+  CHECK(spell("matmul", {}, {activation({8, 4, 12}), activation({8, 12, 20})}) == "S0:8 A1:4 A2:20 R:12");
+  CHECK(spell("embedding", {}, {weight({100, 16}), activation({8, 5}, tensor::dtype::int64)}) == "S0:8 A1:5 P2:16 R:100");
+  CHECK(spell("layer_norm", {{"axis", 2}}, {activation({8, 5, 16}), weight({16}), weight({16})}) == "S0:8 A1:5");
+  CHECK(spell("softmax", {{"axis", 1}}, {activation({8, 10})}) == "S0:8");
+  CHECK(spell("softmax", {{"axis", 2}}, {activation({8, 5, 10})}) == "S0:8 A1:5");
+  CHECK(spell("lstm_cell", {}, {activation({8, 6}), activation({8, 10}), activation({8, 10}), weight({4, 10, 6}),
+                                weight({4, 10, 10}), weight({4, 10})}) == "S0:8 P1:10");
+  CHECK(spell("relu", {}, {activation({8, 10})}) == "S0:8 A1:10");
+}
+
+TEST_CASE("attention divides samples, queries and output features, and adds up heads and features of values") {
+  const auto x = activation({8, 6, 12});
+  const auto w = weight({12, 12});
+  CHECK(spell("attention", {{"heads", 3}}, {x, x, x, w, w, w, w}) == "S0:8 A1:6 P2:12 R:12 R:3 R:4");
+}
+
+TEST_CASE("groups of a convolution are divided before the channels within them") {
+  const auto o = parallel::dimensions_of(operators(), operators().make_operation("conv2d", {{"groups", 2}}),
+                                         std::vector{activation({8, 6, 4, 4}), weight({10, 3, 1, 1})});
+  REQUIRE(o.has_value());
+  REQUIRE(o->divisible.size() == 4);
+  CHECK(o->divisible[1].indices.size() == 2);
+  CHECK(o->divisible[1].size == 10);
+}
+
+TEST_CASE("what an operator does not take has no dimensions, and sources have none to divide") {
+  CHECK_FALSE(parallel::dimensions_of(operators(), operators().make_operation("matmul"), std::vector{activation({8, 12})}).has_value());
+  CHECK(spell("input", {{"name", "x"}, {"element", "float32"}, {"dims", {4, 4}}}, {}).empty());
+}
+
+TEST_CASE("a state that starts at zero is no parameter: samples of the first step are samples") {
+  const auto g = tensor::zoo::build(operators(), "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=2");
+  const parallel::graph_dimensions all{operators(), g};
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    for (const auto& p : all[node_id{n}].divisible) {
+      CHECK((p.dimension == 0) == (p.kind == parallelism::sample));
+    }
+  }
+}
+
+TEST_CASE("equal operators of a graph share their dimensions") {
+  const auto g = tensor::zoo::build(operators(), "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=3");
+  const parallel::graph_dimensions all{operators(), g};
+  REQUIRE(all.node_count() == g.node_count());
+  std::vector<std::uint32_t> cells;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == operators().kind("lstm_cell")) {
+      cells.push_back(all.kind(node_id{n}));
+    }
+  }
+  REQUIRE(cells.size() == 6);
+  CHECK(std::count(cells.begin(), cells.end(), cells[0]) == 6);
+  CHECK(all.kind_count() < g.node_count());
+}

@@ -1,0 +1,98 @@
+#include <unity/parallel/task_times.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include <unity/machine/presets.hpp>
+#include <unity/tensor/algebra.hpp>
+
+using namespace unity;
+using parallel::degree_list;
+
+namespace {
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+tensor::tensor_type type(tensor::shape dims, bool constant = false) {
+  tensor::tensor_type t;
+  t.dims = dims;
+  t.constant = constant;
+  return t;
+}
+
+parallel::operator_dimensions dimensions(std::string_view name, std::initializer_list<tensor::named_attribute> attributes,
+                                         const std::vector<tensor::tensor_type>& inputs) {
+  return parallel::dimensions_of(operators(), operators().make_operation(name, attributes), inputs).value();
+}
+
+}  // namespace
+
+TEST_CASE("parts of a convolution do equal shares of its work, wherever they lie") {
+  const auto o = dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 3, 8, 8}), type({4, 3, 3, 3}, true)});
+  for (const auto& part : parallel::shards_of(o, {1, 2, 4, 2})) {
+    const auto s = parallel::operation_on(operators(), o, part);
+    CHECK(operators().work(s.op, s.inputs, s.outputs).operations.count() * 16 ==
+          operators().work(o.op, o.inputs, o.outputs).operations.count());
+    CHECK(s.outputs[0].dims == tensor::shape{2, 2, 2, 4});
+  }
+}
+
+TEST_CASE("parts of grouped convolutions, reshapes, splits and attention are operators again") {
+  const auto x = type({4, 6, 12});
+  const auto w = type({12, 12}, true);
+  const std::vector<parallel::operator_dimensions> all{
+      dimensions("conv2d", {{"groups", 2}}, {type({8, 6, 4, 4}), type({12, 3, 1, 1}, true)}),
+      dimensions("conv2d", {{"padding", "same"}, {"stride", {2, 2}}}, {type({8, 6, 8, 8}), type({12, 6, 3, 3}, true)}),
+      dimensions("reshape", {{"dims", {8, 24}}}, {type({8, 4, 6})}),
+      dimensions("split", {{"axis", 1}, {"sizes", {2, 4}}}, {type({8, 6})}),
+      dimensions("attention", {{"heads", 3}}, {x, x, x, w, w, w, w})};
+  for (const auto& o : all) {
+    for (std::size_t k = 0; k < o.divisible.size(); ++k) {
+      degree_list degrees(o.divisible.size(), 1);
+      degrees[k] = 2;
+      const auto parts = parallel::shards_of(o, degrees);
+      INFO(operators().signature(o.op.kind).name << " dimension " << k);
+      CHECK(parallel::operation_on(operators(), o, parts[1]).outputs[0].dims == parts[1].results[0].sizes());
+    }
+  }
+}
+
+TEST_CASE("an operator on one part is the operator itself, and its backward pass is that of its adjoint") {
+  const auto m = machine::preset("p100:1x1");
+  const auto timer = parallel::analytic_timer(operators(), m);
+  parallel::task_times times{operators(), timer};
+  const auto o = dimensions("matmul", {}, {type({256, 512}), type({512, 1024}, true)});
+  const auto part = parallel::shards_of(o, {1, 1})[0];
+  const auto both = times.of(0, o, {1, 1}, part, {true, true}, 0);
+  const auto weight_only = times.of(0, o, {1, 1}, part, {false, true}, 0);
+  CHECK(both.forward == timer(0, o.op, o.inputs, o.outputs));
+  CHECK(weight_only.backward > picoseconds{0});
+  CHECK(both.backward > weight_only.backward);
+  CHECK(times.of(0, o, {1, 1}, part, {false, false}, 0).backward == picoseconds{0});
+  const auto flat = dimensions("reshape", {{"dims", {16}}}, {type({4, 4})});
+  CHECK(times.of(1, flat, {1}, parallel::shards_of(flat, {1})[0], {false}, 0).forward == picoseconds{1});
+}
+
+TEST_CASE("times that were measured are asked for once per distinct part") {
+  int asked = 0;
+  parallel::task_times times{operators(), [&](auto, const auto&, auto, auto) {
+                               ++asked;
+                               return picoseconds{1000};
+                             }};
+  const auto o = dimensions("relu", {}, {type({8, 4})});
+  const auto parts = parallel::shards_of(o, {4, 1});
+  for (const auto& part : parts) {
+    CHECK(times.of(0, o, {4, 1}, part, {false}, 0).forward == picoseconds{1000});
+  }
+  CHECK(asked == 1);
+  CHECK(times.of(0, o, {4, 1}, parts[0], {false}, 1).forward == picoseconds{1000});
+  CHECK(asked == 2);
+}
