@@ -33,6 +33,7 @@
 #include <unity/tensor/algebra.hpp>
 
 #include "support/backends.hpp"
+#include "support/program.hpp"
 
 namespace {
 
@@ -182,18 +183,5 @@ int run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  arguments a;
-  CLI::App app{"Measures this machine, for cost models to read"};
-  declare(app, a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  try {
-    return run(a);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "calibrate: %s\n", e.what());
-    return 1;
-  }
+  return support::run_program<arguments>("calibrate", "Measures this machine, for cost models to read", argc, argv, declare, run);
 }

@@ -29,6 +29,8 @@
 #include <unity/tensor/verification/rule_verifier.hpp>
 #include <unity/tensor/verification/validate.hpp>
 
+#include "support/program.hpp"
+
 namespace {
 
 using namespace unity;
@@ -192,19 +194,5 @@ void run(arguments a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  arguments a;
-  CLI::App app{"Generates, prunes and proves rules over a list of operators"};
-  declare(app, a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  try {
-    run(std::move(a));
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "generate_rules: %s\n", e.what());
-    return 1;
-  }
-  return 0;
+  return support::run_program<arguments>("generate_rules", "Generates, prunes and proves rules over a list of operators", argc, argv, declare, run);
 }

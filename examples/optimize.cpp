@@ -44,6 +44,7 @@
 
 #include "support/backends.hpp"
 #include "support/models.hpp"
+#include "support/program.hpp"
 #include "support/quantity.hpp"
 #include "support/timings.hpp"
 
@@ -502,19 +503,5 @@ void run(arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  arguments a;
-  CLI::App app{"Rewrites a tensor graph into a cheaper equal one"};
-  declare(app, a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  try {
-    run(a);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "optimize: %s\n", e.what());
-    return 1;
-  }
-  return 0;
+  return support::run_program<arguments>("optimize", "Rewrites a tensor graph into a cheaper equal one", argc, argv, declare, run);
 }

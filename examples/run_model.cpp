@@ -34,6 +34,7 @@
 
 #include "support/backends.hpp"
 #include "support/models.hpp"
+#include "support/program.hpp"
 
 namespace {
 
@@ -172,7 +173,7 @@ std::optional<double> compare_stored(const arguments& a, const tensor::tensor_gr
 }
 
 template <class Backend>
-outcome run(Backend& device, const tensor::algebra& operators, const arguments& a) {
+outcome run_on(Backend& device, const tensor::algebra& operators, const arguments& a) {
   const auto model = support::load_model(operators, a.model, a.dimensions);
   const auto inputs = inputs_of(operators, model.graph);
   const auto given = read_inputs(a, inputs);
@@ -257,7 +258,7 @@ void run(const arguments& a) {
   support::check_threads(a.backend, a.backend_threads);
   const auto operators = tensor::standard_algebra();
   outcome r;
-  support::with_backend(a.backend, operators, a.backend_threads, [&](auto& device) { r = run(device, operators, a); });
+  support::with_backend(a.backend, operators, a.backend_threads, [&](auto& device) { r = run_on(device, operators, a); });
   print(a, r);
   if (!a.json.empty()) {
     atomic_write(a.json, to_json(a, r).dump(2) + "\n");
@@ -269,19 +270,5 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  arguments a;
-  CLI::App app{"Runs a model and compares its outputs"};
-  declare(app, a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  try {
-    run(a);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "run_model: %s\n", e.what());
-    return 1;
-  }
-  return 0;
+  return support::run_program<arguments>("run_model", "Runs a model and compares its outputs", argc, argv, declare, run);
 }

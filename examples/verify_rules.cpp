@@ -31,6 +31,8 @@
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
+#include "support/program.hpp"
+
 namespace {
 
 using namespace unity;
@@ -259,19 +261,5 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  arguments a;
-  CLI::App app{"Proves or refutes each rule of a file"};
-  declare(app, a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  try {
-    run(a);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "verify_rules: %s\n", e.what());
-    return 1;
-  }
-  return 0;
+  return support::run_program<arguments>("verify_rules", "Proves or refutes each rule of a file", argc, argv, declare, run);
 }

@@ -8,6 +8,8 @@
 
 #include <unity/core/random.hpp>
 
+#include "machine_complaint.hpp"
+
 namespace {
 
 using namespace unity;
@@ -31,26 +33,9 @@ machine::machine example() {
                                   {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
-std::string complaint(const std::string& text) {
-  try {
-    static_cast<void>(io::parse_machine(text, "m.json"));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
-}
-// The example with one member changed or, without a value, removed.
+std::string complaint(const std::string& text) { return test::machine_complaint(text); }
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
-  auto document = io::to_json(example());
-  const nlohmann::json::json_pointer place{pointer};
-  if (value.is_discarded()) {
-    document.at(place.parent_pointer()).erase(place.back());
-  } else {
-    document[place] = value;
-  }
-  const auto line = complaint(document.dump());
-  CHECK(line.find('\n') == std::string::npos);
-  return line;
+  return test::machine_complaint(example(), pointer, value);
 }
 const nlohmann::json removed(nlohmann::json::value_t::discarded);
 

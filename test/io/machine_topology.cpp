@@ -11,6 +11,8 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 
+#include "machine_complaint.hpp"
+
 namespace {
 
 using namespace unity;
@@ -34,26 +36,8 @@ machine::machine example() {
                 {v(0), v(1), 20'000'000'000, picoseconds{1}, duplex::simplex}}};
   return m;
 }
-std::string complaint(const std::string& text) {
-  try {
-    static_cast<void>(io::parse_machine(text, "m.json"));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
-}
-// The example with one member changed or, without a value, removed.
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
-  auto document = io::to_json(example());
-  const nlohmann::json::json_pointer place{pointer};
-  if (value.is_discarded()) {
-    document.at(place.parent_pointer()).erase(place.back());
-  } else {
-    document[place] = value;
-  }
-  const auto line = complaint(document.dump());
-  CHECK(line.find('\n') == std::string::npos);
-  return line;
+  return test::machine_complaint(example(), pointer, value);
 }
 
 TEST_CASE("a topology that was written is read as it was") {

@@ -12,30 +12,18 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "operators.hpp"
+
 using namespace unity;
 using machine::device_id;
 using parallel::box;
 using parallel::configuration;
 using parallel::degree_list;
+using parallel::test::dimensions;
+using parallel::test::operators;
+using parallel::test::type;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-
-tensor::tensor_type type(tensor::shape dims, bool constant = false) {
-  tensor::tensor_type t;
-  t.dims = dims;
-  t.constant = constant;
-  return t;
-}
-
-parallel::operator_dimensions dimensions(std::string_view name, std::initializer_list<tensor::named_attribute> attributes,
-                                         const std::vector<tensor::tensor_type>& inputs) {
-  return parallel::dimensions_of(operators(), operators().make_operation(name, attributes), inputs).value();
-}
 
 configuration on_first(const degree_list& degrees) {
   configuration c{degrees, {}};

@@ -11,29 +11,13 @@
 #include <unity/machine/presets.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "operators.hpp"
+
 using namespace unity;
 using parallel::degree_list;
-
-namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-
-tensor::tensor_type type(tensor::shape dims, bool constant = false) {
-  tensor::tensor_type t;
-  t.dims = dims;
-  t.constant = constant;
-  return t;
-}
-
-parallel::operator_dimensions dimensions(std::string_view name, std::initializer_list<tensor::named_attribute> attributes,
-                                         const std::vector<tensor::tensor_type>& inputs) {
-  return parallel::dimensions_of(operators(), operators().make_operation(name, attributes), inputs).value();
-}
-
-}  // namespace
+using parallel::test::dimensions;
+using parallel::test::operators;
+using parallel::test::type;
 
 TEST_CASE("parts of a convolution do equal shares of its work, wherever they lie") {
   const auto o = dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 3, 8, 8}), type({4, 3, 3, 3}, true)});

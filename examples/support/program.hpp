@@ -1,0 +1,37 @@
+// What every program does around its work: flags, one line for bad input, exit codes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <type_traits>
+
+namespace support {
+
+// declare(app, arguments), then run(arguments), which may return an exit code.
+// Returns 0; 1 after an exception, told in one line on standard error; 2 for bad usage.
+template <class Arguments, class Declare, class Run>
+int run_program(const char* name, const char* description, int argc, char** argv, const Declare& declare, const Run& run) {
+  Arguments a;
+  CLI::App app{description};
+  declare(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    if constexpr (std::is_void_v<decltype(run(a))>) {
+      run(a);
+      return 0;
+    } else {
+      return run(a);
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", name, e.what());
+    return 1;
+  }
+}
+
+}  // namespace support
