@@ -126,7 +126,7 @@ TEST_CASE("chains depend on the seed and not on the number of threads") {
   };
   const auto one = with(1, 1);
   REQUIRE(one.chains.size() == 9);
-  for (const std::size_t threads : {2, 4, 16}) {
+  for (const std::size_t threads : {2U, 4U, 16U}) {
     const auto other = with(1, threads);
     CHECK(other.path == one.path);
     CHECK(other.best == one.best);
@@ -141,7 +141,7 @@ TEST_CASE("the best chain's path leads to the best state, and counts are of all"
   chain_options o;
   o.beta = 10;
   o.proposals = 3000;
-  o.restart_after = GENERATE(0, 50);
+  o.restart_after = GENERATE(0U, 50U);
   const auto r = run(l, {10, 60}, o);
   std::uint32_t at = r.chains[r.best_chain].initial == 0 ? 10 : 60;
   for (const auto& [move, cost] : r.path) {

@@ -120,6 +120,7 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:bert?form=ae", 37, 134, 75'498'496, 0},
       {"zoo:bert_large", 706, 1218, 335'141'888, 0},
       {"zoo:bert_large?form=ae", 37, 134, 75'498'496, 0},
+      {"zoo:gpt", 5 + 30 * 12, 10 + 52 * 12, 124'439'808, 0},
       {"zoo:densenet121", 427, 1568, 7'978'856, 83'648},
       {"zoo:inception_v3", 309, 816, 23'834'568, 34'432},
       {"zoo:inception_v3?form=ae", 122, 347, 21'788'842, 0},
@@ -184,6 +185,11 @@ TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo
   CHECK(c.operators == 10 + 29 * layers);
   CHECK(c.edges == 18 + 50 * layers);
   CHECK(c.parameters == (50 + 516) * 24 + n * (12 * 24 * 24 + 13 * 24) + 24 * 24 + 24);
+
+  c = with("zoo:gpt?hidden=24&heads=4&seq=6&vocab=50&layers=");
+  CHECK(c.operators == 5 + 30 * layers);
+  CHECK(c.edges == 10 + 52 * layers);
+  CHECK(c.parameters == (50 + 6) * 24 + n * (12 * 24 * 24 + 13 * 24) + 2 * 24);
 
   c = with("zoo:bert?form=taso&hidden=24&heads=4&seq=6&layers=");
   CHECK(c.operators == 1 + 14 * layers);
@@ -297,6 +303,7 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:bert?seq=600&layers=1", {1, 600, 768}},
       {"zoo:bert?form=taso&seq=48", {48, 1024}},
       {"zoo:bert_large?form=ae", {8, 512, 1}},
+      {"zoo:gpt?layers=1&batch=2&seq=16", {2, 16, 50257}},
       {"zoo:densenet121?batch=2", {2, 1000}},
       {"zoo:densenet121?image=29", {1, 1000}},
       {"zoo:inception_v3", {64, 1000}},
@@ -413,16 +420,16 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
        "zoo: model \"alexnett\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, "
-       "vgg16, vgg19"},
+       "gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "squeezenet1_1, vgg16, vgg19"},
       {"zoo:",
        "zoo: model \"\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, "
-       "vgg16, vgg19"},
+       "gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "squeezenet1_1, vgg16, vgg19"},
       {"zoo:bert\nx",
        "zoo: model \"bert?x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, squeezenet1_1, "
-       "vgg16, vgg19"},
+       "gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "squeezenet1_1, vgg16, vgg19"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",
        "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},

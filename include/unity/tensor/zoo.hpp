@@ -17,6 +17,7 @@
 #include <unity/tensor/zoo/bert.hpp>
 #include <unity/tensor/zoo/densenet.hpp>
 #include <unity/tensor/zoo/dlrm.hpp>
+#include <unity/tensor/zoo/gpt.hpp>
 #include <unity/tensor/zoo/inception.hpp>
 #include <unity/tensor/zoo/lstm.hpp>
 #include <unity/tensor/zoo/mlp.hpp>
@@ -31,13 +32,14 @@ namespace unity::tensor {
 
 namespace zoo {
 
-inline constexpr std::array<model, 20> models{{
+inline constexpr std::array<model, 21> models{{
     {"alexnet", alexnet_forms},
     {"bert", bert_forms},
     {"bert_large", bert_large_forms},
     {"candle_uno", candle_uno_forms},
     {"densenet121", densenet121_forms},
     {"dlrm", dlrm_forms},
+    {"gpt", gpt_forms},
     {"inception_v3", inception_v3_forms},
     {"lenet", lenet_forms},
     {"mlp", mlp_forms},

@@ -1,0 +1,154 @@
+// Configurations whose tasks lie on an aligned block of devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/random.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+
+namespace unity::parallel {
+
+// `size` devices from `first` on, every `stride`-th. Aligned: first / stride is a multiple of size but for the remainder,
+// so that blocks of one size and stride are disjoint and together all devices.
+struct device_block {
+  std::uint32_t first = 0;
+  std::uint32_t stride = 1;
+  std::uint32_t size = 1;
+
+  [[nodiscard]] machine::device_id operator[](std::size_t k) const noexcept { return machine::device_id{first + k * stride}; }
+
+  friend bool operator==(const device_block&, const device_block&) = default;
+};
+
+enum class block_strides : std::uint8_t { one, all };
+
+// Complexity: linear in the answer. Precondition: size divides devices.
+[[nodiscard]] inline std::vector<device_block> aligned_blocks(std::size_t devices, std::size_t size, block_strides strides) {
+  UNITY_EXPECTS(size > 0 && devices % size == 0, "a size that divides the number of devices");
+  std::vector<device_block> all;
+  for (std::size_t stride = 1; size * stride <= devices; ++stride) {
+    if (devices % (size * stride) != 0) {
+      continue;
+    }
+    for (std::size_t outer = 0; outer < devices; outer += size * stride) {
+      for (std::size_t inner = 0; inner < stride; ++inner) {
+        all.push_back({static_cast<std::uint32_t>(outer + inner), static_cast<std::uint32_t>(stride), static_cast<std::uint32_t>(size)});
+      }
+    }
+    if (size == 1 || strides == block_strides::one) {
+      break;  // blocks of one device are the same for all strides
+    }
+  }
+  return all;
+}
+
+[[nodiscard]] inline configuration on_block(const degree_list& degrees, const device_block& block) {
+  configuration c{degrees, {}};
+  for (std::size_t k = 0; k < block.size; ++k) {
+    c.devices.push_back(block[k]);
+  }
+  return c;
+}
+
+namespace detail {
+
+inline void add_degrees(const operator_dimensions& o, std::size_t devices, degree_list& degrees, std::size_t dimension,
+                        std::vector<degree_list>& all) {
+  if (dimension == degrees.size()) {
+    std::size_t tasks = 1;
+    for (const auto d : degrees) {
+      tasks *= static_cast<std::size_t>(d);
+    }
+    if (devices % tasks == 0 && why_not(o, on_block(degrees, {0, 1, static_cast<std::uint32_t>(tasks)}), devices).empty()) {
+      all.push_back(degrees);
+    }
+    return;
+  }
+  for (std::size_t degree = 1; degree <= devices; ++degree) {
+    if (devices % degree == 0 && o.divisible[dimension].size % static_cast<std::int64_t>(degree) == 0) {
+      degrees[dimension] = static_cast<std::int64_t>(degree);
+      add_degrees(o, devices, degrees, dimension + 1, all);
+    }
+  }
+  degrees[dimension] = 1;
+}
+
+}  // namespace detail
+
+// All valid degrees with a number of tasks that divides the number of devices, in lexicographic order; none for what has
+// no operands. Complexity: exponential in the dimensions: the product of the divisors of `devices`.
+[[nodiscard]] inline std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices) {
+  std::vector<degree_list> all;
+  if (!o.inputs.empty()) {
+    degree_list degrees(o.divisible.size(), 1);
+    detail::add_degrees(o, devices, degrees, 0, all);
+  }
+  return all;
+}
+
+// What each operator of a graph can be given: degrees and a block. A value; threads may share it.
+class placements {
+ public:
+  // Complexity: as degrees_of, for each distinct operator; and linear in the blocks.
+  placements(const graph_dimensions& all, std::size_t devices, block_strides strides = block_strides::all) : degrees_(all.kind_count()) {
+    blocks_.resize(devices + 1);
+    for (std::size_t size = 1; size <= devices; ++size) {
+      if (devices % size == 0) {
+        blocks_[size] = aligned_blocks(devices, size, strides);
+      }
+    }
+    for (std::size_t n = 0; n < all.node_count(); ++n) {
+      kind_of_.push_back(all.kind(node_id{n}));
+      auto& degrees = degrees_[kind_of_.back()];
+      if (degrees.empty()) {
+        degrees = degrees_of(all[node_id{n}], devices);
+      }
+    }
+  }
+
+  // Of a node; empty for sources.
+  [[nodiscard]] std::span<const degree_list> degrees(node_id n) const { return degrees_[kind_of_[n.index()]]; }
+  // Of that many devices; empty where the number does not divide all.
+  [[nodiscard]] std::span<const device_block> blocks(std::size_t size) const { return blocks_.at(size); }
+
+  // Degrees are drawn with equal probability, then one of the blocks of that many devices. Precondition: not a source.
+  [[nodiscard]] configuration sample(node_id n, random_engine& random) const {
+    const auto all = degrees(n);
+    UNITY_EXPECTS(!all.empty(), "an operator, not a source");
+    const auto& d = all[random.below(all.size())];
+    const auto fitting = blocks(tasks_of(d));
+    return on_block(d, fitting[random.below(fitting.size())]);
+  }
+  // All of them; by degrees, then by block.
+  [[nodiscard]] std::vector<configuration> all(node_id n) const {
+    std::vector<configuration> every;
+    for (const auto& d : degrees(n)) {
+      for (const auto& b : blocks(tasks_of(d))) {
+        every.push_back(on_block(d, b));
+      }
+    }
+    return every;
+  }
+
+  [[nodiscard]] static std::size_t tasks_of(const degree_list& degrees) {
+    std::size_t tasks = 1;
+    for (const auto d : degrees) {
+      tasks *= static_cast<std::size_t>(d);
+    }
+    return tasks;
+  }
+
+ private:
+  std::vector<std::vector<degree_list>> degrees_;        // by kind
+  std::vector<std::vector<device_block>> blocks_{};  // by size
+  std::vector<std::uint32_t> kind_of_{};                  // by node
+};
+
+}  // namespace unity::parallel
