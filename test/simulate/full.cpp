@@ -18,8 +18,8 @@ using simulate::task_times;
 namespace {
 
 // Streams 0 and 1, links 2 and 3.
-program::program machine() {
-  program::program p;
+unity::program::program machine() {
+  unity::program::program p;
   p.add_resource({"a", resource_kind::stream, 0});
   p.add_resource({"b", resource_kind::stream, 1});
   p.add_resource({"l", resource_kind::link, 0});
@@ -31,7 +31,7 @@ task work(std::uint32_t resource, std::int64_t duration, std::uint32_t shard = 0
   return {resource_id{resource}, picoseconds{duration}, {}, {}, task_kind::forward, shard};
 }
 
-std::vector<task_times> run(const program::program& p, fragment_id f) {
+std::vector<task_times> run(const unity::program::program& p, fragment_id f) {
   simulate::full_simulation s;
   s.run(p);
   const auto range = p.tasks_of(f);
@@ -105,7 +105,7 @@ TEST_CASE("messages that share a link wait for each other") {
 
 TEST_CASE("an empty program takes no time") {
   simulate::full_simulation s;
-  CHECK(s.run(program::program{}) == picoseconds{0});
+  CHECK(s.run(unity::program::program{}) == picoseconds{0});
   CHECK(s.run(machine()) == picoseconds{0});
 }
 

@@ -22,7 +22,7 @@ task work(std::uint32_t resource, std::int64_t duration) {
 }
 
 struct example {
-  program::program code;
+  unity::program::program code;
   fragment_id all;
   simulate::timeline seen;
 };
@@ -88,7 +88,7 @@ TEST_CASE("memory is held from the start of the producer to the last end of the 
 }
 
 TEST_CASE("an empty program has an empty timeline") {
-  const auto t = simulate::summarize(program::program{}, {});
+  const auto t = simulate::summarize(unity::program::program{}, {});
   CHECK(t.iteration == picoseconds{0});
   CHECK(t.critical_path.empty());
   CHECK(t.memory.empty());

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,39 +57,91 @@ class full_simulation {
   // Complexity: t log t for t tasks, and linear in dependencies.
   // Throws: unity::error where tasks wait for each other.
   picoseconds run(const program::program& p) {
+    free_.assign(p.resources().size(), 0);
+    const auto end = run_from(p, [](std::uint32_t) { return static_cast<const task_times*>(nullptr); }, std::numeric_limits<std::int64_t>::max());
+    if (!is_complete()) {
+      detail::report_cycle(p, [&](std::uint32_t t) { return waiting_[t] == 0; });
+    }
+    return *end;
+  }
+
+  // The same where the first tasks have their times already. known(place): those, or null; what comes before a known task
+  // in order of ready time and ties is known, too. free_from: by resource, when the last known task there ends. The latest
+  // end of the others, or nothing as soon as one ends after `bound`. Check is_complete().
+  // Complexity: as run, of the others, and linear in the known ones and their dependencies.
+  template <class Known>
+  std::optional<picoseconds> run_from(const program::program& p, std::span<const std::int64_t> free_from, const Known& known,
+                                      std::int64_t bound) {
+    free_.assign(free_from.begin(), free_from.end());
+    return run_from(p, known, bound);
+  }
+  // Whether the last run came to the end of all tasks: none waits for itself.
+  [[nodiscard]] bool is_complete() const noexcept { return order_.size() == left_; }
+  [[nodiscard]] bool is_done(std::uint32_t place) const { return waiting_[place] == 0; }
+
+  // By place in the program; what holds no task has no meaning.
+  [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
+  // Tasks that were timed, in order of ready time and ties; restricted to a resource, the order in which that runs them.
+  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
+
+ private:
+  template <class Known>
+  std::optional<picoseconds> run_from(const program::program& p, const Known& known, std::int64_t bound) {
+    begin(p, known);
+    std::int64_t latest = 0;
+    while (!queue_.empty()) {
+      latest = std::max(latest, run_next(p));
+      if (latest > bound) {
+        return std::nullopt;
+      }
+    }
+    return picoseconds{latest};
+  }
+  template <class Known>
+  void begin(const program::program& p, const Known& known) {
     times_.resize(p.capacity());
     waiting_.resize(p.capacity());
-    free_.assign(p.resources().size(), 0);
+    known_.clear();
     queue_.clear();
     order_.clear();
-    order_.reserve(p.task_count());
+    left_ = p.task_count();
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
       const auto range = p.tasks_of(program::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
-        const auto& task = p.timed(t);
+        if (const task_times* has = known(t)) {
+          times_[t] = *has;
+          waiting_[t] = 0;
+          known_.push_back(t);
+          continue;
+        }
         times_[t] = {};
-        waiting_[t] = task.before_count;
-        if (task.before_count == 0) {
+        waiting_[t] = p.timed(t).before_count;
+        if (waiting_[t] == 0) {
           queue_.push({0, p.tie(t), t});
         }
       }
     }
-    std::int64_t latest = 0;
-    while (!queue_.empty()) {
-      latest = std::max(latest, run_next(p));
+    left_ -= known_.size();
+    order_.reserve(left_);
+    for (const auto t : known_) {
+      for (const auto link : p.after(t)) {
+        if (waiting_[link.task()] != 0) {
+          count_down(p, link, times_[t], p.timed(t).latency);
+        }
+      }
     }
-    if (order_.size() != p.task_count()) {
-      detail::report_cycle(p, [&](std::uint32_t t) { return waiting_[t] == 0; });
-    }
-    return picoseconds{latest};
   }
-
-  // By place in the program; what holds no task has no meaning.
-  [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // Tasks in order of ready time and ties; restricted to a resource, the order in which that runs them.
-  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
-
- private:
+  // One of the tasks that a task waits for has its times.
+  void count_down(const program::program& p, program::task_link link, const task_times& by, std::int64_t latency) {
+    auto& next = times_[link.task()];
+    next.ready = std::max(next.ready, (link.cut_through() ? by.start : by.end) + latency);
+    if (link.cut_through()) {
+      next.end = std::max(next.end, by.end + latency);
+    }
+    if (--waiting_[link.task()] == 0) {
+      queue_.push({next.ready, p.tie(link.task()), link.task()});
+    }
+  }
   std::int64_t run_next(const program::program& p) {
     const auto e = queue_.pop();
     if (!queue_.empty()) {  // most likely the next: its lines come from memory meanwhile
@@ -97,28 +151,21 @@ class full_simulation {
     const auto& task = p.timed(e.task);
     auto& times = times_[e.task];  // its end: what cut-through asks of it so far
     auto& free = free_[task.resource.index()];
-    const auto start = std::max(e.time, free);
-    const auto end = std::max(times.end, start + task.duration);
-    times.start = start;
-    times.end = free = end;
+    times.start = std::max(e.time, free);
+    times.end = free = std::max(times.end, times.start + task.duration);
     order_.push_back(e.task);
     for (const auto link : p.after(e.task)) {
-      auto& next = times_[link.task()];
-      next.ready = std::max(next.ready, (link.cut_through() ? start : end) + task.latency);
-      if (link.cut_through()) {
-        next.end = std::max(next.end, end + task.latency);
-      }
-      if (--waiting_[link.task()] == 0) {
-        queue_.push({next.ready, p.tie(link.task()), link.task()});
-      }
+      count_down(p, link, times, task.latency);
     }
-    return end;
+    return times.end;
   }
 
   std::vector<task_times> times_;
   std::vector<std::uint32_t> waiting_;  // for how many
   std::vector<std::int64_t> free_;  // from when on, by resource
   std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> known_;
+  std::size_t left_ = 0;  // tasks to time
   event_queue queue_;
 };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include <unity/core/units.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
 
 namespace unity::simulate {
 
@@ -37,21 +37,6 @@ struct resource_use {
   std::size_t tasks = 0;
 
   friend bool operator==(const resource_use&, const resource_use&) = default;
-};
-
-// From this time on.
-struct memory_level {
-  picoseconds from{};
-  bytes held{};
-
-  friend bool operator==(const memory_level&, const memory_level&) = default;
-};
-
-struct memory_profile {
-  bytes peak{};
-  std::vector<memory_level> levels{};  // ascending in time, each another than the one before
-
-  friend bool operator==(const memory_profile&, const memory_profile&) = default;
 };
 
 // Regular.
@@ -104,7 +89,7 @@ class timeline_builder {
       }
     }
     all.critical_path = critical_path();
-    all.memory = memory();
+    all.memory = memory_profiles(program_, times_);
     return all;
   }
 
@@ -154,72 +139,6 @@ class timeline_builder {
     }
     return cause == none ? critical_step{program::task_id{t}, wait_reason::nothing, {}}
                          : critical_step{program::task_id{t}, wait_reason::dependency, program::task_id{cause}};
-  }
-
-  [[nodiscard]] std::vector<memory_profile> memory() const {
-    struct change {
-      program::device_index device;
-      std::int64_t time;
-      std::int64_t size;
-    };
-    const auto ends = last_uses();
-    std::vector<change> changes;
-    program::device_index devices = 0;
-    for (const auto& r : program_.resources()) {
-      devices = r.kind == program::resource_kind::stream ? std::max(devices, r.device + 1) : devices;
-    }
-    std::size_t i = 0;
-    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      for (const auto& b : program_.code(program::fragment_id{f}).buffers) {
-        const auto end = ends[i++];
-        devices = std::max(devices, b.device + 1);
-        changes.push_back({b.device, b.permanent ? 0 : of(b.producer, program::fragment_id{f}).start, b.size.count()});
-        if (!b.permanent) {
-          changes.push_back({b.device, end, -b.size.count()});
-        }
-      }
-    }
-    std::sort(changes.begin(), changes.end(), [](const change& a, const change& b) {
-      return a.device != b.device ? a.device < b.device : a.time < b.time;
-    });
-    std::vector<memory_profile> all(devices);
-    std::int64_t held = 0;
-    for (std::size_t k = 0; k < changes.size(); ++k) {
-      const auto& c = changes[k];
-      held = k > 0 && changes[k - 1].device == c.device ? held + c.size : c.size;
-      const bool is_last = k + 1 == changes.size() || changes[k + 1].device != c.device || changes[k + 1].time != c.time;
-      auto& profile = all[c.device];
-      if (is_last && held != (profile.levels.empty() ? 0 : profile.levels.back().held.count())) {
-        profile.levels.push_back({picoseconds{c.time}, bytes{held}});
-        profile.peak = std::max(profile.peak, bytes{held});
-      }
-    }
-    return all;
-  }
-  // By buffer in order of fragments.
-  [[nodiscard]] std::vector<std::int64_t> last_uses() const {
-    std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
-    std::vector<std::int64_t> ends;
-    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
-      first[f] = ends.size();
-      for (const auto& b : program_.code(id).buffers) {
-        ends.push_back(b.permanent ? 0 : of(b.producer, id).end);
-      }
-    }
-    first.back() = ends.size();
-    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
-      for (const auto& read : program_.code(id).reads) {
-        const auto at = first[(read.of.fragment.valid() ? read.of.fragment : id).index()] + read.of.index;
-        UNITY_EXPECTS(at < ends.size(), "a buffer that is there");
-        ends[at] = std::max(ends[at], of(read.reader, id).end);
-      }
-    }
-    return ends;
-  }
-  [[nodiscard]] const task_times& of(const program::task_ref& r, program::fragment_id own) const {
-    return times_[program_.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
   }
 
   static constexpr std::uint32_t none = 0xffffffffU;

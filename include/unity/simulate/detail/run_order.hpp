@@ -31,6 +31,16 @@ class run_order {
     saved_.assign(at, entries_.end());
     is_open_ = true;
   }
+  [[nodiscard]] std::size_t count() const noexcept { return entries_.size(); }
+  [[nodiscard]] std::uint32_t task(std::size_t i) const noexcept { return entries_[i].task; }
+  // Entries that are not before the given time and tie, while it is closed.
+  template <class Ties>
+  [[nodiscard]] std::size_t count_from(std::int64_t time, std::uint64_t tie, const Ties& ties) const {
+    const auto before = [&](const entry& e) { return is_before(e, time, tie, ties); };
+    return static_cast<std::size_t>(entries_.end() - std::partition_point(entries_.begin(), entries_.end(), before));
+  }
+  // Drops all that comes at or after the point.
+  void drop_rest() noexcept { next_ = entries_.size(); }
   // Moves the point to the first entry that is not before the given time and tie; drops what is gone on the way.
   template <class Ties, class IsGone>
   void advance(std::int64_t time, std::uint64_t tie, const Ties& ties, const IsGone& is_gone) {

@@ -1,0 +1,78 @@
+// Whether a strategy fits the memory of its devices.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/program/fragment.hpp>
+
+namespace unity::parallel {
+
+// Of each device; 0: not known, no limit.
+[[nodiscard]] inline std::vector<bytes> memory_limits(const machine::machine& m) {
+  std::vector<bytes> all;
+  for (std::size_t d = 0; d < m.network.device_count(); ++d) {
+    all.push_back(machine::model_of(m, machine::device_id{d}).memory);
+  }
+  return all;
+}
+
+struct memory_excess {
+  std::size_t device = 0;
+  bytes over{};
+
+  friend bool operator==(const memory_excess&, const memory_excess&) = default;
+};
+
+// Devices whose peak is above their limit, ascending.
+[[nodiscard]] inline std::vector<memory_excess> excess_over(std::span<const bytes> limits, std::span<const bytes> peaks) {
+  std::vector<memory_excess> all;
+  for (std::size_t d = 0; d < std::min(limits.size(), peaks.size()); ++d) {
+    if (limits[d] > bytes{} && peaks[d] > limits[d]) {
+      all.push_back({d, peaks[d] - limits[d]});
+    }
+  }
+  return all;
+}
+
+// "n0/gpu1 needs 1234 bytes more than its 5678": of the device that is most over. Empty: all fit.
+[[nodiscard]] inline std::string describe(const machine::machine& m, std::span<const memory_excess> all) {
+  const auto worst = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.over < b.over; });
+  if (worst == all.end()) {
+    return {};
+  }
+  const machine::device_id d{worst->device};
+  return m.network[d].name + " needs " + std::to_string(worst->over.count()) + " bytes more than its " +
+         std::to_string(machine::model_of(m, d).memory.count()) +
+         (all.size() > 1 ? ", and so do " + std::to_string(all.size() - 1) + " others" : "");
+}
+
+// Per device the sum of all buffers, whenever they are held: no less than the peak, and kept up to date in what changes.
+class buffer_sums {
+ public:
+  explicit buffer_sums(std::size_t devices) : sums_(devices) {}
+
+  void add(const program::fragment& f) {
+    for (const auto& b : f.buffers) {
+      sums_[b.device] += b.size;
+    }
+  }
+  void remove(const program::fragment& f) {
+    for (const auto& b : f.buffers) {
+      sums_[b.device] -= b.size;
+    }
+  }
+  [[nodiscard]] std::span<const bytes> sums() const noexcept { return sums_; }
+
+ private:
+  std::vector<bytes> sums_;
+};
+
+}  // namespace unity::parallel

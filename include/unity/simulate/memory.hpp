@@ -1,0 +1,119 @@
+// How much memory each device holds, over a simulated iteration.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+
+namespace unity::simulate {
+
+// From this time on.
+struct memory_level {
+  picoseconds from{};
+  bytes held{};
+
+  friend bool operator==(const memory_level&, const memory_level&) = default;
+};
+
+struct memory_profile {
+  bytes peak{};
+  std::vector<memory_level> levels{};  // ascending in time, each another than the one before
+
+  friend bool operator==(const memory_profile&, const memory_profile&) = default;
+};
+
+namespace detail {
+
+class memory_profiler {
+ public:
+  memory_profiler(const program::program& p, std::span<const task_times> times) : program_{p}, times_{times} {}
+
+  [[nodiscard]] std::vector<memory_profile> run() const {
+    struct change {
+      program::device_index device;
+      std::int64_t time;
+      std::int64_t size;
+    };
+    const auto ends = last_uses();
+    std::vector<change> changes;
+    program::device_index devices = 0;
+    for (const auto& r : program_.resources()) {
+      devices = r.kind == program::resource_kind::stream ? std::max(devices, r.device + 1) : devices;
+    }
+    std::size_t i = 0;
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      for (const auto& b : program_.code(program::fragment_id{f}).buffers) {
+        const auto end = ends[i++];
+        devices = std::max(devices, b.device + 1);
+        changes.push_back({b.device, b.permanent ? 0 : of(b.producer, program::fragment_id{f}).start, b.size.count()});
+        if (!b.permanent) {
+          changes.push_back({b.device, end, -b.size.count()});
+        }
+      }
+    }
+    std::sort(changes.begin(), changes.end(), [](const change& a, const change& b) {
+      return a.device != b.device ? a.device < b.device : a.time < b.time;
+    });
+    std::vector<memory_profile> all(devices);
+    std::int64_t held = 0;
+    for (std::size_t k = 0; k < changes.size(); ++k) {
+      const auto& c = changes[k];
+      held = k > 0 && changes[k - 1].device == c.device ? held + c.size : c.size;
+      const bool is_last = k + 1 == changes.size() || changes[k + 1].device != c.device || changes[k + 1].time != c.time;
+      auto& profile = all[c.device];
+      if (is_last && held != (profile.levels.empty() ? 0 : profile.levels.back().held.count())) {
+        profile.levels.push_back({picoseconds{c.time}, bytes{held}});
+        profile.peak = std::max(profile.peak, bytes{held});
+      }
+    }
+    return all;
+  }
+
+ private:
+  // By buffer in order of fragments.
+  [[nodiscard]] std::vector<std::int64_t> last_uses() const {
+    std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
+    std::vector<std::int64_t> ends;
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      first[f] = ends.size();
+      for (const auto& b : program_.code(id).buffers) {
+        ends.push_back(b.permanent ? 0 : of(b.producer, id).end);
+      }
+    }
+    first.back() = ends.size();
+    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      for (const auto& read : program_.code(id).reads) {
+        const auto at = first[(read.of.fragment.valid() ? read.of.fragment : id).index()] + read.of.index;
+        UNITY_EXPECTS(at < ends.size(), "a buffer that is there");
+        ends[at] = std::max(ends[at], of(read.reader, id).end);
+      }
+    }
+    return ends;
+  }
+  [[nodiscard]] const task_times& of(const program::task_ref& r, program::fragment_id own) const {
+    return times_[program_.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
+  }
+
+  const program::program& program_;
+  std::span<const task_times> times_;
+};
+
+}  // namespace detail
+
+// By device. The times are those of a simulation of the program, by place.
+// Complexity: n log n in buffers, linear in their readers.
+[[nodiscard]] inline std::vector<memory_profile> memory_profiles(const program::program& p, std::span<const task_times> times) {
+  UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
+  return detail::memory_profiler{p, times}.run();
+}
+
+}  // namespace unity::simulate

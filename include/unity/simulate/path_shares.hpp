@@ -1,0 +1,62 @@
+// What the critical path of an iteration is made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+
+namespace unity::simulate {
+
+// By how much each step of the path delays the end: from the end of the step before to its own. Together: the iteration.
+// Hops of a message overlap, so a step may take less than its task does.
+[[nodiscard]] inline std::vector<picoseconds> step_times(std::span<const critical_step> path, std::span<const task_times> times) {
+  std::vector<picoseconds> all;
+  std::int64_t before = 0;
+  for (const auto& step : path) {
+    const auto end = times[step.task.index()].end;
+    all.push_back(picoseconds{end - before});
+    before = end;
+  }
+  return all;
+}
+
+// Steps of one kind of task that waited for the same reason.
+struct path_share {
+  program::task_kind kind = program::task_kind::other;
+  wait_reason reason = wait_reason::nothing;
+  std::size_t steps = 0;
+  picoseconds time{};
+
+  friend bool operator==(const path_share&, const path_share&) = default;
+};
+
+// By kind, then by reason; those that occur. Complexity: linear in the path.
+[[nodiscard]] inline std::vector<path_share> path_shares(const program::program& p, std::span<const critical_step> path,
+                                                         std::span<const task_times> times) {
+  std::map<std::pair<program::task_kind, wait_reason>, path_share> all;
+  const auto taken = step_times(path, times);
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const auto kind = p.code(path[i].task).kind;
+    auto& share = all[{kind, path[i].reason}];
+    share.kind = kind;
+    share.reason = path[i].reason;
+    ++share.steps;
+    share.time += taken[i];
+  }
+  std::vector<path_share> list;
+  for (const auto& [key, share] : all) {
+    list.push_back(share);
+  }
+  return list;
+}
+
+}  // namespace unity::simulate

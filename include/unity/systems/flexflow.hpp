@@ -1,0 +1,138 @@
+// FlexFlow's optimizer: SOAP strategies of a training iteration, searched under delta simulation.
+// Source: Jia's dissertation (2020), chapter 3; sections 3.5 and 3.7.1.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/random.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/placements.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/result.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/systems/flexflow/space.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// mcmc: chains of strategy_proposal from every initial strategy. beam, greedy (a beam of one): units get any
+// configuration on aligned blocks, from the cheapest initial strategy.
+enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy };
+
+// `limits` and `proposals` are of all chains together: each gets an equal share.
+struct flexflow_options : chain_options {
+  strategy_algorithm algorithm = strategy_algorithm::mcmc;
+  double unit_share = 0.5;  // see strategy_proposal
+  device_choice devices = device_choice::blocks;
+  parallel::block_strides strides = parallel::block_strides::all;
+  std::size_t width = 8;  // of the beam
+};
+
+struct flexflow_result {
+  parallel::strategy best{};
+  cost_value cost = 0;  // picoseconds, or over_memory and more
+  std::vector<cost_value> initial_costs{};
+  std::vector<improvement> history{};
+  std::uint64_t proposals = 0;  // of beams: prices
+  std::uint64_t accepted = 0;
+  double seconds = 0;
+  stop_reason stopped = stop_reason::converged;
+};
+
+namespace detail {
+
+class flexflow_search {
+ public:
+  flexflow_search(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, parallel::lowering lowering,
+                  const flexflow_options& options)
+      : prototype_{std::move(lowering), parallel::memory_limits(m)},
+        moves_{a, g, prototype_.dimensions(), m.network.device_count(), options.strides}, options_{options} {}
+
+  [[nodiscard]] flexflow_result run(std::vector<parallel::strategy> initial) {
+    return options_.algorithm == strategy_algorithm::mcmc ? chains(std::move(initial)) : beams(initial);
+  }
+ private:
+  flexflow_result chains(std::vector<parallel::strategy> initial) {
+    chain_options options = options_;
+    const auto most = std::min(options.proposals, options.limits.expansions);
+    initial.resize(std::min<std::size_t>(initial.size(), std::max<std::uint64_t>(1, most)));
+    options.proposals = most / (initial.size() * options.chains);
+    options.limits.expansions = options.proposals;
+    const auto found = mcmc_chains([this] { return prototype_; },
+                                   strategy_proposal{&moves_, options_.unit_share, options_.devices}, initial, options);
+    flexflow_result r{found.best, found.cost, {}, found.history, found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
+    for (std::size_t i = 0; i < found.chains.size(); i += options.chains) {
+      r.initial_costs.push_back(found.chains[i].initial_cost);
+    }
+    return r;
+  }
+  flexflow_result beams(const std::vector<parallel::strategy>& initial) {
+    flexflow_result r;
+    std::size_t cheapest = 0;
+    for (const auto& s : initial) {
+      r.initial_costs.push_back(prototype_.reset(s));
+      cheapest = r.initial_costs.back() < r.initial_costs[cheapest] ? r.initial_costs.size() - 1 : cheapest;
+    }
+    beam_options options{options_};
+    const bool is_greedy = options_.algorithm == strategy_algorithm::greedy;
+    options.width = is_greedy ? 1 : options_.width;
+    options.patience = is_greedy ? 1 : options.patience;
+    strategy_space space{moves_, prototype_, initial[cheapest]};
+    const auto found = beam(space, options);
+    r.best = found.best.at;
+    r.cost = found.cost;
+    r.history = found.history;
+    r.proposals = found.counts.candidates + found.counts.rejected;
+    r.accepted = found.path.size();
+    r.seconds = found.seconds;
+    r.stopped = found.stopped;
+    return r;
+  }
+
+  strategy_evaluator prototype_;
+  strategy_moves moves_;
+  const flexflow_options& options_;
+};
+
+}  // namespace detail
+
+// Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
+[[nodiscard]] inline std::vector<parallel::strategy> initial_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                        const machine::machine& m, std::size_t random, std::uint64_t seed) {
+  const parallel::graph_dimensions all{a, g};
+  std::vector<parallel::strategy> s{parallel::data_parallel(all, m.network), parallel::expert(a, g, all, m.network)};
+  const strategy_moves moves{a, g, all, m.network.device_count()};
+  random_engine engine{seed};
+  for (std::size_t i = 0; i < random; ++i) {
+    s.push_back(random_unit_strategy(moves, engine));
+  }
+  return s;
+}
+
+// The cheapest strategy that was found for one iteration of training, from the initial ones on. `lowering`: of the graph on
+// the machine; it has the model of time. Without a limit of time the answer depends on the seed, not on threads.
+// Complexity: per proposal, a trial of strategy_evaluator.
+// Throws: unity::error where an initial strategy is not one of the graph and machine.
+[[nodiscard]] inline flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+                                              parallel::lowering lowering, std::vector<parallel::strategy> initial,
+                                              const flexflow_options& options = {}) {
+  UNITY_EXPECTS(!initial.empty(), "at least one initial strategy");
+  return detail::flexflow_search{a, g, m, std::move(lowering), options}.run(std::move(initial));
+}
+
+}  // namespace unity::systems

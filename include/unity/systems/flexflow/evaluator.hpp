@@ -1,0 +1,276 @@
+// What a strategy costs, under delta simulation.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/delta.hpp>
+#include <unity/simulate/memory.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+
+namespace unity::systems {
+
+// A strategy that does not fit in memory costs this, and a thousandth of a microsecond for each byte that devices are
+// over, so that searches leave it for one that fits. Picoseconds: 28 hours.
+inline constexpr cost_value over_memory = 100'000'000'000'000'000;
+
+struct evaluation_counters {
+  std::uint64_t moves = 0;
+  std::uint64_t overloaded = 0;  // refused before simulation: one resource alone is busy for longer than the bound
+  std::uint64_t simulated = 0;
+  std::uint64_t profiled = 0;    // memory was looked at buffer by buffer
+};
+
+// A model of unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves swap the fragments of the
+// operators that they change, their edges and their weights.
+// - What every resource has to do is kept as a sum. No iteration is shorter than that, so a move is refused as soon as the
+//   new tasks of operators, then of edges, then of weights keep one resource busy beyond the bound.
+// - Memory: the sum of all buffers of a device bounds its peak; only where that is over the limit the peak is computed.
+// Refers to what the lowering refers to. One thread uses one evaluator; copies are independent.
+// Source: Jia's dissertation (2020), sections 3.4.3 and 3.5.
+class strategy_evaluator {
+ public:
+  using state_type = parallel::strategy;
+  using move_type = strategy_change;
+
+  // limits: of the memory of each device (parallel::memory_limits), or empty.
+  strategy_evaluator(parallel::lowering lowering, std::vector<bytes> limits)
+      : lowering_{std::move(lowering)}, limits_{std::move(limits)} {
+    edge_stamps_.resize(lowering_.training().edges().size());
+    weight_stamps_.resize(lowering_.training().weights().size());
+  }
+
+  [[nodiscard]] const parallel::graph_dimensions& dimensions() const noexcept { return lowering_.dimensions(); }
+
+  // Complexity: as lowering and a full simulation.
+  // Throws: unity::error where the strategy is not one of the graph and machine.
+  cost_value reset(const parallel::strategy& s) {
+    UNITY_EXPECTS(!is_open_, "no open trial");
+    simulation_.emplace(lowering_.run(s));
+    state_ = s;
+    const auto& p = simulation_->code();
+    loads_.assign(p.resources().size(), 0);
+    sums_ = parallel::buffer_sums{limits_.size()};
+    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+      count(p.code(program::fragment_id{f}), true);
+    }
+    return cost_ = cost_of(simulation_->iteration_time());
+  }
+  [[nodiscard]] const parallel::strategy& state() const noexcept { return state_; }
+  [[nodiscard]] cost_value cost() const noexcept { return cost_; }
+  // Precondition: reset.
+  [[nodiscard]] const simulate::delta_simulation& simulation() const { return *simulation_; }
+  [[nodiscard]] const evaluation_counters& counts() const noexcept { return counts_; }
+
+  // Complexity: linear in the fragments that change, and as delta simulation.
+  std::optional<cost_value> try_move(const strategy_change& change, cost_value bound) {
+    UNITY_EXPECTS(simulation_ && !is_open_, "a state, and no open trial");
+    ++counts_.moves;
+    take(change);
+    if (undo_.empty()) {
+      is_open_ = cost_ <= bound;
+      return is_open_ ? std::optional{cost_} : std::nullopt;
+    }
+    find_fragments();
+    for (const auto f : touched_) {
+      count(simulation_->code().code(f), false);
+    }
+    codes_.clear();
+    if (!lower_all(bound)) {
+      ++counts_.overloaded;
+      restore();
+      return std::nullopt;
+    }
+    const auto cost = simulated(bound);
+    if (!cost) {
+      restore();
+      return std::nullopt;
+    }
+    trial_ = *cost;
+    is_open_ = true;
+    return cost;
+  }
+  void commit() {
+    UNITY_EXPECTS(is_open_, "an open trial");
+    is_open_ = false;
+    if (!undo_.empty()) {
+      simulation_->commit();
+      cost_ = trial_;
+    }
+  }
+  void rollback() {
+    UNITY_EXPECTS(is_open_, "an open trial");
+    is_open_ = false;
+    if (!undo_.empty()) {
+      simulation_->rollback();
+      restore();
+    }
+  }
+
+ private:
+  void take(const strategy_change& change) {
+    undo_.clear();
+    for (const auto& r : change) {
+      auto& now = state_[r.node.index()];
+      if (now != r.to) {
+        undo_.push_back({r.node, std::exchange(now, r.to)});
+      }
+    }
+  }
+  // Of the changed nodes, their edges and weights, each once, in this order.
+  void find_fragments() {
+    ++stamp_;
+    touched_.clear();
+    edges_.clear();
+    weights_.clear();
+    const auto& t = lowering_.training();
+    const auto add = [this](std::vector<std::uint64_t>& stamps, std::span<const std::uint32_t> numbers, std::vector<std::uint32_t>& all) {
+      for (const auto i : numbers) {
+        if (std::exchange(stamps[i], stamp_) != stamp_) {
+          all.push_back(i);
+        }
+      }
+    };
+    for (const auto& r : undo_) {
+      touched_.push_back(lowering_.fragment_of(r.node));
+      add(edge_stamps_, t.edges_of(r.node), edges_);
+      add(weight_stamps_, t.weights_of(r.node), weights_);
+    }
+    for (const auto e : edges_) {
+      touched_.push_back(lowering_.edge_fragment(e));
+    }
+    for (const auto w : weights_) {
+      touched_.push_back(lowering_.weight_fragment(w));
+    }
+  }
+
+  // False: one resource has more to do than the bound allows. Looked at where all tasks of operators, of some edges, and of
+  // all weights are known.
+  bool lower_all(cost_value bound) {
+    for (const auto& r : undo_) {
+      add(lowering_.code_of(state_, r.node));
+    }
+    if (is_overloaded(0, bound)) {
+      return false;
+    }
+    for (const auto e : edges_) {
+      add(lowering_.code_of_edge(state_, e));
+      if (is_overloaded(codes_.size() - 1, bound)) {
+        return false;
+      }
+    }
+    const auto first = codes_.size();
+    for (const auto w : weights_) {
+      add(lowering_.code_of_weight(state_, w));
+    }
+    return !is_overloaded(first, bound);
+  }
+  void add(program::fragment f) {
+    count(f, true);
+    codes_.push_back(std::move(f));
+  }
+  [[nodiscard]] bool is_overloaded(std::size_t first, cost_value bound) const {
+    for (auto i = first; i < codes_.size(); ++i) {
+      for (const auto& t : codes_[i].tasks) {
+        if (loads_[t.resource.index()] > bound) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::optional<cost_value> simulated(cost_value bound) {
+    ++counts_.simulated;
+    replacements_.clear();
+    for (std::size_t i = 0; i < codes_.size(); ++i) {
+      replacements_.push_back({touched_[i], &codes_[i]});
+    }
+    const auto iteration = simulation_->try_replace(replacements_, picoseconds{bound});
+    if (!iteration) {
+      return std::nullopt;
+    }
+    const auto cost = cost_of(*iteration);
+    if (cost > bound) {
+      simulation_->rollback();
+      return std::nullopt;
+    }
+    return cost;
+  }
+  [[nodiscard]] cost_value cost_of(picoseconds iteration) {
+    if (parallel::excess_over(limits_, sums_.sums()).empty()) {
+      return iteration.count();
+    }
+    ++counts_.profiled;
+    std::vector<bytes> peaks;
+    for (const auto& profile : simulate::memory_profiles(simulation_->code(), simulation_->times())) {
+      peaks.push_back(profile.peak);
+    }
+    cost_value over = 0;
+    for (const auto& e : parallel::excess_over(limits_, peaks)) {
+      over += e.over.count();
+    }
+    constexpr cost_value most = 1'000'000'000'000'000;  // bytes; the sum stays far below the largest number
+    return over == 0 ? iteration.count() : over_memory + 1000 * std::min(over, most) + std::min(iteration.count(), over_memory);
+  }
+
+  void count(const program::fragment& f, bool on) {
+    for (const auto& t : f.tasks) {
+      loads_[t.resource.index()] += on ? t.duration.count() : -t.duration.count();
+    }
+    if (!limits_.empty()) {
+      on ? sums_.add(f) : sums_.remove(f);
+    }
+  }
+  // After the simulation holds the old program again.
+  void restore() {
+    for (const auto& f : codes_) {
+      count(f, false);
+    }
+    for (const auto f : touched_) {
+      count(simulation_->code().code(f), true);
+    }
+    for (auto i = undo_.size(); i-- > 0;) {
+      state_[undo_[i].node.index()] = std::move(undo_[i].to);
+    }
+  }
+
+  parallel::lowering lowering_;
+  std::vector<bytes> limits_;
+  std::optional<simulate::delta_simulation> simulation_{};
+  parallel::strategy state_{};
+  cost_value cost_ = 0;
+  std::vector<std::int64_t> loads_{};  // by resource: all durations, in picoseconds
+  parallel::buffer_sums sums_{0};
+  evaluation_counters counts_{};
+
+  // Of the trial.
+  bool is_open_ = false;
+  cost_value trial_ = 0;
+  std::vector<reconfiguration> undo_{};  // what changed nodes had
+  std::uint64_t stamp_ = 0;
+  std::vector<std::uint64_t> edge_stamps_{};
+  std::vector<std::uint64_t> weight_stamps_{};
+  std::vector<std::uint32_t> edges_{};
+  std::vector<std::uint32_t> weights_{};
+  std::vector<program::fragment_id> touched_{};
+  std::vector<program::fragment> codes_{};
+  std::vector<program::replacement> replacements_{};
+};
+
+}  // namespace unity::systems

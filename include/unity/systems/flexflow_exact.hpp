@@ -1,0 +1,133 @@
+// The cheapest SOAP strategy of a small graph, proved.
+// Source: Jia's dissertation (2020), section 3.7.5.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/placements.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategy_bound.hpp>
+#include <unity/parallel/strategy_tables.hpp>
+#include <unity/search/branch_and_bound.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// A model of unity::assignment_problem: each operator in turn gets one of its configurations; costs are those of
+// strategy_evaluator, bounds those of parallel::strategy_bound, which hold for them: memory adds to a cost. Refers to the
+// choices and tables.
+class strategy_problem {
+ public:
+  strategy_problem(const parallel::strategy_choices& choices, const parallel::strategy_tables& tables, strategy_evaluator evaluator)
+      : choices_{&choices}, bound_{tables}, evaluator_{std::move(evaluator)} {}
+
+  [[nodiscard]] std::size_t decision_count() const noexcept { return choices_->size(); }
+  [[nodiscard]] std::size_t choice_count(std::size_t decision) const { return choices_->configurations[decision].size(); }
+  cost_value push(std::uint32_t choice) { return bound_.push(choice).count(); }
+  void pop() { bound_.pop(); }
+
+  // Complexity: a trial of what differs from the last strategy that had a cost.
+  std::optional<cost_value> cost(cost_value bound) {
+    const auto& made = bound_.choices();
+    UNITY_EXPECTS(made.size() == choices_->size(), "all decisions");
+    if (evaluator_.state().empty()) {
+      const auto cost = evaluator_.reset(strategy_of(made));
+      return cost <= bound ? std::optional{cost} : std::nullopt;
+    }
+    strategy_change change;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const auto& c = choices_->configurations[i][made[i]];
+      if (evaluator_.state()[choices_->operators[i].index()] != c) {
+        change.push_back({choices_->operators[i], c});
+      }
+    }
+    const auto cost = evaluator_.try_move(change, bound);
+    if (cost) {
+      evaluator_.commit();
+    }
+    return cost;
+  }
+  [[nodiscard]] parallel::strategy strategy_of(const std::vector<std::uint32_t>& made) const {
+    parallel::strategy s(evaluator_.dimensions().node_count());
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      s[choices_->operators[i].index()] = choices_->configurations[i][made[i]];
+    }
+    return s;
+  }
+
+ private:
+  const parallel::strategy_choices* choices_;
+  parallel::strategy_bound bound_;
+  strategy_evaluator evaluator_;
+};
+
+struct flexflow_exact_options : search_options {
+  parallel::block_strides strides = parallel::block_strides::one;
+};
+
+struct flexflow_exact_result {
+  parallel::strategy best{};
+  cost_value cost = 0;          // picoseconds, or over_memory and more
+  cost_value lower_bound = 0;   // no strategy of the space costs less
+  double strategies = 0;        // that the space has
+  std::vector<improvement> history{};
+  counters counts{};            // see branch_and_bound_result
+  std::uint64_t simulated = 0;  // whole strategies
+  double seconds = 0;
+  stop_reason stopped = stop_reason::exhausted;
+};
+
+// The cheapest of all strategies whose operators lie on aligned blocks of devices (parallel::placements), and of the initial
+// ones, which may be none: the better they are, the less is searched. No two strategies are taken for the same, symmetric
+// devices or not. Ended with stop_reason::exhausted, best is proved to be an optimum; see branch_and_bound.
+// Complexity: see parallel::strategy_tables and branch_and_bound; for graphs of some tens of operators and few devices.
+// Throws: unity::error where an initial strategy is not one of the graph and machine, or there are too many choices.
+[[nodiscard]] inline flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
+                                                          parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
+                                                          const flexflow_exact_options& options = {}) {
+  const auto devices = m.network.device_count();
+  const stopwatch clock;
+  const auto choices = parallel::choices_of(g, parallel::placements{lowering.dimensions(), devices, options.strides});
+  const parallel::strategy_tables tables{lowering, choices, devices};
+  strategy_evaluator evaluator{std::move(lowering), parallel::memory_limits(m)};
+  flexflow_exact_result r;
+  branch_and_bound_options bounded{options};
+  for (const auto& s : initial) {
+    if (const auto cost = evaluator.reset(s); cost < bounded.incumbent) {
+      bounded.incumbent = cost;
+      r.best = s;
+    }
+  }
+  strategy_problem problem{choices, tables, std::move(evaluator)};
+  const auto found = branch_and_bound(problem, bounded);
+  if (found.best) {
+    r.best = problem.strategy_of(*found.best);
+  }
+  r.strategies = 1;
+  for (const auto& c : choices.configurations) {
+    r.strategies *= static_cast<double>(c.size());
+  }
+  r.cost = found.cost;
+  r.lower_bound = found.lower_bound;
+  r.history = found.history;
+  r.counts = found.counts;
+  r.simulated = found.evaluated;
+  r.seconds = clock.seconds();
+  r.stopped = found.stopped;
+  return r;
+}
+
+}  // namespace unity::systems

@@ -1,0 +1,65 @@
+#include <unity/simulate/path_shares.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <unity/core/random.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+
+#include "random_program.hpp"
+
+using namespace unity;
+using program::task_kind;
+using simulate::wait_reason;
+
+TEST_CASE("the steps of the critical path and its shares add up to the iteration") {
+  const auto seed = GENERATE(range<std::uint64_t>(0, 40));
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto p = test::random_plan{random, {.operators = 10, .devices = 3, .longest = 9}}.lower(random);
+  simulate::full_simulation s;
+  const auto iteration = s.run(p);
+  const auto path = simulate::summarize(p, s.times()).critical_path;
+  picoseconds sum{};
+  for (const auto t : simulate::step_times(path, s.times())) {
+    CHECK(t > picoseconds{0});
+    sum += t;
+  }
+  CHECK(sum == iteration);
+  const auto shares = simulate::path_shares(p, path, s.times());
+  std::size_t steps = 0;
+  sum = {};
+  for (const auto& share : shares) {
+    steps += share.steps;
+    sum += share.time;
+  }
+  CHECK(steps == path.size());
+  CHECK(sum == iteration);
+}
+
+TEST_CASE("steps are told apart by kind and by what they waited for") {
+  program::program p;
+  p.add_resource({"gpu", program::resource_kind::stream, 0});
+  const auto f = p.add_fragment();
+  program::fragment code;
+  const auto work = [](std::int64_t duration, task_kind kind) {
+    return program::task{program::resource_id{0U}, picoseconds{duration}, {}, {}, kind, 0};
+  };
+  const auto first = code.add(work(10, task_kind::forward));
+  code.add(work(5, task_kind::forward));  // ready at once, too: runs second
+  const auto last = code.add(work(7, task_kind::backward));
+  code.dependencies.push_back({{{}, first}, {{}, last}, false});
+  p.replace(f, code);
+  p.commit();
+  simulate::full_simulation s;
+  s.run(p);
+  const auto shares = simulate::path_shares(p, simulate::summarize(p, s.times()).critical_path, s.times());
+  REQUIRE(shares.size() == 3);
+  CHECK(shares[0] == simulate::path_share{task_kind::forward, wait_reason::nothing, 1, picoseconds{10}});
+  CHECK(shares[1] == simulate::path_share{task_kind::forward, wait_reason::resource, 1, picoseconds{5}});
+  CHECK(shares[2] == simulate::path_share{task_kind::backward, wait_reason::resource, 1, picoseconds{7}});
+  CHECK(simulate::path_shares(p, {}, s.times()).empty());
+}
