@@ -1,0 +1,264 @@
+// One training iteration of a plan, simulated: how long it takes and why, who is busy, what is moved and held.
+//
+// run: {source}/examples/plans/lenet_p100.json --json {out}/result.json --trace {out}/trace.json --svg {out}/plan.svg
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <unity/core/file.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/chrome_trace.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/io/strategy_svg.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/network.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/path_shares.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+using namespace unity;
+
+struct arguments {
+  std::string plan{};
+  std::string json{};
+  std::string trace{};
+  std::string svg{};
+};
+
+void declare(CLI::App& app, arguments& a) {
+  app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
+  app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
+  app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
+}
+
+struct outcome {
+  parallel::plan plan;
+  program::program program;
+  std::vector<simulate::task_times> times;
+  simulate::timeline line;
+  std::vector<bytes> over;  // by device: more than it has
+};
+
+outcome simulated(const tensor::algebra& operators, const std::string& file) {
+  outcome r{io::read_plan(operators, file), {}, {}, {}, {}};
+  r.program = parallel::lower(operators, r.plan);
+  simulate::full_simulation simulation;
+  simulation.run(r.program);
+  r.times.assign(simulation.times().begin(), simulation.times().end());
+  r.line = simulate::summarize(r.program, r.times);
+  std::vector<bytes> peaks;
+  for (const auto& m : r.line.memory) {
+    peaks.push_back(m.peak);
+  }
+  r.over.resize(peaks.size());
+  for (const auto& e : parallel::excess_over(parallel::memory_limits(r.plan.machine), peaks)) {
+    r.over[e.device] = e.over;
+  }
+  return r;
+}
+
+// "conv2d 3 backward 1 on n0/gpu0"
+std::string name_of(const outcome& r, program::task_id t) {
+  const auto& task = r.program.code(t);
+  return r.program.owner_of(r.program.where(t).fragment).name + " " +
+         std::string{program::task_kind_names[static_cast<std::size_t>(task.kind)]} + " " + std::to_string(task.shard) + " on " +
+         r.program.resources()[task.resource.index()].name;
+}
+// Of a step of the critical path.
+std::string waited_for(const outcome& r, const simulate::critical_step& step) {
+  switch (step.reason) {
+    case simulate::wait_reason::dependency: return "dependency: " + name_of(r, step.cause);
+    case simulate::wait_reason::resource: return "resource: " + name_of(r, step.cause);
+    case simulate::wait_reason::nothing: break;
+  }
+  return "nothing";
+}
+
+std::size_t device_count(const outcome& r) { return r.plan.machine.network.device_count(); }
+std::vector<std::size_t> links_of(const outcome& r) {
+  std::vector<std::size_t> all(r.plan.machine.network.resource_count());
+  std::iota(all.begin(), all.end(), device_count(r));
+  return all;
+}
+// The busiest first.
+void sort_by_use(const outcome& r, std::vector<std::size_t>& resources) {
+  std::sort(resources.begin(), resources.end(), [&](std::size_t a, std::size_t b) {
+    const auto& uses = r.line.resources;
+    return uses[a].busy != uses[b].busy ? uses[a].busy > uses[b].busy : a < b;
+  });
+}
+
+double percent(picoseconds part, picoseconds whole) {
+  return whole.count() == 0 ? 0 : 100 * static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+double seconds(picoseconds t) { return static_cast<double>(t.count()) / 1e12; }  // the nearest, so that JSON has few digits
+double milliseconds(picoseconds t) { return to_seconds(t) * 1e3; }
+double megabytes(bytes b) { return static_cast<double>(b.count()) * 1e-6; }
+
+void print_devices(const outcome& r) {
+  constexpr std::size_t most = 16;
+  std::vector<std::size_t> shown(device_count(r));
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  if (shown.size() > most) {
+    sort_by_use(r, shown);
+    shown.resize(most);
+  }
+  std::printf("\n%-24s %12s %8s %14s\n", device_count(r) > most ? "busiest devices" : "device", "busy, ms", "busy, %", "peak, MB");
+  for (const auto d : shown) {
+    const auto& use = r.line.resources[d];
+    std::printf("%-24s %12.3f %8.1f %14.3f\n", r.program.resources()[d].name.c_str(), milliseconds(use.busy),
+                percent(use.busy, r.line.iteration), megabytes(r.line.memory[d].peak));
+  }
+  picoseconds busy{};
+  for (std::size_t d = 0; d < device_count(r); ++d) {
+    busy += r.line.resources[d].busy;
+  }
+  std::printf("%zu devices are busy %.1f%% of the time\n", device_count(r),
+              percent(busy, r.line.iteration) / static_cast<double>(device_count(r)));
+  for (std::size_t d = 0; d < device_count(r); ++d) {
+    if (r.over[d] > bytes{}) {
+      std::printf("out of memory: %s needs %lld bytes more than its %lld\n", r.program.resources()[d].name.c_str(),
+                  static_cast<long long>(r.over[d].count()),
+                  static_cast<long long>(machine::model_of(r.plan.machine, machine::device_id{d}).memory.count()));
+    }
+  }
+}
+
+void print_links(const outcome& r) {
+  constexpr std::size_t most = 8;
+  auto shown = links_of(r);
+  sort_by_use(r, shown);
+  std::printf("\n%-40s %12s %8s %14s\n", "busiest links", "busy, ms", "busy, %", "moved, MB");
+  for (std::size_t k = 0; k < std::min(most, shown.size()) && r.line.resources[shown[k]].busy > picoseconds{}; ++k) {
+    const auto& use = r.line.resources[shown[k]];
+    std::printf("%-40s %12.3f %8.1f %14.3f\n", r.program.resources()[shown[k]].name.c_str(), milliseconds(use.busy),
+                percent(use.busy, r.line.iteration), megabytes(use.moved));
+  }
+  std::printf("messages of %.3f MB, %.3f MB over all their links\n", megabytes(parallel::message_bytes(r.program)),
+              megabytes(r.line.communicated));
+}
+
+void print_critical_path(const outcome& r) {
+  const auto reason_of = [](simulate::wait_reason w) {
+    return w == simulate::wait_reason::dependency ? "dependency" : w == simulate::wait_reason::resource ? "resource" : "nothing";
+  };
+  std::printf("\n%-24s %-12s %8s %12s %8s\n", "critical path", "waited for", "steps", "ms", "%");
+  for (const auto& share : simulate::path_shares(r.program, r.line.critical_path, r.times)) {
+    const std::string kind{program::task_kind_names[static_cast<std::size_t>(share.kind)]};
+    std::printf("%-24s %-12s %8zu %12.3f %8.1f\n", kind.c_str(), reason_of(share.reason), share.steps, milliseconds(share.time),
+                percent(share.time, r.line.iteration));
+  }
+  constexpr std::size_t most = 8;
+  const auto taken = simulate::step_times(r.line.critical_path, r.times);
+  std::vector<std::size_t> longest(taken.size());
+  std::iota(longest.begin(), longest.end(), std::size_t{0});
+  std::sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) {
+    return taken[a] != taken[b] ? taken[a] > taken[b] : a < b;
+  });
+  std::printf("its longest steps\n");
+  for (std::size_t k = 0; k < std::min(most, longest.size()); ++k) {
+    const auto& step = r.line.critical_path[longest[k]];
+    std::printf("%12.3f ms  %s; waited for %s\n", milliseconds(taken[longest[k]]), name_of(r, step.task).c_str(),
+                waited_for(r, step).c_str());
+  }
+}
+
+void print(const arguments& a, const outcome& r) {
+  std::printf("%s on %s: an iteration takes %.6f ms, %zu tasks\n", a.plan.c_str(), r.plan.machine.name.c_str(),
+              milliseconds(r.line.iteration), r.line.tasks);
+  print_devices(r);
+  print_links(r);
+  print_critical_path(r);
+}
+
+nlohmann::json to_json(const outcome& r) {
+  auto path = nlohmann::json::array();
+  for (const auto& step : r.line.critical_path) {
+    const auto& times = r.times[step.task.index()];
+    path.push_back({{"task", name_of(r, step.task)},
+                    {"start_s", seconds(picoseconds{times.start})},
+                    {"end_s", seconds(picoseconds{times.end})},
+                    {"waited_for", waited_for(r, step)}});
+  }
+  auto devices = nlohmann::json::array();
+  for (std::size_t d = 0; d < device_count(r); ++d) {
+    devices.push_back({{"name", r.program.resources()[d].name},
+                       {"busy_s", seconds(r.line.resources[d].busy)},
+                       {"utilization", percent(r.line.resources[d].busy, r.line.iteration) / 100},
+                       {"peak_bytes", r.line.memory[d].peak.count()},
+                       {"memory_bytes", machine::model_of(r.plan.machine, machine::device_id{d}).memory.count()},
+                       {"bytes_over", r.over[d].count()}});
+  }
+  auto links = nlohmann::json::array();
+  for (const auto l : links_of(r)) {
+    const auto& use = r.line.resources[l];
+    links.push_back({{"name", r.program.resources()[l].name},
+                     {"busy_s", seconds(use.busy)},
+                     {"utilization", percent(use.busy, r.line.iteration) / 100},
+                     {"bytes", use.moved.count()},
+                     {"tasks", use.tasks}});
+  }
+  return {{"iteration_s", seconds(r.line.iteration)},
+          {"tasks", r.line.tasks},
+          {"critical_path", std::move(path)},
+          {"devices", std::move(devices)},
+          {"links", std::move(links)}};
+}
+
+// All texts come first; a failure in the middle takes back what was written before it.
+void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (!a.json.empty()) {
+    files.emplace_back(a.json, to_json(r).dump(2) + "\n");
+  }
+  if (!a.trace.empty()) {
+    files.emplace_back(a.trace, io::to_chrome_trace(r.program, r.times));
+  }
+  if (!a.svg.empty()) {
+    files.emplace_back(a.svg, io::to_strategy_svg(operators, r.plan, a.plan));
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    try {
+      atomic_write(files[i].first, files[i].second);
+    } catch (const std::exception&) {
+      for (std::size_t k = 0; k < i; ++k) {
+        std::error_code ignored;
+        std::filesystem::remove(files[k].first, ignored);
+      }
+      throw;
+    }
+  }
+}
+
+void run(const arguments& a) {
+  const auto operators = tensor::training_algebra();
+  const auto r = simulated(operators, a.plan);
+  write(operators, a, r);
+  print(a, r);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return support::run_program<arguments>("simulate", "Simulates a training iteration of a plan", argc, argv, declare, run);
+}

@@ -1,0 +1,72 @@
+// Plans as JSON, and back. A file says all that a plan is: graph, machine, and how each operator is divided.
+//
+// {"format": "unity plan", "version": 1,
+//  "graph": {"format": "unity graph", ...},      as json.hpp has it
+//  "machine": {"format": "unity machine", ...},  as machine_json.hpp has it, with a topology
+//  "strategy": [...]}                            as strategy_json.hpp has it
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/io/json.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/io/machine_json.hpp>
+#include <unity/io/strategy_json.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::io {
+
+// A node, an operator's configuration and the machine are a line each.
+// Throws: unity::error where the plan is not valid, the machine has no topology, or a name is not UTF-8.
+[[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p) {
+  detail::expect_topology(p.machine, "machine " + p.machine.name);
+  const parallel::graph_dimensions all{a, p.graph};
+  parallel::check(a, all, p.configurations, p.machine.network.device_count());
+  const auto graph = to_json(a, p.graph);
+  std::vector<std::string> nodes;
+  for (const auto& n : graph.at("nodes")) {
+    nodes.push_back(n.dump());
+  }
+  return "{\"format\": \"unity plan\", \"version\": 1,\n \"graph\": {\"format\": " + graph.at("format").dump() +
+         ", \"version\": " + graph.at("version").dump() + ", \"nodes\": " + detail::item_lines(nodes) +
+         ",\n  \"outputs\": " + graph.at("outputs").dump() + "},\n \"machine\": " + to_json(p.machine).dump() +
+         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + "}\n";
+}
+
+// `file`: for messages.
+// Complexity: linear in the text, besides the routes of the machine (route_table).
+// Throws: unity::error naming the byte or the member that is wrong.
+[[nodiscard]] inline parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  const auto where = std::string{file} + ": plan";
+  const detail::json_place in{document, where};
+  if (in.at("format").word() != "unity plan" || in.at("version").integer() != 1) {
+    throw error{in.where(), "another format", "\"format\": \"unity plan\", \"version\": 1"};
+  }
+  parallel::plan p;
+  p.graph = detail::graph_from_json{a, in.at("graph")}.take();
+  p.machine = parse_machine(in.at("machine").value().dump(), where);
+  detail::expect_topology(p.machine, in.at("machine").where());
+  const parallel::graph_dimensions all{a, p.graph};
+  p.configurations = detail::strategy_reader{a, all, p.machine.network}.read(in.at("strategy"));
+  return p;
+}
+
+// Throws: unity::error.
+[[nodiscard]] inline parallel::plan read_plan(const tensor::algebra& a, const std::filesystem::path& path) {
+  return parse_plan(a, read_file(path), path.string());
+}
+inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const std::filesystem::path& path) {
+  atomic_write(path, to_plan_text(a, p));
+}
+
+}  // namespace unity::io

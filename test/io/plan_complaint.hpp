@@ -1,0 +1,77 @@
+// Plans to write and read, and what reading them complains of.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace unity::test {
+
+inline const tensor::algebra& plan_operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+inline parallel::plan random_plan(std::string_view model, std::string_view on, std::uint64_t seed) {
+  parallel::plan p{tensor::zoo::build(plan_operators(), model), {}, machine::preset(on)};
+  random_engine random{seed};
+  p.configurations =
+      parallel::random_strategy(parallel::graph_dimensions{plan_operators(), p.graph}, p.machine.network.device_count(), random);
+  return p;
+}
+
+// LeNet of 8 samples on four devices: node 3, its first convolution, in two parts of the samples and two of its parameters;
+// all else on the first device.
+inline parallel::plan lenet_plan() {
+  parallel::plan p{tensor::zoo::build(plan_operators(), "zoo:lenet?batch=8"), {}, machine::preset("p100:1x4")};
+  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    p.configurations.push_back(parallel::on_device(all[node_id{n}], machine::device_id{std::size_t{0}}));
+  }
+  auto& c = p.configurations[3];
+  c.degrees[0] = 2;
+  c.degrees[1] = 2;
+  c.devices = {machine::device_id{std::size_t{3}}, machine::device_id{std::size_t{1}}, machine::device_id{std::size_t{2}},
+               machine::device_id{std::size_t{2}}};
+  return p;
+}
+
+// What `read` says of `text` with one member changed or, where the value is discarded, removed; one line.
+template <class Read>
+std::string complaint_of(const std::string& text, const std::string& pointer, const nlohmann::json& value, const Read& read) {
+  auto document = nlohmann::json::parse(text);
+  const nlohmann::json::json_pointer place{pointer};
+  if (value.is_discarded()) {
+    auto& parent = document.at(place.parent_pointer());
+    if (parent.is_array()) {
+      parent.erase(std::stoul(place.back()));
+    } else {
+      parent.erase(place.back());
+    }
+  } else {
+    document[place] = value;
+  }
+  try {
+    read(document.dump());
+  } catch (const error& e) {
+    const std::string line = e.what();
+    CHECK(line.find('\n') == std::string::npos);
+    return line;
+  }
+  return "";
+}
+
+}  // namespace unity::test

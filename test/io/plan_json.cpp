@@ -1,0 +1,156 @@
+#include <unity/io/plan_json.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/random.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/simulate/full.hpp>
+
+#include "plan_complaint.hpp"
+
+using namespace unity;
+using test::plan_operators;
+
+namespace {
+
+const nlohmann::json removed(nlohmann::json::value_t::discarded);
+
+std::string complaint(const std::string& pointer, const nlohmann::json& value) {
+  return test::complaint_of(io::to_plan_text(plan_operators(), test::lenet_plan()), pointer, value,
+                            [](const std::string& text) { static_cast<void>(io::parse_plan(plan_operators(), text, "p.json")); });
+}
+std::string plan_problem(std::string_view text) {
+  try {
+    static_cast<void>(io::parse_plan(plan_operators(), text, "p.json"));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("plans of the zoo with random strategies come back as they were") {
+  const auto* const model = GENERATE("zoo:lenet", "zoo:alexnet?batch=16", "zoo:rnnlm?seq=3", "zoo:nmt?seq=2", "zoo:dlrm", "zoo:candle_uno",
+                                     "zoo:inception_v3", "zoo:bert?layers=1", "zoo:mlp?batch=32");
+  const auto* const on = GENERATE("p100:1x4", "k80:4x4", "summit:2x6");
+  const auto seed = GENERATE(1U, 2U);
+  CAPTURE(model, on, seed);
+  const auto p = test::random_plan(model, on, seed);
+  const auto text = io::to_plan_text(plan_operators(), p);
+  const auto again = io::parse_plan(plan_operators(), text, "p.json");
+  CHECK(again.graph == p.graph);
+  CHECK(again.configurations == p.configurations);
+  CHECK(again.machine == p.machine);
+  CHECK(io::to_plan_text(plan_operators(), again) == text);
+}
+
+TEST_CASE("a plan goes through a file, and takes the time that it took") {
+  const auto p = test::random_plan("zoo:lenet", "p100:2x4", 7);
+  const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "io_plan_json.json";
+  io::write_plan(plan_operators(), p, file);
+  const auto again = io::read_plan(plan_operators(), file);
+  CHECK(again == p);
+  CHECK(simulate::full_simulation{}.run(parallel::lower(plan_operators(), again)) ==
+        simulate::full_simulation{}.run(parallel::lower(plan_operators(), p)));
+}
+
+TEST_CASE("a plan that is not valid is not written") {
+  auto p = test::lenet_plan();
+  p.configurations[3].degrees[0] = 3;
+  CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p), Catch::Contains("node 3 (conv2d)") && Catch::Contains("does not divide"));
+  p = test::lenet_plan();
+  p.machine.network = {};
+  CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p), Catch::Contains("no topology"));
+}
+
+TEST_CASE("what is no plan is told with its place") {
+  CHECK_THAT(plan_problem("{\"format\": "), Catch::Contains("p.json, byte") && Catch::Contains("is not JSON"));
+  CHECK_THAT(plan_problem("[]"), Catch::Contains("p.json: plan: has no \"format\""));
+  CHECK(complaint("/format", "unity graph") == "p.json: plan: another format; expected \"format\": \"unity plan\", \"version\": 1");
+  CHECK_THAT(complaint("/version", 2), Catch::Contains("another format"));
+  for (const auto* member : {"/graph", "/machine", "/strategy"}) {
+    CHECK_THAT(complaint(member, removed), Catch::Contains("p.json: plan: has no \"" + std::string{member + 1} + "\""));
+  }
+}
+
+TEST_CASE("what is wrong in a plan's graph is told with its place") {
+  CHECK(complaint("/graph/nodes/3/op", "conv3d") ==
+        "p.json: plan.graph.nodes[3].op: unknown operator \"conv3d\"; expected an operator of the tensor algebra");
+  CHECK_THAT(complaint("/graph/nodes/3/operands/1", 2), Catch::Contains("p.json: plan.graph.nodes[3]: operands that conv2d does not take"));
+  CHECK_THAT(complaint("/graph/nodes/3/operands/1", 99),
+             Catch::Contains("plan.graph.nodes[3].operands[1]: value 99 is not defined before"));
+  CHECK_THAT(complaint("/graph/nodes/0/results/0/dims/0", 9), Catch::Contains("plan.graph.nodes[0].results: results of other types"));
+}
+
+TEST_CASE("what is wrong in a plan's machine is told with its place") {
+  CHECK_THAT(complaint("/machine/topology/links/2/to", "nowhere"),
+             Catch::Contains("p.json: plan: machine.topology.links[2].to: no device or switch has the name \"nowhere\""));
+  CHECK_THAT(complaint("/machine/topology/links/0/bytes_per_second", 0), Catch::Contains("links[0].bytes_per_second: is 0"));
+  CHECK_THAT(complaint("/machine/topology/links", nlohmann::json::array()), Catch::Contains("p.json: plan: machine.topology: no route"));
+  CHECK(complaint("/machine/topology", removed) == "p.json: plan.machine: no topology; expected devices and what connects them");
+}
+
+TEST_CASE("a strategy for another model in a plan is told") {
+  CHECK(complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:mlp?batch=8"))).find(
+            "p.json: plan.strategy[") == 0);
+  CHECK_THAT(complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:lenet?batch=16"))),
+             Catch::Contains("plan.strategy[0].dimensions[0].size: is 8; expected 16 as in the model, for sample dimension 0"));
+  CHECK_THAT(complaint("/machine", io::to_json(machine::preset("p100:1x2"))),
+             Catch::Contains("plan.strategy[0].dimensions: more parts than the machine's 2 devices"));
+}
+
+TEST_CASE("text of a plan that stops anywhere is an error") {
+  const auto text = io::to_plan_text(plan_operators(), test::lenet_plan());
+  for (std::size_t length = 0; length + 2 < text.size(); length += 1 + length / 40) {
+    CHECK_THAT(plan_problem(std::string_view{text}.substr(0, length)), Catch::Contains("is not JSON"));
+  }
+}
+
+TEST_CASE("deep nesting is read, and refused") {
+  const std::string deep(1'000'000, '[');
+  CHECK_THAT(plan_problem(deep), Catch::Contains("is not JSON"));
+  CHECK_THAT(plan_problem(deep + std::string(deep.size(), ']')), Catch::Contains("has no \"format\""));
+}
+
+// A member of the document changed to something else, or removed.
+TEST_CASE("a plan with anything changed is a plan or one line") {
+  const auto seed = GENERATE(1U, 2U, 3U);
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto flat = nlohmann::json::parse(io::to_plan_text(plan_operators(), test::lenet_plan())).flatten();
+  const nlohmann::json values[] = {-1,        0,      1,       3,    1'000'000'007, INT64_MAX,        UINT64_MAX, 1e300,
+                                   "n0/gpu1", "relu", nullptr, true, {1, 2}, {{"a", 1}}};
+  std::size_t refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    auto changed = flat;
+    auto member = changed.begin();
+    std::advance(member, static_cast<std::ptrdiff_t>(random.below(changed.size())));
+    if (random.below(4) == 0) {
+      changed.erase(member);
+    } else {
+      *member = values[random.below(std::size(values))];
+    }
+    std::string text;
+    try {
+      text = changed.unflatten().dump();
+    } catch (const nlohmann::json::exception&) {
+      continue;  // values that are no leaves
+    }
+    const auto line = plan_problem(text);
+    CHECK(line.find('\n') == std::string::npos);
+    refused += line.empty() ? 0 : 1;
+  }
+  CHECK(refused > 200);
+}

@@ -1,0 +1,209 @@
+#include <unity/io/strategy_svg.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/file.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/tensor/builder.hpp>
+
+#include "plan_complaint.hpp"
+
+using namespace unity;
+using machine::device_id;
+using test::plan_operators;
+
+namespace {
+
+// relu(x w) + x v on two devices: the first product divided by samples, the second by parameters.
+parallel::plan small_plan() {
+  tensor::builder b{plan_operators()};
+  const auto x = b.input("x", {8, 6});
+  const auto y = b.relu(b.matmul(x, b.weight("w", {6, 4})));
+  parallel::plan p{std::move(b).finish({b.add(y, b.matmul(x, b.weight("v", {6, 4})))}), {}, machine::preset("p100:1x2")};
+  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const device_id first{std::size_t{0}};
+  const device_id second{std::size_t{1}};
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    p.configurations.push_back(parallel::on_device(all[node_id{n}], first));
+  }
+  for (std::size_t n = 0, products = 0; n < p.graph.node_count(); ++n) {
+    if (all[node_id{n}].op.kind == plan_operators().kind("matmul")) {
+      p.configurations[n] = products++ == 0 ? parallel::configuration{{2, 1}, {first, second}}
+                                            : parallel::configuration{{1, 2}, {second, first}};
+    }
+  }
+  return p;
+}
+
+std::size_t count(const std::string& text, std::string_view what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    ++n;
+  }
+  return n;
+}
+std::size_t operators_of(const tensor::tensor_graph& g) {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    n += g.operands(node_id{i}).empty() ? 0 : 1;
+  }
+  return n;
+}
+// Brackets of elements match, and attributes are quoted.
+bool is_well_formed(const std::string& text) {
+  std::vector<std::string> open;
+  for (auto at = text.find('<'); at != std::string::npos; at = text.find('<', at)) {
+    const auto end = text.find('>', at);
+    if (end == std::string::npos) {
+      return false;
+    }
+    const auto tag = text.substr(at + 1, end - at - 1);
+    const auto name = tag.substr(tag[0] == '/' ? 1 : 0, tag.find_first_of(" /", 1) - (tag[0] == '/' ? 1 : 0));
+    if (count(tag, "\"") % 2 != 0 || tag.find('<') != std::string::npos) {
+      return false;
+    }
+    if (tag[0] == '/') {
+      if (open.empty() || open.back() != tag.substr(1)) {
+        return false;
+      }
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name);
+    }
+    at = end;
+  }
+  return open.empty();
+}
+
+}  // namespace
+
+TEST_CASE("the picture of a small plan is as it was") {
+  const auto svg = io::to_strategy_svg(plan_operators(), small_plan(), "small <plan>");
+  const auto golden = std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/small_strategy.svg";
+  CHECK(svg == read_file(golden));
+  CHECK(is_well_formed(svg));
+}
+
+TEST_CASE("fields of a box have the device of their part") {
+  const auto p = test::lenet_plan();  // node 3: two by two, row-major on devices 3, 1, 2, 2
+  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const auto g = io::detail::grid_of(all[node_id{std::size_t{3}}], p.configurations[3]);
+  CHECK(g.samples == 2);
+  CHECK(g.parameters == 2);
+  CHECK(g.rows == 2);
+  CHECK(g.columns == 2);
+  using places = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  CHECK(g.places == places{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
+  const auto svg = io::to_strategy_svg(plan_operators(), p);
+  CHECK_THAT(svg,
+             Catch::Contains("<rect class=\"d3 a\" x=\"0\" y=\"0\" width=\"24\" height=\"16\"/><rect class=\"d1 a\" x=\"24\" y=\"0\"") &&
+                 Catch::Contains("<rect class=\"d2 a\" x=\"0\" y=\"16\""));
+}
+
+TEST_CASE("attributes divide the fields of samples and parameters in turn down and across") {
+  auto p = test::lenet_plan();
+  auto& c = p.configurations[3];
+  p.machine = machine::preset("p100:4x4");
+  c.degrees = {2, 1, 4, 2};  // samples, parameters, height, width
+  c.devices.clear();
+  for (std::size_t d = 0; d < 16; ++d) {
+    c.devices.push_back(device_id{d});
+  }
+  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const auto g = io::detail::grid_of(all[node_id{std::size_t{3}}], c);
+  CHECK(g.rows == 8);
+  CHECK(g.columns == 2);
+  CHECK(g.places[0] == std::pair<std::int64_t, std::int64_t>{0, 0});
+  CHECK(g.places[1] == std::pair<std::int64_t, std::int64_t>{0, 1});  // width
+  CHECK(g.places[2] == std::pair<std::int64_t, std::int64_t>{1, 0});  // height
+  CHECK(g.places[8] == std::pair<std::int64_t, std::int64_t>{4, 0});  // samples
+}
+
+TEST_CASE("every operator of a model has a place of its own, and every device a colour of its own") {
+  const auto* const model = GENERATE("zoo:nmt", "zoo:inception_v3", "zoo:resnet101", "zoo:dlrm", "zoo:rnntc?seq=3", "zoo:lenet");
+  const auto* const on = GENERATE("p100:1x4", "k80:16x4");
+  CAPTURE(model, on);
+  const auto p = test::random_plan(model, on, 3);
+  const auto svg = io::to_strategy_svg(plan_operators(), p, model);
+  CHECK(is_well_formed(svg));
+  CHECK(count(svg, "<use ") == operators_of(p.graph));
+  const auto colours = io::detail::device_colours(p.machine.network);
+  CHECK(std::set<std::string>(colours.begin(), colours.end()).size() == p.machine.network.device_count());
+  const auto l = io::layout_of(plan_operators(), p.graph);
+  std::map<std::pair<int, int>, int> taken;
+  int overlaps = 0;
+  for (const auto& a : l.corners) {
+    if (a) {
+      CHECK(std::min(a->x, a->y) >= 0);
+      CHECK(a->x + io::strategy_layout::box_width <= l.width);
+      CHECK(a->y + io::strategy_layout::box_height <= l.height);
+      for (const auto& b : l.corners) {
+        overlaps += &a != &b && b && std::abs(a->x - b->x) < io::strategy_layout::box_width &&
+                            std::abs(a->y - b->y) < io::strategy_layout::box_height
+                        ? 1
+                        : 0;
+      }
+    }
+  }
+  CHECK(overlaps == 0);
+}
+
+TEST_CASE("unrolled networks are drawn by layers and steps, others by depth") {
+  const auto nmt = tensor::zoo::build(plan_operators(), "zoo:nmt?seq=5");
+  const auto l = io::layout_of(plan_operators(), nmt);
+  REQUIRE(l.frames.size() == 9);
+  CHECK(l.frames[1].name == "encoder.lstm0");
+  std::map<int, std::set<int>> columns;  // of cells, by row
+  for (std::size_t n = 0; n < nmt.node_count(); ++n) {
+    if (nmt.operation(node_id{n}).kind == plan_operators().kind("lstm_cell")) {
+      columns[l.corners[n]->y].insert(l.corners[n]->x);
+    }
+  }
+  CHECK(columns.size() == 4);
+  for (const auto& [y, xs] : columns) {
+    CHECK(xs.size() == 5);
+    CHECK(xs == columns.begin()->second);
+  }
+  const auto lenet = io::layout_of(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:lenet"));
+  CHECK(lenet.frames.empty());
+}
+
+TEST_CASE("edges go from operators to those that read them") {
+  const auto g = tensor::zoo::build(plan_operators(), "zoo:inception_v3");
+  const auto l = io::layout_of(plan_operators(), g);
+  std::set<std::pair<int, int>> starts;
+  std::set<std::pair<int, int>> ends;
+  for (const auto& [from, to] : l.segments) {
+    starts.insert({from.x, from.y});
+    ends.insert({to.x, to.y});
+    CHECK(to.x > from.x);
+  }
+  std::set<std::size_t> read;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    for (const auto from : g.operands(node_id{n}).empty() ? std::vector<std::size_t>{} : io::detail::read_operators(g, n)) {
+      read.insert(from);
+      CHECK(ends.contains({l.corners[n]->x, l.corners[n]->y + io::strategy_layout::box_height / 2}));
+    }
+  }
+  for (const auto n : read) {
+    CHECK(starts.contains({l.corners[n]->x + io::strategy_layout::box_width, l.corners[n]->y + io::strategy_layout::box_height / 2}));
+  }
+}
+
+TEST_CASE("a plan that is not valid is not drawn") {
+  auto p = test::lenet_plan();
+  p.configurations[3].degrees[0] = 3;
+  CHECK_THROWS_WITH(io::to_strategy_svg(plan_operators(), p), Catch::Contains("node 3 (conv2d)"));
+}

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# `simulate`: what it says of a plan agrees with itself; bad plans get one line, and nothing is written.
+# usage: simulate.sh SIMULATE MAKE_PLAN EXAMPLE_PLAN SCRATCH_DIR
+set -u
+simulate=$1 make_plan=$2 example=$3 scratch=$4
+rm -rf "$scratch" && mkdir -p "$scratch"
+# shellcheck source=checks.sh
+. "$(dirname "$0")/checks.sh"
+python=${python:-/usr/bin/python3}
+
+plan=$scratch/lenet.json
+check 'a plan is made' silent "$make_plan" zoo:lenet p100:1x4 expert "$plan"
+check 'the example is what is made today' cmp "$plan" "$example"
+check 'it is simulated' silent "$simulate" "$plan" --json "$scratch/a.json" --trace "$scratch/a.trace" --svg "$scratch/a.svg"
+for line in 'an iteration takes [0-9.]+ ms, [0-9]+ tasks' '^n0/gpu3 ' '^n0/gpu0 -> n0/gpu1 ' '^messages of ' 'waited for resource: '; do
+  check "the text has $line" grep -qE -- "$line" "$scratch/stdout"
+done
+check 'the JSON has what is documented' json "$scratch/a.json" '
+  set(x) == {"iteration_s", "tasks", "critical_path", "devices", "links"}
+  and all(set(s) == {"task", "start_s", "end_s", "waited_for"} for s in x["critical_path"])
+  and [d["name"] for d in x["devices"]] == ["n0/gpu%d" % i for i in range(4)]
+  and all({"name", "busy_s", "peak_bytes", "memory_bytes", "bytes_over"} <= set(d) for d in x["devices"])
+  and all({"name", "busy_s", "bytes"} <= set(l) for l in x["links"]) and sum(l["bytes"] for l in x["links"]) > 0
+  and all(0 < d["busy_s"] <= x["iteration_s"] and d["peak_bytes"] > 0 and d["bytes_over"] == 0 for d in x["devices"])'
+check 'the critical path is one: each step waits for the one before, the last ends the iteration' json "$scratch/a.json" '
+  (lambda p: p[0]["waited_for"] == "nothing" and p[0]["start_s"] == 0 and p[-1]["end_s"] == x["iteration_s"]
+   and all(b["waited_for"].split(": ", 1)[1] == a["task"] and b["end_s"] > a["end_s"] for a, b in zip(p, p[1:]))
+   and all(b["start_s"] == a["end_s"] for a, b in zip(p, p[1:]) if b["waited_for"].startswith("resource: ")))(x["critical_path"])'
+cat >"$scratch/trace.py" <<'END'
+# Of each event what Perfetto's importer of Chrome JSON reads; and nothing runs twice at a time on a thread.
+import json, sys
+trace = json.load(open(sys.argv[1]))
+result = json.load(open(sys.argv[2]))
+events = trace["traceEvents"]
+threads, tasks = {}, {}
+for e in events:
+    assert isinstance(e["name"], str) and e["name"] and isinstance(e["pid"], int), e
+    if e["ph"] == "M":
+        assert e["name"] in ("process_name", "thread_name") and isinstance(e["args"]["name"], str), e
+        if e["name"] == "thread_name":
+            threads[e["pid"], e["tid"]] = e["args"]["name"]
+    elif e["ph"] == "X":
+        assert e["ts"] >= 0 and e["dur"] > 0 and isinstance(e["cat"], str), e
+        tasks.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
+    else:
+        assert e["ph"] == "C" and e["ts"] >= 0 and e["args"]["bytes"] >= 0, e
+assert sum(map(len, tasks.values())) == result["tasks"]
+assert set(tasks) <= set(threads) and {d["name"] for d in result["devices"]} <= set(threads.values())
+for runs in tasks.values():
+    runs.sort()
+    assert all(b[0] >= a[1] - 1e-6 for a, b in zip(runs, runs[1:]))
+last = max(end for runs in tasks.values() for _, end in runs)
+assert abs(last * 1e-6 - result["iteration_s"]) < 1e-12, (last, result["iteration_s"])
+END
+check 'the trace is one' silent "$python" "$scratch/trace.py" "$scratch/a.trace" "$scratch/a.json"
+check 'the picture is XML' silent "$python" -c \
+  'import sys, xml.etree.ElementTree as e; sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith("svg"))' \
+  "$scratch/a.svg"
+check 'it is simulated again' silent "$simulate" "$plan" --json "$scratch/b.json" --trace "$scratch/b.trace" --svg "$scratch/b.svg"
+for kind in json trace svg; do
+  check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
+done
+
+silent "$make_plan" 'zoo:rnnlm?seq=2&batch=1048576' p100:1x2 data "$scratch/large.json"
+check 'a plan that does not fit is simulated' silent "$simulate" "$scratch/large.json" --json "$scratch/large.result"
+check 'and told with the device and the bytes' \
+  grep -qE 'out of memory: n0/gpu1 needs [0-9]+ bytes more than its 16000000000' "$scratch/stdout"
+check 'also in the JSON' json "$scratch/large.result" \
+  'all(d["bytes_over"] == d["peak_bytes"] - d["memory_bytes"] > 0 for d in x["devices"])'
+
+# change FILE STATEMENT: of python, about the plan x and the configuration c of its first operator.
+change() {
+  "$python" -c 'import json, sys
+x = json.load(open(sys.argv[1])); c = x["strategy"][0]; exec(sys.argv[3]); json.dump(x, open(sys.argv[2], "w"))' \
+    "$plan" "$scratch/$1.json" "$2"
+}
+# refuses WHAT PATTERN FILE
+refuses() {
+  check "$1" complains 1 "$2" timeout 60 \
+    "$simulate" "$3" --json "$scratch/none.json" --trace "$scratch/none.trace" --svg "$scratch/none.svg"
+  check "and nothing is written" test -z "$(find "$scratch" -name 'none*')"
+}
+head -c 3000 "$plan" >"$scratch/cut.json"
+printf '{"format": "unity machine", "version": 2}' >"$scratch/machine.json"
+change operator 'x["graph"]["nodes"][3]["op"] = "conv3d"'
+change operands 'x["graph"]["nodes"][3]["operands"][1] = 2'
+change other 'c["op"] = "matmul"'
+change missing_operator 'x["strategy"].pop()'
+change degree 'c["dimensions"][0]["degree"] = 3'
+change overlap 'c["tasks"][1]["part"] = c["tasks"][0]["part"]'
+change missing 'c["tasks"].pop()'
+change device 'c["tasks"][1]["device"] = "n7/gpu0"'
+change link 'x["machine"]["topology"]["links"][0]["to"] = "nowhere"'
+change bandwidth 'x["machine"]["topology"]["links"][0]["bytes_per_second"] = 0'
+change adjoint 'x["graph"]["outputs"] = [99]'
+refuses 'a file that is not there' 'nowhere.json' "$scratch/nowhere.json"
+refuses 'a plan cut short' 'cut.json, byte 3001: is not JSON' "$scratch/cut.json"
+refuses 'another format' 'machine.json: plan: another format; expected "format": "unity plan"' "$scratch/machine.json"
+refuses 'an unknown operator' 'plan.graph.nodes\[3\].op: unknown operator "conv3d"' "$scratch/operator.json"
+refuses 'operands that do not fit' 'plan.graph.nodes\[3\]: operands that conv2d does not take' "$scratch/operands.json"
+refuses 'a strategy for another model' 'plan.strategy\[0\].op: is "matmul".*expected a strategy for this model' "$scratch/other.json"
+refuses 'an operator without a configuration' 'plan.strategy: nothing for node 23' "$scratch/missing_operator.json"
+refuses 'a degree that does not divide' 'plan.strategy\[0\].dimensions\[0\].degree: is 3; expected a divisor' "$scratch/degree.json"
+refuses 'overlapping shards' 'plan.strategy\[0\].tasks\[1\].part: part .* is that of tasks\[0\] too' "$scratch/overlap.json"
+refuses 'missing shards' 'plan.strategy\[0\].tasks: no task for part ' "$scratch/missing.json"
+refuses 'an unknown device' 'plan.strategy\[0\].tasks\[1\].device: no device has the name "n7/gpu0"' "$scratch/device.json"
+refuses 'an unknown end of a link' 'plan: machine.topology.links\[0\].to: no device or switch' "$scratch/link.json"
+refuses 'a link without bandwidth' 'plan: machine.topology.links\[0\].bytes_per_second: is 0' "$scratch/bandwidth.json"
+refuses 'an output that is no value' 'plan.graph.outputs\[0\]: value 99' "$scratch/adjoint.json"
+check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
+  "$simulate" "$plan" --json "$scratch/none.json" --trace /dev/full
+check 'and nothing is left' test ! -e "$scratch/none.json"
+check 'no plan is bad usage' complains 2 'PLAN' "$simulate"
+finish
