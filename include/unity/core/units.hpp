@@ -37,7 +37,7 @@ using picoseconds = quantity<struct picosecond_unit>;
 using bytes = quantity<struct byte_unit>;
 using flops = quantity<struct flop_unit>;
 
-[[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) * 1e-12; }
+[[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) / 1e12; }
 
 // Rounds to the nearest picosecond; for |s| up to 9e6.
 [[nodiscard]] constexpr picoseconds from_seconds(double s) noexcept {
