@@ -2,14 +2,13 @@
 // Source: Jia's dissertation (2020), section 3.7.5.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/config.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/machine/machine.hpp>
@@ -20,6 +19,7 @@
 #include <unity/parallel/strategy_bound.hpp>
 #include <unity/parallel/strategy_tables.hpp>
 #include <unity/search/branch_and_bound.hpp>
+#include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/tensor/operation.hpp>
