@@ -21,7 +21,7 @@
 #include <unity/parallel/lowering.hpp>
 #include <unity/parallel/placements.hpp>
 #include <unity/systems/flexflow.hpp>
-#include <unity/systems/flexflow_exact.hpp>
+#include <unity/systems/flexflow/exact.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 

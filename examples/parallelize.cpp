@@ -3,6 +3,7 @@
 // run: zoo:lenet --machine p100:1x4 --search flexflow --max-proposals 300 --out {out} --json {out}/result.json
 // run: zoo:rnnlm?seq=2&hidden=64&vocab=100 --machine k80:2x4 --search flexflow --max-proposals 200 --seed 3 --threads 2
 // run: zoo:mlp?form=fig1 --machine host:1x2 --algorithm greedy --out {out}
+// run: zoo:lenet?batch=4 --machine p100:1x4 --algorithm exact --placement one
 // run: zoo:lenet?batch=4 --machine p100:1x2 --algorithm beam --width 2 --placement one --json {out}/result.json
 
 #include <unistd.h>
@@ -62,7 +63,8 @@ struct arguments {
 
 const std::map<std::string, systems::strategy_algorithm> algorithms{{"mcmc", systems::strategy_algorithm::mcmc},
                                                                     {"beam", systems::strategy_algorithm::beam},
-                                                                    {"greedy", systems::strategy_algorithm::greedy}};
+                                                                    {"greedy", systems::strategy_algorithm::greedy},
+                                                                    {"exact", systems::strategy_algorithm::exact}};
 
 // Where a drawn configuration's tasks lie.
 struct placement_choice {
@@ -80,7 +82,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")->required();
   app.add_option("--machine", a.machine, support::machine_help)->required();
   app.add_option("--search", a.search, "the system whose strategies are searched")->check(CLI::IsMember({"flexflow"}));
-  app.add_option("--algorithm", o.algorithm, "mcmc, beam or greedy")->transform(CLI::CheckedTransformer(algorithms));
+  app.add_option("--algorithm", o.algorithm, "mcmc, beam, greedy, or exact, which proves an optimum of small graphs")->transform(CLI::CheckedTransformer(algorithms));
   app.add_option("--budget", a.budget, "time to search: 500ms, 30s, 5m");
   app.add_option("--max-proposals", o.proposals, "proposals at most, of all chains together");
   app.add_option("--seed", o.seed, "with equal seeds and no limit of time results are equal");
@@ -91,6 +93,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--random", a.random, "random strategies to start from, besides data parallel and expert ones")->check(CLI::Range(0, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare and to start from");
   app.add_option("--unit-share", o.unit_share, "share of proposals that change all steps of a layer and what follows it at once")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it")->check(CLI::Range(0.0, 1.0));
   app.add_option_function<std::string>(
          "--placement",
          [&o](const std::string& name) {
@@ -243,6 +246,9 @@ void print(const arguments& a, const outcome& r) {
     if (!s.report.excess.empty()) {
       std::printf("%s does not fit: %s\n", s.name.c_str(), parallel::describe(r.machine, s.report.excess).c_str());
     }
+  }
+  if (a.options.algorithm == systems::strategy_algorithm::exact) {
+    std::printf("no strategy takes less than %.3f ms\n", static_cast<double>(r.found.lower_bound) * 1e-9);
   }
   std::printf("search: %llu proposals, %llu accepted, %.3f s, stopped: %s\n", static_cast<unsigned long long>(r.found.proposals),
               static_cast<unsigned long long>(r.found.accepted), r.found.seconds, std::string{to_string(r.found.stopped)}.c_str());

@@ -1,4 +1,4 @@
-#include <unity/systems/flexflow_exact.hpp>
+#include <unity/systems/flexflow/exact.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -23,6 +23,7 @@
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/exact.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/flexflow/space.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -31,13 +32,14 @@
 namespace unity::systems {
 
 // mcmc: chains of strategy_proposal from every initial strategy. beam, greedy (a beam of one): units get any
-// configuration on aligned blocks, from the cheapest initial strategy.
-enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy };
+// configuration on aligned blocks, from the cheapest initial strategy. exact: flexflow_exact, for small graphs.
+enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy, exact };
 
 // `limits` and `proposals` are of all chains together: each gets an equal share.
 struct flexflow_options : chain_options {
   strategy_algorithm algorithm = strategy_algorithm::mcmc;
-  double unit_share = 0.5;  // see strategy_proposal
+  double unit_share = 0.9;  // see strategy_proposal
+  double spread = 0.4;
   device_choice devices = device_choice::blocks;
   parallel::block_strides strides = parallel::block_strides::all;
   std::size_t width = 8;  // of the beam
@@ -46,9 +48,10 @@ struct flexflow_options : chain_options {
 struct flexflow_result {
   parallel::strategy best{};
   cost_value cost = 0;  // picoseconds, or over_memory and more
+  cost_value lower_bound = 0;  // of exact: no strategy of its space costs less
   std::vector<cost_value> initial_costs{};
   std::vector<improvement> history{};
-  std::uint64_t proposals = 0;  // of beams: prices
+  std::uint64_t proposals = 0;  // of beams: prices; of exact: bounds
   std::uint64_t accepted = 0;
   double seconds = 0;
   stop_reason stopped = stop_reason::converged;
@@ -74,8 +77,9 @@ class flexflow_search {
     options.proposals = most / (initial.size() * options.chains);
     options.limits.expansions = options.proposals;
     const auto found = mcmc_chains([this] { return prototype_; },
-                                   strategy_proposal{&moves_, options_.unit_share, options_.devices}, initial, options);
-    flexflow_result r{found.best, found.cost, {}, found.history, found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
+                                   strategy_proposal{&moves_, options_.unit_share, options_.spread, options_.devices}, initial, options);
+    flexflow_result r{found.best,           found.cost,               0,             {},           found.history,
+                      found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
     for (std::size_t i = 0; i < found.chains.size(); i += options.chains) {
       r.initial_costs.push_back(found.chains[i].initial_cost);
     }
@@ -111,6 +115,19 @@ class flexflow_search {
 
 }  // namespace detail
 
+namespace detail {
+
+[[nodiscard]] inline flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m, parallel::lowering lowering,
+                                           const std::vector<parallel::strategy>& initial, const flexflow_options& options) {
+  flexflow_exact_options exact{options};
+  exact.strides = options.strides;
+  auto found = flexflow_exact(g, m, std::move(lowering), initial, exact);
+  return {std::move(found.best),  found.cost,      found.lower_bound, {}, std::move(found.history), found.counts.expanded, found.simulated,
+          found.seconds, found.stopped};
+}
+
+}  // namespace detail
+
 // Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
 [[nodiscard]] inline std::vector<parallel::strategy> initial_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                                         const machine::machine& m, std::size_t random, std::uint64_t seed) {
@@ -132,6 +149,9 @@ class flexflow_search {
                                               parallel::lowering lowering, std::vector<parallel::strategy> initial,
                                               const flexflow_options& options = {}) {
   UNITY_EXPECTS(!initial.empty(), "at least one initial strategy");
+  if (options.algorithm == strategy_algorithm::exact) {
+    return detail::prove(g, m, std::move(lowering), initial, options);
+  }
   return detail::flexflow_search{a, g, m, std::move(lowering), options}.run(std::move(initial));
 }
 

@@ -1,6 +1,7 @@
 // Moves between SOAP strategies: operators get new configurations.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,6 +43,7 @@ class strategy_moves {
   strategy_moves(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::graph_dimensions& all, std::size_t devices,
                  parallel::block_strides strides = parallel::block_strides::all)
       : all_{&all}, devices_{devices}, placements_{all, devices, strides}, units_{parallel::units_of(a, g, all)} {
+    find_neighbours(g);
     for (std::size_t n = 0; n < all.node_count(); ++n) {
       if (!all[node_id{n}].inputs.empty()) {
         operators_.push_back(node_id{n});
@@ -60,19 +62,67 @@ class strategy_moves {
   }
   // The lead of a unit gets the configuration, the others follow it.
   [[nodiscard]] strategy_change change_unit(std::size_t unit, const parallel::configuration& c) const {
-    const auto& u = units_[unit];
     strategy_change change;
-    for (const auto n : u.nodes) {
-      change.push_back({n, n == u.lead ? c : parallel::following((*all_)[n], (*all_)[u.lead], c)});
+    append(unit, units_[unit].lead, c, change);
+    return change;
+  }
+  // The same for a connected region of units: one that is joined by a value to a unit of the region is in it, too, with
+  // probability `spread`, drawn once. All follow the lead of the first unit.
+  [[nodiscard]] strategy_change change_region(std::size_t unit, const parallel::configuration& c, double spread, random_engine& random) const {
+    strategy_change change;
+    std::vector<bool> looked_at(units_.size());
+    looked_at[unit] = true;
+    std::vector<std::uint32_t> region{static_cast<std::uint32_t>(unit)};
+    for (std::size_t i = 0; i < region.size(); ++i) {
+      append(region[i], units_[unit].lead, c, change);
+      for (const auto next : neighbours_[region[i]]) {
+        if (!looked_at[next]) {
+          looked_at[next] = true;
+          if (random.unit() < spread) {
+            region.push_back(next);
+          }
+        }
+      }
     }
     return change;
   }
 
  private:
+  void append(std::size_t unit, node_id lead, const parallel::configuration& c, strategy_change& change) const {
+    for (const auto n : units_[unit].nodes) {
+      change.push_back({n, n == lead ? c : parallel::following((*all_)[n], (*all_)[lead], c)});
+    }
+  }
+  void find_neighbours(const tensor::tensor_graph& g) {
+    constexpr std::uint32_t none = 0xffffffffU;
+    std::vector<std::uint32_t> unit_of(g.node_count(), none);
+    for (std::uint32_t u = 0; u < units_.size(); ++u) {
+      for (const auto n : units_[u].nodes) {
+        unit_of[n.index()] = u;
+      }
+    }
+    neighbours_.resize(units_.size());
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      for (const auto v : g.operands(node_id{n})) {
+        const auto from = unit_of[g.producer(v).index()];
+        const auto to = unit_of[n];
+        if (from != none && from != to) {
+          neighbours_[from].push_back(to);
+          neighbours_[to].push_back(from);
+        }
+      }
+    }
+    for (auto& near : neighbours_) {
+      std::sort(near.begin(), near.end());
+      near.erase(std::unique(near.begin(), near.end()), near.end());
+    }
+  }
+
   const parallel::graph_dimensions* all_;
   std::size_t devices_;
   parallel::placements placements_;
   std::vector<parallel::operator_unit> units_;
+  std::vector<std::vector<std::uint32_t>> neighbours_{};  // by unit: those that share a value with it, ascending
   std::vector<node_id> operators_{};
 };
 
@@ -87,13 +137,15 @@ class strategy_moves {
   return s;
 }
 
-// An operator, drawn with equal probability, gets a configuration drawn for it; or, with probability `unit_share`, all
-// operators of a unit drawn do. What is drawn does not depend on the state, so the ratio of Hastings is one with the
-// distribution of drawn strategies as the prior: chains sample prior times exp(-beta cost).
+// An operator, drawn with equal probability, gets a configuration drawn for it; or, with probability `unit_share`, a
+// region of units around one drawn does. What is drawn does not depend on the state. So with single operators alone the
+// ratio of Hastings is one, with the distribution of drawn strategies as the prior: chains sample prior times
+// exp(-beta cost). Where regions are drawn, too, which no single move undoes, chains search, and sample nothing.
 // Source: Jia's dissertation (2020), section 3.5.2, for single operators and any devices.
 struct strategy_proposal {
   const strategy_moves* moves = nullptr;
-  double unit_share = 0.5;
+  double unit_share = 0.9;
+  double spread = 0.4;  // see strategy_moves::change_region
   device_choice devices = device_choice::blocks;
 
   [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&, random_engine& random) const {
@@ -103,7 +155,8 @@ struct strategy_proposal {
     }
     if (random.unit() < unit_share) {
       const auto u = random.below(moves->units().size());
-      return proposed<strategy_change>{moves->change_unit(u, moves->draw(moves->units()[u].lead, devices, random)), 0};
+      const auto c = moves->draw(moves->units()[u].lead, devices, random);
+      return proposed<strategy_change>{moves->change_region(u, c, spread, random), 0};
     }
     const auto n = moves->operators()[random.below(moves->operators().size())];
     return proposed<strategy_change>{{{n, moves->draw(n, devices, random)}}, 0};
