@@ -1,0 +1,89 @@
+// Delta simulation under the search's own moves: times equal those of a full simulation, of every task.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/zoo.hpp>
+
+using namespace unity;
+
+namespace {
+
+constexpr std::array models{"zoo:lenet?batch=64", "zoo:alexnet?batch=64", "zoo:rnnlm?batch=32&hidden=64&vocab=96&seq=3",
+                            "zoo:nmt?batch=24&hidden=48&vocab=60&seq=2", "zoo:candle_uno?batch=48&layers=2&hidden=40"};
+constexpr std::array machines{"p100:1x4", "k80:2x4", "summit:2x6"};
+
+// In all. UNITY_PROPOSALS=1000000 makes the test as long as docs/performance.md says; it takes minutes.
+std::uint64_t proposals() {
+  const char* text = std::getenv("UNITY_PROPOSALS");
+  return text == nullptr ? 6000 : std::strtoull(text, nullptr, 10);
+}
+
+void require_as_full(const simulate::delta_simulation& delta, simulate::full_simulation& full) {
+  const auto latest = full.run(delta.code());
+  std::size_t differ = 0;
+  for (const auto t : full.order()) {
+    differ += delta.times(t) == full.times()[t] ? 0 : 1;
+  }
+  REQUIRE(differ == 0);
+  REQUIRE(delta.iteration_time() == latest);
+}
+
+}  // namespace
+
+TEST_CASE("under a search's moves delta simulation equals full simulation, task by task", "[law]") {
+  const auto& a = tensor::training_algebra();
+  const std::string model = GENERATE(from_range(models));
+  const std::string name = GENERATE(from_range(machines));
+  const auto g = tensor::zoo::build(a, model);
+  const auto m = machine::preset(name);
+  const parallel::lowering l{a, g, m};
+  const systems::strategy_moves moves{a, g, l.dimensions(), m.network.device_count()};
+  const auto each = proposals() / (models.size() * machines.size());
+  const auto data = parallel::data_parallel(l.dimensions(), m.network);
+  simulate::full_simulation full;
+  std::uint64_t accepted = 0;
+  std::uint64_t compared = 0;
+  for (std::uint64_t seed = 0; seed * 2000 < each; ++seed) {
+    // Single operators on any devices, as in the paper; and regions on blocks. Cold and hot chains.
+    const systems::strategy_proposal proposal{&moves, seed % 2 == 0 ? 0.0 : 0.9, 0.4,
+                                              seed % 2 == 0 ? systems::device_choice::any : systems::device_choice::blocks};
+    random_engine random{seed};
+    systems::strategy_evaluator evaluator{l, {}};
+    const auto start = evaluator.reset(seed % 3 == 2 ? systems::random_unit_strategy(moves, random) : data);
+    const auto beta = (seed % 4 < 2 ? 5.0 : 200.0) / static_cast<double>(start);
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(2000, each - seed * 2000); ++i) {
+      CAPTURE(model, name, seed, i);
+      const auto move = proposal.sample(evaluator.state(), random)->move;
+      const auto spare = static_cast<cost_value>(-std::log(1 - random.unit()) / beta);
+      const bool is_tried = evaluator.try_move(move, evaluator.cost() + spare).has_value();
+      if (i % 100 == 99) {
+        require_as_full(evaluator.simulation(), full);
+        ++compared;
+      }
+      if (is_tried) {
+        ++accepted;
+        evaluator.commit();
+        REQUIRE(evaluator.cost() == evaluator.simulation().iteration_time().count());
+      }
+    }
+  }
+  CAPTURE(each, accepted);
+  CHECK(accepted > 0);
+  CHECK(compared == each / 2000 * 20 + each % 2000 / 100);
+}
