@@ -11,6 +11,7 @@
 #include <unity/core/random.hpp>
 
 #include "elements.hpp"
+#include "slow_messages.hpp"
 
 using namespace unity;
 using machine::device_id;
@@ -42,25 +43,47 @@ std::vector<box> parts(const tensor::shape& dims, std::int64_t rows, std::int64_
   return all;
 }
 
+// The messages with the boxes that they carry, as found slowly; the library finds the same messages.
+parallel::test::slow_messages messages_of(const std::vector<box>& written, const std::vector<device_id>& from,
+                                          const std::vector<box>& read, const std::vector<device_id>& to) {
+  auto slow = parallel::test::slow_messages_of(written, from, read, to);
+  parallel::message_finder find;
+  for (int i = 0; i < 2; ++i) {
+    const auto common = [&](std::uint32_t p, std::uint32_t c) { return intersection(written[p], read[c]); };
+    const auto& fast = find.run(parallel::overlaps_of(written, read), from, to, common);
+    REQUIRE(fast.local == slow.local);
+    REQUIRE(fast.messages.size() == slow.messages.size());
+    for (std::size_t m = 0; m < slow.messages.size(); ++m) {
+      const auto& x = fast.messages[m];
+      const auto consumers = fast.consumers_of(x);
+      REQUIRE(x.producer == slow.messages[m].producer);
+      REQUIRE(x.to == slow.messages[m].to);
+      REQUIRE(x.elements == slow.messages[m].elements);
+      REQUIRE(std::vector<std::uint32_t>(consumers.begin(), consumers.end()) == slow.messages[m].consumers);
+    }
+  }
+  return slow;
+}
+
 }  // namespace
 
 TEST_CASE("tasks that read what their device wrote send nothing") {
   const auto rows = parts({4, 6}, 2, 1);
-  const auto m = parallel::messages_of(rows, on({0, 1}), rows, on({0, 1}));
+  const auto m = messages_of(rows, on({0, 1}), rows, on({0, 1}));
   CHECK(m.messages.empty());
   CHECK(m.local == std::vector<local_use>{{0, 0}, {1, 1}});
 }
 
 TEST_CASE("rows to columns is an exchange of quarters") {
-  const auto m = parallel::messages_of(parts({4, 6}, 2, 1), on({0, 1}), parts({4, 6}, 1, 2), on({0, 1}));
+  const auto m = messages_of(parts({4, 6}, 2, 1), on({0, 1}), parts({4, 6}, 1, 2), on({0, 1}));
   REQUIRE(m.messages.size() == 2);
-  CHECK(m.messages[0] == parallel::message{0, device_id{1U}, 6, {1}, {{{0, 3}, {2, 6}}}});
-  CHECK(m.messages[1] == parallel::message{1, device_id{0U}, 6, {0}, {{{2, 0}, {4, 3}}}});
+  CHECK(m.messages[0] == parallel::test::slow_message{0, device_id{1U}, 6, {1}, {{{0, 3}, {2, 6}}}});
+  CHECK(m.messages[1] == parallel::test::slow_message{1, device_id{0U}, 6, {0}, {{{2, 0}, {4, 3}}}});
 }
 
 TEST_CASE("several tasks of one device that read the same get it once") {
   const box all{{0, 0}, {4, 6}};
-  const auto m = parallel::messages_of(std::vector{all}, on({0}), std::vector{all, all, all}, on({1, 1, 2}));
+  const auto m = messages_of({all}, on({0}), {all, all, all}, on({1, 1, 2}));
   REQUIRE(m.messages.size() == 2);
   CHECK(m.messages[0].consumers == std::vector<std::uint32_t>{0, 1});
   CHECK(m.messages[1].consumers == std::vector<std::uint32_t>{2});
@@ -85,7 +108,7 @@ TEST_CASE("every element that a task reads is on its device or arrives there exa
       read.push_back(parallel::test::random_box(random, dims));
       to.push_back(any_device());
     }
-    const auto m = parallel::messages_of(written, from, read, to);
+    const auto m = messages_of(written, from, read, to);
     for (std::size_t d = 0; d < devices; ++d) {
       std::vector<box> here;
       std::vector<box> needed;
@@ -132,5 +155,35 @@ TEST_CASE("every element that a task reads is on its device or arrives there exa
         REQUIRE(reads == (std::find(m.local.begin(), m.local.end(), local_use{p, c}) != m.local.end()));
       }
     }
+  }
+}
+
+TEST_CASE("overlaps are all pairs of boxes with common elements, whether the boxes written are a grid or not") {
+  const std::uint64_t seed = 11;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  const tensor::shape dims{4, 6};
+  for (int i = 0; i < 300; ++i) {
+    auto written = parts(dims, random.below(2) == 0 ? 2 : 4, random.below(2) == 0 ? 1 : 3);
+    for (std::size_t k = 0; k + 1 < written.size(); ++k) {
+      std::swap(written[k], written[k + random.below(written.size() - k)]);
+    }
+    if (random.below(2) == 0) {
+      written.pop_back();  // a hole, or nothing
+    }
+    std::vector<box> read;
+    for (auto n = random.below(5); n-- > 0;) {
+      read.push_back(parallel::test::random_box(random, dims));
+    }
+    std::vector<parallel::overlap> expected;
+    for (std::uint32_t p = 0; p < written.size(); ++p) {
+      for (std::uint32_t c = 0; c < read.size(); ++c) {
+        const auto common = intersection(written[p], read[c]);
+        if (!common.empty()) {
+          expected.push_back({p, c, common.volume()});
+        }
+      }
+    }
+    REQUIRE(parallel::overlaps_of(written, read) == expected);
   }
 }

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +15,8 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/divisions.hpp>
+#include <unity/parallel/edge_code.hpp>
 #include <unity/parallel/messages.hpp>
 #include <unity/parallel/network.hpp>
 #include <unity/parallel/plan.hpp>
@@ -76,8 +77,7 @@ class lowering {
   [[nodiscard]] program::program run(const strategy& s) {
     check(*algebra_, dimensions_, s, network_.device_count());
     program::program p;
-    network_.declare(p);
-    declare_fragments(p);
+    declare(p);
     std::vector<fragment_code> all;
     for (std::size_t n = 0; n < graph_->node_count(); ++n) {
       if (fragment_of(node_id{n}).valid()) {
@@ -99,121 +99,80 @@ class lowering {
     return p;
   }
 
-  // All fragments that depend on the configuration of the node, under the whole strategy, which is valid.
-  // Complexity: linear in the fragments, besides intersecting shards.
+  // All fragments that depend on the configuration of the node, under the whole strategy, which is valid. They replace what
+  // `all` held, and use its memory again.
+  // Complexity: linear in the fragments, besides intersecting shards for the first time.
+  void around(const strategy& s, node_id n, std::vector<fragment_code>& all) {
+    const auto edges = training_.edges_of(n);
+    const auto weights = training_.weights_of(n);
+    const auto count = 1 + edges.size() + weights.size();
+    for (; all.size() > count; all.pop_back()) {
+      spare_.push_back(std::move(all.back()));
+    }
+    for (; all.size() < count && !spare_.empty(); spare_.pop_back()) {
+      all.push_back(std::move(spare_.back()));
+    }
+    all.resize(count);
+    std::size_t i = 0;
+    const auto next = [&](program::fragment_id id) -> program::fragment& {
+      all[i].id = id;
+      all[i].code.clear();
+      return all[i++].code;
+    };
+    write(s, n, next(fragment_of(n)));
+    for (const auto e : edges) {
+      write_edge(s, e, next(edge_fragment(e)));
+    }
+    for (const auto w : weights) {
+      next(weight_fragment(w)) = code_of_weight(s, w);
+    }
+  }
   [[nodiscard]] std::vector<fragment_code> around(const strategy& s, node_id n) {
     std::vector<fragment_code> all;
-    all.push_back({fragment_of(n), code_of(s, n)});
-    for (const auto e : training_.edges_of(n)) {
-      all.push_back({edge_fragment(e), code_of_edge(s, e)});
-    }
-    for (const auto w : training_.weights_of(n)) {
-      all.push_back({weight_fragment(w), code_of_weight(s, w)});
-    }
+    around(s, n, all);
     return all;
   }
 
   // The tasks of an operator, their memory, and what each pass takes.
   [[nodiscard]] program::fragment code_of(const strategy& s, node_id n) {
-    const auto& o = dimensions_[n];
-    const auto& c = s[n.index()];
-    const auto& parts = shards(n, c.degrees);
-    const auto tasks = static_cast<std::uint32_t>(c.task_count());
-    const bool backward = training_.has_backward(n);
-    const auto& wanted = training_.wanted(n);
     program::fragment f;
-    for (std::uint32_t t = 0; t < tasks; ++t) {
-      const auto times = times_.of(dimensions_.kind(n), o, c.degrees, parts[t], wanted, network_.model(c.devices[t]));
-      f.add({network::stream(c.devices[t]), times.forward, {}, {}, program::task_kind::forward, t});
-    }
-    for (std::uint32_t t = 0; t < tasks; ++t) {
-      for (std::size_t r = 0; r < o.outputs.size(); ++r) {
-        f.buffers.push_back({size_of(parts[t].results[r].volume(), o.outputs[r]), c.devices[t].index(), {{}, t}, false});
-      }
-    }
-    for (std::uint32_t t = 0; backward && t < tasks; ++t) {
-      const auto times = times_.of(dimensions_.kind(n), o, c.degrees, parts[t], wanted, network_.model(c.devices[t]));
-      const auto b = f.add({network::stream(c.devices[t]), times.backward, {}, {}, program::task_kind::backward, t});
-      f.dependencies.push_back({{{}, t}, {{}, b}, false});
-      for (std::uint32_t r = 0; r < o.outputs.size(); ++r) {
-        f.reads.push_back({{{}, result_buffer(o, t, r)}, {{}, b}});
-      }
-      f.buffers.push_back({cotangent_bytes(n, parts[t]), c.devices[t].index(), {{}, b}, false});
-    }
+    write(s, n, f);
     return f;
   }
-
   // What goes from the tasks of one operator to those of another, and back.
   [[nodiscard]] program::fragment code_of_edge(const strategy& s, std::uint32_t edge) {
-    const auto ends = ends_of(s, training_.edges()[edge]);
     program::fragment f;
-    for (const auto& use : ends.uses.local) {
-      link_local(f, ends, use);
-    }
-    for (const auto& m : ends.uses.messages) {
-      send(f, ends, m);
-    }
+    write_edge(s, edge, f);
     return f;
   }
 
   // Reductions of a weight's gradient, and its update.
   [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight) {
     const auto& w = training_.weights()[weight];
-    std::vector<box> read;
-    std::vector<machine::device_id> on;
+    std::vector<reading> readings;
     std::vector<program::task_ref> readers;  // backward tasks; the null fragment where there is none
     for (const auto& use : w.uses) {
       const auto& c = s[use.node.index()];
-      const auto& parts = shards(use.node, c.degrees);
+      readings.push_back({&parts_of(s, use.node).operands[use.operand], devices_of(c)});
       const bool gives = w.is_trained && training_.wanted(use.node)[use.operand];
-      for (std::uint32_t t = 0; t < c.task_count(); ++t) {
-        read.push_back(parts[t].operands[use.operand]);
-        on.push_back(c.devices[t]);
-        readers.push_back(gives ? backward_of(fragment_of(use.node), c, t) : program::task_ref{});
+      const auto tasks = static_cast<std::uint32_t>(c.task_count());
+      for (std::uint32_t t = 0; t < tasks; ++t) {
+        readers.push_back(gives ? program::task_ref{fragment_of(use.node), tasks + t} : program::task_ref{});
       }
     }
-    return synchronized(network_, times_, graph_->type(w.value), replicas_of(read, on), readers);
+    return synchronized(network_, times_, graph_->type(w.value), replicas_of(readings), readers);
   }
 
- private:
-  struct edge_ends {
-    program::fragment_id from{};
-    program::fragment_id to{};
-    const configuration* producer = nullptr;
-    const configuration* consumer = nullptr;
-    edge_messages uses{};
-    tensor::tensor_type type{};
-    std::uint32_t buffers_per_task = 0;  // of the producer
-    std::uint32_t result = 0;
-    std::uint32_t consumer_buffers = 0;  // before those of cotangents
-    bool is_wanted = false;
-    bool consumer_has_backward = false;
-  };
-
-  [[nodiscard]] static bytes size_of(std::int64_t elements, const tensor::tensor_type& t) {
-    return bytes{elements * static_cast<std::int64_t>(tensor::size_of(t.element))};
+  // What a program of some of the devices is made of (folding.hpp).
+  [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
+  [[nodiscard]] network& links() noexcept { return network_; }
+  [[nodiscard]] const task_times& times() const noexcept { return times_; }
+  [[nodiscard]] const division& parts_of(const strategy& s, node_id n) {
+    return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()].degrees);
   }
-  [[nodiscard]] static std::uint32_t result_buffer(const operator_dimensions& o, std::uint32_t task, std::uint32_t result) {
-    return task * static_cast<std::uint32_t>(o.outputs.size()) + result;
-  }
-  // Cotangents of operands that are no weights; those have buffers of their own.
-  [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const {
-    bytes sum{};
-    for (std::size_t i = 0; i < part.operands.size(); ++i) {
-      const auto v = graph_->operands(n)[i];
-      if (training_.wanted(n)[i] && !graph_->operands(graph_->producer(v)).empty()) {
-        sum += size_of(part.operands[i].volume(), graph_->type(v));
-      }
-    }
-    return sum;
-  }
-  [[nodiscard]] const std::vector<shard>& shards(node_id n, const degree_list& degrees) {
-    const auto key = std::pair{dimensions_.kind(n), degrees};
-    const auto found = shards_.find(key);
-    return found != shards_.end() ? found->second : shards_.emplace(key, shards_of(dimensions_[n], degrees)).first->second;
-  }
-
-  void declare_fragments(program::program& p) const {
+  // The resources, and fragments without code.
+  void declare(program::program& p) const {
+    network_.declare(p);
     const auto name_of = [&](node_id n) { return algebra_->signature(graph_->operation(n).kind).name + " " + std::to_string(n.index()); };
     for (std::uint32_t n = 0; n < graph_->node_count(); ++n) {
       if (fragment_of(node_id{n}).valid()) {
@@ -229,36 +188,113 @@ class lowering {
       p.add_fragment({program::owner_kind::weight, w, name_of(n)});
     }
   }
-
-  [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) {
+  [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const {
+    const auto results = graph_->results(e.from);
     edge_ends ends;
     ends.from = fragment_of(e.from);
     ends.to = fragment_of(e.to);
-    ends.producer = &s[e.from.index()];
-    ends.consumer = &s[e.to.index()];
-    ends.type = graph_->type(e.value);
-    ends.is_wanted = training_.wanted(e.to)[e.operands.front()];
-    ends.consumer_has_backward = training_.has_backward(e.to);
-    const auto results = graph_->results(e.from);
+    ends.producers = static_cast<std::uint32_t>(s[e.from.index()].task_count());
+    ends.consumers = static_cast<std::uint32_t>(s[e.to.index()].task_count());
     ends.result = static_cast<std::uint32_t>(std::find(results.begin(), results.end(), e.value) - results.begin());
     ends.buffers_per_task = static_cast<std::uint32_t>(results.size());
-    const auto tasks = static_cast<std::uint32_t>(ends.consumer->task_count());
-    ends.consumer_buffers = tasks * static_cast<std::uint32_t>(graph_->results(e.to).size());
-    std::vector<box> written;
-    for (const auto& part : shards(e.from, ends.producer->degrees)) {
-      written.push_back(part.results[ends.result]);
-    }
-    std::vector<box> read;
-    std::vector<machine::device_id> to;
-    for (const auto operand : e.operands) {
-      for (const auto& part : shards(e.to, ends.consumer->degrees)) {
-        read.push_back(part.operands[operand]);
-      }
-      to.insert(to.end(), ends.consumer->devices.begin(), ends.consumer->devices.end());
-    }
-    ends.uses = messages_of(written, std::span{ends.producer->devices.data(), ends.producer->devices.size()}, read, to);
-    merge_operands(ends.uses, tasks);
+    ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(graph_->results(e.to).size());
+    ends.is_wanted = training_.wanted(e.to)[e.operands.front()];
+    ends.consumer_has_backward = training_.has_backward(e.to);
     return ends;
+  }
+  // What one use of a value needs, by tasks. Valid until the next call.
+  [[nodiscard]] const edge_messages& messages(const strategy& s, const graph_edge& e, const edge_ends& ends) {
+    const auto& from = parts_of(s, e.from);
+    const auto& to = parts_of(s, e.to);
+    const auto& consumer = s[e.to.index()];
+    readers_.clear();
+    for (std::size_t i = 0; i < e.operands.size(); ++i) {
+      readers_.insert(readers_.end(), consumer.devices.begin(), consumer.devices.end());
+    }
+    const auto tasks = ends.consumers;
+    const auto common = [&](std::uint32_t p, std::uint32_t c) {
+      return intersection(from.parts[p].results[ends.result], to.parts[c % tasks].operands[e.operands[c / tasks]]);
+    };
+    const auto overlaps = divisions_.overlaps(from, ends.result, to, e.operands);
+    auto& all = finder_.run(overlaps, devices_of(s[e.from.index()]), readers_, common);
+    if (e.operands.size() > 1) {
+      merge_operands(all, tasks);
+    }
+    return all;
+  }
+  [[nodiscard]] static bytes size_of(std::int64_t elements, const tensor::tensor_type& t) {
+    return bytes{elements * static_cast<std::int64_t>(tensor::size_of(t.element))};
+  }
+
+ private:
+  [[nodiscard]] static std::span<const machine::device_id> devices_of(const configuration& c) {
+    return {c.devices.data(), c.devices.size()};
+  }
+  // Cotangents of operands that are no weights; those have buffers of their own.
+  [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const {
+    bytes sum{};
+    for (std::size_t i = 0; i < part.operands.size(); ++i) {
+      const auto v = graph_->operands(n)[i];
+      if (training_.wanted(n)[i] && !graph_->operands(graph_->producer(v)).empty()) {
+        sum += size_of(part.operands[i].volume(), graph_->type(v));
+      }
+    }
+    return sum;
+  }
+
+  void write(const strategy& s, node_id n, program::fragment& f) {
+    const auto& o = dimensions_[n];
+    const auto& c = s[n.index()];
+    const auto& parts = parts_of(s, n).parts;
+    const auto tasks = static_cast<std::uint32_t>(c.task_count());
+    const auto results = static_cast<std::uint32_t>(o.outputs.size());
+    const bool backward = training_.has_backward(n);
+    std::vector<std::optional<shard_times>> known;  // by model: parts of a configuration are alike
+    const auto times_on = [&](machine::device_id d) {
+      const auto model = network_.model(d);
+      known.resize(std::max(known.size(), model + std::size_t{1}));
+      if (!known[model]) {
+        known[model] = times_.of(dimensions_.kind(n), o, c.degrees, parts[0], training_.wanted(n), model);
+      }
+      return *known[model];
+    };
+    f.tasks.reserve(tasks * (backward ? 2 : 1));
+    for (std::uint32_t t = 0; t < tasks; ++t) {
+      f.add({network::stream(c.devices[t]), times_on(c.devices[t]).forward, {}, {}, program::task_kind::forward, t});
+    }
+    for (std::uint32_t t = 0; t < tasks; ++t) {
+      for (std::size_t r = 0; r < results; ++r) {
+        f.buffers.push_back({size_of(parts[t].results[r].volume(), o.outputs[r]), c.devices[t].index(), {{}, t}, false});
+      }
+    }
+    for (std::uint32_t t = 0; backward && t < tasks; ++t) {
+      const auto b = f.add({network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
+      f.dependencies.push_back({{{}, t}, {{}, b}, false});
+      for (std::uint32_t r = 0; r < results; ++r) {
+        f.reads.push_back({{{}, t * results + r}, {{}, b}});
+      }
+      f.buffers.push_back({cotangent_bytes(n, parts[t]), c.devices[t].index(), {{}, b}, false});
+    }
+  }
+
+  void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f) {
+    const auto& e = training_.edges()[edge];
+    const auto& producer = s[e.from.index()];
+    const auto& type = graph_->type(e.value);
+    const auto ends = ends_of(s, e);
+    const auto& uses = messages(s, e, ends);
+    edge_code code{f, ends};
+    for (const auto& use : uses.local) {
+      code.use(use.producer, use.consumer);
+    }
+    for (const auto& m : uses.messages) {
+      const auto here = producer.devices[m.producer];
+      const sent_value sent{m.producer, uses.consumers_of(m), size_of(m.elements, type), here.index(), m.to.index()};
+      code.send(sent, network_.hops(here, m.to, sent.volume));
+      if (ends.is_wanted) {
+        code.send_back(sent, network_.hops(m.to, here, sent.volume));
+      }
+    }
   }
   // Readers were numbered operand by operand; a task is one reader.
   static void merge_operands(edge_messages& uses, std::uint32_t tasks) {
@@ -266,70 +302,12 @@ class lowering {
       u.consumer %= tasks;
     }
     for (auto& m : uses.messages) {
-      for (auto& c : m.consumers) {
-        c %= tasks;
-      }
-      std::sort(m.consumers.begin(), m.consumers.end());
-      m.consumers.erase(std::unique(m.consumers.begin(), m.consumers.end()), m.consumers.end());
+      const auto first = uses.consumers.begin() + m.first_consumer;
+      const auto last = first + m.consumer_count;
+      std::for_each(first, last, [&](std::uint32_t& c) { c %= tasks; });
+      std::sort(first, last);
+      m.consumer_count = static_cast<std::uint32_t>(std::unique(first, last) - first);
     }
-  }
-
-  [[nodiscard]] static program::task_ref forward_of(program::fragment_id f, std::uint32_t task) { return {f, task}; }
-  [[nodiscard]] static program::task_ref backward_of(program::fragment_id f, const configuration& c, std::uint32_t task) {
-    return {f, static_cast<std::uint32_t>(c.task_count()) + task};
-  }
-
-  static void link_local(program::fragment& f, const edge_ends& e, const local_use& use) {
-    const program::buffer_ref result{e.from, use.producer * e.buffers_per_task + e.result};
-    const auto consumer = forward_of(e.to, use.consumer);
-    f.dependencies.push_back({forward_of(e.from, use.producer), consumer, false});
-    f.reads.push_back({result, consumer});
-    if (e.consumer_has_backward) {
-      f.reads.push_back({result, backward_of(e.to, *e.consumer, use.consumer)});
-    }
-    if (e.is_wanted) {
-      const auto from = backward_of(e.to, *e.consumer, use.consumer);
-      const auto to = backward_of(e.from, *e.producer, use.producer);
-      f.dependencies.push_back({from, to, false});
-      f.reads.push_back({{e.to, e.consumer_buffers + use.consumer}, to});
-    }
-  }
-
-  void send(program::fragment& f, const edge_ends& e, const message& m) {
-    const auto volume = size_of(m.elements, e.type);
-    const auto here = e.producer->devices[m.producer];
-    const auto sender = forward_of(e.from, m.producer);
-    const auto first = static_cast<std::uint32_t>(f.tasks.size());
-    const auto last = program::add_transfer(f, network_.hops(here, m.to, volume), volume, m.producer, {&sender, 1});
-    f.reads.push_back({{e.from, m.producer * e.buffers_per_task + e.result}, {{}, first}});
-    const auto received = static_cast<std::uint32_t>(f.buffers.size());
-    f.buffers.push_back({volume, m.to.index(), last, false});
-    for (const auto c : m.consumers) {
-      f.dependencies.push_back({last, forward_of(e.to, c), false});
-      f.reads.push_back({{{}, received}, forward_of(e.to, c)});
-      if (e.consumer_has_backward) {
-        f.reads.push_back({{{}, received}, backward_of(e.to, *e.consumer, c)});
-      }
-    }
-    if (e.is_wanted) {
-      send_back(f, e, m, volume);
-    }
-  }
-  void send_back(program::fragment& f, const edge_ends& e, const message& m, bytes volume) {
-    std::vector<program::task_ref> senders;
-    for (const auto c : m.consumers) {
-      senders.push_back(backward_of(e.to, *e.consumer, c));
-    }
-    const auto here = e.producer->devices[m.producer];
-    const auto receiver = backward_of(e.from, *e.producer, m.producer);
-    const auto first = static_cast<std::uint32_t>(f.tasks.size());
-    const auto last = program::add_transfer(f, network_.hops(m.to, here, volume), volume, m.producer, senders);
-    f.dependencies.push_back({last, receiver, false});
-    for (const auto c : m.consumers) {
-      f.reads.push_back({{e.to, e.consumer_buffers + c}, {{}, first}});
-    }
-    f.reads.push_back({{{}, static_cast<std::uint32_t>(f.buffers.size())}, receiver});
-    f.buffers.push_back({volume, here.index(), last, false});
   }
 
   const tensor::algebra* algebra_;
@@ -341,7 +319,10 @@ class lowering {
   std::vector<program::fragment_id> node_fragments_{};
   std::size_t first_edge_ = 0;
   std::size_t first_weight_ = 0;
-  std::map<std::pair<std::uint32_t, degree_list>, std::vector<shard>> shards_{};
+  division_table divisions_{};
+  message_finder finder_{};
+  std::vector<machine::device_id> readers_{};
+  std::vector<fragment_code> spare_{};  // for the next fragments around an operator
 };
 
 // The program of a plan, by the roofline of its devices.

@@ -51,7 +51,9 @@ struct memory_excess {
   const machine::device_id d{worst->device};
   return m.network[d].name + " needs " + std::to_string(worst->over.count()) + " bytes more than its " +
          std::to_string(machine::model_of(m, d).memory.count()) +
-         (all.size() > 1 ? ", and so do " + std::to_string(all.size() - 1) + " others" : "");
+         (all.size() == 1   ? ""
+          : all.size() == 2 ? ", and so does 1 other"
+                            : ", and so do " + std::to_string(all.size() - 1) + " others");
 }
 
 // Per device the sum of all buffers, whenever they are held: no less than the peak, and kept up to date in what changes.

@@ -5,22 +5,163 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/configuration.hpp>
 
 namespace unity::parallel {
+
+// A task reads elements that another wrote.
+struct overlap {
+  std::uint32_t producer = 0;
+  std::uint32_t consumer = 0;
+  std::int64_t elements = 0;
+
+  friend bool operator==(const overlap&, const overlap&) = default;
+};
+
+namespace detail {
+
+// Which of boxes that are the cells of a grid others meet. Other boxes are looked at one by one.
+class box_finder {
+ public:
+  explicit box_finder(std::span<const box> boxes) : boxes_{boxes} {
+    if (!boxes.empty()) {
+      find_cuts();
+      find_cells();
+    }
+  }
+
+  // Calls f(number, common elements) for each that has elements of `b`; in no order that means anything.
+  template <class F>
+  void for_each(const box& b, const F& f) {
+    if (b.empty()) {
+      return;
+    }
+    if (cells_.empty()) {
+      for (std::uint32_t i = 0; i < boxes_.size(); ++i) {
+        if (const auto common = intersection(boxes_[i], b); !common.empty()) {
+          f(i, common.volume());
+        }
+      }
+      return;
+    }
+    pieces_.clear();
+    pieces_.push_back({0, 1});
+    for (std::size_t d = 0; d < cuts_.size(); ++d) {
+      meet(cuts_[d], b.begin[d], b.end[d]);
+    }
+    for (const auto& p : pieces_) {
+      f(cells_[p.cell], p.elements);
+    }
+  }
+
+ private:
+  struct piece {
+    std::size_t cell;
+    std::int64_t elements;
+  };
+
+  void find_cuts() {
+    cuts_.resize(boxes_.front().begin.size());
+    for (std::size_t d = 0; d < cuts_.size(); ++d) {
+      for (const auto& b : boxes_) {
+        if (cuts_[d].empty() || cuts_[d].back() != b.begin[d]) {
+          cuts_[d].push_back(b.begin[d]);
+        }
+      }
+      std::sort(cuts_[d].begin(), cuts_[d].end());
+      cuts_[d].erase(std::unique(cuts_[d].begin(), cuts_[d].end()), cuts_[d].end());
+      auto last = boxes_.front().end[d];
+      for (const auto& b : boxes_) {
+        last = std::max(last, b.end[d]);
+      }
+      cuts_[d].push_back(last);
+    }
+  }
+  // Leaves no cells where the boxes are not those between the cuts.
+  void find_cells() {
+    std::size_t count = 1;
+    for (const auto& c : cuts_) {
+      count *= c.size() - 1;
+    }
+    constexpr auto none = static_cast<std::uint32_t>(-1);
+    if (count != boxes_.size()) {
+      return;
+    }
+    cells_.assign(count, none);
+    for (std::uint32_t i = 0; i < boxes_.size(); ++i) {
+      std::size_t cell = 0;
+      bool fits = true;
+      for (std::size_t d = 0; d < cuts_.size(); ++d) {
+        const auto at = std::lower_bound(cuts_[d].begin(), cuts_[d].end(), boxes_[i].begin[d]);
+        fits = fits && at + 1 != cuts_[d].end() && *(at + 1) == boxes_[i].end[d];
+        cell = cell * (cuts_[d].size() - 1) + static_cast<std::size_t>(at - cuts_[d].begin());
+      }
+      if (!fits || cells_[cell] != none) {
+        cells_.clear();
+        return;
+      }
+      cells_[cell] = i;
+    }
+  }
+  // The pieces, along one more dimension.
+  void meet(const std::vector<std::int64_t>& cuts, std::int64_t begin, std::int64_t end) {
+    next_.clear();
+    const auto first = std::upper_bound(cuts.begin(), cuts.end() - 1, begin) - cuts.begin();
+    const auto from = static_cast<std::size_t>(std::max<std::ptrdiff_t>(first - 1, 0));
+    for (const auto& p : pieces_) {
+      for (auto k = from; k + 1 < cuts.size() && cuts[k] < end; ++k) {
+        const auto size = std::min(end, cuts[k + 1]) - std::max(begin, cuts[k]);
+        if (size > 0) {
+          next_.push_back({p.cell * (cuts.size() - 1) + k, p.elements * size});
+        }
+      }
+    }
+    pieces_.swap(next_);
+  }
+
+  std::span<const box> boxes_;
+  std::vector<std::vector<std::int64_t>> cuts_{};
+  std::vector<std::uint32_t> cells_{};
+  std::vector<piece> pieces_{};
+  std::vector<piece> next_{};
+};
+
+}  // namespace detail
+
+// By producer, then by consumer, for boxes of one tensor; those written are disjoint.
+// Complexity: linear in boxes and overlaps where the boxes written are a grid, else O(written * read).
+[[nodiscard]] inline std::vector<overlap> overlaps_of(std::span<const box> written, std::span<const box> read) {
+  detail::box_finder find{written};
+  std::vector<overlap> found;
+  std::vector<std::size_t> first(written.size() + 1, 0);
+  for (std::uint32_t c = 0; c < read.size(); ++c) {
+    find.for_each(read[c], [&](std::uint32_t p, std::int64_t elements) {
+      found.push_back({p, c, elements});
+      ++first[p + std::size_t{1}];
+    });
+  }
+  for (std::size_t p = 0; p < written.size(); ++p) {
+    first[p + 1] += first[p];
+  }
+  std::vector<overlap> all(found.size());
+  for (const auto& o : found) {
+    all[first[o.producer]++] = o;
+  }
+  return all;
+}
 
 // From the task that wrote elements to a device where tasks read them.
 struct message {
   std::uint32_t producer = 0;  // a task
   machine::device_id to{};
   std::int64_t elements = 0;
-  std::vector<std::uint32_t> consumers{};  // tasks there that read some of them, ascending
-  std::vector<box> parts{};                // disjoint
+  std::uint32_t first_consumer = 0;  // of those of the edge, and how many: tasks there that read some of them, ascending
+  std::uint32_t consumer_count = 0;
 
   friend bool operator==(const message&, const message&) = default;
 };
@@ -36,63 +177,124 @@ struct local_use {
 struct edge_messages {
   std::vector<local_use> local{};
   std::vector<message> messages{};
+  std::vector<std::uint32_t> consumers{};
+
+  [[nodiscard]] std::span<const std::uint32_t> consumers_of(const message& m) const {
+    return {consumers.data() + m.first_consumer, m.consumer_count};
+  }
+  void clear() noexcept {
+    local.clear();
+    messages.clear();
+    consumers.clear();
+  }
 
   friend bool operator==(const edge_messages&, const edge_messages&) = default;
 };
 
-// What one use of a value needs. `written` and `read`: the box of each task, in order of tasks; those written are
-// disjoint. An element goes to a device once, however many tasks read it there; all from one task to one device is one
-// message, but what a later task reads beyond that is another.
-// Complexity: O(producers * consumers), besides what tasks of one device share.
+// What one use of a value needs. An element goes to a device once, however many tasks read it there; all from one task to
+// one device is one message, but what a later task reads beyond that is another. Messages by producer, then by the first
+// of their consumers. Keeps its memory: one for each thread.
 // Source: Jia's dissertation (2020), section 3.4.1, step 2.
-[[nodiscard]] inline edge_messages messages_of(std::span<const box> written, std::span<const machine::device_id> from,
-                                               std::span<const box> read, std::span<const machine::device_id> to) {
-  UNITY_EXPECTS(written.size() == from.size() && read.size() == to.size(), "a device per task");
-  edge_messages all;
-  std::vector<std::size_t> sent;  // messages of this producer
-  std::vector<box> rest;
-  std::vector<box> left;
-  for (std::uint32_t p = 0; p < written.size(); ++p) {
-    sent.clear();
-    for (std::uint32_t c = 0; c < read.size(); ++c) {
-      const auto common = intersection(written[p], read[c]);
-      if (common.empty()) {
-        continue;
+class message_finder {
+ public:
+  // from, to: the device of each task that writes or reads. common(producer, consumer): the box that both have, where there
+  // is one; asked for where tasks of one device read of one producer. Valid until the next call.
+  // Complexity: linear in overlaps, besides what tasks of one device share.
+  template <class Common>
+  [[nodiscard]] edge_messages& run(std::span<const overlap> overlaps, std::span<const machine::device_id> from,
+                                   std::span<const machine::device_id> to, const Common& common) {
+    all_.clear();
+    for (const auto d : to) {
+      if (readers_.size() <= d.index()) {
+        readers_.resize(d.index() + std::size_t{1}, 0);
       }
-      if (from[p] == to[c]) {
-        all.local.push_back({p, c});
-        continue;
+    }
+    for (std::size_t begin = 0; begin < overlaps.size();) {
+      auto end = begin;
+      bool shared = false;
+      for (; end < overlaps.size() && overlaps[end].producer == overlaps[begin].producer; ++end) {
+        shared = ++readers_[to[overlaps[end].consumer].index()] > 1 || shared;
       }
-      rest.assign(1, common);
-      for (const auto m : sent) {
-        auto& before = all.messages[m];
-        if (before.to != to[c]) {
-          continue;
-        }
-        bool reads = false;
-        for (const auto& part : before.parts) {
-          reads = reads || !intersection(part, common).empty();
-          left.clear();
-          for (const auto& b : rest) {
-            subtract(b, part, left);
-          }
-          rest.swap(left);
-        }
-        if (reads) {
-          before.consumers.push_back(c);
-        }
+      const auto row = overlaps.subspan(begin, end - begin);
+      if (shared) {
+        add_shared(row, from, to, common);
+      } else {
+        add(row, from, to);
       }
-      if (!rest.empty()) {
-        message m{p, to[c], 0, {c}, rest};
-        for (const auto& b : rest) {
-          m.elements += b.volume();
-        }
-        sent.push_back(all.messages.size());
-        all.messages.push_back(std::move(m));
+      for (const auto& o : row) {
+        readers_[to[o.consumer].index()] = 0;
+      }
+      begin = end;
+    }
+    return all_;
+  }
+
+ private:
+  void add(std::span<const overlap> row, std::span<const machine::device_id> from, std::span<const machine::device_id> to) {
+    for (const auto& o : row) {
+      if (from[o.producer] == to[o.consumer]) {
+        all_.local.push_back({o.producer, o.consumer});
+      } else {
+        all_.messages.push_back({o.producer, to[o.consumer], o.elements, static_cast<std::uint32_t>(all_.consumers.size()), 1});
+        all_.consumers.push_back(o.consumer);
       }
     }
   }
-  return all;
-}
+  struct sent_parts {
+    message what{};
+    std::vector<std::uint32_t> consumers{};
+    std::vector<box> parts{};  // disjoint
+  };
+  template <class Common>
+  void add_shared(std::span<const overlap> row, std::span<const machine::device_id> from, std::span<const machine::device_id> to,
+                  const Common& common) {
+    std::vector<sent_parts> sent;
+    for (const auto& o : row) {
+      const auto there = to[o.consumer];
+      if (from[o.producer] == there) {
+        all_.local.push_back({o.producer, o.consumer});
+        continue;
+      }
+      const box read = common(o.producer, o.consumer);
+      std::vector<box> rest{read};
+      for (auto& before : sent) {
+        if (readers_[there.index()] > 1 && before.what.to == there) {
+          receive(before, read, o.consumer, rest);
+        }
+      }
+      if (!rest.empty()) {
+        sent.push_back({{o.producer, there, 0, 0, 0}, {o.consumer}, std::move(rest)});
+      }
+    }
+    for (auto& s : sent) {
+      for (const auto& b : s.parts) {
+        s.what.elements += b.volume();
+      }
+      s.what.first_consumer = static_cast<std::uint32_t>(all_.consumers.size());
+      s.what.consumer_count = static_cast<std::uint32_t>(s.consumers.size());
+      all_.messages.push_back(s.what);
+      all_.consumers.insert(all_.consumers.end(), s.consumers.begin(), s.consumers.end());
+    }
+  }
+  // Takes what arrives with an earlier message from what one more task reads.
+  static void receive(sent_parts& before, const box& read, std::uint32_t consumer, std::vector<box>& rest) {
+    bool reads = false;
+    std::vector<box> left;
+    for (const auto& part : before.parts) {
+      reads = reads || !intersection(part, read).empty();
+      left.clear();
+      for (const auto& b : rest) {
+        subtract(b, part, left);
+      }
+      rest.swap(left);
+    }
+    if (reads) {
+      before.consumers.push_back(consumer);
+    }
+  }
+
+  edge_messages all_{};
+  std::vector<std::uint32_t> readers_{};  // of the producer's boxes, by device
+};
 
 }  // namespace unity::parallel

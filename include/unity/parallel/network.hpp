@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -28,6 +30,14 @@ class network {
       throw error{"machine " + m.name, "no topology", "devices and what connects them"};
     }
     routes_ = machine::route_table{m.network, "machine " + m.name};
+    known_.resize(device_count() * device_count());
+    for (std::size_t l = 0; l < m.network.link_count(); ++l) {
+      rates_.push_back(m.network.bytes_per_second(machine::link_id{l}));
+    }
+    std::sort(rates_.begin(), rates_.end());
+    rates_.erase(std::unique(rates_.begin(), rates_.end()), rates_.end());
+    held_.resize(rates_.size());
+    find_places();
   }
 
   [[nodiscard]] std::size_t device_count() const noexcept { return machine_->network.device_count(); }
@@ -53,23 +63,81 @@ class network {
     p.add_resource({"synchronization", program::resource_kind::link, 0});
   }
 
-  // The hops of a message between two devices, each link's latency counted `rounds` times.
+  // The hops of a message between two devices, each link's latency counted `rounds` times. Valid until the next call.
+  // Complexity: linear in the route.
   [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume, std::int64_t rounds = 1) {
     UNITY_EXPECTS(from != to, "a message to another device");
-    const auto& t = machine_->network;
+    if (volume != volume_) {
+      volume_ = volume;
+      std::fill(held_.begin(), held_.end(), picoseconds{0});
+    }
     hops_.clear();
-    for (const auto l : routes_.between(t, from, to)) {
-      const auto held = std::max(machine::transfer_time(volume, t.bytes_per_second(l)), picoseconds{1});
-      const auto latency = std::max(t.latency(l).count() * rounds, std::int64_t{1});
-      hops_.push_back({program::resource_id{device_count() + t.resource(l).index()}, held, picoseconds{latency}});
+    for (const auto& l : route(from, to)) {
+      auto& held = held_[l.rate];
+      if (held == picoseconds{0}) {
+        held = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
+      }
+      hops_.push_back({l.resource, held, picoseconds{std::max(l.latency * rounds, std::int64_t{1})}});
     }
     return hops_;
   }
 
+  // The links of a route, in the order of travel. Valid until another is asked for.
+  struct route_link {
+    program::resource_id resource{};
+    std::uint32_t rate = 0;  // the same for links of the same bandwidth
+    std::int64_t latency = 0;  // picoseconds
+
+    friend bool operator==(const route_link&, const route_link&) = default;
+  };
+  [[nodiscard]] std::span<const route_link> route(machine::device_id from, machine::device_id to) {
+    auto& known = known_[from.index() * device_count() + to.index()];
+    if (known.count == 0) {
+      const auto& t = machine_->network;
+      known.first = static_cast<std::uint32_t>(links_.size());
+      for (const auto l : routes_.between(t, from, to)) {
+        const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
+        links_.push_back({program::resource_id{device_count() + t.resource(l).index()}, static_cast<std::uint32_t>(rate - rates_.begin()),
+                          t.latency(l).count()});
+      }
+      known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
+    }
+    return {links_.data() + known.first, known.count};
+  }
+  // The node of a device, by the order of their first devices, and how many devices of the node come before it.
+  struct node_place {
+    std::uint32_t node = 0;
+    std::uint32_t place = 0;
+
+    friend auto operator<=>(const node_place&, const node_place&) = default;
+  };
+  [[nodiscard]] node_place place(machine::device_id d) const { return places_[d.index()]; }
+  // Whose tasks a program has: all.
+  [[nodiscard]] static bool has(machine::device_id) noexcept { return true; }
+
  private:
+  struct known_route {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;  // 0: not asked for yet
+  };
+
+  void find_places() {
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> nodes;  // by number: which it is, and devices so far
+    for (const auto& d : machine_->network.devices()) {
+      auto& [node, count] = nodes.try_emplace(d.node, static_cast<std::uint32_t>(nodes.size()), 0U).first->second;
+      places_.push_back({node, count++});
+    }
+  }
+
   const machine::machine* machine_;
   machine::route_table routes_{};
+  std::vector<std::int64_t> rates_{};    // distinct
+  std::vector<known_route> known_{};  // [from][to]
+  std::vector<route_link> links_{};
+  std::vector<node_place> places_{};
   std::vector<program::hop> hops_{};
+  bytes volume_{-1};
+  std::vector<picoseconds> held_{};  // a link of each rate by that volume; 0: not asked for
 };
 
 // Bytes that a fragment's messages carry; over how many links they go does not matter.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -30,88 +31,168 @@ struct replicas {
   std::vector<replica_group> groups{};  // by their devices, ascending
 };
 
+// Boxes, equal ones once.
+struct distinct_boxes {
+  std::vector<box> boxes{};
+  std::vector<std::uint32_t> of{};  // which of them each was
+
+  friend bool operator==(const distinct_boxes&, const distinct_boxes&) = default;
+};
+
+// Complexity: linear in the boxes, times those distinct.
+[[nodiscard]] inline distinct_boxes distinct(std::span<const box> all) {
+  distinct_boxes d;
+  for (const auto& b : all) {
+    auto found = std::find(d.boxes.begin(), d.boxes.end(), b);
+    if (found == d.boxes.end()) {
+      d.boxes.push_back(b);
+      found = d.boxes.end() - 1;
+    }
+    d.of.push_back(static_cast<std::uint32_t>(found - d.boxes.begin()));
+  }
+  return d;
+}
+
+// What tasks read, on the device of the same number.
+struct reading {
+  const distinct_boxes* read = nullptr;
+  std::span<const machine::device_id> on{};
+};
+
 namespace detail {
 
-// Calls f(cell) for each cell between the cuts.
-template <class F>
-void for_each_cell(const std::vector<std::vector<std::int64_t>>& cuts, const F& f) {
-  std::vector<std::size_t> at(cuts.size(), 0);
-  box cell{tensor::shape(cuts.size(), 0), tensor::shape(cuts.size(), 0)};
-  for (;;) {
-    for (std::size_t d = 0; d < cuts.size(); ++d) {
-      cell.begin[d] = cuts[d][at[d]];
-      cell.end[d] = cuts[d][at[d] + 1];
+class replica_finder {
+ public:
+  [[nodiscard]] replicas run(std::span<const reading> readings) && {
+    for (const auto& r : readings) {
+      add(r);
     }
-    f(cell);
-    auto d = cuts.size();
-    while (d > 0 && ++at[d - 1] + 1 == cuts[d - 1].size()) {
-      at[--d] = 0;
+    if (all_.boxes.empty()) {
+      return std::move(all_);
     }
-    if (d == 0) {
-      return;
+    find_cuts();
+    box cell{all_.boxes.front().begin, all_.boxes.front().begin};
+    visit(cell, 0, 1);
+    std::sort(all_.groups.begin(), all_.groups.end(), [](const replica_group& a, const replica_group& b) { return a.devices < b.devices; });
+    for (auto& g : all_.groups) {
+      std::sort(g.boxes.begin(), g.boxes.end());
+      g.boxes.erase(std::unique(g.boxes.begin(), g.boxes.end()), g.boxes.end());
+    }
+    return std::move(all_);
+  }
+
+ private:
+  using device_set = std::vector<std::uint64_t>;  // a bit for each
+
+  void add(const reading& r) {
+    UNITY_EXPECTS(r.read->of.size() == r.on.size(), "a device per reader");
+    numbers_.clear();
+    for (const auto& b : r.read->boxes) {
+      const auto found = std::find(all_.boxes.begin(), all_.boxes.end(), b);
+      numbers_.push_back(static_cast<std::uint32_t>(found - all_.boxes.begin()));
+      if (found == all_.boxes.end()) {
+        all_.boxes.push_back(b);
+        holders_.emplace_back();
+      }
+    }
+    for (std::size_t i = 0; i < r.on.size(); ++i) {
+      const auto number = numbers_[r.read->of[i]];
+      all_.box_of.push_back(number);
+      auto& set = holders_[number];
+      const auto word = r.on[i].index() / 64U;
+      if (set.size() <= word) {
+        set.resize(word + std::size_t{1}, 0);
+      }
+      set[word] |= std::uint64_t{1} << r.on[i].index() % 64U;
     }
   }
-}
+  void find_cuts() {
+    cuts_.resize(all_.boxes.front().begin.size());
+    for (std::size_t d = 0; d < cuts_.size(); ++d) {
+      for (const auto& b : all_.boxes) {
+        cuts_[d].push_back(b.begin[d]);
+        cuts_[d].push_back(b.end[d]);
+      }
+      std::sort(cuts_[d].begin(), cuts_[d].end());
+      cuts_[d].erase(std::unique(cuts_[d].begin(), cuts_[d].end()), cuts_[d].end());
+    }
+  }
+  // Each cell between the cuts.
+  void visit(box& cell, std::size_t d, std::int64_t volume) {
+    if (d == cuts_.size()) {
+      add_cell(cell, volume);
+      return;
+    }
+    for (std::size_t k = 0; k + 1 < cuts_[d].size(); ++k) {
+      cell.begin[d] = cuts_[d][k];
+      visit(cell, d + 1, volume * (cuts_[d][k + 1] - cuts_[d][k]));
+    }
+  }
+  [[nodiscard]] static bool has(const box& b, const box& cell) {
+    for (std::size_t d = 0; d < cell.begin.size(); ++d) {
+      if (cell.begin[d] < b.begin[d] || cell.begin[d] >= b.end[d]) {
+        return false;
+      }
+    }
+    return true;
+  }
+  void add_cell(const box& cell, std::int64_t volume) {
+    having_.clear();
+    for (std::uint32_t b = 0; b < all_.boxes.size(); ++b) {
+      if (has(all_.boxes[b], cell)) {
+        having_.push_back(b);
+      }
+    }
+    if (having_.empty()) {
+      return;
+    }
+    const auto [found, is_new] = group_of_.try_emplace(having_, 0U);
+    if (is_new) {
+      found->second = group_of(having_);
+    }
+    all_.groups[found->second].elements += volume;
+  }
+  [[nodiscard]] std::uint32_t group_of(const std::vector<std::uint32_t>& having) {
+    device_set set;
+    for (const auto b : having) {
+      set.resize(std::max(set.size(), holders_[b].size()), 0);
+      for (std::size_t w = 0; w < holders_[b].size(); ++w) {
+        set[w] |= holders_[b][w];
+      }
+    }
+    const auto [found, is_new] = group_with_.try_emplace(set, static_cast<std::uint32_t>(all_.groups.size()));
+    if (is_new) {
+      auto& g = all_.groups.emplace_back();
+      for (std::size_t w = 0; w < set.size(); ++w) {
+        for (auto bits = set[w]; bits != 0; bits &= bits - 1) {
+          g.devices.push_back(machine::device_id{w * 64 + static_cast<std::size_t>(std::countr_zero(bits))});
+        }
+      }
+    }
+    auto& boxes = all_.groups[found->second].boxes;
+    boxes.insert(boxes.end(), having.begin(), having.end());
+    return found->second;
+  }
+
+  replicas all_{};
+  std::vector<device_set> holders_{};  // of each distinct box
+  std::vector<std::vector<std::int64_t>> cuts_{};
+  std::map<std::vector<std::uint32_t>, std::uint32_t> group_of_{};  // of cells that the same boxes have
+  std::map<device_set, std::uint32_t> group_with_{};
+  std::vector<std::uint32_t> numbers_{};
+  std::vector<std::uint32_t> having_{};
+};
 
 }  // namespace detail
 
-// read: what each reader reads, on the device of the same number.
-// Complexity: the cells between all ends of boxes, times distinct boxes and devices.
+// Readers are numbered through, one reading after another.
+// Complexity: linear in readers; the cells between all ends of boxes, times distinct boxes.
+[[nodiscard]] inline replicas replicas_of(std::span<const reading> readings) { return detail::replica_finder{}.run(readings); }
+
 [[nodiscard]] inline replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on) {
-  UNITY_EXPECTS(read.size() == on.size(), "a device per reader");
-  replicas all;
-  std::vector<std::vector<machine::device_id>> holders;  // per distinct box
-  for (std::size_t i = 0; i < read.size(); ++i) {
-    const auto found = std::find(all.boxes.begin(), all.boxes.end(), read[i]);
-    all.box_of.push_back(static_cast<std::uint32_t>(found - all.boxes.begin()));
-    if (found == all.boxes.end()) {
-      all.boxes.push_back(read[i]);
-      holders.emplace_back();
-    }
-    holders[all.box_of.back()].push_back(on[i]);
-  }
-  if (all.boxes.empty()) {
-    return all;
-  }
-  std::vector<std::vector<std::int64_t>> cuts(all.boxes.front().begin.size());
-  for (std::size_t d = 0; d < cuts.size(); ++d) {
-    for (const auto& b : all.boxes) {
-      cuts[d].push_back(b.begin[d]);
-      cuts[d].push_back(b.end[d]);
-    }
-    std::sort(cuts[d].begin(), cuts[d].end());
-    cuts[d].erase(std::unique(cuts[d].begin(), cuts[d].end()), cuts[d].end());
-  }
-  for (auto& h : holders) {
-    std::sort(h.begin(), h.end());
-    h.erase(std::unique(h.begin(), h.end()), h.end());
-  }
-  std::map<std::vector<machine::device_id>, replica_group> groups;
-  detail::for_each_cell(cuts, [&](const box& cell) {
-    std::vector<machine::device_id> devices;
-    std::vector<std::uint32_t> having;
-    for (std::uint32_t b = 0; b < all.boxes.size(); ++b) {
-      if (!intersection(all.boxes[b], cell).empty()) {
-        having.push_back(b);
-        devices.insert(devices.end(), holders[b].begin(), holders[b].end());
-      }
-    }
-    if (having.empty()) {
-      return;
-    }
-    std::sort(devices.begin(), devices.end());
-    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-    auto& g = groups[devices];
-    g.devices = std::move(devices);
-    g.elements += cell.volume();
-    g.boxes.insert(g.boxes.end(), having.begin(), having.end());
-  });
-  for (auto& [devices, g] : groups) {
-    std::sort(g.boxes.begin(), g.boxes.end());
-    g.boxes.erase(std::unique(g.boxes.begin(), g.boxes.end()), g.boxes.end());
-    all.groups.push_back(std::move(g));
-  }
-  return all;
+  const auto boxes = distinct(read);
+  const reading one{&boxes, on};
+  return replicas_of({&one, 1});
 }
 
 }  // namespace unity::parallel

@@ -1,0 +1,79 @@
+// Claim: what one operator's new configuration changes is lowered at over fifty times the rate of whole plans
+// (`whole_over_around`), nmt with 64 samples per device on 64 devices. Configurations are drawn on aligned blocks of devices,
+// around data parallelism (0) and around drawn ones (1).
+
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/placements.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+using clock_type = std::chrono::steady_clock;
+
+double seconds_since(clock_type::time_point start) { return std::chrono::duration<double>(clock_type::now() - start).count(); }
+
+void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(benchmark::State& state) {
+  constexpr int proposals = 3000;
+  const auto operators = tensor::training_algebra();
+  const auto graph = tensor::zoo::build(operators, "zoo:nmt?batch=4096");
+  const auto machine = machine::preset("k80:16x4");
+  parallel::lowering low{operators, graph, machine};
+  const parallel::placements possible{low.dimensions(), machine.network.device_count()};
+  random_engine random{1};
+  std::vector<node_id> nodes;
+  for (std::size_t n = 0; n < graph.node_count(); ++n) {
+    if (!graph.operands(node_id{n}).empty()) {
+      nodes.push_back(node_id{n});
+    }
+  }
+  auto s = parallel::data_parallel(low.dimensions(), machine.network);
+  for (const auto n : nodes) {
+    if (state.range(0) != 0) {
+      s[n.index()] = possible.sample(n, random);
+    }
+  }
+  std::vector<parallel::fragment_code> code;
+  for (auto _ : state) {
+    auto start = clock_type::now();
+    benchmark::DoNotOptimize(low.run(s).task_count());
+    const auto whole = seconds_since(start);
+    std::size_t tasks = 0;
+    start = clock_type::now();
+    for (int i = 0; i < proposals; ++i) {
+      const auto n = nodes[random.below(nodes.size())];
+      const auto before = s[n.index()];
+      s[n.index()] = possible.sample(n, random);
+      low.around(s, n, code);
+      for (const auto& f : code) {
+        tasks += f.code.tasks.size();
+      }
+      s[n.index()] = before;
+    }
+    const auto seconds = seconds_since(start);
+    state.counters["per_s"] = proposals / seconds;
+    state.counters["ns_per_task"] = seconds * 1e9 / static_cast<double>(tasks);
+    state.counters["whole_over_around"] = whole / (seconds / proposals);
+  }
+}
+BENCHMARK(fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans)
+    ->ArgName("drawn")
+    ->Arg(0)
+    ->Arg(1)
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,141 @@
+// What delta simulation saves a search: the 30 cells of table 3.4 of Jia's dissertation (2020), six networks with the
+// batch sizes of section 3.7.1 on 4 to 64 K80. Chains of single-operator proposals from data parallelism, as section
+// 3.5.2 has them; each proposal is priced three times:
+// - by delta simulation, the edit of the program and its rollback included (`delta_us`);
+// - by full simulation of the edited program (`full_over_delta`: without rebuilding the program);
+// - by lowering the strategy anew and full simulation (`rebuild_over_delta`), as the paper's full algorithm does.
+// `changed` is the share of tasks whose times a proposal changes; 1/changed bounds what any delta simulation that visits
+// what it changes can gain over full simulation. `paper` is the ratio of table 3.4.
+
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/simulate/delta.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+
+struct row {
+  const char* model;
+  std::int64_t batch;  // per device
+  std::array<double, 5> paper;  // on 4, 8, 16, 32, 64 devices
+};
+constexpr std::array rows{row{"alexnet", 256, {2.9, 3.0, 2.9, 3.0, 3.0}},   row{"resnet101", 64, {3.2, 3.2, 3.1, 3.2, 3.3}},
+                          row{"inception_v3", 64, {3.4, 3.9, 5.0, 5.9, 6.9}}, row{"rnntc", 64, {2.2, 2.3, 2.4, 2.6, 3.0}},
+                          row{"rnnlm", 64, {2.3, 2.5, 2.7, 3.2, 3.6}},        row{"nmt", 64, {2.5, 2.7, 3.0, 3.8, 4.1}}};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct sums {
+  double delta = 0;
+  double full = 0;
+  double rebuild = 0;
+  double changed = 0;
+  double tasks = 0;
+  std::uint64_t proposals = 0;
+};
+
+// One proposal: priced by delta simulation, kept or undone; every eighth also by full simulation.
+void price(parallel::lowering& l, simulate::delta_simulation& delta, parallel::strategy& s, const systems::strategy_proposal& proposal,
+           random_engine& random, double beta, sums& all) {
+  const auto move = proposal.sample(s, random)->move.front();
+  auto next = s;
+  next[move.node.index()] = move.to;
+  const auto code = l.around(next, move.node);
+  std::vector<program::replacement> replacements;
+  for (const auto& f : code) {
+    replacements.push_back({f.id, &f.code});
+  }
+  const auto before = delta.iteration_time().count();
+  const auto changed = delta.counts().changed;
+  auto start = std::chrono::steady_clock::now();
+  const auto time = delta.try_replace(replacements)->count();
+  auto taken = seconds_since(start);
+  const bool is_kept = time <= before || random.unit() < std::exp(-beta * static_cast<double>(time - before));
+  const bool is_sampled = all.proposals % 8 == 0;
+  if (is_sampled) {
+    simulate::full_simulation full;
+    full.run(delta.code());
+    start = std::chrono::steady_clock::now();
+    benchmark::DoNotOptimize(full.run(delta.code()));
+    const auto simulated = seconds_since(start);
+    start = std::chrono::steady_clock::now();
+    const auto program = l.run(next);
+    all.full += 8 * simulated;
+    all.rebuild += 8 * (seconds_since(start) + simulated);
+  }
+  all.changed += static_cast<double>(delta.counts().changed - changed);
+  all.tasks += static_cast<double>(delta.code().task_count());
+  start = std::chrono::steady_clock::now();
+  if (is_kept) {
+    delta.commit();
+    s = std::move(next);
+  } else {
+    delta.rollback();
+  }
+  taken += seconds_since(start);
+  all.delta += taken;
+  ++all.proposals;
+}
+
+void proposals(benchmark::State& state, const row& r, std::size_t column) {
+  const auto devices = std::size_t{4} << column;
+  const auto a = tensor::training_algebra();
+  const auto batch = r.batch * static_cast<std::int64_t>(devices);
+  const auto g = tensor::zoo::build(a, "zoo:" + std::string{r.model} + "?batch=" + std::to_string(batch));
+  const auto m = machine::preset("k80:" + std::to_string(devices / 4) + "x4");
+  parallel::lowering l{a, g, m};
+  const systems::strategy_moves moves{a, g, l.dimensions(), devices};
+  const systems::strategy_proposal proposal{&moves, 0, 0, systems::device_choice::blocks};
+  auto s = parallel::data_parallel(l.dimensions(), m.network);
+  simulate::delta_simulation delta{l.run(s)};
+  random_engine random{1};
+  const auto beta = 200.0 / static_cast<double>(delta.iteration_time().count());
+  sums all;
+  for (auto _ : state) {
+    price(l, delta, s, proposal, random, beta, all);
+  }
+  const auto count = static_cast<double>(all.proposals);
+  state.counters["delta_us"] = 1e6 * all.delta / count;
+  state.counters["full_over_delta"] = all.full / all.delta;
+  state.counters["rebuild_over_delta"] = all.rebuild / all.delta;
+  state.counters["changed"] = all.changed / all.tasks;
+  state.counters["tasks"] = all.tasks / count;
+  state.counters["paper"] = r.paper[column];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const auto& r : rows) {
+    for (std::size_t column = 0; column < r.paper.size(); ++column) {
+      const auto name = "proposals/" + std::string{r.model} + "/" + std::to_string(4U << column);
+      // Multiples of eight: every eighth is also priced by full simulation.
+      benchmark::RegisterBenchmark(name.c_str(), [&r, column](benchmark::State& s) { proposals(s, r, column); })
+          ->Iterations(column < 3 ? 800 : 160)
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
