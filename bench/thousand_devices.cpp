@@ -40,7 +40,7 @@ void an_iteration_on_1024_devices_takes_seconds_to_simulate(benchmark::State& st
     const auto operators = tensor::training_algebra();
     const auto graph = parallel::test::transformer{operators, {128, state.range(0), 12288, 96, 2048, 51200}}.build();
     const auto machine = machine::preset("dgx_h100:128x8");
-    parallel::lowering low{operators, graph, machine};
+    parallel::lowering low{operators, graph, machine, parallel::transfers::messages};
     const auto strategy = parallel::data_tensor_parallel(graph, low.dimensions(), machine.network, width);
     const auto folded = parallel::fold(operators, low, strategy, parallel::node_shifts(machine.network));
     simulate::full_simulation run;
@@ -69,7 +69,7 @@ void folding_changes_nothing(benchmark::State& state) {
   const auto nodes = state.range(0);
   const auto graph = parallel::test::transformer{operators, {nodes, 2, 1024, 16, 128, 1024}}.build();
   const auto machine = machine::preset("dgx_h100:" + std::to_string(nodes) + "x8");
-  parallel::lowering low{operators, graph, machine};
+  parallel::lowering low{operators, graph, machine, parallel::transfers::messages};
   const auto strategy = parallel::data_tensor_parallel(graph, low.dimensions(), machine.network, width);
   const auto symmetries = parallel::node_shifts(machine.network);
   for (auto _ : state) {

@@ -31,7 +31,7 @@ struct subject {
   parallel::lowering lower;
 
   subject(tensor::tensor_graph g, std::string_view m)
-      : graph{std::move(g)}, on{machine::preset(m)}, lower{parallel::test::operators(), graph, on} {}
+      : graph{std::move(g)}, on{machine::preset(m)}, lower{parallel::test::operators(), graph, on, parallel::transfers::messages} {}
   subject(std::string_view model, std::string_view m) : subject{tensor::zoo::build(parallel::test::operators(), model), m} {}
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;

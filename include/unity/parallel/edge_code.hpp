@@ -1,12 +1,18 @@
 // The fragment of an edge: what goes from the tasks of one operator to those of another, and back.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <unity/core/units.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/exchanges.hpp>
+#include <unity/parallel/network.hpp>
 #include <unity/program/fragment.hpp>
 
 namespace unity::parallel {
@@ -21,7 +27,7 @@ struct edge_ends {
   std::uint32_t result = 0;
   std::uint32_t consumer_buffers = 0;  // before those of cotangents
   bool is_wanted = false;              // the cotangent
-  bool consumer_has_backward = false;
+  bool consumer_keeps = false;         // its backward tasks read the value, too
 };
 
 // A message of the value and, where its cotangent is wanted, one of that back.
@@ -43,7 +49,7 @@ class edge_code {
     const auto result = result_of(producer);
     code_.dependencies.push_back({written(producer), read(consumer), false});
     code_.reads.push_back({result, read(consumer)});
-    if (ends_.consumer_has_backward) {
+    if (ends_.consumer_keeps) {
       code_.reads.push_back({result, read_back(consumer)});
     }
     if (ends_.is_wanted) {
@@ -62,10 +68,43 @@ class edge_code {
     for (const auto c : s.consumers) {
       code_.dependencies.push_back({last, read(c), false});
       code_.reads.push_back({received, read(c)});
-      if (ends_.consumer_has_backward) {
+      if (ends_.consumer_keeps) {
         code_.reads.push_back({received, read_back(c)});
       }
     }
+  }
+
+  // All messages of the edge, and their cotangents' where they are wanted, as exchanges.
+  void send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
+    routed_.clear();
+    for (const auto& s : all) {
+      routed_.push_back({machine::device_id{s.from}, machine::device_id{s.to}, s.volume});
+    }
+    const auto there = exchanges.add(n, code_, routed_);
+    begin_exchange();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      sent_.push_back({written(all[i].producer), result_of(all[i].producer), there[i].first});
+      const auto received = buffer_at(there[i].last, all[i].to, all[i].volume);
+      for (const auto c : all[i].consumers) {
+        received_.push_back({read(c), received, there[i].last});
+      }
+    }
+    end_exchange(ends_.consumer_keeps);
+    if (!ends_.is_wanted) {
+      return;
+    }
+    for (auto& m : routed_) {
+      std::swap(m.from, m.to);
+    }
+    const auto back = exchanges.add(n, code_, routed_);
+    begin_exchange();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (const auto c : all[i].consumers) {
+        sent_.push_back({read_back(c), cotangent_of(c), back[i].first});
+      }
+      received_.push_back({written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
+    }
+    end_exchange(false);
   }
 
   // The cotangent. hops: from the receiver of the value to its sender.
@@ -86,6 +125,52 @@ class edge_code {
   }
 
  private:
+  // A task gives a buffer to the first link of a message, or gets one from the last.
+  struct link_use {
+    program::task_ref task{};
+    program::buffer_ref buffer{};
+    std::uint32_t link = 0;
+
+    [[nodiscard]] auto rank() const noexcept {
+      return std::tuple{link, task.fragment.index(), task.index, buffer.fragment.index(), buffer.index};
+    }
+    friend bool operator==(const link_use&, const link_use&) = default;
+  };
+
+  void begin_exchange() {
+    sent_.clear();
+    received_.clear();
+    buffer_of_.assign(code_.tasks.size(), none);
+  }
+  // What a link brings to a device is one buffer.
+  program::buffer_ref buffer_at(std::uint32_t link, program::device_index device, bytes volume) {
+    auto& at = buffer_of_[link];
+    if (at == none) {
+      at = static_cast<std::uint32_t>(code_.buffers.size());
+      code_.buffers.push_back({bytes{}, device, {{}, link}, false});
+    }
+    code_.buffers[at].size += volume;
+    return {{}, at};
+  }
+  // keep: the backward tasks of receivers read what was received, too.
+  void end_exchange(bool keep) {
+    for (auto* uses : {&sent_, &received_}) {
+      std::sort(uses->begin(), uses->end(), [](const link_use& a, const link_use& b) { return a.rank() < b.rank(); });
+      uses->erase(std::unique(uses->begin(), uses->end()), uses->end());
+    }
+    for (const auto& u : sent_) {
+      code_.dependencies.push_back({u.task, {{}, u.link}, false});
+      code_.reads.push_back({u.buffer, {{}, u.link}});
+    }
+    for (const auto& u : received_) {
+      code_.dependencies.push_back({{{}, u.link}, u.task, false});
+      code_.reads.push_back({u.buffer, u.task});
+      if (keep) {
+        code_.reads.push_back({u.buffer, read_back(u.task.index)});
+      }
+    }
+  }
+
   [[nodiscard]] program::task_ref written(std::uint32_t task) const { return {ends_.from, task}; }
   [[nodiscard]] program::task_ref written_back(std::uint32_t task) const { return {ends_.from, ends_.producers + task}; }
   [[nodiscard]] program::task_ref read(std::uint32_t task) const { return {ends_.to, task}; }
@@ -98,6 +183,12 @@ class edge_code {
   program::fragment& code_;
   const edge_ends& ends_;
   std::vector<program::task_ref> senders_{};
+
+  static constexpr std::uint32_t none = 0xffffffffU;
+  std::vector<routed_message> routed_{};
+  std::vector<link_use> sent_{};
+  std::vector<link_use> received_{};
+  std::vector<std::uint32_t> buffer_of_{};  // by task: what it brings
 };
 
 }  // namespace unity::parallel

@@ -151,11 +151,11 @@ class folder {
         return refuse("tasks that differ");
       }
     }
-    keep_tasks(lowering_.fragment_of(n), all, *tasks, results, backward);
+    keep_tasks(n, all, *tasks, results, backward);
     return true;
   }
-  void keep_tasks(program::fragment_id id, const program::fragment& all, const task_orbits& tasks, std::uint32_t results, bool backward) {
-    auto& f = fragments_.emplace_back(fragment_code{id, {}}).code;
+  void keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks, std::uint32_t results, bool backward) {
+    auto& f = fragments_.emplace_back(fragment_code{lowering_.fragment_of(n), {}}).code;
     const auto count = static_cast<std::uint32_t>(tasks.image.size());
     const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
     for (std::uint32_t k = 0; k < kept; ++k) {
@@ -169,7 +169,9 @@ class folder {
       f.add(all.tasks[count + tasks.kept[k]]);
       f.dependencies.push_back({{{}, k}, {{}, kept + k}, false});
       for (std::uint32_t r = 0; r < results; ++r) {
-        f.reads.push_back({{{}, k * results + r}, {{}, kept + k}});
+        if (lowering_.kept(n).results[r]) {
+          f.reads.push_back({{{}, k * results + r}, {{}, kept + k}});
+        }
       }
       f.buffers.push_back(all.buffers[count * results + tasks.kept[k]]);
       f.buffers.back().producer.index = kept + k;
@@ -330,9 +332,11 @@ class folder {
 // them. All of that is checked.
 // Complexity: messages are found and checked for all devices, but once for all edges between equal operators with equal
 // configurations; besides, linear in the folded program, and in tasks.
+// Precondition: transfers::messages; exchanges join what the symmetry maps to each other.
 // Throws: as lowering::run.
 [[nodiscard]] inline folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                          std::span<const device_symmetry> symmetries) {
+  UNITY_EXPECTS(low.how() == transfers::messages, "a lowering to messages");
   check(a, low.dimensions(), s, low.links().device_count());
   std::string reason;
   for (const auto& by : symmetries) {

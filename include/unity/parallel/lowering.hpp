@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,10 +14,13 @@
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/parallel/backward_reads.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/divisions.hpp>
 #include <unity/parallel/edge_code.hpp>
+#include <unity/parallel/edge_patterns.hpp>
+#include <unity/parallel/exchanges.hpp>
 #include <unity/parallel/messages.hpp>
 #include <unity/parallel/network.hpp>
 #include <unity/parallel/plan.hpp>
@@ -37,24 +41,30 @@ struct fragment_code {
   program::fragment code{};
 };
 
+// How an edge's messages become tasks. messages: each is a task per hop. exchanges: those that share a sender or a receiver
+// are one exchange, with a task per link (exchanges.hpp). The links carry the same; an exchange starts when all its senders
+// are ready and takes tens of times fewer tasks where many devices send to many.
+enum class transfers : std::uint8_t { messages, exchanges };
+
 // Lowers strategies of one graph on one machine. A fragment per operator, per edge between operators and per weight; a
 // new configuration of one operator changes its own fragment and those of its edges and weights, no others.
 // - An operator of n tasks: forward tasks 0 to n-1 and, where a weight depends on it, backward tasks n to 2n-1, each after
 //   its forward task. Sources are there from the start, wherever they are read.
 // - An edge: a message from each task to each device that reads what it wrote (messages.hpp), and each message back with
-//   the cotangent. Adding up cotangents is not priced.
+//   the cotangent; as `transfers` says. Adding up cotangents is not priced.
 // - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap with
 //   the backward pass.
-// - Memory: weights with their gradients, permanently; results until the backward task and all readers have ended; what was
-//   received likewise; cotangents until they are used. Inputs are not counted.
+// - Memory: weights with their gradients, permanently; results and what was received until all readers have ended, backward
+//   tasks among them where adjoints read it (backward_reads.hpp); cotangents until they are used. Inputs are not counted.
 // Refers to the algebra, graph and machine, which must outlive it. One thread uses one lowering; copies are independent.
 // Source: Jia's dissertation (2020), sections 3.4 and 3.4.1.
 class lowering {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra).
-  // Throws: unity::error for a machine without topology.
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, operation_timer timer)
-      : algebra_{&a}, graph_{&g}, network_{m}, dimensions_{a, g}, training_{a, g}, times_{a, std::move(timer)} {
+  // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, operation_timer timer,
+           transfers how = transfers::exchanges)
+      : algebra_{&a}, graph_{&g}, network_{m}, dimensions_{a, g}, training_{a, g}, times_{a, std::move(timer)}, transfers_{how} {
     node_fragments_.resize(g.node_count());
     std::size_t next = 0;
     for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -62,11 +72,15 @@ class lowering {
     }
     first_edge_ = next;
     first_weight_ = next + training_.edges().size();
+    find_kept();
   }
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m) : lowering{a, g, m, analytic_timer(a, m)} {}
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, transfers how = transfers::exchanges)
+      : lowering{a, g, m, analytic_timer(a, m), how} {}
 
   [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return dimensions_; }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
+  // What the backward pass of a node reads of its operands and results.
+  [[nodiscard]] const backward_reads& kept(node_id n) const { return kept_[n.index()]; }
   // The null id for sources.
   [[nodiscard]] program::fragment_id fragment_of(node_id n) const { return node_fragments_[n.index()]; }
   [[nodiscard]] program::fragment_id edge_fragment(std::size_t edge) const { return program::fragment_id{first_edge_ + edge}; }
@@ -163,6 +177,7 @@ class lowering {
     return synchronized(network_, times_, graph_->type(w.value), replicas_of(readings), readers);
   }
 
+  [[nodiscard]] transfers how() const noexcept { return transfers_; }
   // What a program of some of the devices is made of (folding.hpp).
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
   [[nodiscard]] network& links() noexcept { return network_; }
@@ -199,7 +214,8 @@ class lowering {
     ends.buffers_per_task = static_cast<std::uint32_t>(results.size());
     ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(graph_->results(e.to).size());
     ends.is_wanted = training_.wanted(e.to)[e.operands.front()];
-    ends.consumer_has_backward = training_.has_backward(e.to);
+    const auto& kept = kept_[e.to.index()].operands;
+    ends.consumer_keeps = std::any_of(e.operands.begin(), e.operands.end(), [&](std::uint32_t i) { return i < kept.size() && kept[i]; });
     return ends;
   }
   // What one use of a value needs, by tasks. Valid until the next call.
@@ -242,6 +258,22 @@ class lowering {
     return sum;
   }
 
+  void find_kept() {
+    std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
+    kept_.resize(graph_->node_count());
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const node_id n{i};
+      if (training_.has_backward(n)) {
+        const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
+        if (is_new) {
+          const auto& o = dimensions_[n];
+          at->second = reads_of_adjoint(*algebra_, o.op, o.inputs, o.outputs.size(), training_.wanted(n));
+        }
+        kept_[i] = at->second;
+      }
+    }
+  }
+
   void write(const strategy& s, node_id n, program::fragment& f) {
     const auto& o = dimensions_[n];
     const auto& c = s[n.index()];
@@ -271,7 +303,9 @@ class lowering {
       const auto b = f.add({network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
       f.dependencies.push_back({{{}, t}, {{}, b}, false});
       for (std::uint32_t r = 0; r < results; ++r) {
-        f.reads.push_back({{{}, t * results + r}, {{}, b}});
+        if (kept_[n.index()].results[r]) {
+          f.reads.push_back({{{}, t * results + r}, {{}, b}});
+        }
       }
       f.buffers.push_back({cotangent_bytes(n, parts[t]), c.devices[t].index(), {{}, b}, false});
     }
@@ -279,20 +313,42 @@ class lowering {
 
   void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f) {
     const auto& e = training_.edges()[edge];
+    const auto ends = ends_of(s, e);
+    if (transfers_ == transfers::messages) {
+      write_edge(s, e, ends, f);
+      return;
+    }
+    edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result, e.operands, ends.is_wanted,
+                         ends.consumer_keeps, s[e.from.index()], s[e.to.index()]};
+    patterns_.write(std::move(key), ends.from, ends.to, f, [&](program::fragment& code) {
+      auto named = ends;
+      named.from = edge_patterns::producer;
+      named.to = edge_patterns::consumer;
+      write_edge(s, e, named, code);
+    });
+  }
+  void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f) {
     const auto& producer = s[e.from.index()];
     const auto& type = graph_->type(e.value);
-    const auto ends = ends_of(s, e);
     const auto& uses = messages(s, e, ends);
     edge_code code{f, ends};
     for (const auto& use : uses.local) {
       code.use(use.producer, use.consumer);
     }
+    sent_.clear();
     for (const auto& m : uses.messages) {
-      const auto here = producer.devices[m.producer];
-      const sent_value sent{m.producer, uses.consumers_of(m), size_of(m.elements, type), here.index(), m.to.index()};
-      code.send(sent, network_.hops(here, m.to, sent.volume));
+      sent_.push_back({m.producer, uses.consumers_of(m), size_of(m.elements, type), producer.devices[m.producer].index(), m.to.index()});
+    }
+    if (transfers_ == transfers::exchanges) {
+      code.send_together(sent_, network_, exchanges_);
+      return;
+    }
+    for (const auto& m : sent_) {
+      const machine::device_id here{m.from};
+      const machine::device_id there{m.to};
+      code.send(m, network_.hops(here, there, m.volume));
       if (ends.is_wanted) {
-        code.send_back(sent, network_.hops(m.to, here, sent.volume));
+        code.send_back(m, network_.hops(there, here, m.volume));
       }
     }
   }
@@ -317,8 +373,13 @@ class lowering {
   training_graph training_;
   task_times times_;
   std::vector<program::fragment_id> node_fragments_{};
+  std::vector<backward_reads> kept_{};  // by node
   std::size_t first_edge_ = 0;
   std::size_t first_weight_ = 0;
+  transfers transfers_;
+  exchange_builder exchanges_{};
+  edge_patterns patterns_{};
+  std::vector<sent_value> sent_{};
   division_table divisions_{};
   message_finder finder_{};
   std::vector<machine::device_id> readers_{};

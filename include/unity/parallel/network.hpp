@@ -82,11 +82,13 @@ class network {
     return hops_;
   }
 
+  [[nodiscard]] std::size_t link_count() const noexcept { return machine_->network.link_count(); }
   // The links of a route, in the order of travel. Valid until another is asked for.
   struct route_link {
     program::resource_id resource{};
     std::uint32_t rate = 0;  // the same for links of the same bandwidth
     std::int64_t latency = 0;  // picoseconds
+    machine::link_id id{};
 
     friend bool operator==(const route_link&, const route_link&) = default;
   };
@@ -98,11 +100,16 @@ class network {
       for (const auto l : routes_.between(t, from, to)) {
         const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
         links_.push_back({program::resource_id{device_count() + t.resource(l).index()}, static_cast<std::uint32_t>(rate - rates_.begin()),
-                          t.latency(l).count()});
+                          t.latency(l).count(), l});
       }
       known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
     }
     return {links_.data() + known.first, known.count};
+  }
+  // What a volume takes on a link.
+  [[nodiscard]] program::hop hop(const route_link& l, bytes volume) const {
+    const auto held = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
+    return {l.resource, held, picoseconds{std::max(l.latency, std::int64_t{1})}};
   }
   // The node of a device, by the order of their first devices, and how many devices of the node come before it.
   struct node_place {

@@ -1,0 +1,53 @@
+// Which values of an operator its backward pass needs.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// Of an operator without a backward pass: none.
+struct backward_reads {
+  std::vector<bool> operands{};
+  std::vector<bool> results{};
+
+  friend bool operator==(const backward_reads&, const backward_reads&) = default;
+};
+
+// Those that the adjoint of the operator reads; a rectifier's, say, the result alone, and an addition's nothing. Values that
+// no backward pass reads need not be kept for it.
+// wanted: per operand, is its cotangent asked for. Complexity: as tensor::adjoint_of. Throws: as that.
+[[nodiscard]] inline backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::operation& op,
+                                                     std::span<const tensor::tensor_type> inputs, std::size_t results,
+                                                     const std::vector<bool>& wanted) {
+  const auto adjoint = tensor::adjoint_of(a, op, inputs, wanted);
+  const auto& g = adjoint.graph;
+  std::vector<bool> read(g.value_count());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    for (const auto v : g.operands(node_id{n})) {
+      read[v.index()] = true;
+    }
+  }
+  for (const auto v : g.outputs()) {
+    read[v.index()] = true;
+  }
+  // The first nodes stand for the operands, then the results, then cotangents; each has one value.
+  const auto is_read = [&](std::size_t place) { return bool{read[g.results(node_id{place})[0].index()]}; };
+  backward_reads all;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    all.operands.push_back(is_read(i));
+  }
+  for (std::size_t r = 0; r < results; ++r) {
+    all.results.push_back(is_read(inputs.size() + r));
+  }
+  return all;
+}
+
+}  // namespace unity::parallel
