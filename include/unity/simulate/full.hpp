@@ -90,8 +90,9 @@ class full_simulation {
     begin(p, known);
     std::int64_t latest = 0;
     while (!queue_.empty()) {
-      latest = std::max(latest, run_next(p));
-      if (latest > bound) {
+      const auto times = run_next(p);
+      latest = std::max(latest, times.end);
+      if (times.least > bound) {
         return std::nullopt;
       }
     }
@@ -101,6 +102,7 @@ class full_simulation {
   void begin(const program::program& p, const Known& known) {
     times_.resize(p.capacity());
     waiting_.resize(p.capacity());
+    loads_.assign(p.resources().size(), 0);
     known_.clear();
     queue_.clear();
     order_.clear();
@@ -114,8 +116,10 @@ class full_simulation {
           known_.push_back(t);
           continue;
         }
+        const auto& task = p.timed(t);
         times_[t] = {};
-        waiting_[t] = p.timed(t).before_count;
+        waiting_[t] = task.before_count;
+        loads_[task.resource.index()] += task.duration;
         if (waiting_[t] == 0) {
           queue_.push({0, p.tie(t), t});
         }
@@ -142,7 +146,11 @@ class full_simulation {
       queue_.push({next.ready, p.tie(link.task()), link.task()});
     }
   }
-  std::int64_t run_next(const program::program& p) {
+  struct task_end {
+    std::int64_t end = 0;
+    std::int64_t least = 0;  // when the last task on its resource ends, if they follow each other from now on
+  };
+  task_end run_next(const program::program& p) {
     const auto e = queue_.pop();
     if (!queue_.empty()) {  // most likely the next: its lines come from memory meanwhile
       __builtin_prefetch(&p.timed(queue_.front().task));
@@ -157,12 +165,15 @@ class full_simulation {
     for (const auto link : p.after(e.task)) {
       count_down(p, link, times, task.latency);
     }
-    return times.end;
+    auto& load = loads_[task.resource.index()];
+    load -= task.duration;
+    return {times.end, times.end + load};
   }
 
   std::vector<task_times> times_;
   std::vector<std::uint32_t> waiting_;  // for how many
-  std::vector<std::int64_t> free_;  // from when on, by resource
+  std::vector<std::int64_t> free_;   // from when on, by resource
+  std::vector<std::int64_t> loads_;  // of tasks that did not run yet, by resource
   std::vector<std::uint32_t> order_;
   std::vector<std::uint32_t> known_;
   std::size_t left_ = 0;  // tasks to time
