@@ -7,21 +7,13 @@
 // run: {models}/bert_small.onnx --dim batch=1 --dim sequence=16 --layouts searched --budget 2s --out {out}
 // run: {models}/resnet_small.onnx --dim batch=1 --cost measured:reference --run reference --timings {out}/timings.txt --max-expansions 3
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -44,13 +36,17 @@
 
 #include "support/backends.hpp"
 #include "support/models.hpp"
+#include "support/optimization.hpp"
+#include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/progress.hpp"
 #include "support/quantity.hpp"
 #include "support/timings.hpp"
 
 namespace {
 
 using namespace unity;
+using outcome = support::optimization;
 
 struct arguments {
   std::string model{};
@@ -154,7 +150,8 @@ void resolve_measuring(const arguments& a) {
     throw error{"--threads", std::to_string(a.options.threads) + " of them, beside measurements", "1 with --cost measured"};
   }
   if (a.backend_threads != 0 && a.measured != "cpu" && a.run != "cpu") {
-    throw error{"--backend-threads", std::to_string(a.backend_threads) + " for a backend that takes none", "--cost measured:cpu or --run cpu"};
+    throw error{"--backend-threads", std::to_string(a.backend_threads) + " for a backend that takes none",
+                "--cost measured:cpu or --run cpu"};
   }
 }
 
@@ -196,199 +193,46 @@ rule_set load_rules(const tensor::algebra& operators, const arguments& a) {
   return systems::select_rules(rules, a.floor, a.options.objective.mode);
 }
 
-std::size_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
-}
-
-// Operators that run every time: in inference mode those that depend on weights alone do not.
-std::size_t running_operators(const tensor::tensor_graph& g, tensor::mode m) {
-  std::size_t count = 0;
-  for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto results = g.results(node_id{n});
-    const bool precomputed = m == tensor::mode::inference && std::all_of(results.begin(), results.end(), [&](value_id v) {
-      return g.type(v).constant;
-    });
-    count += !g.operands(node_id{n}).empty() && !precomputed ? 1 : 0;
-  }
-  return count;
-}
-
-// Of a search that measures.
-struct measuring {
-  std::string device;        // and library versions
-  std::size_t measured = 0;  // what was not known from an earlier run
-  std::size_t known = 0;
-  double seconds = 0;
-};
-
-// Both graphs end to end on a backend, and what the sums of their measured operators said.
-struct end_to_end {
-  backend::run_comparison times;
-  std::optional<picoseconds> predicted_before;
-  std::optional<picoseconds> predicted_after;
-};
-
-struct outcome {
-  io::onnx_model before;
-  systems::taso_result found;
-  tensor::equivalence_report check;
-  std::optional<measuring> measured;
-  std::optional<end_to_end> run;
-};
-
-void print(const arguments& a, const outcome& r) {
-  const auto mode = a.options.objective.mode;
-  std::printf("%-28s %14s %14s\n", a.model.c_str(), "before", "after");
-  std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, mode),
-              running_operators(r.found.graph, mode));
-  std::printf("%-28s %14.3f %14.3f   %.4f of before\n",
-              ("time, us (" + (a.measured.empty() ? std::string{a.options.objective.device.name} : a.measured) + ")").c_str(),
-              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
-  for (const auto& use : r.found.rules_used) {
-    std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
-  }
-  std::printf("search: %llu expanded, %llu candidates, %.3f s (best after %.4f s), stopped: %s\n",
-              static_cast<unsigned long long>(r.found.counts.expanded),
-              static_cast<unsigned long long>(r.found.counts.candidates), r.found.seconds, r.found.seconds_to_best,
-              std::string{to_string(r.found.stopped)}.c_str());
-  for (const auto& name : r.before.opaque_operators) {
-    std::printf("opaque: %s was kept as it is\n", name.c_str());
-  }
-  std::printf("equal: yes, largest relative error %.2g on %s\n", r.check.max_rel_error, r.check.sizes.c_str());
-  if (r.measured) {
-    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", r.measured->measured, r.measured->seconds,
-                r.measured->known, r.measured->device.c_str());
-  }
-  if (r.run) {
-    const auto before = to_seconds(r.run->times.first.median);
-    const auto after = to_seconds(r.run->times.second.median);
-    std::printf("%-28s %14.3f %14.3f   %.4f of before, largest relative error %.2g\n", ("run, us (" + a.run + ")").c_str(),
-                before * 1e6, after * 1e6, after / before, r.run->times.max_relative_error);
-    if (r.run->predicted_before) {
-      const auto first = to_seconds(*r.run->predicted_before);
-      const auto second = to_seconds(*r.run->predicted_after);
-      std::printf("%-28s %14.3f %14.3f   %.4f and %.4f of what was measured\n", "predicted, us", first * 1e6, second * 1e6,
-                  first / before, second / after);
-    }
-  }
-}
-
-nlohmann::json to_json(const arguments& a, const end_to_end& run) {
-  const auto before = to_seconds(run.times.first.median);
-  const auto after = to_seconds(run.times.second.median);
-  nlohmann::json all{{"backend", a.run},
-                     {"original_s", before},
-                     {"optimized_s", after},
-                     {"ratio", before / after},
-                     {"max_rel_error", run.times.max_relative_error},
-                     {"runs", run.times.first.repetitions}};
-  if (run.predicted_before) {
-    all["predicted_original_s"] = to_seconds(*run.predicted_before);
-    all["predicted_optimized_s"] = to_seconds(*run.predicted_after);
-  }
-  return all;
-}
-
-nlohmann::json to_json(const arguments& a, const outcome& r) {
-  const auto& f = r.found;
-  nlohmann::json rules = nlohmann::json::array();
-  for (const auto& use : f.rules_used) {
-    rules.push_back({{"name", use.name}, {"count", use.count}, {"gain_s", use.gain_s}});
-  }
-  nlohmann::json all{
-          {"model", a.model},
-          {"cost", a.cost},
-          {"nodes_before", running_operators(r.before.graph, a.options.objective.mode)},
-          {"nodes_after", running_operators(f.graph, a.options.objective.mode)},
-          {"cost_before_s", f.cost_before_s},
-          {"cost_after_s", f.cost_after_s},
-          {"speedup", f.cost_after_s > 0 ? f.cost_before_s / f.cost_after_s : 1.0},
-          {"rules_used", rules},
-          {"search",
-           {{"expanded", f.counts.expanded},
-            {"candidates", f.counts.candidates},
-            {"candidates_per_s", f.seconds > 0 ? static_cast<double>(f.counts.candidates) / f.seconds : 0.0},
-            {"seconds", f.seconds},
-            {"cpu_s", f.cpu_s},
-            {"seconds_to_best", f.seconds_to_best},
-            {"peak_rss_bytes", peak_rss_bytes()},
-            {"stop_reason", to_string(f.stopped)}}},
-          {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
-          {"opaque_ops", r.before.opaque_operators}};
-  if (r.measured) {
-    all["measuring"] = {{"device", r.measured->device},
-                        {"measured", r.measured->measured},
-                        {"known", r.measured->known},
-                        {"seconds", r.measured->seconds}};
-  }
-  if (r.run) {
-    all["run"] = to_json(a, *r.run);
-  }
-  return all;
-}
-
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed || !std::filesystem::is_directory(folder)) {
-    throw error{folder.string(), "the folder cannot be made (" + failed.message() + ")", "a writable place"};
-  }
+support::optimization_title about(const arguments& a) {
+  const auto& to = a.options.objective;
+  return {a.model, a.cost, a.measured.empty() ? std::string{to.device.name} : a.measured, a.run, to.mode};
 }
 
 std::string title(const char* what, double seconds) {
   return std::string{what} + ": " + std::to_string(seconds * 1e6) + " us";
 }
 
-// The optimized graph, and both side by side with what is new marked.
-void draw(const tensor::algebra& operators, const outcome& r, const std::filesystem::path& folder) {
-  io::dot_options before{.title = title("before", r.found.cost_before_s)};
-  io::dot_options after{.title = title("after", r.found.cost_after_s),
-                        .highlighted = {r.found.new_nodes.begin(), r.found.new_nodes.end()}};
-  atomic_write(folder / "optimized.dot", io::to_dot(operators, r.found.graph, after));
-  const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
-  atomic_write(folder / "before_after.dot", both);
-  if (const auto problem = io::write_svg(folder / "before_after.svg", both)) {
-    std::fprintf(stderr, "no picture: %s\n", problem->c_str());
-  }
-}
-
+// The model, its graph, and both graphs side by side with what is new marked.
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  std::vector<support::output> files;
   if (!a.out.empty()) {
+    support::make_folder(a.out);
     const std::filesystem::path folder{a.out};
-    make_folder(folder);
-    auto after = r.before;
-    after.graph = r.found.graph;
-    io::export_options options;
-    options.fold_constants = a.options.objective.mode == tensor::mode::inference;
-    io::export_onnx(operators, after, folder / "optimized.onnx", options);
-    draw(operators, r, folder);
+    const auto write_model = [&](const std::filesystem::path& file) {
+      auto after = r.before;
+      after.graph = r.found.graph;
+      io::export_options options;
+      options.fold_constants = a.options.objective.mode == tensor::mode::inference;
+      io::export_onnx(operators, after, file, options);
+    };
+    io::dot_options before{.title = title("before", r.found.cost_before_s)};
+    io::dot_options after{.title = title("after", r.found.cost_after_s),
+                          .highlighted = {r.found.new_nodes.begin(), r.found.new_nodes.end()}};
+    const auto both = io::to_dot(operators, r.before.graph, before, r.found.graph, after);
+    const auto draw = [both](const std::filesystem::path& file) {
+      if (const auto problem = io::write_svg(file, both)) {
+        std::fprintf(stderr, "no picture: %s\n", problem->c_str());
+      }
+    };
+    files.push_back({folder / "optimized.onnx", "", write_model, folder / "optimized.onnx.data"});
+    files.push_back({folder / "optimized.dot", io::to_dot(operators, r.found.graph, after)});
+    files.push_back({folder / "before_after.dot", both});
+    files.push_back({folder / "before_after.svg", "", draw});
   }
   if (!a.json.empty()) {
-    atomic_write(a.json, to_json(a, r).dump(2) + "\n");
+    files.push_back({a.json, support::to_json(about(a), r).dump(2) + "\n"});
   }
-}
-
-// A failure in the middle takes back what was written before it.
-void write_all_or_nothing(const tensor::algebra& operators, const arguments& a, const outcome& r) {
-  try {
-    write(operators, a, r);
-  } catch (const std::exception&) {
-    for (const auto* name : {"optimized.onnx", "optimized.onnx.data", "optimized.dot", "before_after.dot", "before_after.svg"}) {
-      std::error_code ignored;
-      if (!a.out.empty()) {
-        std::filesystem::remove(std::filesystem::path{a.out} / name, ignored);
-      }
-    }
-    throw;
-  }
-}
-
-bool show_progress(const progress& p) {
-  std::fprintf(stderr, "\r%7.1f s  best %.3f us  %llu expanded  %llu candidates ", p.seconds, static_cast<double>(p.best) * 1e-6,
-               static_cast<unsigned long long>(p.counts.expanded), static_cast<unsigned long long>(p.counts.candidates));
-  return true;
+  support::write_all(files);
 }
 
 // Throws: unity::error where the optimized graph computes something else.
@@ -423,18 +267,7 @@ backend::run_comparison run_both(Backend& backend, const tensor::algebra& operat
 
 void warn(const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line.c_str()); }
 
-// A device_timer of any backend: the search is compiled once for all.
-struct any_timer {
-  std::function<measurement(const tensor::operation&, std::span<const tensor::tensor_type>, std::span<const tensor::tensor_type>)> ask;
-  std::string about;
-
-  [[nodiscard]] measurement time(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
-                                 std::span<const tensor::tensor_type> outputs) const {
-    return ask(op, inputs, outputs);
-  }
-  [[nodiscard]] std::string description() const { return about; }
-};
-using times = tensor::timing_cache<any_timer>;
+using times = tensor::timing_cache<support::any_timer>;
 
 // Measuring does not count as searching: a second run, which need not measure, finds the same.
 systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules, const arguments& a,
@@ -458,7 +291,8 @@ template <class Backend>
 void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a, outcome& r) {
   support::warn_if_busy(warn);
   backend::device_timer device{backend};
-  any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); }, device.description()};
+  support::any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
+                           device.description()};
   times cache{operators, timer, support::timings_file(a.timings, timer.about, warn), warn};
   r.found = search_beside(cache, operators, rules, a, r);
   check(operators, a, r);
@@ -475,9 +309,7 @@ void run(arguments& a) {
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
   outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}};
-  if (isatty(STDERR_FILENO) != 0) {
-    a.options.watch = show_progress;
-  }
+  a.options.watch = support::progress_line({"us", 1e6, "expanded", "candidates"});
   if (!a.run.empty()) {
     support::with_backend(a.run, operators, a.backend_threads,
                           [&](auto& backend) { backend::expect_kernels(backend, operators, r.before.graph); });
@@ -489,15 +321,13 @@ void run(arguments& a) {
     support::with_backend(a.measured, operators, a.backend_threads,
                           [&](auto& backend) { measure(backend, operators, rules, a, r); });
   }
-  if (a.options.watch) {
-    std::fprintf(stderr, "\r%80s\r", "");
-  }
+  support::end_progress(a.options.watch);
   if (!a.run.empty() && !r.run) {
     support::with_backend(a.run, operators, a.backend_threads,
                           [&](auto& backend) { r.run = {run_both(backend, operators, a, r), {}, {}}; });
   }
-  write_all_or_nothing(operators, a, r);
-  print(a, r);
+  write(operators, a, r);
+  support::print(about(a), r);
 }
 
 }  // namespace

@@ -7,16 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/plan_json.hpp>
@@ -31,6 +27,7 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "support/outputs.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -225,29 +222,19 @@ nlohmann::json to_json(const outcome& r) {
           {"links", std::move(links)}};
 }
 
-// All texts come first; a failure in the middle takes back what was written before it.
+// All texts come first.
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
-  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<support::output> files;
   if (!a.json.empty()) {
-    files.emplace_back(a.json, to_json(r).dump(2) + "\n");
+    files.push_back({a.json, to_json(r).dump(2) + "\n"});
   }
   if (!a.trace.empty()) {
-    files.emplace_back(a.trace, io::to_chrome_trace(r.program, r.times));
+    files.push_back({a.trace, io::to_chrome_trace(r.program, r.times)});
   }
   if (!a.svg.empty()) {
-    files.emplace_back(a.svg, io::to_strategy_svg(operators, r.plan, a.plan));
+    files.push_back({a.svg, io::to_strategy_svg(operators, r.plan, a.plan)});
   }
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    try {
-      atomic_write(files[i].first, files[i].second);
-    } catch (const std::exception&) {
-      for (std::size_t k = 0; k < i; ++k) {
-        std::error_code ignored;
-        std::filesystem::remove(files[k].first, ignored);
-      }
-      throw;
-    }
-  }
+  support::write_all(files);
 }
 
 void run(const arguments& a) {

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,22 +23,34 @@ inline void make_folder(const std::filesystem::path& folder) {
   }
 }
 
+// A file with that text; or what `write` makes of its path, which on failure leaves the file as it was, and may leave
+// `beside`.
 struct output {
   std::filesystem::path path{};
   std::string text{};
+  std::function<void(const std::filesystem::path&)> write{};
+  std::filesystem::path beside{};
 };
 
 // A failure takes back what was written before it. Throws: unity::error where a file cannot be written.
 inline void write_all(const std::vector<output>& files) {
-  std::size_t written = 0;
+  std::vector<std::filesystem::path> written;
   try {
-    for (; written < files.size(); ++written) {
-      unity::atomic_write(files[written].path, files[written].text);
+    for (const auto& f : files) {
+      if (!f.beside.empty()) {
+        written.push_back(f.beside);
+      }
+      if (f.write) {
+        f.write(f.path);
+      } else {
+        unity::atomic_write(f.path, f.text);
+      }
+      written.push_back(f.path);
     }
   } catch (const std::exception&) {
-    for (std::size_t i = 0; i < written; ++i) {
+    for (const auto& path : written) {
       std::error_code ignored;
-      std::filesystem::remove(files[i].path, ignored);
+      std::filesystem::remove(path, ignored);
     }
     throw;
   }

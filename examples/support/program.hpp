@@ -1,7 +1,10 @@
 // What every program does around its work: flags, one line for bad input, exit codes.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -32,6 +35,13 @@ int run_program(const char* name, const char* description, int argc, char** argv
     std::fprintf(stderr, "%s: %s\n", name, e.what());
     return 1;
   }
+}
+
+// The most memory that this process has held so far.
+inline std::size_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace support

@@ -17,6 +17,7 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
+#include <unity/search/branch_and_bound.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/exact.hpp>

@@ -94,6 +94,23 @@ TEST_CASE("what is wrong in a graph's JSON is named by its path") {
   CHECK_THAT(message_of(changed("/nodes/2/layout", "diagonal")), Catch::Contains("row_major or column_major"));
 }
 
+TEST_CASE("a message about a graph shows words of the file in one line") {
+  const std::string word = "a\nb\"\x7f" + std::string(100, 'c');
+  CHECK_THAT(message_of(changed("/nodes/2/op", word)), Catch::Contains(R"(nodes[2].op: unknown operator "a\nb\"\u007fccc)"));
+  CHECK_THAT(message_of(changed("/nodes/2/attributes/activation", word)), Catch::Contains(R"(unknown choice "a\nb)"));
+  CHECK_THAT(message_of(changed("/nodes/3/attributes/value", word)), Catch::Contains(R"(: "a\nb)"));
+  const auto whole = io::to_json(standard(), small_graph()).flatten();
+  std::size_t refused = 0;
+  for (const auto& member : whole.items()) {
+    const auto line = message_of(changed(member.key().c_str(), word));
+    CAPTURE(member.key());
+    CHECK(line.find('\n') == std::string::npos);
+    CHECK(line.size() < 300);
+    refused += line.empty() ? 0 : 1;
+  }
+  CHECK(refused > 10);
+}
+
 TEST_CASE("text that stops anywhere is an error, never a graph") {
   const auto text = io::to_json(standard(), small_graph()).dump();
   for (std::size_t length = 0; length < text.size(); ++length) {

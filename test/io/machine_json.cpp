@@ -7,6 +7,7 @@
 #include <string>
 
 #include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
 
 #include "machine_complaint.hpp"
 
@@ -61,7 +62,7 @@ TEST_CASE("a name that is not UTF-8 is told, and so is what could not be read ag
   };
   auto m = example();
   m.name = "caf\xe9\n";
-  CHECK(refusal(m) == "name of a machine: \"caf??\" is not UTF-8; expected text in UTF-8");
+  CHECK(refusal(m) == "name of a machine: \"caf\\ufffd\\n\" is not UTF-8; expected text in UTF-8");
   m = example();
   m.devices[0].name = "\xff";
   CHECK_THAT(refusal(m), Catch::StartsWith("name of a device"));
@@ -147,6 +148,45 @@ TEST_CASE("every member that is missing is missed by name") {
     CHECK_THAT(complaint(member.key(), removed), Catch::Contains("has no \"" + name + "\""));
   }
   CHECK(tried > 20);
+}
+
+TEST_CASE("a message about a machine is one line, whatever the file says") {
+  const std::string word = "a\nb\"" + std::string(100, 'c');
+  const auto m = machine::preset("k80:1x2");
+  auto all = example();
+  all.network = m.network;
+  all.devices = m.devices;
+  const auto whole = io::to_json(all);
+  const auto leaves = whole.flatten();
+  std::size_t tried = 0;
+  for (const auto& member : leaves.items()) {
+    CAPTURE(member.key());
+    auto document = whole;
+    document[nlohmann::json::json_pointer{member.key()}] = word;
+    const auto line = complaint(document.dump());
+    CHECK(line.find('\n') == std::string::npos);
+    CHECK(line.size() < 300);
+    CHECK((member.key().find("/versions/") != std::string::npos || !line.empty()));
+    ++tried;
+  }
+  CHECK(tried > 40);
+  CHECK(complaint("/devices/0/kind", "a\nb") == "m.json: machine.devices[0].kind: is \"a\\nb\"; expected cpu or gpu");
+  CHECK(complaint("/devices/0/name", "a\nb") ==
+        "m.json: machine.devices[0].name: is \"a\\nb\"; expected a name without control characters");
+  CHECK_THAT(complaint("/devices/0/versions/a\nb", 7), Catch::Contains(R"(devices[0].versions."a\nb": is number)"));
+  CHECK_THAT(complaint("/links/0/costs/go\nssip", nlohmann::json::array()), Catch::Contains(R"(is "go\nssip")"));
+}
+
+TEST_CASE("a machine is read from its place in a document") {
+  const nlohmann::json document{{"here", io::to_json(example())}};
+  const io::detail::json_place in{document, "top"};
+  CHECK(io::detail::machine_from_json(in.at("here")) == example());
+  CHECK_THROWS_WITH(io::detail::machine_from_json(in), "top: has no \"format\"; expected an object with that member");
+  auto broken = document;
+  broken["here"]["devices"][1]["kind"] = "abacus";
+  const io::detail::json_place there{broken, "top"};
+  CHECK_THROWS_WITH(io::detail::machine_from_json(there.at("here")),
+                    "top.here.devices[1].kind: is \"abacus\"; expected cpu or gpu");
 }
 
 TEST_CASE("ranges ascend") {

@@ -96,9 +96,9 @@ TEST_CASE("what is wrong in a plan's graph is told with its place") {
 
 TEST_CASE("what is wrong in a plan's machine is told with its place") {
   CHECK_THAT(complaint("/machine/topology/links/2/to", "nowhere"),
-             Catch::Contains("p.json: plan: machine.topology.links[2].to: no device or switch has the name \"nowhere\""));
+             Catch::Contains("p.json: plan.machine.topology.links[2].to: no device or switch has the name \"nowhere\""));
   CHECK_THAT(complaint("/machine/topology/links/0/bytes_per_second", 0), Catch::Contains("links[0].bytes_per_second: is 0"));
-  CHECK_THAT(complaint("/machine/topology/links", nlohmann::json::array()), Catch::Contains("p.json: plan: machine.topology: no route"));
+  CHECK_THAT(complaint("/machine/topology/links", nlohmann::json::array()), Catch::Contains("p.json: plan.machine.topology: no route"));
   CHECK(complaint("/machine/topology", removed) == "p.json: plan.machine: no topology; expected devices and what connects them");
 }
 

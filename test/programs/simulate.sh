@@ -104,8 +104,8 @@ refuses 'a degree that does not divide' 'plan.strategy\[0\].dimensions\[0\].degr
 refuses 'overlapping shards' 'plan.strategy\[0\].tasks\[1\].part: part .* is that of tasks\[0\] too' "$scratch/overlap.json"
 refuses 'missing shards' 'plan.strategy\[0\].tasks: no task for part ' "$scratch/missing.json"
 refuses 'an unknown device' 'plan.strategy\[0\].tasks\[1\].device: no device has the name "n7/gpu0"' "$scratch/device.json"
-refuses 'an unknown end of a link' 'plan: machine.topology.links\[0\].to: no device or switch' "$scratch/link.json"
-refuses 'a link without bandwidth' 'plan: machine.topology.links\[0\].bytes_per_second: is 0' "$scratch/bandwidth.json"
+refuses 'an unknown end of a link' 'plan.machine.topology.links\[0\].to: no device or switch' "$scratch/link.json"
+refuses 'a link without bandwidth' 'plan.machine.topology.links\[0\].bytes_per_second: is 0' "$scratch/bandwidth.json"
 refuses 'an output that is no value' 'plan.graph.outputs\[0\]: value 99' "$scratch/adjoint.json"
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$simulate" "$plan" --json "$scratch/none.json" --trace /dev/full

@@ -82,7 +82,7 @@ namespace detail {
           return {static_cast<std::int64_t>(i)};
         }
       }
-      throw error{in.where(), "unknown choice \"" + word.substr(0, 60) + "\"", "one of the choices of " + a.name};
+      throw error{in.where(), "unknown choice " + shown(word), "one of the choices of " + a.name};
     }
     case attribute_form::real: {
       if (in.value().is_number()) {
@@ -90,7 +90,7 @@ namespace detail {
       }
       const auto word = in.word();
       if (word != "nan" && word != "inf" && word != "-inf") {
-        throw error{in.where(), "\"" + word.substr(0, 60) + "\"", "a number, \"nan\", \"inf\" or \"-inf\""};
+        throw error{in.where(), shown(word), "a number, \"nan\", \"inf\" or \"-inf\""};
       }
       const auto infinity = std::numeric_limits<double>::infinity();
       return tensor::real_attribute(word == "nan"   ? std::numeric_limits<double>::quiet_NaN()
@@ -145,7 +145,7 @@ class graph_from_json {
   [[nodiscard]] tensor::operation operation(const json_place& node) const {
     const auto kind = algebra_->find_kind(node.at("op").word());
     if (!kind) {
-      throw error{node.where() + ".op", "unknown operator \"" + node.at("op").word().substr(0, 60) + "\"",
+      throw error{node.where() + ".op", "unknown operator " + shown(node.at("op").word()),
                   "an operator of the tensor algebra"};
     }
     const auto attributes = node.at("attributes");

@@ -1,6 +1,7 @@
 // JSON read with an eye on the place: every complaint names the member it is about.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,6 +15,12 @@
 
 namespace unity::io::detail {
 
+// What a file says, for a line of a message: in quotes, in ASCII, control characters as JSON escapes them, and not more than
+// 60 bytes of it.
+[[nodiscard]] inline std::string shown(const std::string& text) {
+  return nlohmann::json(text.substr(0, 60)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
 // A JSON value with the path that led to it, so that messages can say where.
 class json_place {
  public:
@@ -25,7 +32,7 @@ class json_place {
     if (!value_.is_object() || !value_.contains(key)) {
       throw error{where_, "has no \"" + key + "\"", "an object with that member"};
     }
-    return {value_.at(key), where_ + "." + key};
+    return {value_.at(key), where_ + "." + step(key)};
   }
   [[nodiscard]] bool has(const std::string& key) const { return value_.is_object() && value_.contains(key); }
   [[nodiscard]] std::vector<json_place> items() const {
@@ -54,6 +61,14 @@ class json_place {
   }
 
  private:
+  // A member's name, as it is where that is no more than letters, digits and '_', '-' or '.'.
+  [[nodiscard]] static std::string step(const std::string& key) {
+    const bool is_plain = key.size() <= 60 && !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    });
+    return is_plain ? key : shown(key);
+  }
+
   const nlohmann::json& value_;
   std::string where_;
 };

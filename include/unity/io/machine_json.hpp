@@ -72,7 +72,15 @@ namespace detail {
     }
     all += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string{names[i]};
   }
-  throw error{in.where(), "is \"" + word.substr(0, 60) + "\"", all};
+  throw error{in.where(), "is " + shown(word), all};
+}
+// A name is on a line of messages and tables.
+[[nodiscard]] inline std::string line_from_json(const json_place& in) {
+  auto word = in.word();
+  if (std::any_of(word.begin(), word.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; })) {
+    throw error{in.where(), "is " + shown(word), "a name without control characters"};
+  }
+  return word;
 }
 // The members of an object, in order of name.
 [[nodiscard]] inline std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in) {
@@ -99,10 +107,10 @@ namespace detail {
   constexpr double least_rate = 1e5;
   const auto rate = [&](const json_place& p, std::string_view unit) { return rate_from_json(p, schema > 1 ? least_rate : 0, unit); };
   machine::device d;
-  d.name = in.at("name").word();
+  d.name = line_from_json(in.at("name"));
   d.kind = static_cast<machine::device_kind>(name_from_json(in.at("kind"), machine::device_kind_names));
   for (const auto& p : in.at("peaks").items()) {
-    d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)), p.at("operator").word(),
+    d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)), line_from_json(p.at("operator")),
                        rate(p.at("flops_per_second"), "operations per second")});
   }
   d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
@@ -138,7 +146,7 @@ namespace detail {
 
 [[nodiscard]] inline machine::link link_from_json(const json_place& in) {
   machine::link l;
-  l.name = in.at("name").word();
+  l.name = line_from_json(in.at("name"));
   l.ranks = static_cast<int>(count_from_json(in.at("ranks"), 1, INT32_MAX));
   for (const auto& [name, ranges] : members_from_json(in.at("costs"))) {
     const nlohmann::json word = name;
@@ -154,9 +162,7 @@ namespace detail {
   try {
     static_cast<void>(nlohmann::json(text).dump());
   } catch (const nlohmann::json::type_error&) {
-    auto shown = text.substr(0, 60);
-    std::replace_if(shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-    throw error{what, "\"" + shown + "\" is not UTF-8", "text in UTF-8"};
+    throw error{what, shown(text) + " is not UTF-8", "text in UTF-8"};
   }
   return text;
 }
@@ -234,7 +240,7 @@ class topology_reader {
   topology_reader(const json_place& in, const machine::machine& m) : in_{in} {
     for (std::size_t i = 0; i < m.devices.size(); ++i) {
       if (!models_.emplace(m.devices[i].name, static_cast<std::uint32_t>(i)).second) {
-        throw error{in.where(), "two kinds of device named \"" + m.devices[i].name.substr(0, 60) + "\"", "names of their own"};
+        throw error{in.where(), "two kinds of device named " + shown(m.devices[i].name), "names of their own"};
       }
     }
   }
@@ -250,7 +256,7 @@ class topology_reader {
     }
     std::vector<std::string> switches;
     for (const auto& s : in_.at("switches").items()) {
-      switches.push_back(s.word());
+      switches.push_back(line_from_json(s));
       add_vertex(s);
     }
     std::vector<machine::cable> cables;
@@ -265,21 +271,21 @@ class topology_reader {
  private:
   void add_vertex(const json_place& name) {
     if (!vertices_.emplace(name.word(), machine::vertex_id{vertices_.size()}).second) {
-      throw error{name.where(), "is \"" + name.word().substr(0, 60) + "\" as before", "a name of its own"};
+      throw error{name.where(), "is " + shown(name.word()) + " as before", "a name of its own"};
     }
   }
   [[nodiscard]] machine::placed_device device(const json_place& in) const {
     const auto model = models_.find(in.at("model").word());
     if (model == models_.end()) {
-      throw error{in.where() + ".model", "no kind of device has the name \"" + in.at("model").word().substr(0, 60) + "\"",
+      throw error{in.where() + ".model", "no kind of device has the name " + shown(in.at("model").word()),
                   "a name out of machine.devices"};
     }
-    return {in.at("name").word(), model->second, static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
+    return {line_from_json(in.at("name")), model->second, static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
   }
   [[nodiscard]] machine::vertex_id vertex(const json_place& in) const {
     const auto found = vertices_.find(in.word());
     if (found == vertices_.end()) {
-      throw error{in.where(), "no device or switch has the name \"" + in.word().substr(0, 60) + "\"", "a name out of topology"};
+      throw error{in.where(), "no device or switch has the name " + shown(in.word()), "a name out of topology"};
     }
     return found->second;
   }
@@ -307,6 +313,28 @@ class topology_reader {
   std::map<std::string, machine::vertex_id> vertices_{};
 };
 
+// A machine that is a document or a part of one.
+// Throws: unity::error naming the member that is wrong.
+[[nodiscard]] inline machine::machine machine_from_json(const json_place& in) {
+  const auto version = in.at("format").word() == "unity machine" ? in.at("version").integer() : 0;
+  if (version < 1 || version > 2) {
+    throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1 or 2"};
+  }
+  machine::machine m;
+  m.name = line_from_json(in.at("name"));
+  for (const auto& d : in.at("devices").items()) {
+    m.devices.push_back(device_from_json(d, version));
+  }
+  for (const auto& l : in.at("links").items()) {
+    m.links.push_back(link_from_json(l));
+  }
+  if (version > 1 && in.has("topology")) {
+    check_memory(in.at("devices"));
+    m.network = topology_reader{in.at("topology"), m}.read();
+  }
+  return m;
+}
+
 }  // namespace detail
 
 // Throws: unity::error for a name that is not UTF-8.
@@ -333,24 +361,7 @@ class topology_reader {
 // `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, std::string{file} + ": machine"};
-  if (in.at("format").word() != "unity machine" || in.at("version").integer() < 1 || in.at("version").integer() > 2) {
-    throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1 or 2"};
-  }
-  const auto version = in.at("version").integer();
-  machine::machine m;
-  m.name = in.at("name").word();
-  for (const auto& d : in.at("devices").items()) {
-    m.devices.push_back(detail::device_from_json(d, version));
-  }
-  for (const auto& l : in.at("links").items()) {
-    m.links.push_back(detail::link_from_json(l));
-  }
-  if (version > 1 && in.has("topology")) {
-    detail::check_memory(in.at("devices"));
-    m.network = detail::topology_reader{in.at("topology"), m}.read();
-  }
-  return m;
+  return detail::machine_from_json({document, std::string{file} + ": machine"});
 }
 
 // Throws: unity::error.

@@ -47,14 +47,13 @@ namespace unity::io {
 // Throws: unity::error naming the byte or the member that is wrong.
 [[nodiscard]] inline parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const auto where = std::string{file} + ": plan";
-  const detail::json_place in{document, where};
+  const detail::json_place in{document, std::string{file} + ": plan"};
   if (in.at("format").word() != "unity plan" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format", "\"format\": \"unity plan\", \"version\": 1"};
   }
   parallel::plan p;
   p.graph = detail::graph_from_json{a, in.at("graph")}.take();
-  p.machine = parse_machine(in.at("machine").value().dump(), where);
+  p.machine = detail::machine_from_json(in.at("machine"));
   detail::expect_topology(p.machine, in.at("machine").where());
   const parallel::graph_dimensions all{a, p.graph};
   p.configurations = detail::strategy_reader{a, all, p.machine.network}.read(in.at("strategy"));

@@ -40,11 +40,6 @@ namespace unity::io {
 
 namespace detail {
 
-// What a file says, for a line of a message.
-[[nodiscard]] inline std::string shown(const std::string& text) {
-  return nlohmann::json(text.substr(0, 60)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
-
 [[nodiscard]] inline std::string dimension_name(const parallel::parallel_dimension& p) {
   return std::string{parallel::parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
 }

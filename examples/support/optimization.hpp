@@ -1,0 +1,158 @@
+// What came of an optimization, as text and as JSON.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include <unity/backend/run_comparison.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/onnx.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/operation.hpp>
+
+#include "program.hpp"
+
+namespace support {
+
+// What was asked for, as its report names it.
+struct optimization_title {
+  std::string model{};
+  std::string cost{};
+  std::string timed_on{};  // the device whose times are minimized
+  std::string run_on{};    // the backend of end_to_end
+  unity::tensor::mode mode{};
+};
+
+// Of a search that measures.
+struct measuring {
+  std::string device;        // and library versions
+  std::size_t measured = 0;  // what was not known from an earlier run
+  std::size_t known = 0;
+  double seconds = 0;
+};
+
+// Both graphs end to end on a backend, and what the sums of their measured operators said.
+struct end_to_end {
+  unity::backend::run_comparison times;
+  std::optional<unity::picoseconds> predicted_before;
+  std::optional<unity::picoseconds> predicted_after;
+};
+
+struct optimization {
+  unity::io::onnx_model before;
+  unity::systems::taso_result found;
+  unity::tensor::equivalence_report check;
+  std::optional<measuring> measured;
+  std::optional<end_to_end> run;
+};
+
+// Operators that run every time: in inference mode those that depend on weights alone do not.
+inline std::size_t running_operators(const unity::tensor::tensor_graph& g, unity::tensor::mode m) {
+  using namespace unity;
+  std::size_t count = 0;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto results = g.results(node_id{n});
+    const bool precomputed = m == tensor::mode::inference && std::all_of(results.begin(), results.end(), [&](value_id v) {
+      return g.type(v).constant;
+    });
+    count += !g.operands(node_id{n}).empty() && !precomputed ? 1 : 0;
+  }
+  return count;
+}
+
+inline void print(const optimization_title& a, const optimization& r) {
+  std::printf("%-28s %14s %14s\n", a.model.c_str(), "before", "after");
+  std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, a.mode),
+              running_operators(r.found.graph, a.mode));
+  std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.timed_on + ")").c_str(), r.found.cost_before_s * 1e6,
+              r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
+  for (const auto& use : r.found.rules_used) {
+    std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
+  }
+  std::printf("search: %llu expanded, %llu candidates, %.3f s (best after %.4f s), stopped: %s\n",
+              static_cast<unsigned long long>(r.found.counts.expanded),
+              static_cast<unsigned long long>(r.found.counts.candidates), r.found.seconds, r.found.seconds_to_best,
+              std::string{unity::to_string(r.found.stopped)}.c_str());
+  for (const auto& name : r.before.opaque_operators) {
+    std::printf("opaque: %s was kept as it is\n", name.c_str());
+  }
+  std::printf("equal: yes, largest relative error %.2g on %s\n", r.check.max_rel_error, r.check.sizes.c_str());
+  if (r.measured) {
+    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", r.measured->measured, r.measured->seconds,
+                r.measured->known, r.measured->device.c_str());
+  }
+  if (r.run) {
+    const auto before = unity::to_seconds(r.run->times.first.median);
+    const auto after = unity::to_seconds(r.run->times.second.median);
+    std::printf("%-28s %14.3f %14.3f   %.4f of before, largest relative error %.2g\n", ("run, us (" + a.run_on + ")").c_str(),
+                before * 1e6, after * 1e6, after / before, r.run->times.max_relative_error);
+    if (r.run->predicted_before) {
+      const auto first = unity::to_seconds(*r.run->predicted_before);
+      const auto second = unity::to_seconds(*r.run->predicted_after);
+      std::printf("%-28s %14.3f %14.3f   %.4f and %.4f of what was measured\n", "predicted, us", first * 1e6, second * 1e6,
+                  first / before, second / after);
+    }
+  }
+}
+
+inline nlohmann::json to_json(const optimization_title& a, const end_to_end& run) {
+  const auto before = unity::to_seconds(run.times.first.median);
+  const auto after = unity::to_seconds(run.times.second.median);
+  nlohmann::json all{{"backend", a.run_on},
+                     {"original_s", before},
+                     {"optimized_s", after},
+                     {"ratio", before / after},
+                     {"max_rel_error", run.times.max_relative_error},
+                     {"runs", run.times.first.repetitions}};
+  if (run.predicted_before) {
+    all["predicted_original_s"] = unity::to_seconds(*run.predicted_before);
+    all["predicted_optimized_s"] = unity::to_seconds(*run.predicted_after);
+  }
+  return all;
+}
+
+inline nlohmann::json to_json(const optimization_title& a, const optimization& r) {
+  const auto& f = r.found;
+  nlohmann::json rules = nlohmann::json::array();
+  for (const auto& use : f.rules_used) {
+    rules.push_back({{"name", use.name}, {"count", use.count}, {"gain_s", use.gain_s}});
+  }
+  nlohmann::json all{
+          {"model", a.model},
+          {"cost", a.cost},
+          {"nodes_before", running_operators(r.before.graph, a.mode)},
+          {"nodes_after", running_operators(f.graph, a.mode)},
+          {"cost_before_s", f.cost_before_s},
+          {"cost_after_s", f.cost_after_s},
+          {"speedup", f.cost_after_s > 0 ? f.cost_before_s / f.cost_after_s : 1.0},
+          {"rules_used", rules},
+          {"search",
+           {{"expanded", f.counts.expanded},
+            {"candidates", f.counts.candidates},
+            {"candidates_per_s", f.seconds > 0 ? static_cast<double>(f.counts.candidates) / f.seconds : 0.0},
+            {"seconds", f.seconds},
+            {"cpu_s", f.cpu_s},
+            {"seconds_to_best", f.seconds_to_best},
+            {"peak_rss_bytes", peak_rss_bytes()},
+            {"stop_reason", unity::to_string(f.stopped)}}},
+          {"check", {{"passed", r.check.passed}, {"max_rel_error", r.check.max_rel_error}, {"sizes", r.check.sizes}}},
+          {"opaque_ops", r.before.opaque_operators}};
+  if (r.measured) {
+    all["measuring"] = {{"device", r.measured->device},
+                        {"measured", r.measured->measured},
+                        {"known", r.measured->known},
+                        {"seconds", r.measured->seconds}};
+  }
+  if (r.run) {
+    all["run"] = to_json(a, *r.run);
+  }
+  return all;
+}
+
+}  // namespace support
