@@ -37,6 +37,9 @@ TEST_CASE("parts of grouped convolutions, reshapes, splits and attention are ope
       dimensions("conv2d", {{"padding", "same"}, {"stride", {2, 2}}}, {type({8, 6, 8, 8}), type({12, 6, 3, 3}, true)}),
       dimensions("reshape", {{"dims", {8, 24}}}, {type({8, 4, 6})}),
       dimensions("split", {{"axis", 1}, {"sizes", {2, 4}}}, {type({8, 6})}),
+      dimensions("slice", {{"axes", {0}}, {"starts", {0}}, {"ends", {8}}, {"steps", {1}}}, {type({8, 6})}),
+      dimensions("slice", {{"axes", {0, 1}}, {"starts", {0, 2}}, {"ends", {8, 5}}, {"steps", {1, 1}}}, {type({8, 6})}),
+      dimensions("pad", {{"pads", {0, 1, 0, 2}}}, {type({8, 6})}),
       dimensions("attention", {{"heads", 3}}, {x, x, x, w, w, w, w})};
   for (const auto& o : all) {
     for (std::size_t k = 0; k < o.divisible.size(); ++k) {

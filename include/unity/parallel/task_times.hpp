@@ -111,9 +111,7 @@ inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, 
     outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
   }
   const auto& name = a.signature(o.op.kind).name;
-  if (name != "slice" && name != "pad") {  // their attributes are of dimensions that stay whole
-    s.op = tensor::detail::resized(a, {o.op, o.inputs, o.outputs, inputs, outputs});
-  }
+  s.op = tensor::detail::resized(a, {o.op, o.inputs, o.outputs, inputs, outputs});
   detail::fit_windows(a, o, s);
   const auto made = a.infer(s.op, s.inputs);
   if (!made || *made != s.outputs) {

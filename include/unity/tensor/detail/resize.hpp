@@ -41,7 +41,9 @@ struct resizing {
   std::span<const tensor_type> outputs;
   std::vector<shape> new_inputs{};
   std::vector<shape> new_outputs{};
-  shape before{};  // of a slice or pad, per dimension: the new sizes before and after the part that stays
+  // Of a slice or pad, per dimension: the new sizes before and after the part that stays. Empty: as they are, and of
+  // dimensions that a slice takes whole and that have other sizes all is taken.
+  shape before{};
   shape after{};
 };
 
@@ -118,7 +120,7 @@ class attribute_resizer {
       auto& start = field("starts")[i];
       auto& end = field("ends")[i];
       if (field("steps")[i] == 1) {
-        start = r_.before[d];
+        start = !r_.before.empty() ? r_.before[d] : r_.new_inputs[0][d] == r_.inputs[0].dims[d] ? start : 0;
         end = start + r_.new_outputs[0][d];
       } else {
         end += r_.new_inputs[0][d] - r_.inputs[0].dims[d];
@@ -126,6 +128,9 @@ class attribute_resizer {
     }
   }
   void resize_pad() {
+    if (r_.before.empty()) {
+      return;
+    }
     auto& pads = field("pads");
     for (std::size_t d = 0; d < pads.size() / 2; ++d) {
       pads[d] = r_.before[d];
