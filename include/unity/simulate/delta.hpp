@@ -2,8 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,6 +13,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/program.hpp>
+#include <unity/simulate/detail/change_shares.hpp>
 #include <unity/simulate/detail/run_order.hpp>
 #include <unity/simulate/detail/task_state.hpp>
 #include <unity/simulate/event_queue.hpp>
@@ -194,16 +193,12 @@ class delta_simulation {
       return true;
     }
     const auto first = queue_.front();
-    const auto after = tasks_from(first) + added_count();
-    auto& share = shares_[std::bit_width(added_count())];
-    const auto changed = counts_.changed;
-    const auto retimed = counts_.retimed;
-    all_ = which_ == retiming::all_after || (which_ == retiming::adaptive && share > most);
+    const auto size = added_count();
+    const auto after = tasks_from(first) + size;
+    const auto before = counts_;
+    all_ = which_ == retiming::all_after || (which_ == retiming::adaptive && shares_.expects_most(size));
     const bool within = all_ ? run_from(first, bound) : sweep(bound);
-    const auto seen = static_cast<double>(counts_.changed - changed) / static_cast<double>(all_ ? counts_.retimed - retimed : after);
-    if (within || all_ || seen > share) {  // a sweep that was stopped saw too few
-      share += (seen - share) / 4;
-    }
+    shares_.learn(size, counts_.changed - before.changed, all_ ? counts_.retimed - before.retimed : after, within || all_);
     return within;
   }
   // Of the old program, those that are not before the event.
@@ -544,10 +539,8 @@ class delta_simulation {
   full_simulation full_;
   std::vector<std::int64_t> free_;
 
-  // How large a share of the tasks after the first change edits changed so far, by the size of their new fragments.
-  static constexpr double most = 0.67;  // from here on it is faster to time all; then the share also bounds retimed / changed
   retiming which_;
-  std::array<double, 65> shares_{};
+  detail::change_shares shares_{};
 };
 
 }  // namespace unity::simulate
