@@ -134,8 +134,10 @@ TEST_CASE("blocks of two of six devices are neighbours, or three apart") {
 
 TEST_CASE("operators have all valid degrees on blocks of as many devices, and nothing else") {
   using subject = std::pair<std::string_view, std::size_t>;
-  for (const auto& [model, devices] : {subject{"zoo:lenet?batch=24", 4}, subject{"zoo:lenet?batch=24", 6}, subject{"zoo:lenet?batch=96", 96},
-                                       subject{"zoo:rnnlm?batch=12&hidden=36&vocab=60&seq=2", 6}, subject{"zoo:nmt?batch=4&hidden=8&vocab=12&seq=2", 8},
+  for (const auto& [model, devices] : {subject{"zoo:lenet?batch=24", 4}, subject{"zoo:lenet?batch=24", 6},
+                                       subject{"zoo:lenet?batch=96", 96},
+                                       subject{"zoo:rnnlm?batch=12&hidden=36&vocab=60&seq=2", 6},
+                                       subject{"zoo:nmt?batch=4&hidden=8&vocab=12&seq=2", 8},
                                        subject{"zoo:bert?layers=1&batch=2&hidden=24&heads=4&seq=6&vocab=30", 12}}) {
     CAPTURE(model, devices);
     const auto g = tensor::zoo::build(operators(), model);

@@ -99,7 +99,8 @@ TEST_CASE("what does not fit is in the report, by device and bytes") {
 
 TEST_CASE("a report agrees with the timeline and with delta simulation", "[law]") {
   using example = std::pair<std::string_view, std::string_view>;
-  for (const auto& [model, on] : {example{"zoo:lenet?batch=16", "p100:1x4"}, example{"zoo:rnnlm?batch=8&hidden=32&vocab=40&seq=3", "k80:1x4"},
+  for (const auto& [model, on] : {example{"zoo:lenet?batch=16", "p100:1x4"},
+                                  example{"zoo:rnnlm?batch=8&hidden=32&vocab=40&seq=3", "k80:1x4"},
                                   example{"zoo:nmt?batch=6&hidden=24&vocab=36&seq=2", "summit:1x6"}}) {
     subject x{model, on};
     for (std::uint64_t seed = 0; seed < 8; ++seed) {

@@ -145,7 +145,8 @@ TEST_CASE("a convolution, its batch norm and its activation are one unit; the ne
   tensor::builder b{operators()};
   const auto layer = [&](value_id x, const std::string& name) {
     const auto c = b.conv2d(x, b.weight(name, {8, 8, 3, 3}), {.pads = {1, 1, 1, 1}});
-    const auto n = b.batch_norm(c, b.weight(name + "s", {8}), b.weight(name + "b", {8}), b.weight(name + "m", {8}), b.weight(name + "v", {8}));
+    const auto w = [&](const char* what) { return b.weight(name + what, {8}); };
+    const auto n = b.batch_norm(c, w("s"), w("b"), w("m"), w("v"));
     return b.relu(n);
   };
   const auto first = layer(b.input("x", {4, 8, 6, 6}), "one");

@@ -35,7 +35,8 @@ namespace unity::systems {
 // configuration on aligned blocks, from the cheapest initial strategy. exact: flexflow_exact, for small graphs.
 enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy, exact };
 
-// `limits` and `proposals` are of all chains together: each gets an equal share.
+// `limits` and `proposals` are of all chains together: each gets an equal share. limits.expansions: of proposals, of
+// prices (beams), of prefixes (exact).
 struct flexflow_options : chain_options {
   strategy_algorithm algorithm = strategy_algorithm::mcmc;
   double unit_share = 0.9;  // see strategy_proposal
@@ -51,7 +52,7 @@ struct flexflow_result {
   cost_value lower_bound = 0;  // of exact: no strategy of its space costs less
   std::vector<cost_value> initial_costs{};
   std::vector<improvement> history{};
-  std::uint64_t proposals = 0;  // of beams: prices; of exact: bounds
+  std::uint64_t proposals = 0;  // of beams: prices; of exact: prefixes
   std::uint64_t accepted = 0;
   double seconds = 0;
   stop_reason stopped = stop_reason::converged;
@@ -74,8 +75,9 @@ class flexflow_search {
     chain_options options = options_;
     const auto most = std::min(options.proposals, options.limits.expansions);
     initial.resize(std::min<std::size_t>(initial.size(), std::max<std::uint64_t>(1, most)));
-    options.proposals = most / (initial.size() * options.chains);
-    options.limits.expansions = options.proposals;
+    const auto share = initial.size() * options.chains;
+    options.proposals /= share;
+    options.limits.expansions /= share;
     const auto found = mcmc_chains([this] { return prototype_; },
                                    strategy_proposal{&moves_, options_.unit_share, options_.spread, options_.devices}, initial, options);
     flexflow_result r{found.best,           found.cost,               0,             {},           found.history,
@@ -97,6 +99,7 @@ class flexflow_search {
     options.width = is_greedy ? 1 : options_.width;
     options.patience = is_greedy ? 1 : options.patience;
     strategy_space space{moves_, prototype_, initial[cheapest]};
+    options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
     const auto found = beam(space, options);
     r.best = found.best.at;
     r.cost = found.cost;

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/search/evaluator.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/zoo.hpp>
+
+using namespace unity;
+using systems::strategy_evaluator;
+using systems::strategy_moves;
+using systems::strategy_proposal;
+
+static_assert(evaluator<strategy_evaluator>);
+static_assert(proposal_for<strategy_proposal, strategy_evaluator>);
+
+namespace {
+
+constexpr auto no_bound = std::numeric_limits<cost_value>::max();
+
+struct example {
+  const char* model;
+  const char* machine;
+  std::int64_t fitting_share;  // percent of the strategies one move from data parallelism that fit in memory; 0: no limit
+};
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+parallel::strategy moved(parallel::strategy s, const systems::strategy_change& by) {
+  for (const auto& r : by) {
+    s[r.node.index()] = r.to;
+  }
+  return s;
+}
+
+// Of all devices, so that of 60 strategies one move from `start` that share fits.
+std::vector<bytes> limits_for(parallel::lowering l, const parallel::strategy& start, const strategy_proposal& proposal,
+                              std::int64_t share) {
+  std::vector<bytes> peaks;
+  simulate::full_simulation simulation;
+  random_engine random{7};
+  std::size_t devices = 0;
+  for (int i = 0; i < 60; ++i) {
+    const auto p = l.run(moved(start, proposal.sample(start, random)->move));
+    simulation.run(p);
+    bytes peak{};
+    const auto profiles = simulate::memory_profiles(p, simulation.times());
+    for (const auto& profile : profiles) {
+      peak = std::max(peak, profile.peak);
+    }
+    peaks.push_back(peak);
+    devices = profiles.size();
+  }
+  std::sort(peaks.begin(), peaks.end());
+  return std::vector<bytes>(devices, peaks[static_cast<std::size_t>(share) * peaks.size() / 100]);
+}
+
+// What a strategy costs, from nothing.
+cost_value slow_cost(parallel::lowering l, const parallel::strategy& s, std::span<const bytes> limits) {
+  const auto p = l.run(s);
+  simulate::full_simulation simulation;
+  const auto time = simulation.run(p).count();
+  const auto line = simulate::summarize(p, simulation.times());
+  cost_value over = 0;
+  for (std::size_t d = 0; d < limits.size(); ++d) {
+    over += std::max<cost_value>(line.memory[d].peak.count() - limits[d].count(), 0);
+  }
+  return over == 0 ? time : systems::over_memory + 1000 * over + time;
+}
+
+}  // namespace
+
+TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoes it", "[law]") {
+  const auto e = GENERATE(values<example>({{"zoo:lenet?batch=64", "p100:1x4", 0},
+                                           {"zoo:lenet?batch=64", "p100:1x4", 50},
+                                           {"zoo:rnnlm?batch=16&hidden=32&vocab=40&seq=3", "k80:2x4", 0},
+                                           {"zoo:rnnlm?batch=16&hidden=32&vocab=40&seq=3", "k80:2x4", 30},
+                                           {"zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "summit:1x6", 0}}));
+  const auto& a = operators();
+  const auto g = tensor::zoo::build(a, e.model);
+  const auto m = machine::preset(e.machine);
+  const parallel::lowering l{a, g, m};
+  const auto start = parallel::data_parallel(l.dimensions(), m.network);
+  const strategy_moves moves{a, g, l.dimensions(), m.network.device_count()};
+  const std::uint64_t seed = GENERATE(1U, 2U);
+  CAPTURE(e.model, e.machine, e.fitting_share, seed);
+  const strategy_proposal proposal{&moves, 0.5, 0.3, seed == 1 ? systems::device_choice::blocks : systems::device_choice::any};
+  const auto limits = e.fitting_share > 0 ? limits_for(l, start, proposal, e.fitting_share) : std::vector<bytes>{};
+  random_engine random{seed};
+  strategy_evaluator evaluator{l, limits};
+  REQUIRE(evaluator.reset(start) == slow_cost(l, start, limits));
+  std::size_t fitting = 0;
+  for (int step = 0; step < 120; ++step) {
+    CAPTURE(step);
+    const auto before = evaluator.state();
+    const auto cost = evaluator.cost();
+    const auto move = proposal.sample(before, random)->move;
+    const auto after = moved(before, move);
+    const auto expected = slow_cost(l, after, limits);
+    fitting += expected < systems::over_memory ? 1 : 0;
+    // A bound below the cost is refused, one at the cost is not; nothing has changed in either case.
+    REQUIRE(!evaluator.try_move(move, random.below(2) == 0 ? expected - 1 : expected / 8));
+    REQUIRE(evaluator.state() == before);
+    REQUIRE(evaluator.cost() == cost);
+    const auto tried = evaluator.try_move(move, random.below(2) == 0 ? expected : no_bound);
+    REQUIRE(tried == expected);
+    if (random.below(3) == 0) {
+      evaluator.commit();
+      REQUIRE(evaluator.state() == after);
+      REQUIRE(evaluator.cost() == expected);
+    } else {
+      evaluator.rollback();
+      REQUIRE(evaluator.state() == before);
+      REQUIRE(evaluator.cost() == cost);
+    }
+  }
+  CHECK(evaluator.counts().moves == 240);
+  CHECK(fitting > 0);
+  if (e.fitting_share > 0) {
+    CHECK(fitting < 120);
+    CHECK(evaluator.counts().profiled > 0);
+  } else {
+    CHECK(evaluator.counts().overloaded > 0);  // bounds of an eighth of the time
+  }
+}
+
+TEST_CASE("a move that changes nothing costs what the state costs") {
+  const auto& a = operators();
+  const auto g = tensor::zoo::build(a, "zoo:mlp?form=fig1");
+  const auto m = machine::preset("p100:1x4");
+  const parallel::lowering l{a, g, m};
+  strategy_evaluator evaluator{l, {}};
+  const auto cost = evaluator.reset(parallel::data_parallel(l.dimensions(), m.network));
+  CHECK(evaluator.try_move({}, cost) == cost);
+  evaluator.commit();
+  CHECK(evaluator.try_move({}, cost) == cost);
+  evaluator.rollback();
+  CHECK(evaluator.try_move({}, cost - 1) == std::nullopt);
+  CHECK(evaluator.counts().simulated == 0);
+}
+
+TEST_CASE("memory is looked at buffer by buffer only where sums are over the limit, after any number of trials") {
+  const auto& a = operators();
+  const auto g = tensor::zoo::build(a, "zoo:lenet?batch=64");
+  const auto m = machine::preset("p100:1x4");
+  parallel::lowering l{a, g, m};
+  const auto start = parallel::data_parallel(l.dimensions(), m.network);
+  parallel::buffer_sums sums{4};
+  const auto p = l.run(start);
+  bytes all{};
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    sums.add(p.code(program::fragment_id{f}));
+  }
+  for (const auto s : sums.sums()) {
+    all += s;
+  }
+  const std::uint64_t seed = 3;
+  CAPTURE(seed);
+  const strategy_moves moves{a, g, l.dimensions(), 4};
+  const strategy_proposal proposal{&moves, 0.5, 0.3, systems::device_choice::blocks};
+  strategy_evaluator evaluator{l, std::vector<bytes>(4, bytes{4 * all.count()})};
+  evaluator.reset(start);
+  random_engine random{seed};
+  for (int step = 0; step < 600; ++step) {
+    const auto move = proposal.sample(start, random)->move;
+    const auto refused = evaluator.try_move(move, evaluator.cost() / 4);
+    REQUIRE(!refused.has_value());
+    REQUIRE(evaluator.try_move(move, no_bound).has_value());
+    evaluator.rollback();
+  }
+  CHECK(evaluator.counts().profiled == 0);
+}
