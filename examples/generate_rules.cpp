@@ -4,7 +4,6 @@
 // run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
 // run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -66,12 +65,6 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--json", a.json, "file for the counts as JSON");
 }
 
-std::size_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
-}
-
 std::size_t count(const tensor::generation_result& r, verdict v) {
   return static_cast<std::size_t>(
       std::count_if(r.rules.begin(), r.rules.end(), [&](const auto& c) { return c.proof.found == v; }));
@@ -111,7 +104,7 @@ nlohmann::json to_json(const arguments& a, const tensor::generation_result& r) {
           {"seconds", {{"enumerate", r.enumerate_s}, {"prune", r.prune_s}, {"verify", r.verify_s}}},
           {"sample_bytes", c.value_bytes},
           {"spilled_runs", c.spilled_runs},
-          {"peak_rss_bytes", peak_rss_bytes()}};
+          {"peak_rss_bytes", support::peak_rss_bytes()}};
 }
 
 std::string commented(const std::string& text) {

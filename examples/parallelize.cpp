@@ -6,8 +6,6 @@
 // run: zoo:lenet?batch=4 --machine p100:1x4 --algorithm exact --placement one
 // run: zoo:lenet?batch=4 --machine p100:1x2 --algorithm beam --width 2 --placement one --json {out}/result.json
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
@@ -41,6 +39,7 @@
 #include "support/models.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/progress.hpp"
 #include "support/quantity.hpp"
 
 namespace {
@@ -48,6 +47,7 @@ namespace {
 using namespace unity;
 
 constexpr std::string_view searched = "flexflow";
+constexpr std::size_t model_parallel = 1;  // of given_strategies
 
 struct arguments {
   std::string model{};
@@ -97,7 +97,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--patience", o.patience, "a chain ends without a better strategy for this share of its budget; 1: never")->check(CLI::Range(0.0, 1.0));
   app.add_option("--random", a.random, "random strategies to start from, besides data parallel and expert ones")->check(CLI::Range(0, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare and to start from");
-  app.add_option("--unit-share", o.unit_share, "share of proposals that change all steps of a layer and what follows it at once")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--unit-share", o.unit_share, "share of proposals that change all steps of a layer and what follows it at once; default: the more the longer the layers")->check(CLI::Range(0.0, 1.0));
   app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it")->check(CLI::Range(0.0, 1.0));
   app.add_option_function<std::string>(
          "--placement",
@@ -167,12 +167,6 @@ std::vector<named_strategy> given_strategies(const tensor::algebra& operators, c
   return given;
 }
 
-bool show_progress(const progress& p) {
-  std::fprintf(stderr, "\r%7.1f s  best %.3f ms  %llu proposals  %llu accepted ", p.seconds, static_cast<double>(p.best) * 1e-9,
-               static_cast<unsigned long long>(p.counts.expanded), static_cast<unsigned long long>(p.counts.candidates));
-  return true;
-}
-
 outcome run_search(const tensor::algebra& operators, arguments& a) {
   outcome r;
   r.machine = support::load_machine(a.machine);
@@ -181,7 +175,7 @@ outcome run_search(const tensor::algebra& operators, arguments& a) {
   r.strategies = given_strategies(operators, a, r, lowering.dimensions());
   std::vector<parallel::strategy> initial;
   for (const auto& s : r.strategies) {
-    if (s.name != "model") {
+    if (&s != &r.strategies[model_parallel]) {  // dear, and rarely near a cheap one
       initial.push_back(s.strategy);
     }
   }
@@ -190,13 +184,9 @@ outcome run_search(const tensor::algebra& operators, arguments& a) {
   for (std::size_t i = 0; i < a.random; ++i) {
     initial.push_back(systems::random_unit_strategy(moves, random));
   }
-  if (isatty(STDERR_FILENO) != 0) {
-    a.options.watch = show_progress;
-  }
+  a.options.watch = support::progress_line({"ms", 1e9, "proposals", "accepted"});
   r.found = systems::flexflow(operators, r.graph, r.machine, lowering, initial, a.options);
-  if (a.options.watch) {
-    std::fputs("\n", stderr);
-  }
+  support::end_progress(a.options.watch);
   r.strategies.push_back({std::string{searched}, r.found.best, {}});
   for (auto& s : r.strategies) {
     s.report = parallel::report_on(lowering, r.graph, r.machine, s.strategy);
@@ -258,7 +248,7 @@ void print(const arguments& a, const outcome& r) {
   if (a.options.algorithm == systems::strategy_algorithm::exact) {
     std::printf("no strategy takes less than %.3f ms\n", static_cast<double>(r.found.lower_bound) * 1e-9);
   }
-  std::printf("computing alone takes %.3f ms at least, however it is divided\n", to_seconds(r.compute_bound) * 1e3);
+  std::printf("computing alone takes %.3f ms at least on aligned blocks of devices\n", to_seconds(r.compute_bound) * 1e3);
   std::printf("search: %llu proposals, %llu accepted, %.3f s, stopped: %s\n", static_cast<unsigned long long>(r.found.proposals),
               static_cast<unsigned long long>(r.found.accepted), r.found.seconds, std::string{to_string(r.found.stopped)}.c_str());
 }
@@ -266,7 +256,6 @@ void print(const arguments& a, const outcome& r) {
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
   std::vector<support::output> files;
   if (!a.out.empty()) {
-    support::make_folder(a.out);
     const std::filesystem::path folder{a.out};
     const auto& best = r.strategies[r.best];
     const parallel::plan plan{r.graph, best.strategy, r.machine};
@@ -283,6 +272,7 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
 void run(arguments& a) {
   a.options.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   const auto operators = tensor::training_algebra();
+  const support::output_folder folder{a.out};  // before the search: it takes long
   const auto r = run_search(operators, a);
   write(operators, a, r);
   print(a, r);

@@ -23,6 +23,31 @@ inline void make_folder(const std::filesystem::path& folder) {
   }
 }
 
+// A folder that is there from now on. One that was made for it and stays empty is taken back at the end.
+class output_folder {
+ public:
+  // None for an empty name. Throws: as make_folder.
+  explicit output_folder(std::filesystem::path folder) : folder_{std::move(folder)} {
+    if (!folder_.empty()) {
+      std::error_code ignored;
+      was_there_ = std::filesystem::exists(folder_, ignored);
+      make_folder(folder_);
+    }
+  }
+  output_folder(const output_folder&) = delete;
+  output_folder& operator=(const output_folder&) = delete;
+  ~output_folder() {
+    if (!was_there_) {
+      std::error_code ignored;
+      std::filesystem::remove(folder_, ignored);  // fails where there are files in it
+    }
+  }
+
+ private:
+  std::filesystem::path folder_;
+  bool was_there_ = true;
+};
+
 // A file with that text; or what `write` makes of its path, which on failure leaves the file as it was, and may leave
 // `beside`.
 struct output {

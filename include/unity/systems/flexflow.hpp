@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,8 +38,8 @@ enum class strategy_algorithm : std::uint8_t { mcmc, beam, greedy, exact };
 // prices (beams), of prefixes (exact).
 struct flexflow_options : chain_options {
   strategy_algorithm algorithm = strategy_algorithm::mcmc;
-  double unit_share = 0.9;  // see strategy_proposal
-  double spread = 0.4;
+  std::optional<double> unit_share{};  // see strategy_proposal; nothing: strategy_moves::unit_share
+  double spread = 0.3;
   device_choice devices = device_choice::blocks;
   parallel::block_strides strides = parallel::block_strides::all;
   std::size_t width = 8;  // of the beam
@@ -79,7 +78,7 @@ class flexflow_search {
     options.proposals /= share;
     options.limits.expansions /= share;
     const auto found = mcmc_chains([this] { return prototype_; },
-                                   strategy_proposal{&moves_, options_.unit_share, options_.spread, options_.devices}, initial, options);
+                                   strategy_proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread, options_.devices}, initial, options);
     flexflow_result r{found.best,           found.cost,               0,             {},           found.history,
                       found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
     for (std::size_t i = 0; i < found.chains.size(); i += options.chains) {
@@ -115,10 +114,6 @@ class flexflow_search {
   strategy_moves moves_;
   const flexflow_options& options_;
 };
-
-}  // namespace detail
-
-namespace detail {
 
 [[nodiscard]] inline flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m, parallel::lowering lowering,
                                            const std::vector<parallel::strategy>& initial, const flexflow_options& options) {

@@ -56,6 +56,12 @@ class strategy_moves {
   [[nodiscard]] const parallel::placements& placements() const noexcept { return placements_; }
   [[nodiscard]] const std::vector<parallel::operator_unit>& units() const noexcept { return units_; }
   [[nodiscard]] const std::vector<node_id>& operators() const noexcept { return operators_; }
+  // How often to change units rather than single operators: the more operators they join, the less one of them alone can
+  // bring. Two fifths where nothing is joined; nineteen of twenty at most, so that steps of a layer can part.
+  [[nodiscard]] double unit_share() const {
+    const auto joined = 1 - static_cast<double>(units_.size()) / static_cast<double>(std::max<std::size_t>(operators_.size(), 1));
+    return std::clamp(joined, 0.4, 0.95);
+  }
 
   [[nodiscard]] parallel::configuration draw(node_id n, device_choice from, random_engine& random) const {
     return from == device_choice::blocks ? placements_.sample(n, random) : parallel::random_configuration((*all_)[n], devices_, random);
@@ -144,8 +150,8 @@ class strategy_moves {
 // Source: Jia's dissertation (2020), section 3.5.2, for single operators and any devices.
 struct strategy_proposal {
   const strategy_moves* moves = nullptr;
-  double unit_share = 0.9;
-  double spread = 0.4;  // see strategy_moves::change_region
+  double unit_share = 0.5;
+  double spread = 0.3;  // see strategy_moves::change_region
   device_choice devices = device_choice::blocks;
 
   [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&, random_engine& random) const {
