@@ -181,15 +181,15 @@ class metropolis_chain {
     if (options_.patience < 1 && static_cast<double>(i - last_best_) >= options_.patience * static_cast<double>(most)) {
       return stop_reason::converged;
     }
-    if (i % 16 != 0) {
-      return std::nullopt;
-    }
     const auto now = clock_.seconds();
     if (now >= seconds_) {
       return stop_reason::time;
     }
     if (options_.patience < 1 && now - last_best_seconds_ >= options_.patience * seconds_) {
       return stop_reason::converged;
+    }
+    if (i % 16 != 0) {
+      return std::nullopt;
     }
     return monitor_.report(r.cost, since(r.counts)) ? std::nullopt : std::optional{stop_reason::observer};
   }
