@@ -96,7 +96,8 @@ def long(arguments):
     print_row("search of nmt on 64 K80, s", "proposals", "iteration, ms", "stopped")
     print_row(*["---"] * 4)
     for seconds in (43.8, 876):
-        r = search(arguments, "nmt", "k80:16x4", seconds, "--random", "0", "--patience", "1")
+        r = search(arguments, "nmt", "k80:16x4", seconds, "--random", "0", "--patience", "1",
+                   "--unit-share", "0.9", "--spread", "0.4")
         print_row(f"{r['search']['seconds']:.1f}", r["search"]["proposals"], shown(r["by_name"]["flexflow"]), r["search"]["stop_reason"])
 
 

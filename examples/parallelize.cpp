@@ -92,12 +92,17 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::Range(0.0, 1e18));
   app.add_option("--seed", o.seed, "with equal seeds and no limit of time results are equal");
   app.add_option("--threads", o.threads, "the result does not depend on it, but for a limit of time")->check(CLI::Range(1, 1024));
-  app.add_option("--beta", o.beta, "a strategy dearer by the share r of the first is kept with probability exp(-beta r)")->check(CLI::Range(0.0, 1e9));
+  app.add_option("--beta", o.beta, "a strategy dearer by the share r of the first is kept with probability exp(-beta r)")
+      ->check(CLI::Range(0.0, 1e9));
   app.add_option("--chains", o.chains, "from each strategy that the search starts with")->check(CLI::Range(1, 1024));
-  app.add_option("--patience", o.patience, "a chain ends without a better strategy for this share of its budget; 1: never")->check(CLI::Range(0.0, 1.0));
-  app.add_option("--random", a.random, "random strategies to start from, besides data parallel and expert ones")->check(CLI::Range(0, 1024));
+  app.add_option("--patience", o.patience, "a chain ends without a better strategy for this share of its budget; 1: never")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--random", a.random, "random strategies to start from, besides data parallel and expert ones")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare and to start from");
-  app.add_option("--unit-share", o.unit_share, "share of proposals that change all steps of a layer and what follows it at once; default: the more the longer the layers")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--unit-share", o.unit_share,
+                 "share of proposals that change all steps of a layer and what follows it at once; default: the more the longer the layers")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it")->check(CLI::Range(0.0, 1.0));
   app.add_option_function<std::string>(
          "--placement",
@@ -233,7 +238,8 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
 
 void print(const arguments& a, const outcome& r) {
   std::printf("%s on %s (%zu devices)\n", a.model.c_str(), r.machine.name.c_str(), r.machine.network.device_count());
-  std::printf("%-12s %14s %14s %16s %14s %14s\n", "strategy", "iteration, ms", "computing, ms", "communicating, ms", "moved, MB", "memory, MB");
+  std::printf("%-12s %14s %14s %16s %14s %14s\n", "strategy", "iteration, ms", "computing, ms", "communicating, ms",
+              "moved, MB", "memory, MB");
   for (const auto& s : r.strategies) {
     const auto& p = s.report;
     std::printf("%-12s %14.3f %14.3f %16.3f %14.3f %14.3f%s\n", s.name.c_str(), to_seconds(p.iteration) * 1e3, to_seconds(p.compute) * 1e3,
@@ -269,7 +275,16 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
   support::write_all(files);
 }
 
+// What would fail after the search, or be ignored by it.
+void check(const arguments& a) {
+  if (a.options.devices == systems::device_choice::any && a.options.algorithm != systems::strategy_algorithm::mcmc) {
+    throw error{"--placement any", "an algorithm that looks at all configurations", "mcmc, which draws them"};
+  }
+  static_cast<void>(nlohmann::json{a.model, a.strategies}.dump());  // throws for names that are not UTF-8
+}
+
 void run(arguments& a) {
+  check(a);
   a.options.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   const auto operators = tensor::training_algebra();
   const support::output_folder folder{a.out};  // before the search: it takes long
@@ -281,5 +296,6 @@ void run(arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("parallelize", "Divides a training iteration among the devices of a machine.", argc, argv, declare, run);
+  return support::run_program<arguments>("parallelize", "Divides a training iteration among the devices of a machine.", argc, argv,
+                                         declare, run);
 }

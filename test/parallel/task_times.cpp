@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include <unity/core/error.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/parallel/network.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "operators.hpp"
@@ -82,4 +85,25 @@ TEST_CASE("times that were measured are asked for once per distinct part") {
   CHECK(asked == 1);
   CHECK(times.of(0, o, {4, 1}, parts[0], {false}, 1).forward == picoseconds{1000});
   CHECK(asked == 2);
+}
+
+TEST_CASE("what takes longer than a simulation can hold is an error that names it") {
+  auto m = machine::preset("p100:1x1");
+  for (auto& p : m.devices[0].peaks) {
+    p.flops_per_second = 1e5;
+  }
+  parallel::task_times times{operators(), parallel::analytic_timer(operators(), m)};
+  const auto o = dimensions("matmul", {}, {type({2560, 5120}), type({5120, 10240}, true)});
+  const auto part = parallel::shards_of(o, {1, 1})[0];
+  std::string what;
+  try {
+    static_cast<void>(times.of(0, o, {1, 1}, part, {false, false}, 0));
+  } catch (const error& e) {
+    what = e.what();
+  }
+  CHECK(what.find("operator matmul: it would take ") == 0);
+  CHECK(what.find("at most 100 s") != std::string::npos);
+  const auto slow = machine::preset("t4:2x1");
+  parallel::network n{slow};
+  CHECK_THROWS_AS(n.hops(machine::device_id{0U}, machine::device_id{1U}, bytes{10'000'000'000'000'000}), error);
 }

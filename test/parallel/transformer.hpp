@@ -1,5 +1,6 @@
-// A decoder of transformer blocks, layer norms first, as GPT-2 and GPT-3 are: the one graph of the tests and benchmarks that
-// divide it by tensors.
+// A decoder of transformer blocks, layer norms first, as GPT-2 and GPT-3 are, for tests and benchmarks that divide it by
+// tensors. Unlike zoo:gpt the logits have a matrix of their own: the table of words, transposed, would be computed by one
+// group of devices for all, which SOAP cannot have each group do for itself.
 #pragma once
 
 #include <cmath>

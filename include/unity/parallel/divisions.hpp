@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <unordered_map>
@@ -26,10 +27,18 @@ struct division {
   std::vector<distinct_boxes> operands{};  // what tasks read of each
 };
 
-// Keeps what it has computed, as long as it is not too much. One thread uses one table.
+// Keeps what it has computed. One thread uses one table.
 class division_table {
  public:
-  // kind: the number of the operator. Valid as long as the table.
+  // Effects: forgets all where it is a lot; what it gave away before is not valid any more.
+  void make_room() {
+    if (tasks_ > most_tasks) {
+      kinds_.clear();
+      pairs_.clear();
+      kept_ = tasks_ = 0;
+    }
+  }
+  // kind: the number of the operator. Valid until make_room().
   [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const degree_list& degrees) {
     if (kinds_.size() <= kind) {
       kinds_.resize(kind + std::size_t{1});
@@ -39,6 +48,7 @@ class division_table {
     if (is_new) {
       d.number = count_++;
       d.parts = shards_of(o, degrees);
+      tasks_ += d.parts.size();
       std::vector<box> boxes;
       for (std::size_t i = 0; i < o.inputs.size(); ++i) {
         boxes.clear();
@@ -108,7 +118,10 @@ class division_table {
     }
   };
 
-  std::vector<std::unordered_map<degree_list, division, degrees_hash>> kinds_{};
+  static constexpr std::size_t most_tasks = std::size_t{1} << 17U;  // some tens of MB
+
+  std::deque<std::unordered_map<degree_list, division, degrees_hash>> kinds_{};  // stay where they are as it grows
+  std::size_t tasks_ = 0;
   std::uint32_t count_ = 0;
   std::unordered_map<pair_key, std::vector<overlap>, pair_hash> pairs_{};
   std::size_t kept_ = 0;

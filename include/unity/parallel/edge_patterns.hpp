@@ -65,7 +65,7 @@ class edge_patterns {
     }
     pattern made{std::move(key), {}};
     make(made.code);
-    held_ += 64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.reads.size();
+    held_ += 64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.buffers.size() + made.code.reads.size();
     if (held_ > most) {
       known_.clear();
       held_ = 0;
@@ -87,7 +87,7 @@ class edge_patterns {
     return h;
   }
 
-  static constexpr std::size_t most = std::size_t{1} << 22U;  // tasks, dependencies and reads: some 100 MB
+  static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of code: some 150 MB
   std::unordered_map<std::uint64_t, std::vector<pattern>> known_{};
   std::size_t held_ = 0;
 };

@@ -86,6 +86,9 @@ class lowering {
   [[nodiscard]] program::fragment_id edge_fragment(std::size_t edge) const { return program::fragment_id{first_edge_ + edge}; }
   [[nodiscard]] program::fragment_id weight_fragment(std::size_t weight) const { return program::fragment_id{first_weight_ + weight}; }
 
+  // Effects: forgets what it keeps about operators and edges, where that is a lot.
+  void make_room() { divisions_.make_room(); }
+
   // Complexity: linear in the program, besides intersecting shards.
   // Throws: unity::error where the strategy is not one of the graph and machine, or an operator has no adjoint.
   [[nodiscard]] program::program run(const strategy& s) {

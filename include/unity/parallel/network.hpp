@@ -75,7 +75,7 @@ class network {
     for (const auto& l : route(from, to)) {
       auto& held = held_[l.rate];
       if (held == picoseconds{0}) {
-        held = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
+        held = time_of(volume, l);
       }
       hops_.push_back({l.resource, held, picoseconds{std::max(l.latency * rounds, std::int64_t{1})}});
     }
@@ -108,8 +108,7 @@ class network {
   }
   // What a volume takes on a link.
   [[nodiscard]] program::hop hop(const route_link& l, bytes volume) const {
-    const auto held = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
-    return {l.resource, held, picoseconds{std::max(l.latency, std::int64_t{1})}};
+    return {l.resource, time_of(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}};
   }
   // The node of a device, by the order of their first devices, and how many devices of the node come before it.
   struct node_place {
@@ -123,6 +122,17 @@ class network {
   [[nodiscard]] static bool has(machine::device_id) noexcept { return true; }
 
  private:
+  // Throws: unity::error for what takes too long to simulate.
+  [[nodiscard]] picoseconds time_of(bytes volume, const route_link& l) const {
+    const auto t = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
+    if (t > program::longest_task) {
+      const auto what = std::to_string(volume.count()) + " bytes over " + machine_->network.name(l.id);
+      throw error{"machine " + machine_->name, what + " would take " + std::to_string(to_seconds(t)) + " s",
+                  "at most 100 s; is the link's bandwidth right?"};
+    }
+    return t;
+  }
+
   struct known_route {
     std::uint32_t first = 0;
     std::uint32_t count = 0;  // 0: not asked for yet

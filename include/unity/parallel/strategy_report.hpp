@@ -31,7 +31,9 @@ struct strategy_report {
   std::vector<bytes> memory_peaks{};  // by device
   std::vector<memory_excess> excess{};
 
-  [[nodiscard]] bytes memory_peak() const { return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end()); }
+  [[nodiscard]] bytes memory_peak() const {
+    return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());
+  }
 
   friend bool operator==(const strategy_report&, const strategy_report&) = default;
 };

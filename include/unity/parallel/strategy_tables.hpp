@@ -79,6 +79,7 @@ struct weight_delays {
 class strategy_tables {
  public:
   static constexpr std::size_t most_joint_choices = std::size_t{1} << 17U;
+  static constexpr std::size_t most_pairs = std::size_t{1} << 19U;  // of choices, all edges together: some ten seconds
 
   struct edge {
     std::size_t from = 0;
@@ -93,13 +94,15 @@ class strategy_tables {
     std::vector<std::vector<weight_delays>> delays{};  // [how many users are decided][their choices, the first the slowest]
   };
 
-  // Throws: unity::error for a weight whose users have more joint choices than `most_joint_choices`.
+  // Throws: unity::error, before anything is computed, for more pairs of choices than `most_pairs`; and for a weight whose
+  // users have more joint choices than `most_joint_choices`.
   strategy_tables(lowering& l, const strategy_choices& choices, std::size_t devices)
       : devices_{devices}, empty_(l.dimensions().node_count()) {
     std::vector<std::size_t> number(l.dimensions().node_count(), choices.size());
     for (std::size_t i = 0; i < choices.size(); ++i) {
       number[choices.operators[i].index()] = i;
     }
+    expect_few_pairs(l, choices, number);
     add_operators(l, choices);
     for (std::uint32_t e = 0; e < l.training().edges().size(); ++e) {
       const auto& of = l.training().edges()[e];
@@ -125,6 +128,16 @@ class strategy_tables {
   [[nodiscard]] const std::vector<std::uint32_t>& weights_of(std::size_t i) const { return weights_of_[i]; }
 
  private:
+  static void expect_few_pairs(const lowering& l, const strategy_choices& choices, const std::vector<std::size_t>& number) {
+    std::size_t pairs = 0;
+    for (const auto& e : l.training().edges()) {
+      pairs += choices.configurations[number[e.from.index()]].size() * choices.configurations[number[e.to.index()]].size();
+    }
+    if (pairs > most_pairs) {
+      throw error{"exact search", std::to_string(pairs) + " pairs of configurations of neighbouring operators",
+                  "at most " + std::to_string(most_pairs) + ": fewer operators or devices"};
+    }
+  }
   void add_operators(lowering& l, const strategy_choices& choices) {
     edges_from_.resize(choices.size());
     edges_to_.resize(choices.size());

@@ -20,6 +20,7 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/program/fragment.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
@@ -141,7 +142,7 @@ class task_times {
       return found->second;
     }
     const auto s = operation_on(*algebra_, o, part);
-    shard_times t{at_least_one(timer_(model, s.op, s.inputs, s.outputs)), {}};
+    shard_times t{at_least_one(timed(model, s.op, s.inputs, s.outputs)), {}};
     if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
       t.backward = at_least_one(backward(s, wanted, model));
     }
@@ -155,7 +156,7 @@ class task_times {
     t.element = element;
     t.dims = {elements};
     const std::vector<tensor::tensor_type> inputs{t, t};
-    return at_least_one(timer_(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
+    return at_least_one(timed(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
   }
 
  private:
@@ -169,6 +170,16 @@ class task_times {
   };
 
   [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
+  [[nodiscard]] picoseconds timed(std::uint32_t model, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+                                  std::span<const tensor::tensor_type> outputs) const {
+    const auto t = timer_(model, op, inputs, outputs);
+    if (t > program::longest_task) {
+      throw error{"operator " + algebra_->signature(op.kind).name,
+                  "it would take " + std::to_string(to_seconds(t)) + " s on the machine's device " + std::to_string(model),
+                  "at most 100 s; are the device's rates right?"};
+    }
+    return t;
+  }
   [[nodiscard]] picoseconds backward(const shard_operation& s, const std::vector<bool>& wanted, std::uint32_t model) const {
     const auto adjoint = tensor::adjoint_of(*algebra_, s.op, s.inputs, wanted);
     const auto& g = adjoint.graph;
@@ -182,7 +193,7 @@ class task_times {
     };
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       if (g.operation(node_id{n}).kind.valid()) {
-        sum += timer_(model, g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
+        sum += timed(model, g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
       }
     }
     return sum;

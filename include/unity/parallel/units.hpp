@@ -23,7 +23,7 @@ namespace unity::parallel {
 // The configuration of an operator that goes with `c` of another, `lead`: equal degrees along equal dimensions of their
 // results, on the same devices. Where one of them does not divide the operator, its tasks are parts of earlier dimensions
 // instead, from the first on; where that is not possible either, there are fewer tasks.
-// Complexity: linear in tasks, times dimensions. Precondition: neither is a source.
+// Complexity: linear in tasks, times dimensions. Precondition: neither is a source, the devices of `c` differ.
 [[nodiscard]] inline configuration following(const operator_dimensions& o, const operator_dimensions& lead, const configuration& c) {
   configuration same{degree_list(o.divisible.size(), 1), {}};
   auto left = static_cast<std::int64_t>(c.task_count());

@@ -22,6 +22,9 @@ enum class task_kind : std::uint8_t { forward, backward, update, transfer, reduc
 inline constexpr std::array<std::string_view, 6> task_kind_names{"forward",  "backward", "update",
                                                                  "transfer", "reduce",   "other"};
 
+// No task is longer: sums of as many as fit in memory are far from what a number of picoseconds can hold.
+inline constexpr picoseconds longest_task{100'000'000'000'000};  // 100 s
+
 // Others see the end of a task `latency` later: 0 for computation, of a link its latency.
 // A duration is at least 1, so that times grow along every dependency and ties within a resource have one order.
 struct task {

@@ -30,6 +30,7 @@ struct chain_options : mcmc_options {
   std::size_t chains = 1;  // from each initial state
   // A chain ends when it has found nothing better for this share of its proposals, or of its time. 1 or more: never.
   double patience = 0.5;
+  bool keep_path = true;  // to the best; without it memory does not grow with what is accepted
 };
 
 struct chain_report {
@@ -159,7 +160,9 @@ class metropolis_chain {
     }
     evaluator_.commit();
     ++r.counts.candidates;
-    trail_.emplace_back(by.move, *cost);
+    if (options_.keep_path) {
+      trail_.emplace_back(by.move, *cost);
+    }
     if (*cost < r.cost) {
       r.best = evaluator_.state();
       r.cost = *cost;

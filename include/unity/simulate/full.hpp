@@ -58,7 +58,8 @@ class full_simulation {
   // Throws: unity::error where tasks wait for each other.
   picoseconds run(const program::program& p) {
     free_.assign(p.resources().size(), 0);
-    const auto end = run_from(p, [](std::uint32_t) { return static_cast<const task_times*>(nullptr); }, std::numeric_limits<std::int64_t>::max());
+    const auto none_known = [](std::uint32_t) { return static_cast<const task_times*>(nullptr); };
+    const auto end = run_from(p, none_known, std::numeric_limits<std::int64_t>::max());
     if (!is_complete()) {
       detail::report_cycle(p, [&](std::uint32_t t) { return waiting_[t] == 0; });
     }
@@ -91,6 +92,9 @@ class full_simulation {
     std::int64_t latest = 0;
     while (!queue_.empty()) {
       const auto times = run_next(p);
+      if (times.end > latest_end) {
+        throw error{"program", "an iteration of more than " + std::to_string(latest_end / 1'000'000'000'000) + " s", "times that fit"};
+      }
       latest = std::max(latest, times.end);
       if (times.least > bound) {
         return std::nullopt;
@@ -119,7 +123,8 @@ class full_simulation {
         const auto& task = p.timed(t);
         times_[t] = {};
         waiting_[t] = task.before_count;
-        loads_[task.resource.index()] += task.duration;
+        auto& load = loads_[task.resource.index()];  // a bound: less is right, too, where it would not fit
+        load = std::min(load + task.duration, std::int64_t{1} << 62U);
         if (waiting_[t] == 0) {
           queue_.push({0, p.tie(t), t});
         }
@@ -170,6 +175,7 @@ class full_simulation {
     return {times.end, times.end + load};
   }
 
+  static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
   std::vector<task_times> times_;
   std::vector<std::uint32_t> waiting_;  // for how many
   std::vector<std::int64_t> free_;   // from when on, by resource

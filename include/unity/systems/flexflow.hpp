@@ -69,16 +69,19 @@ class flexflow_search {
   [[nodiscard]] flexflow_result run(std::vector<parallel::strategy> initial) {
     return options_.algorithm == strategy_algorithm::mcmc ? chains(std::move(initial)) : beams(initial);
   }
+
  private:
   flexflow_result chains(std::vector<parallel::strategy> initial) {
     chain_options options = options_;
+    options.keep_path = false;
     const auto most = std::min(options.proposals, options.limits.expansions);
     initial.resize(std::min<std::size_t>(initial.size(), std::max<std::uint64_t>(1, most)));
+    options.chains = std::min<std::size_t>(options.chains, std::max<std::uint64_t>(1, most / initial.size()));
     const auto share = initial.size() * options.chains;
     options.proposals /= share;
     options.limits.expansions /= share;
-    const auto found = mcmc_chains([this] { return prototype_; },
-                                   strategy_proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread, options_.devices}, initial, options);
+    const strategy_proposal proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread, options_.devices};
+    const auto found = mcmc_chains([this] { return prototype_; }, proposal, initial, options);
     flexflow_result r{found.best,           found.cost,               0,             {},           found.history,
                       found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
     for (std::size_t i = 0; i < found.chains.size(); i += options.chains) {

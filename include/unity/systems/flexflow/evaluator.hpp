@@ -81,6 +81,7 @@ class strategy_evaluator {
   std::optional<cost_value> try_move(const strategy_change& change, cost_value bound) {
     UNITY_EXPECTS(simulation_ && !is_open_, "a state, and no open trial");
     ++counts_.moves;
+    lowering_.make_room();
     take(change);
     if (undo_.empty()) {
       is_open_ = cost_ <= bound;
@@ -213,8 +214,9 @@ class strategy_evaluator {
     return cost;
   }
   [[nodiscard]] cost_value cost_of(picoseconds iteration) {
+    const auto time = std::min(iteration.count(), over_memory - 1);
     if (parallel::excess_over(limits_, sums_.sums()).empty()) {
-      return iteration.count();
+      return time;
     }
     ++counts_.profiled;
     std::vector<bytes> peaks;
@@ -226,7 +228,7 @@ class strategy_evaluator {
       over += e.over.count();
     }
     constexpr cost_value most = 1'000'000'000'000'000;  // bytes; the sum stays far below the largest number
-    return over == 0 ? iteration.count() : over_memory + 1000 * std::min(over, most) + std::min(iteration.count(), over_memory);
+    return over == 0 ? time : over_memory + 1000 * std::min(over, most) + time;
   }
 
   void count(const program::fragment& f, bool on) {

@@ -2,6 +2,7 @@
 // Source: Jia's dissertation (2020), section 3.7.5.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -94,7 +95,7 @@ struct flexflow_exact_result {
 // ones, which may be none: the better they are, the less is searched. No two strategies are taken for the same, symmetric
 // devices or not. Ended with stop_reason::exhausted, best is proved to be an optimum; see branch_and_bound.
 // Complexity: see parallel::strategy_tables and branch_and_bound; for graphs of some tens of operators and few devices.
-// Throws: unity::error where an initial strategy is not one of the graph and machine, or there are too many choices.
+// Throws: unity::error where an initial strategy is not one of the graph and machine, or there are too many choices (strategy_tables).
 [[nodiscard]] inline flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
                                                           parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
                                                           const flexflow_exact_options& options = {}) {
@@ -112,6 +113,7 @@ struct flexflow_exact_result {
     }
   }
   strategy_problem problem{choices, tables, std::move(evaluator)};
+  bounded.limits.seconds = std::max(0.0, options.limits.seconds - clock.seconds());
   const auto found = branch_and_bound(problem, bounded);
   if (found.best) {
     r.best = problem.strategy_of(*found.best);

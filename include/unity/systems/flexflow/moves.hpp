@@ -74,7 +74,8 @@ class strategy_moves {
   }
   // The same for a connected region of units: one that is joined by a value to a unit of the region is in it, too, with
   // probability `spread`, drawn once. All follow the lead of the first unit.
-  [[nodiscard]] strategy_change change_region(std::size_t unit, const parallel::configuration& c, double spread, random_engine& random) const {
+  [[nodiscard]] strategy_change change_region(std::size_t unit, const parallel::configuration& c, double spread,
+                                              random_engine& random) const {
     strategy_change change;
     std::vector<bool> looked_at(units_.size());
     looked_at[unit] = true;
