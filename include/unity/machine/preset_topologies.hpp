@@ -51,7 +51,10 @@ class preset_builder {
     }
   }
 
-  [[nodiscard]] static std::string in_node(std::size_t node, const std::string& name) { return "n" + std::to_string(node) + "/" + name; }
+  [[nodiscard]] static std::string in_node(std::size_t node, const std::string& name) {
+    std::string full{'n'};  // not "n" + ..., of which g++ 12 warns falsely
+    return full.append(std::to_string(node)).append(1, '/').append(name);
+  }
   [[nodiscard]] std::size_t nodes() const noexcept { return size_.nodes; }
   [[nodiscard]] std::size_t per_node() const noexcept { return size_.devices; }
   [[nodiscard]] vertex_id gpu(std::size_t node, std::size_t i) const { return vertex_id{node * size_.devices + i}; }
