@@ -21,7 +21,6 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
-#include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/strategy_json.hpp>
@@ -29,6 +28,7 @@
 #include <unity/parallel/compute_bound.hpp>
 #include <unity/parallel/lowering.hpp>
 #include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/placements.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategy.hpp>
 #include <unity/parallel/strategy_report.hpp>
@@ -47,7 +47,7 @@ namespace {
 using namespace unity;
 
 constexpr std::string_view searched = "flexflow";
-constexpr std::size_t model_parallel = 1;  // of given_strategies
+constexpr std::ptrdiff_t first_file = 3;  // of given_strategies
 
 struct arguments {
   std::string model{};
@@ -72,7 +72,7 @@ struct placement_choice {
   systems::device_choice devices;
   parallel::block_strides strides;
 };
-const std::map<std::string, placement_choice> placements{
+const std::map<std::string, placement_choice> placement_choices{
     {"one", {systems::device_choice::blocks, parallel::block_strides::one}},
     {"strided", {systems::device_choice::blocks, parallel::block_strides::all}},
     {"any", {systems::device_choice::any, parallel::block_strides::all}}};
@@ -107,8 +107,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option_function<std::string>(
          "--placement",
          [&o](const std::string& name) {
-           o.devices = placements.at(name).devices;
-           o.strides = placements.at(name).strides;
+           o.devices = placement_choices.at(name).devices;
+           o.strides = placement_choices.at(name).strides;
          },
          "of tasks that a proposal draws: one (neighbouring devices), strided (also every k-th), any")
       ->check(CLI::IsMember({"one", "strided", "any"}));
@@ -178,16 +178,9 @@ outcome run_search(const tensor::algebra& operators, arguments& a) {
   r.graph = load_graph(operators, a, r.machine.network.device_count());
   parallel::lowering lowering{operators, r.graph, r.machine};
   r.strategies = given_strategies(operators, a, r, lowering.dimensions());
-  std::vector<parallel::strategy> initial;
-  for (const auto& s : r.strategies) {
-    if (&s != &r.strategies[model_parallel]) {  // dear, and rarely near a cheap one
-      initial.push_back(s.strategy);
-    }
-  }
-  const systems::strategy_moves moves{operators, r.graph, lowering.dimensions(), r.machine.network.device_count(), a.options.strides};
-  random_engine random{a.options.seed};
-  for (std::size_t i = 0; i < a.random; ++i) {
-    initial.push_back(systems::random_unit_strategy(moves, random));
+  auto initial = systems::initial_strategies(operators, r.graph, r.machine, a.random, a.options.seed, a.options.strides);
+  for (auto s = r.strategies.begin() + first_file; s != r.strategies.end(); ++s) {
+    initial.push_back(s->strategy);
   }
   a.options.watch = support::progress_line({"ms", 1e9, "proposals", "accepted"});
   r.found = systems::flexflow(operators, r.graph, r.machine, lowering, initial, a.options);
@@ -197,7 +190,8 @@ outcome run_search(const tensor::algebra& operators, arguments& a) {
     s.report = parallel::report_on(lowering, r.graph, r.machine, s.strategy);
   }
   r.best = best_of(r.strategies);
-  r.compute_bound = parallel::compute_bound(lowering, r.machine, moves.placements());
+  const parallel::placements placements{lowering.dimensions(), r.machine.network.device_count(), a.options.strides};
+  r.compute_bound = parallel::compute_bound(lowering, r.machine, placements);
   return r;
 }
 

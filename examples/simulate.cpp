@@ -108,7 +108,6 @@ void sort_by_use(const outcome& r, std::vector<std::size_t>& resources) {
 double percent(picoseconds part, picoseconds whole) {
   return whole.count() == 0 ? 0 : 100 * static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
-double seconds(picoseconds t) { return static_cast<double>(t.count()) / 1e12; }  // the nearest, so that JSON has few digits
 double milliseconds(picoseconds t) { return to_seconds(t) * 1e3; }
 double megabytes(bytes b) { return static_cast<double>(b.count()) * 1e-6; }
 
@@ -193,14 +192,14 @@ nlohmann::json to_json(const outcome& r) {
   for (const auto& step : r.line.critical_path) {
     const auto& times = r.times[step.task.index()];
     path.push_back({{"task", name_of(r, step.task)},
-                    {"start_s", seconds(picoseconds{times.start})},
-                    {"end_s", seconds(picoseconds{times.end})},
+                    {"start_s", to_seconds(picoseconds{times.start})},
+                    {"end_s", to_seconds(picoseconds{times.end})},
                     {"waited_for", waited_for(r, step)}});
   }
   auto devices = nlohmann::json::array();
   for (std::size_t d = 0; d < device_count(r); ++d) {
     devices.push_back({{"name", r.program.resources()[d].name},
-                       {"busy_s", seconds(r.line.resources[d].busy)},
+                       {"busy_s", to_seconds(r.line.resources[d].busy)},
                        {"utilization", percent(r.line.resources[d].busy, r.line.iteration) / 100},
                        {"peak_bytes", r.line.memory[d].peak.count()},
                        {"memory_bytes", machine::model_of(r.plan.machine, machine::device_id{d}).memory.count()},
@@ -210,12 +209,12 @@ nlohmann::json to_json(const outcome& r) {
   for (const auto l : links_of(r)) {
     const auto& use = r.line.resources[l];
     links.push_back({{"name", r.program.resources()[l].name},
-                     {"busy_s", seconds(use.busy)},
+                     {"busy_s", to_seconds(use.busy)},
                      {"utilization", percent(use.busy, r.line.iteration) / 100},
                      {"bytes", use.moved.count()},
                      {"tasks", use.tasks}});
   }
-  return {{"iteration_s", seconds(r.line.iteration)},
+  return {{"iteration_s", to_seconds(r.line.iteration)},
           {"tasks", r.line.tasks},
           {"critical_path", std::move(path)},
           {"devices", std::move(devices)},

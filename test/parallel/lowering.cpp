@@ -21,17 +21,15 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "operators.hpp"
+
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
 using program::owner_kind;
+using parallel::test::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   tensor::tensor_graph graph;

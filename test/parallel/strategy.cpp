@@ -13,16 +13,14 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "operators.hpp"
+
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
+using parallel::test::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   tensor::tensor_graph graph;

@@ -15,17 +15,15 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "parallel/operators.hpp"
+
 using namespace unity;
 using systems::flexflow_options;
 using systems::flexflow_result;
 using systems::strategy_algorithm;
+using parallel::test::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   tensor::tensor_graph graph;

@@ -21,6 +21,8 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "parallel/operators.hpp"
+
 using namespace unity;
 using systems::strategy_evaluator;
 using systems::strategy_moves;
@@ -28,6 +30,7 @@ using systems::strategy_proposal;
 
 static_assert(evaluator<strategy_evaluator>);
 static_assert(proposal_for<strategy_proposal, strategy_evaluator>);
+using parallel::test::operators;
 
 namespace {
 
@@ -38,11 +41,6 @@ struct example {
   const char* machine;
   std::int64_t fitting_share;  // percent of the strategies one move from data parallelism that fit in memory; 0: no limit
 };
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 parallel::strategy moved(parallel::strategy s, const systems::strategy_change& by) {
   for (const auto& r : by) {

@@ -18,17 +18,15 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "parallel/operators.hpp"
+
 using namespace unity;
 using systems::device_choice;
 using systems::strategy_moves;
 using systems::strategy_proposal;
+using parallel::test::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   tensor::tensor_graph graph;

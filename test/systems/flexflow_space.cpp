@@ -21,6 +21,8 @@
 #include <unity/search/search_space.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "parallel/operators.hpp"
+
 using namespace unity;
 using systems::strategy_evaluator;
 using systems::strategy_moves;
@@ -28,13 +30,9 @@ using systems::strategy_space;
 using systems::strategy_state;
 
 static_assert(search_space<strategy_space>);
+using parallel::test::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   tensor::tensor_graph graph;

@@ -131,10 +131,11 @@ class flexflow_search {
 
 // Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
 [[nodiscard]] inline std::vector<parallel::strategy> initial_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                                        const machine::machine& m, std::size_t random, std::uint64_t seed) {
+                                                                        const machine::machine& m, std::size_t random, std::uint64_t seed,
+                                                                        parallel::block_strides strides = parallel::block_strides::all) {
   const parallel::graph_dimensions all{a, g};
   std::vector<parallel::strategy> s{parallel::data_parallel(all, m.network), parallel::expert(a, g, all, m.network)};
-  const strategy_moves moves{a, g, all, m.network.device_count()};
+  const strategy_moves moves{a, g, all, m.network.device_count(), strides};
   random_engine engine{seed};
   for (std::size_t i = 0; i < random; ++i) {
     s.push_back(random_unit_strategy(moves, engine));

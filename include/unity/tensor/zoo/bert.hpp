@@ -29,10 +29,48 @@ namespace detail {
   return s.hidden / s.heads;
 }
 
-// The parts of an encoder as exporters write them. Shapes: x is [batch, seq, hidden].
-class bert_encoder {
+// What encoders and decoders are made of, as exporters write it. Shapes: x is [batch, seq, hidden].
+class transformer_parts {
  public:
-  bert_encoder(builder& b, const sizes& s) : b_{b}, s_{s}, head_{head_width(s)} {}
+  transformer_parts(builder& b, const sizes& s, double epsilon) : b_{b}, s_{s}, head_{head_width(s)}, epsilon_{epsilon} {}
+
+ protected:
+  value_id affine(const std::string& name, value_id x, std::int64_t features) {
+    const auto product = b_.matmul(x, b_.weight(name + ".weight", {b_.dims(x)[2], features}));
+    return b_.add(product, b_.weight(name + ".bias", {features}));
+  }
+  value_id normalized(const std::string& name, value_id x) {
+    const auto gamma = b_.weight(name + ".norm.weight", {s_.hidden});
+    return b_.layer_norm(x, gamma, b_.weight(name + ".norm.bias", {s_.hidden}), 2, epsilon_);
+  }
+  // A dense layer, with its features dealt out to heads.
+  value_id heads(const std::string& name, value_id x, const shape& permutation) {
+    const auto y = b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, head_});
+    return b_.transpose(y, permutation);
+  }
+  // mask: added to the scores, where there is one.
+  value_id attention(const std::string& name, value_id x, value_id mask = {}) {
+    const auto q = heads(name + ".query", x, {0, 2, 1, 3});
+    const auto k = heads(name + ".key", x, {0, 2, 3, 1});
+    const auto v = heads(name + ".value", x, {0, 2, 1, 3});
+    const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
+    const auto scaled = b_.scalar_multiply(b_.matmul(q, k), scale);
+    const auto weights = b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3);
+    const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
+    return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
+  }
+
+  builder& b_;
+  sizes s_;
+
+ private:
+  std::int64_t head_;
+  double epsilon_;
+};
+
+class bert_encoder : private transformer_parts {
+ public:
+  bert_encoder(builder& b, const sizes& s) : transformer_parts{b, s, 1e-12} {}
 
   value_id embeddings() {
     const std::string name = "embeddings";
@@ -57,34 +95,6 @@ class bert_encoder {
     const auto first = b_.reshape(b_.slice(x, {1}, {0}, {1}), {s_.batch, s_.hidden});
     return b_.tanh(dense(b_, "pooler", first, s_.hidden));
   }
-
- private:
-  value_id affine(const std::string& name, value_id x, std::int64_t features) {
-    const auto product = b_.matmul(x, b_.weight(name + ".weight", {b_.dims(x)[2], features}));
-    return b_.add(product, b_.weight(name + ".bias", {features}));
-  }
-  value_id normalized(const std::string& name, value_id x) {
-    const auto gamma = b_.weight(name + ".norm.weight", {s_.hidden});
-    return b_.layer_norm(x, gamma, b_.weight(name + ".norm.bias", {s_.hidden}), 2, 1e-12);
-  }
-  // A dense layer, with its features dealt out to heads.
-  value_id heads(const std::string& name, value_id x, const shape& permutation) {
-    const auto y = b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, head_});
-    return b_.transpose(y, permutation);
-  }
-  value_id attention(const std::string& name, value_id x) {
-    const auto q = heads(name + ".query", x, {0, 2, 1, 3});
-    const auto k = heads(name + ".key", x, {0, 2, 3, 1});
-    const auto v = heads(name + ".value", x, {0, 2, 1, 3});
-    const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
-    const auto weights = b_.softmax(b_.scalar_multiply(b_.matmul(q, k), scale), 3);
-    const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
-    return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
-  }
-
-  builder& b_;
-  sizes s_;
-  std::int64_t head_;
 };
 
 // Attention as TASO's example writes it: no scale, no softmax, no bias. Shapes: x is [seq, hidden].

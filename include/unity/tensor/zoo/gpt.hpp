@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,9 +17,9 @@ namespace unity::tensor::zoo {
 namespace detail {
 
 // The parts of a decoder that normalizes first. Shapes: x is [batch, seq, hidden].
-class gpt_decoder {
+class gpt_decoder : private transformer_parts {
  public:
-  gpt_decoder(builder& b, const sizes& s) : b_{b}, s_{s}, head_{head_width(s)} {
+  gpt_decoder(builder& b, const sizes& s) : transformer_parts{b, s, 1e-5} {
     words_ = b.weight("embeddings.word", {s.vocab, s.hidden});
     mask_ = b.input("mask", {s.seq, s.seq});
   }
@@ -30,7 +29,7 @@ class gpt_decoder {
     return b_.add(b_.embedding(words_, ids), b_.weight("embeddings.position", {s_.seq, s_.hidden}));
   }
   value_id layer(const std::string& name, value_id x) {
-    const auto attended = attention(name + ".attention", normalized(name + ".attention", x));
+    const auto attended = attention(name + ".attention", normalized(name + ".attention", x), mask_);
     x = b_.add(x, affine(name + ".attention.output", attended, s_.hidden));
     const auto wide = b_.gelu(affine(name + ".wide", normalized(name + ".wide", x), 4 * s_.hidden));
     return b_.add(x, affine(name + ".narrow", wide, s_.hidden));
@@ -39,31 +38,6 @@ class gpt_decoder {
   value_id words(value_id x) { return b_.matmul(normalized("final", x), b_.transpose(words_, {1, 0})); }
 
  private:
-  value_id affine(const std::string& name, value_id x, std::int64_t features) {
-    const auto product = b_.matmul(x, b_.weight(name + ".weight", {b_.dims(x)[2], features}));
-    return b_.add(product, b_.weight(name + ".bias", {features}));
-  }
-  value_id normalized(const std::string& name, value_id x) {
-    const auto gamma = b_.weight(name + ".norm.weight", {s_.hidden});
-    return b_.layer_norm(x, gamma, b_.weight(name + ".norm.bias", {s_.hidden}), 2, 1e-5);
-  }
-  value_id heads(const std::string& name, value_id x, const shape& permutation) {
-    const auto y = b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, head_});
-    return b_.transpose(y, permutation);
-  }
-  value_id attention(const std::string& name, value_id x) {
-    const auto q = heads(name + ".query", x, {0, 2, 1, 3});
-    const auto k = heads(name + ".key", x, {0, 2, 3, 1});
-    const auto v = heads(name + ".value", x, {0, 2, 1, 3});
-    const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
-    const auto scores = b_.add(b_.scalar_multiply(b_.matmul(q, k), scale), mask_);
-    const auto y = b_.transpose(b_.matmul(b_.softmax(scores, 3), v), {0, 2, 1, 3});
-    return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
-  }
-
-  builder& b_;
-  sizes s_;
-  std::int64_t head_;
   value_id words_{};
   value_id mask_{};
 };
