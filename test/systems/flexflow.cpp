@@ -15,7 +15,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
-#include "parallel/operators.hpp"
+#include "../parallel/operators.hpp"
 
 using namespace unity;
 using systems::flexflow_options;

@@ -21,7 +21,7 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/zoo.hpp>
 
-#include "parallel/operators.hpp"
+#include "../parallel/operators.hpp"
 
 using namespace unity;
 using systems::strategy_evaluator;

@@ -18,7 +18,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
-#include "parallel/operators.hpp"
+#include "../parallel/operators.hpp"
 
 using namespace unity;
 using systems::device_choice;

@@ -21,7 +21,7 @@
 #include <unity/search/search_space.hpp>
 #include <unity/tensor/zoo.hpp>
 
-#include "parallel/operators.hpp"
+#include "../parallel/operators.hpp"
 
 using namespace unity;
 using systems::strategy_evaluator;
