@@ -15,12 +15,11 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
-
-using degree_list = small_vector<std::int64_t, 4>;
 
 // Regular. A degree per divisible dimension of the operator; equal parts along each. Tasks are numbered in row-major order
 // of their parts, and task t runs on devices[t]; several may share a device.

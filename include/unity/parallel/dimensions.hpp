@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -19,7 +20,9 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
@@ -51,8 +54,12 @@ struct operator_dimensions {
   tensor::index_structure structure{};
   // Dimensions of every result; a configuration has a degree for each, in the order of the first result's dimensions.
   std::vector<parallel_dimension> divisible{};
-  // Not divided by a configuration: its tasks compute disjoint parts of the results.
+  // Indices that results do not have and whose parts add up: of size 2 and more, only where nothing but sums follows.
   std::vector<parallel_dimension> reductions{};
+  // The maximal sets of operands in which the operator is jointly additive (tensor::linear_groups).
+  std::vector<std::vector<std::size_t>> groups{};
+  // Per operand: is it added to the sums over `reductions`, as a bias is, and no part of them.
+  std::vector<bool> additive{};
 };
 
 namespace detail {
@@ -105,6 +112,41 @@ namespace detail {
   return p;
 }
 
+// Operands outside of a primitive's sum that every linear group has.
+[[nodiscard]] inline std::vector<bool> additive_operands(const tensor::algebra& a, const tensor::operation& op,
+                                                         std::span<const tensor::tensor_type> inputs,
+                                                         const std::vector<std::vector<std::size_t>>& groups) {
+  std::vector<bool> additive(inputs.size(), !groups.empty());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (const auto& g : groups) {
+      additive[i] = additive[i] && std::find(g.begin(), g.end(), i) != g.end();
+    }
+  }
+  if (const auto* p = std::get_if<tensor::primitive>(&a.definition_of(op.kind).body); p != nullptr && !groups.empty()) {
+    for (const auto& i : p->kernel(a.read(op), inputs).inner) {
+      if (i.op == tensor::scalar_op::operand) {
+        additive[static_cast<std::size_t>(i.number)] = false;
+      }
+    }
+  }
+  return additive;
+}
+
+// Do parts of the sum over an index add up to the results. Where a composite has an operand that every group has and that
+// does not see the index, it is not known whether that is inside of the sum.
+[[nodiscard]] inline bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
+  if (o.groups.empty()) {
+    return false;
+  }
+  const bool is_primitive = std::holds_alternative<tensor::primitive>(a.definition_of(o.op.kind).body);
+  for (std::size_t i = 0; i < o.inputs.size() && !is_primitive; ++i) {
+    if (o.additive[i] && !has_index(o.structure, o.structure.operands[i], index)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Per value: is it computed from weights, and nothing that changes from run to run.
 [[nodiscard]] inline std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto weight = a.kind("weight");
@@ -134,7 +176,7 @@ namespace detail {
   if (!structure) {
     return std::nullopt;
   }
-  operator_dimensions o{op, {inputs.begin(), inputs.end()}, std::move(*outputs), std::move(*structure), {}, {}};
+  operator_dimensions o{op, {inputs.begin(), inputs.end()}, std::move(*outputs), std::move(*structure), {}, {}, {}, {}};
   if (inputs.empty()) {
     return o;
   }
@@ -143,9 +185,11 @@ namespace detail {
       o.divisible.push_back(std::move(*p));
     }
   }
+  o.groups = tensor::linear_groups(a, op, inputs);
+  o.additive = detail::additive_operands(a, op, inputs, o.groups);
   for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
     const auto& index = o.structure.indices[i];
-    if (index.kind == tensor::index_kind::reduction && index.size > 1) {
+    if (index.kind == tensor::index_kind::reduction && index.size > 1 && detail::adds_up(a, o, i)) {
       o.reductions.push_back({parallelism::reduction, parallel_dimension::none, {i}, index.size});
     }
   }

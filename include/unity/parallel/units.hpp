@@ -17,6 +17,7 @@
 #include <unity/parallel/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -128,11 +129,15 @@ class unit_finder {
     }
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
       const auto read = single_operand(node_id{n});
-      if (read && readers[read->index()] == 1 && all_[node_id{n}].reductions.empty() &&
+      if (read && readers[read->index()] == 1 && !adds(all_[node_id{n}]) &&
           graph_.type(*read).dims == all_[node_id{n}].outputs[0].dims) {
         join(n, graph_.producer(*read).index());
       }
     }
+  }
+  [[nodiscard]] static bool adds(const operator_dimensions& o) {
+    const auto& all = o.structure.indices;
+    return std::any_of(all.begin(), all.end(), [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction && i.size > 1; });
   }
   // The one value that it reads which an operator made.
   [[nodiscard]] std::optional<value_id> single_operand(node_id n) const {

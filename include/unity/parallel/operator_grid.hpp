@@ -1,0 +1,250 @@
+// How the tasks of a divided operator lie in a grid, and which types its operands and results have then.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+// Regular. The axes of a grid of tasks, each of which has one shard of every operand and result: one axis per linear group,
+// one of tasks that compute the same, one per index. Tasks are numbered [groups...][copies][indices...], row-major.
+struct operator_grid {
+  degree_list indices{};  // per index of operator_dimensions::structure
+  degree_list steps{};    // per index: blocks that are worked on one after the other
+  degree_list groups{};   // per linear group: terms that its operands, and so the results, are
+  std::int64_t copies = 1;
+
+  friend bool operator==(const operator_grid&, const operator_grid&) = default;
+};
+
+[[nodiscard]] inline operator_grid undivided_grid(const operator_dimensions& o) {
+  const auto indices = o.structure.indices.size();
+  return {degree_list(indices, 1), degree_list(indices, 1), degree_list(o.groups.size(), 1), 1};
+}
+
+[[nodiscard]] inline std::int64_t task_count(const operator_grid& g) noexcept { return product(g.indices) * product(g.groups) * g.copies; }
+
+// What an axis of a grid is to an operand or result.
+enum class axis_view : std::uint8_t { dimension, copies, partial };
+
+namespace detail {
+
+[[nodiscard]] inline bool is_in(const std::vector<std::size_t>& set, std::size_t i) { return std::find(set.begin(), set.end(), i) != set.end(); }
+
+// Degrees and steps of a tensor's dimensions; nothing where blocks of an inner index would lie scattered, or the degrees do
+// not divide the sizes.
+[[nodiscard]] inline bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims, const operator_grid& g,
+                                 parallel_type& t) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].window) {
+      const auto outer = static_cast<std::size_t>(s.windows[*dims[d].window].outer);
+      t.degrees[d] = g.indices[outer];
+      t.steps[d] = g.steps[outer];
+      continue;
+    }
+    bool outer_is_single = true;  // one element of all outer indices in each block
+    for (const auto i : dims[d].indices) {
+      if (g.indices[i] * g.steps[i] > 1 && !outer_is_single) {
+        return false;
+      }
+      t.degrees[d] *= g.indices[i];
+      t.steps[d] *= g.steps[i];
+      outer_is_single = outer_is_single && g.indices[i] * g.steps[i] == s.indices[i].size;
+    }
+  }
+  return is_valid(t);
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline axis_view view_of_index(const operator_dimensions& o, std::size_t operand, std::size_t index) {
+  if (detail::has_index(o.structure, o.structure.operands[operand], index)) {
+    return axis_view::dimension;
+  }
+  const bool is_summed = o.structure.indices[index].kind == tensor::index_kind::reduction;
+  return is_summed && o.additive[operand] ? axis_view::partial : axis_view::copies;
+}
+[[nodiscard]] inline axis_view view_of_index_in_result(const operator_dimensions& o, std::size_t result, std::size_t index) {
+  return detail::has_index(o.structure, o.structure.results[result], index) ? axis_view::dimension : axis_view::partial;
+}
+[[nodiscard]] inline axis_view view_of_group(const operator_dimensions& o, std::size_t operand, std::size_t group) {
+  return detail::is_in(o.groups[group], operand) ? axis_view::partial : axis_view::copies;
+}
+
+// Types of the operands and results of an operator on a grid. global: those that the operator infers.
+struct grid_types {
+  std::vector<parallel_type> operands{};
+  std::vector<parallel_type> results{};
+
+  friend bool operator==(const grid_types&, const grid_types&) = default;
+};
+
+// Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums that
+// more than sums follow; a result that does not have an index can be divided along it only where its parts add up.
+[[nodiscard]] inline std::string why_not(const operator_dimensions& o, const operator_grid& g) {
+  const auto& s = o.structure;
+  if (g.indices.size() != s.indices.size() || g.steps.size() != s.indices.size() || g.groups.size() != o.groups.size() || g.copies < 1) {
+    return "degrees of another operator";
+  }
+  for (std::size_t i = 0; i < s.indices.size(); ++i) {
+    const auto& index = s.indices[i];
+    const auto parts = g.indices[i] * g.steps[i];
+    if (g.indices[i] < 1 || g.steps[i] < 1 || index.size % parts != 0) {
+      return std::to_string(parts) + " parts of index " + index.name + ", whose size is " + std::to_string(index.size);
+    }
+    if (parts == 1) {
+      continue;
+    }
+    const bool adds = std::any_of(o.reductions.begin(), o.reductions.end(), [&](const auto& r) { return r.indices[0] == i; });
+    const bool is_seen = std::any_of(s.operands.begin(), s.operands.end(), [&](const auto& dims) { return detail::has_index(s, dims, i); });
+    if (index.kind == tensor::index_kind::whole || (index.kind == tensor::index_kind::reduction && (!adds || g.steps[i] > 1)) ||
+        (index.kind == tensor::index_kind::statistic && g.steps[i] > 1) || !is_seen ||
+        (index.kind != tensor::index_kind::reduction && !detail::is_of_all_results(s, i))) {
+      return std::string{"parts of index "} + index.name + ", which cannot be divided";
+    }
+  }
+  return {};
+}
+
+// Nothing where the operator has no such grid.
+// Source: the table of axes and views of Unger et al., Unity (OSDI 2022), section 3, completed by linear groups.
+[[nodiscard]] inline std::optional<grid_types> types_on(const operator_dimensions& o, const operator_grid& g) {
+  if (!why_not(o, g).empty()) {
+    return std::nullopt;
+  }
+  grid_types all;
+  const auto& s = o.structure;
+  for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+    auto t = undivided(o.inputs[x]);
+    if (!detail::divide(s, s.operands[x], g, t)) {
+      return std::nullopt;
+    }
+    t.copies = g.copies;
+    for (std::size_t i = 0; i < g.indices.size(); ++i) {
+      const auto view = view_of_index(o, x, i);
+      t.copies *= view == axis_view::copies ? g.indices[i] : 1;
+      t.partial *= view == axis_view::partial ? g.indices[i] : 1;
+    }
+    for (std::size_t p = 0; p < g.groups.size(); ++p) {
+      (view_of_group(o, x, p) == axis_view::partial ? t.partial : t.copies) *= g.groups[p];
+    }
+    all.operands.push_back(std::move(t));
+  }
+  for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+    auto t = undivided(o.outputs[r]);
+    if (!detail::divide(s, s.results[r], g, t)) {
+      return std::nullopt;
+    }
+    t.copies = g.copies;
+    t.partial = product(g.groups);
+    for (std::size_t i = 0; i < g.indices.size(); ++i) {
+      t.partial *= view_of_index_in_result(o, r, i) == axis_view::partial ? g.indices[i] : 1;
+    }
+    all.results.push_back(std::move(t));
+  }
+  return all;
+}
+
+namespace detail {
+
+// The degrees of the indices along a dimension that is divided into so many parts: outer ones first, fully before inner
+// ones. False where they do not fall into the sizes, or contradict what other operands say.
+[[nodiscard]] inline bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along, std::int64_t degree,
+                                 std::int64_t steps, std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known) {
+  for (const auto i : along) {
+    const auto size = s.indices[i].size;
+    // Steps are the outermost digits of a dimension.
+    const auto step = steps % size == 0 ? size : steps;
+    if (size % step != 0) {
+      return false;
+    }
+    const auto left = size / step;
+    const auto part = degree % left == 0 && (left > 1 || degree == 1) ? left : degree;
+    const auto own = left == 1 ? 1 : part;
+    if (left % own != 0) {
+      return false;
+    }
+    steps /= step;
+    degree /= own;
+    const std::pair value{own, step};
+    if (known[i] && *known[i] != value) {
+      return false;
+    }
+    known[i] = value;
+  }
+  return degree == 1 && steps == 1;
+}
+
+}  // namespace detail
+
+// The grid on which an operator's operands have these types: it is unique. Nothing where there is none; a dimension that no
+// index runs along, of size 1 or broadcast, says nothing.
+// Complexity: linear in operands, indices and groups.
+[[nodiscard]] inline std::optional<operator_grid> infer_grid(const operator_dimensions& o, std::span<const parallel_type> operands) {
+  if (operands.size() != o.inputs.size() || operands.empty()) {
+    return std::nullopt;
+  }
+  const auto& s = o.structure;
+  auto g = undivided_grid(o);
+  std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>> known(s.indices.size());
+  for (std::size_t x = 0; x < operands.size(); ++x) {
+    for (std::size_t d = 0; d < s.operands[x].size(); ++d) {
+      const auto& dim = s.operands[x][d];
+      const auto along = dim.window ? std::vector{static_cast<std::size_t>(s.windows[*dim.window].outer)} : dim.indices;
+      if (!detail::assign(s, along, operands[x].degrees[d], operands[x].steps[d], known)) {
+        return std::nullopt;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (known[i]) {
+      g.indices[i] = known[i]->first;
+      g.steps[i] = known[i]->second;
+    }
+  }
+  for (std::size_t p = 0; p < o.groups.size(); ++p) {
+    for (const auto x : o.groups[p]) {
+      const bool is_only_here = std::count_if(o.groups.begin(), o.groups.end(), [&](const auto& other) { return detail::is_in(other, x); }) == 1;
+      if (!is_only_here) {
+        continue;
+      }
+      std::int64_t seen = 1;
+      for (std::size_t i = 0; i < g.indices.size(); ++i) {
+        seen *= view_of_index(o, x, i) == axis_view::partial ? g.indices[i] : 1;
+      }
+      if (operands[x].partial % seen != 0) {
+        return std::nullopt;
+      }
+      g.groups[p] = operands[x].partial / seen;
+      break;
+    }
+  }
+  const auto others = product(g.indices) * product(g.groups);
+  if (total(operands[0]) % others != 0) {
+    return std::nullopt;
+  }
+  g.copies = total(operands[0]) / others;
+  const auto types = types_on(o, g);
+  for (std::size_t x = 0; types && x < operands.size(); ++x) {
+    auto t = types->operands[x];
+    t.global.constant = operands[x].global.constant;
+    if (t != operands[x]) {
+      return std::nullopt;
+    }
+  }
+  return types ? std::optional{g} : std::nullopt;
+}
+
+}  // namespace unity::parallel

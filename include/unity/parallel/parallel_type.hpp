@@ -1,0 +1,128 @@
+// What an edge of a parallel computation graph carries: a tensor, and how it is divided, copied and left as terms of a sum.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+using degree_list = small_vector<std::int64_t, 4>;
+
+// Regular. Shards form an array [partial][copies][degrees...]; a shard is the contiguous block of its dimensions of one
+// term. All copies of a block are equal, and the tensor is the sum of the terms. `steps`: how many blocks of a dimension
+// are worked on one after the other, outside of its degree; they are no shards.
+// Source: Unger et al., Unity (OSDI 2022), section 3.1, with sums set apart from copies.
+struct parallel_type {
+  tensor::tensor_type global{};
+  degree_list degrees{};  // per dimension; steps times degree divides its size
+  degree_list steps{};    // per dimension
+  std::int64_t copies = 1;
+  std::int64_t partial = 1;
+
+  friend bool operator==(const parallel_type&, const parallel_type&) = default;
+};
+
+// On one device, at once.
+[[nodiscard]] inline parallel_type undivided(tensor::tensor_type t) {
+  const auto rank = t.dims.size();
+  return {std::move(t), degree_list(rank, 1), degree_list(rank, 1), 1, 1};
+}
+
+[[nodiscard]] inline std::int64_t product(const degree_list& all) noexcept {
+  std::int64_t p = 1;
+  for (const auto d : all) {
+    p *= d;
+  }
+  return p;
+}
+
+// The number of shards.
+[[nodiscard]] inline std::int64_t total(const parallel_type& t) noexcept { return t.copies * t.partial * product(t.degrees); }
+
+[[nodiscard]] inline bool is_undivided(const parallel_type& t) noexcept { return total(t) == 1 && product(t.steps) == 1; }
+
+// The type of the cotangent: what was copied is a sum of terms, and the other way round.
+[[nodiscard]] inline parallel_type dual(parallel_type t) noexcept {
+  std::swap(t.copies, t.partial);
+  return t;
+}
+
+// Does the type describe a division of its tensor at all.
+[[nodiscard]] inline bool is_valid(const parallel_type& t) noexcept {
+  const auto rank = t.global.dims.size();
+  if (t.degrees.size() != rank || t.steps.size() != rank || t.copies < 1 || t.partial < 1 || !tensor::checked_element_count(t.global.dims)) {
+    return false;
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (t.degrees[d] < 1 || t.steps[d] < 1 || t.global.dims[d] % t.degrees[d] != 0 ||
+        t.global.dims[d] / t.degrees[d] % t.steps[d] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// What one device holds of it at a time.
+[[nodiscard]] inline tensor::tensor_type shard_type(const parallel_type& t) {
+  auto s = t.global;
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    s.dims[d] /= t.degrees[d] * t.steps[d];
+  }
+  return s;
+}
+
+// Elements of all shards together: product of sizes, copies and terms.
+[[nodiscard]] inline std::int64_t element_count(const parallel_type& t) noexcept {
+  return tensor::element_count(t.global.dims) * t.copies * t.partial;
+}
+
+// For messages: float32[64/2,512] copies 2 partial 4; a size over degree, and steps as 64/2*8.
+[[nodiscard]] inline std::string to_string(const parallel_type& t) {
+  std::string text{tensor::name_of(t.global.element)};
+  text += '[';
+  for (std::size_t d = 0; d < t.global.dims.size(); ++d) {
+    text += d == 0 ? "" : ",";
+    text += std::to_string(t.global.dims[d]);
+    if (t.degrees[d] > 1 || t.steps[d] > 1) {
+      text += '/';
+      text += std::to_string(t.degrees[d]);
+    }
+    if (t.steps[d] > 1) {
+      text += '*';
+      text += std::to_string(t.steps[d]);
+    }
+  }
+  text += ']';
+  if (t.copies > 1) {
+    text += " copies ";
+    text += std::to_string(t.copies);
+  }
+  if (t.partial > 1) {
+    text += " partial ";
+    text += std::to_string(t.partial);
+  }
+  return text;
+}
+
+}  // namespace unity::parallel
+
+template <>
+struct std::hash<unity::parallel::parallel_type> {
+  std::size_t operator()(const unity::parallel::parallel_type& t) const noexcept {
+    auto h = std::hash<unity::tensor::tensor_type>{}(t.global);
+    for (const auto d : t.degrees) {
+      h = unity::hash_combine(h, static_cast<std::uint64_t>(d));
+    }
+    for (const auto s : t.steps) {
+      h = unity::hash_combine(h, static_cast<std::uint64_t>(s));
+    }
+    return unity::hash_combine(unity::hash_combine(h, static_cast<std::uint64_t>(t.copies)), static_cast<std::uint64_t>(t.partial));
+  }
+};
