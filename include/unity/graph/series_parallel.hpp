@@ -15,9 +15,12 @@ namespace unity {
 // every path meets adds O(d * m), for d points there at which branches of a core part.
 // Source: the reductions of Valdes, Tarjan and Lawler, STOC'79; cores are the rigid components of Hopcroft and
 // Tarjan's decomposition, Dividing a graph into triconnected components, SIAM J. Computing 2 (1973).
+[[nodiscard]] inline series_parallel_tree decompose_series_parallel(const digraph& g, const terminals& ends) {
+  return detail::series_parallel_builder{g, ends}.build();
+}
 template <dataflow_graph G>
 [[nodiscard]] series_parallel_tree decompose_series_parallel(const G& g, const terminals& ends) {
-  return detail::series_parallel_builder{digraph{g}, ends}.build();
+  return decompose_series_parallel(digraph{g}, ends);
 }
 template <dataflow_graph G>
 [[nodiscard]] series_parallel_tree decompose_series_parallel(const G& g) {

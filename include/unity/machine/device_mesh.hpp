@@ -1,0 +1,146 @@
+// Devices as an array of several dimensions: what grids of tasks are laid onto.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/machine/topology.hpp>
+
+namespace unity::machine {
+
+using mesh_sizes = small_vector<std::int64_t, 4>;
+
+// Regular. A device at each place of an array with these sizes, row-major: the first axis is the outermost. Each axis is of
+// size 2 or more, but for the one axis of a single device.
+// Source: Unger et al., Unity (OSDI 2022), section 3.2: a machine mapping is an n-dimensional array of devices.
+struct device_mesh {
+  std::string name{};  // of a mesh that was registered: for messages
+  mesh_sizes sizes{};
+  std::vector<device_id> devices{};
+
+  [[nodiscard]] std::size_t axis_count() const noexcept { return sizes.size(); }
+  // How far apart in `devices` neighbours along an axis are.
+  [[nodiscard]] std::size_t stride(std::size_t axis) const noexcept {
+    std::size_t s = 1;
+    for (auto a = sizes.size(); a-- > axis + 1;) {
+      s *= static_cast<std::size_t>(sizes[a]);
+    }
+    return s;
+  }
+  [[nodiscard]] std::size_t coordinate(std::size_t place, std::size_t axis) const noexcept {
+    return place / stride(axis) % static_cast<std::size_t>(sizes[axis]);
+  }
+
+  friend bool operator==(const device_mesh&, const device_mesh&) = default;
+};
+
+// Throws: unity::error where the mesh is not an array of different devices of the topology.
+inline void check(const topology& t, const device_mesh& m) {
+  const auto where = "device mesh " + m.name;
+  std::size_t places = 1;
+  for (const auto s : m.sizes) {
+    if (s < 1 || (s == 1 && m.sizes.size() > 1)) {
+      throw error{where, "an axis of size " + std::to_string(s), "axes of size 2 and more"};
+    }
+    places *= static_cast<std::size_t>(s);
+  }
+  if (places != m.devices.size() || m.sizes.empty()) {
+    throw error{where, std::to_string(m.devices.size()) + " devices", "one for each of its places"};
+  }
+  std::vector<bool> seen(t.device_count());
+  for (const auto d : m.devices) {
+    if (d.index() >= t.device_count() || seen[d.index()]) {
+      throw error{where, "device " + std::to_string(d.index()), "devices of the machine, each once"};
+    }
+    seen[d.index()] = true;
+  }
+}
+
+namespace detail {
+
+// All ways to write n as a product of at most `most` factors of 2 and more, in order; {} for 1.
+inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::vector<mesh_sizes>& all) {
+  if (n == 1) {
+    all.push_back(so_far);
+    return;
+  }
+  if (most == 0) {
+    return;
+  }
+  for (std::int64_t f = 2; f <= n; ++f) {
+    if (n % f == 0 && (most > 1 || f == n)) {
+      so_far.push_back(f);
+      ordered_factors(n / f, most - 1, so_far, all);
+      so_far.resize(so_far.size() - 1);
+    }
+  }
+}
+
+[[nodiscard]] inline std::vector<mesh_sizes> ordered_factors(std::int64_t n, std::size_t most) {
+  std::vector<mesh_sizes> all;
+  mesh_sizes so_far;
+  ordered_factors(n, most, so_far, all);
+  return all;
+}
+
+}  // namespace detail
+
+// Devices by node, nodes by their first device. One row per node; of different lengths where nodes differ.
+[[nodiscard]] inline std::vector<std::vector<device_id>> devices_by_node(const topology& t) {
+  std::map<std::uint32_t, std::size_t> row_of;
+  std::vector<std::vector<device_id>> rows;
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    const auto [at, is_new] = row_of.try_emplace(t[device_id{d}].node, rows.size());
+    if (is_new) {
+      rows.emplace_back();
+    }
+    rows[at->second].push_back(device_id{d});
+  }
+  return rows;
+}
+
+// Of the nodes with these numbers: the outer axes run over nodes, the inner ones over the devices of a node, and every
+// factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of devices,
+// axes run over all devices in order. Fewest axes first.
+// Complexity: linear in devices, for each mesh.
+[[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {
+  UNITY_EXPECTS(most_axes > 0 && t.device_count() > 0, "devices, and an axis at least");
+  const auto rows = devices_by_node(t);
+  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == rows.front().size(); });
+  std::vector<device_id> all;
+  for (const auto& r : rows) {
+    all.insert(all.end(), r.begin(), r.end());
+  }
+  std::vector<device_mesh> meshes;
+  const auto add = [&](const mesh_sizes& outer, const mesh_sizes& inner) {
+    device_mesh m;
+    m.sizes = outer;
+    m.sizes.append(inner.begin(), inner.end());
+    if (m.sizes.empty()) {
+      m.sizes.push_back(1);
+    }
+    if (m.sizes.size() <= most_axes) {
+      m.devices = all;
+      meshes.push_back(std::move(m));
+    }
+  };
+  const auto nodes = static_cast<std::int64_t>(alike ? rows.size() : all.size());
+  const auto inside = static_cast<std::int64_t>(alike ? rows.front().size() : 1);
+  for (const auto& outer : detail::ordered_factors(nodes, most_axes)) {
+    for (const auto& inner : detail::ordered_factors(inside, most_axes)) {
+      add(outer, inner);
+    }
+  }
+  std::stable_sort(meshes.begin(), meshes.end(), [](const auto& a, const auto& b) { return a.sizes.size() < b.sizes.size(); });
+  return meshes;
+}
+
+}  // namespace unity::machine

@@ -1,0 +1,537 @@
+// The best options of all operators of a graph on one mesh, by dynamic programming over its series and parallel parts.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/graph/series_parallel_tree.hpp>
+#include <unity/parallel/detail/mapping_core.hpp>
+#include <unity/parallel/mesh_layout.hpp>
+#include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/search/decomposition.hpp>
+
+namespace unity::parallel {
+
+// A part of a graph after operator u and, where it is a join, before operator v, which is in it. u or v none: the start, the
+// finish.
+struct mapping_goal {
+  static constexpr std::uint32_t none = operand_source::none;
+  enum class kinds : std::uint8_t { branch, join };
+
+  kinds kind = kinds::branch;
+  series_parallel_tree::part_index part = 0;
+  std::uint32_t u = none;
+  std::uint32_t v = none;
+};
+
+// Models decomposition. A branch runs from a state of u to the states of its last operator; a join runs over several
+// branches, one after the other on all devices, to v. Its value says what that takes, by state of u and of the last
+// operator. What is not series-parallel is solved by a program over the live values (detail/mapping_core.hpp).
+// Refers to the tables and the graph.
+// Source: Unger et al., Unity (OSDI 2022), section 5.2; which options an operator has is chosen here as well, so that one
+// solution covers all ways to divide the operators of a graph.
+class machine_mapping {
+ public:
+  using goal_type = mapping_goal;
+  using value_type = cost_table;
+
+  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 256)
+      : tables_{&tables}, objective_{objective}, core_width_{core_width} {}
+
+  // Effects: the goals that follow are those of this graph, which must outlive them.
+  void set_graph(const operator_graph& g) {
+    graph_ = &g;
+    known_.clear();
+    table_of_.clear();
+    for (std::uint32_t i = 0; i < g.size(); ++i) {
+      table_of_.push_back(&tables_->of(g.placed(i)));
+    }
+  }
+  // Some operator has no option on this mesh: nothing can be laid onto it.
+  [[nodiscard]] bool is_possible() const {
+    return std::all_of(table_of_.begin(), table_of_.end(), [](const auto* t) { return !t->options.empty(); });
+  }
+  [[nodiscard]] goal_type root() const { return {goal_type::kinds::branch, graph_->tree().root(), goal_type::none, goal_type::none}; }
+  // A core was solved with fewer states than there are.
+  [[nodiscard]] bool is_bounded() const noexcept { return is_bounded_; }
+
+  [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const {
+    const auto [at, is_new] = known_.try_emplace({static_cast<std::uint32_t>(g.kind), g.part, g.u, g.v});
+    if (is_new) {
+      const auto f = g.kind == goal_type::kinds::branch ? hash_of_branch(g) : hash_of_join(g);
+      known_[{static_cast<std::uint32_t>(g.kind), g.part, g.u, g.v}] = f;
+      return f;
+    }
+    return at->second;
+  }
+  [[nodiscard]] std::vector<goal_type> subgoals(const goal_type& g) const {
+    std::vector<goal_type> below;
+    if (g.kind == goal_type::kinds::join) {
+      for (const auto c : branches_of(g.part)) {
+        if (tree()[c].kind != part_kind::wire) {
+          below.push_back({goal_type::kinds::branch, c, g.u, goal_type::none});
+        }
+      }
+      return below;
+    }
+    for (const auto& s : steps_of(g)) {
+      if (s.is_join) {
+        below.push_back({goal_type::kinds::join, s.part, s.u, s.v});
+      }
+    }
+    return below;
+  }
+  [[nodiscard]] cost_table combine(const goal_type& g, std::span<const cost_table* const> values) {
+    return g.kind == goal_type::kinds::branch ? branch_costs(g, values) : join_costs(g, values);
+  }
+
+  // What the cheapest choice of options takes, and which they are, by operator.
+  struct solution {
+    std::int64_t cost = unreachable;
+    std::vector<std::uint32_t> options{};
+  };
+  template <class Program>
+  [[nodiscard]] solution solve(Program& program) {
+    solution s;
+    if (graph_->size() == 0) {
+      s.cost = 0;
+      return s;
+    }
+    if (!is_possible()) {
+      return s;
+    }
+    const auto last = last_of(root().part, goal_type::none);
+    const auto& all = program.solve(root());
+    const auto ends = last == goal_type::none ? all.costs : finished(last, all.costs);
+    const auto best = std::min_element(ends.begin(), ends.end());
+    s.cost = *best;
+    if (s.cost < unreachable) {
+      s.options.assign(graph_->size(), 0);
+      trace_branch(program, root(), 0, static_cast<std::uint32_t>(best - ends.begin()), s.options);
+    }
+    return s;
+  }
+  [[nodiscard]] const mesh_option& option(std::uint32_t op, std::uint32_t number) const { return table_of_[op]->options[number]; }
+
+ private:
+  using part_index = series_parallel_tree::part_index;
+
+  // Of a branch: an operator after another, or several branches and the operator that joins them.
+  struct step {
+    bool is_join = false;
+    part_index part = 0;
+    std::uint32_t u = goal_type::none;
+    std::uint32_t v = goal_type::none;  // none: the finish
+  };
+
+  [[nodiscard]] const series_parallel_tree& tree() const { return graph_->tree(); }
+  [[nodiscard]] std::size_t states_of(std::uint32_t op) const { return op == goal_type::none ? 1 : table_of_[op]->states.size(); }
+
+  [[nodiscard]] std::vector<part_index> branches_of(part_index p) const {
+    if (tree()[p].kind == part_kind::core) {
+      return {};
+    }
+    const auto all = tree().children(p);
+    return {all.begin(), all.end()};
+  }
+  [[nodiscard]] std::vector<step> steps_of(const goal_type& g) const {
+    std::vector<part_index> parts{g.part};
+    if (tree()[g.part].kind == part_kind::series) {
+      parts.assign(tree().children(g.part).begin(), tree().children(g.part).end());
+    }
+    std::vector<step> steps;
+    auto last = g.u;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto& p = tree()[parts[i]];
+      if (p.kind == part_kind::node) {
+        const auto v = static_cast<std::uint32_t>(p.node.index());
+        steps.push_back({false, parts[i], last, v});
+        last = v;
+      } else {
+        const bool goes_on = i + 1 < parts.size();
+        const auto v = goes_on ? static_cast<std::uint32_t>(tree()[parts[i + 1]].node.index()) : goal_type::none;
+        steps.push_back({true, parts[i], last, v});
+        last = v;
+        i += goes_on ? 1 : 0;
+      }
+    }
+    return steps;
+  }
+  // The operator that a branch ends with; u itself for a wire; none where it ends in the finish.
+  [[nodiscard]] std::uint32_t last_of(part_index p, std::uint32_t u) const {
+    if (tree()[p].kind == part_kind::wire) {
+      return u;
+    }
+    const auto steps = steps_of({goal_type::kinds::branch, p, u, goal_type::none});
+    return steps.empty() ? u : steps.back().v;
+  }
+  [[nodiscard]] std::vector<std::uint32_t> operators_in(part_index p) const {
+    std::vector<std::uint32_t> all;
+    std::vector<part_index> todo{p};
+    while (!todo.empty()) {
+      const auto next = todo.back();
+      todo.pop_back();
+      if (tree()[next].kind == part_kind::node) {
+        all.push_back(static_cast<std::uint32_t>(tree()[next].node.index()));
+      }
+      const auto below = tree().children(next);
+      todo.insert(todo.end(), below.begin(), below.end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  void add_operator(hasher& h, std::uint32_t op) const {
+    const auto key = op == goal_type::none ? fingerprint{} : graph_->placed(op).key;
+    h.add(key.low).add(key.high);
+  }
+  // How the operands of an operator hang on others, whose places are given.
+  template <class Place>
+  void add_operands(hasher& h, std::uint32_t op, const Place& place) const {
+    for (const auto& s : graph_->sources(op)) {
+      h.add(s.from == operand_source::none ? 0 : 1 + place(s.from)).add(s.result);
+    }
+  }
+  [[nodiscard]] fingerprint hash_of_branch(const goal_type& g) const {
+    hasher h{1};
+    add_operator(h, g.u);
+    for (const auto& s : steps_of(g)) {
+      if (s.is_join) {
+        const auto f = fingerprint_of({goal_type::kinds::join, s.part, s.u, s.v});
+        h.add(2).add(f.low).add(f.high);
+      } else {
+        h.add(3);
+        add_operator(h, s.v);
+        add_operands(h, s.v, [](std::uint32_t) { return std::uint64_t{0}; });
+      }
+    }
+    return h.result();
+  }
+  [[nodiscard]] fingerprint hash_of_join(const goal_type& g) const {
+    hasher h{4};
+    add_operator(h, g.u);
+    std::vector<std::uint32_t> lasts;
+    if (tree()[g.part].kind == part_kind::core) {
+      const auto inside = operators_in(g.part);
+      const auto place = [&](std::uint32_t op) {
+        return static_cast<std::uint64_t>(std::lower_bound(inside.begin(), inside.end(), op) - inside.begin()) + (op == g.u ? 1U << 30U : 0U);
+      };
+      for (const auto op : inside) {
+        add_operator(h, op);
+        add_operands(h, op, place);
+      }
+      if (g.v != goal_type::none) {
+        add_operator(h, g.v);
+        add_operands(h, g.v, place);
+      }
+      return h.add(5).result();
+    }
+    for (const auto c : branches_of(g.part)) {
+      lasts.push_back(last_of(c, g.u));
+      const auto f = tree()[c].kind == part_kind::wire ? fingerprint{} : fingerprint_of({goal_type::kinds::branch, c, g.u, goal_type::none});
+      h.add(f.low).add(f.high);
+    }
+    if (g.v != goal_type::none) {
+      add_operator(h, g.v);
+      add_operands(h, g.v, [&](std::uint32_t op) {
+        return static_cast<std::uint64_t>(std::find(lasts.begin(), lasts.end(), op) - lasts.begin());
+      });
+    }
+    return h.result();
+  }
+
+  // What operator v takes by option, after operators whose costs by state are given: Gather adds up what its operands need.
+  [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return price_of(table_of_[v]->options[option], objective_); }
+
+  // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that come from
+  // there take at least, op's own costs counted once.
+  void add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v, std::vector<std::int64_t>& sum) {
+    const auto& t = *table_of_[v];
+    const auto sources = graph_->sources(v);
+    std::vector<std::size_t> operands;
+    for (std::size_t x = 0; x < sources.size(); ++x) {
+      if (sources[x].from == op) {
+        operands.push_back(x);
+      }
+    }
+    if (operands.size() == 1) {
+      const auto x = operands[0];
+      layouts_.assign(t.operands[x]->size(), unreachable);
+      const auto& states = table_of_[op]->states;
+      for (std::size_t s = 0; s < states.size(); ++s) {
+        auto& c = layouts_[states[s][sources[x].result]];
+        c = std::min(c, costs[s]);
+      }
+      relax(*t.operands[x], layouts_);
+      for (std::size_t o = 0; o < sum.size(); ++o) {
+        sum[o] = std::min(unreachable, sum[o] + layouts_[t.numbered[o].operands[x]]);
+      }
+      return;
+    }
+    std::vector<std::int64_t> least(sum.size(), operands.empty() ? 0 : unreachable);
+    for (std::size_t s = 0; s < costs.size() && !operands.empty(); ++s) {
+      if (costs[s] >= unreachable) {
+        continue;
+      }
+      for (std::size_t o = 0; o < sum.size(); ++o) {
+        auto c = costs[s];
+        for (const auto x : operands) {
+          c += distance(*t.operands[x], table_of_[op]->states[s][sources[x].result], t.numbered[o].operands[x]);
+        }
+        least[o] = std::min(least[o], c);
+      }
+    }
+    for (std::size_t o = 0; o < sum.size(); ++o) {
+      sum[o] = std::min(unreachable, sum[o] + least[o]);
+    }
+  }
+  [[nodiscard]] std::int64_t distance(const layout_space& space, std::uint32_t from, std::uint32_t to) { return distances_(space, from, to); }
+
+  // What leaves the graph is not in terms.
+  [[nodiscard]] std::vector<std::int64_t> finished(std::uint32_t op, std::span<const std::int64_t> costs) const {
+    const auto& t = *table_of_[op];
+    std::vector<std::int64_t> all(costs.begin(), costs.end());
+    for (std::size_t s = 0; s < costs.size(); ++s) {
+      for (std::size_t r = 0; r < t.results.size(); ++r) {
+        all[s] = t.results[r]->has_terms(t.states[s][r]) ? unreachable : all[s];
+      }
+    }
+    return all;
+  }
+  // By state of v, from what its options take.
+  void by_state(std::uint32_t v, std::span<const std::int64_t> sum, std::span<std::int64_t> states) const {
+    std::fill(states.begin(), states.end(), unreachable);
+    const auto& t = *table_of_[v];
+    for (std::size_t o = 0; o < sum.size(); ++o) {
+      auto& c = states[t.numbered[o].state];
+      c = std::min(c, std::min(unreachable, sum[o] + own(v, o)));
+    }
+  }
+
+  // One row of a step: costs by state of u before, by state of v after.
+  [[nodiscard]] std::vector<std::int64_t> after_operator(const step& s, std::span<const std::int64_t> before) {
+    std::vector<std::int64_t> sum(table_of_[s.v]->options.size(), s.u == goal_type::none ? before[0] : 0);
+    if (s.u != goal_type::none) {
+      add_from(s.u, before, s.v, sum);
+    }
+    std::vector<std::int64_t> after(states_of(s.v));
+    by_state(s.v, sum, after);
+    return after;
+  }
+  [[nodiscard]] static std::vector<std::int64_t> after_join(const cost_table& join, std::span<const std::int64_t> before) {
+    std::vector<std::int64_t> after(join.columns, unreachable);
+    for (std::size_t r = 0; r < before.size(); ++r) {
+      for (std::size_t c = 0; before[r] < unreachable && c < join.columns; ++c) {
+        after[c] = std::min(after[c], before[r] + join(r, c));
+      }
+    }
+    return after;
+  }
+
+  [[nodiscard]] cost_table branch_costs(const goal_type& g, std::span<const cost_table* const> joins) {
+    const auto rows = states_of(g.u);
+    cost_table all;
+    const auto steps = steps_of(g);
+    for (std::size_t r = 0; r < rows; ++r) {
+      std::vector<std::int64_t> costs(rows, unreachable);
+      costs[r] = 0;
+      std::size_t join = 0;
+      for (const auto& s : steps) {
+        costs = s.is_join ? after_join(*joins[join++], costs) : after_operator(s, costs);
+      }
+      all.columns = costs.size();
+      all.costs.insert(all.costs.end(), costs.begin(), costs.end());
+    }
+    return all;
+  }
+
+  // What the options of v take after the branches, which start in one state of u.
+  [[nodiscard]] std::vector<std::int64_t> joined(const goal_type& g, std::span<const cost_table* const> values, std::size_t row) {
+    std::vector<std::int64_t> sum(g.v == goal_type::none ? 1 : table_of_[g.v]->options.size(), 0);
+    std::size_t next = 0;
+    for (const auto c : branches_of(g.part)) {
+      const auto last = last_of(c, g.u);
+      std::vector<std::int64_t> costs;
+      if (tree()[c].kind == part_kind::wire) {
+        costs.assign(states_of(g.u), unreachable);
+        costs[row] = 0;
+      } else {
+        const auto& t = *values[next++];
+        costs.assign(t.costs.begin() + static_cast<std::ptrdiff_t>(row * t.columns), t.costs.begin() + static_cast<std::ptrdiff_t>((row + 1) * t.columns));
+      }
+      if (g.v != goal_type::none && last != goal_type::none) {
+        add_from(last, costs, g.v, sum);
+      } else {
+        const auto ends = last == goal_type::none ? costs : finished(last, costs);
+        const auto least = *std::min_element(ends.begin(), ends.end());
+        for (auto& s : sum) {
+          s = std::min(unreachable, s + least);
+        }
+      }
+    }
+    return sum;
+  }
+  [[nodiscard]] cost_table join_costs(const goal_type& g, std::span<const cost_table* const> values) {
+    if (tree()[g.part].kind == part_kind::core) {
+      return core(g).costs();
+    }
+    cost_table all;
+    for (std::size_t r = 0; r < states_of(g.u); ++r) {
+      auto costs = joined(g, values, r);
+      if (g.v != goal_type::none) {
+        std::vector<std::int64_t> states(states_of(g.v));
+        by_state(g.v, costs, states);
+        costs.swap(states);
+      }
+      all.columns = costs.size();
+      all.costs.insert(all.costs.end(), costs.begin(), costs.end());
+    }
+    return all;
+  }
+  [[nodiscard]] detail::mapping_core core(const goal_type& g) {
+    auto inside = operators_in(g.part);
+    if (g.v != goal_type::none) {
+      inside.push_back(g.v);
+    }
+    detail::mapping_core c{*graph_, table_of_, distances_, objective_, std::move(inside), g.u, g.v, core_width_};
+    is_bounded_ = is_bounded_ || c.is_bounded();
+    return c;
+  }
+
+  [[nodiscard]] static std::uint32_t first_equal(std::span<const std::int64_t> all, std::int64_t wanted) {
+    const auto found = std::find(all.begin(), all.end(), wanted);
+    UNITY_EXPECTS(found != all.end(), "a cost that was found before");
+    return static_cast<std::uint32_t>(found - all.begin());
+  }
+
+  // Effects: writes the options of the branch's operators, on a cheapest way from a state of u to a state of its last one.
+  template <class Program>
+  void trace_branch(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
+                    std::vector<std::uint32_t>& options) {
+    const auto steps = steps_of(g);
+    std::vector<std::vector<std::int64_t>> costs;
+    costs.emplace_back(states_of(g.u), unreachable)[from] = 0;
+    std::vector<const cost_table*> joins(steps.size(), nullptr);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto& s = steps[i];
+      if (s.is_join) {
+        joins[i] = &program.solve({goal_type::kinds::join, s.part, s.u, s.v});
+      }
+      costs.push_back(s.is_join ? after_join(*joins[i], costs.back()) : after_operator(s, costs.back()));
+    }
+    for (auto i = steps.size(); i-- > 0;) {
+      const auto& s = steps[i];
+      const auto wanted = costs[i + 1][to];
+      if (s.is_join) {
+        std::uint32_t row = 0;
+        while (costs[i][row] >= unreachable || costs[i][row] + (*joins[i])(row, to) != wanted) {
+          ++row;
+          UNITY_EXPECTS(row < costs[i].size(), "a cost that was found before");
+        }
+        trace_join(program, {goal_type::kinds::join, s.part, s.u, s.v}, row, to, options);
+        to = row;
+      } else {
+        to = trace_operator(s, costs[i], to, wanted, options);
+      }
+    }
+  }
+  // The state of u before v was chosen.
+  [[nodiscard]] std::uint32_t trace_operator(const step& s, std::span<const std::int64_t> before, std::uint32_t state, std::int64_t wanted,
+                                             std::vector<std::uint32_t>& options) {
+    const auto& t = *table_of_[s.v];
+    std::vector<std::int64_t> sum(t.options.size(), s.u == goal_type::none ? before[0] : 0);
+    if (s.u != goal_type::none) {
+      add_from(s.u, before, s.v, sum);
+    }
+    const auto o = option_with(s.v, sum, state, wanted);
+    options[s.v] = o;
+    return s.u == goal_type::none ? 0 : state_before(s.u, before, s.v, o, sum[o]);
+  }
+  [[nodiscard]] std::uint32_t option_with(std::uint32_t v, std::span<const std::int64_t> sum, std::uint32_t state, std::int64_t wanted) const {
+    const auto& t = *table_of_[v];
+    for (std::uint32_t o = 0; o < sum.size(); ++o) {
+      if (t.numbered[o].state == state && sum[o] + own(v, o) == wanted) {
+        return o;
+      }
+    }
+    UNITY_EXPECTS(false, "an option with a cost that was found before");
+    return 0;
+  }
+  // From which state of op option o of v takes so much.
+  [[nodiscard]] std::uint32_t state_before(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v, std::uint32_t o, std::int64_t wanted) {
+    const auto sources = graph_->sources(v);
+    for (std::uint32_t s = 0; s < costs.size(); ++s) {
+      auto c = costs[s];
+      for (std::size_t x = 0; x < sources.size() && c < unreachable; ++x) {
+        if (sources[x].from == op) {
+          c += distance(*table_of_[v]->operands[x], table_of_[op]->states[s][sources[x].result], table_of_[v]->numbered[o].operands[x]);
+        }
+      }
+      if (c == wanted) {
+        return s;
+      }
+    }
+    UNITY_EXPECTS(false, "a state with a cost that was found before");
+    return 0;
+  }
+  template <class Program>
+  void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
+                  std::vector<std::uint32_t>& options) {
+    if (tree()[g.part].kind == part_kind::core) {
+      core(g).trace(from, to, options);
+      return;
+    }
+    const auto below = subgoals(g);
+    std::vector<const cost_table*> values;
+    for (const auto& b : below) {
+      values.push_back(&program.solve(b));
+    }
+    const auto sum = joined(g, values, from);
+    std::uint32_t o = 0;
+    if (g.v != goal_type::none) {
+      const auto& all = program.solve(g);
+      o = option_with(g.v, sum, to, all(from, to));
+      options[g.v] = o;
+    }
+    std::size_t next = 0;
+    for (const auto c : branches_of(g.part)) {
+      if (tree()[c].kind == part_kind::wire) {
+        continue;
+      }
+      const auto& t = *values[next];
+      const auto last = last_of(c, g.u);
+      const std::span<const std::int64_t> costs{t.costs.data() + from * t.columns, t.columns};
+      std::uint32_t end = 0;
+      if (last != goal_type::none && g.v != goal_type::none) {
+        std::vector<std::int64_t> part(sum.size(), 0);
+        add_from(last, costs, g.v, part);
+        end = state_before(last, costs, g.v, o, part[o]);
+      } else if (last != goal_type::none) {
+        const auto ends = finished(last, costs);
+        end = static_cast<std::uint32_t>(std::min_element(ends.begin(), ends.end()) - ends.begin());
+      }
+      trace_branch(program, below[next], from, end, options);
+      ++next;
+    }
+  }
+  mesh_tables* tables_;
+  mapping_objective objective_;
+  std::size_t core_width_;
+  const operator_graph* graph_ = nullptr;
+  std::vector<const operator_table*> table_of_{};  // by operator
+  detail::layout_distances distances_{};
+  std::vector<std::int64_t> layouts_{};
+  bool is_bounded_ = false;
+  mutable std::map<std::vector<std::uint32_t>, fingerprint> known_{};
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,115 @@
+// The operators of a training graph without its sources: what is laid onto devices, and how that falls into parts.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/digraph.hpp>
+#include <unity/graph/series_parallel.hpp>
+#include <unity/graph/series_parallel_tree.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// Where an operand comes from: a result of an operator, or a source.
+struct operand_source {
+  static constexpr std::uint32_t none = 0xffffffffU;
+
+  std::uint32_t from = none;   // operator
+  std::uint32_t result = 0;
+
+  friend bool operator==(const operand_source&, const operand_source&) = default;
+};
+
+// Operators are numbered in the order of their nodes, which is topological. Refers to the dimensions, which must outlive it.
+class operator_graph {
+ public:
+  // Complexity: linear in the graph, and as decompose_series_parallel.
+  operator_graph(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions, const training_graph& training)
+      : dimensions_{&dimensions} {
+    const auto weight = a.kind("weight");
+    std::vector<std::uint32_t> number(g.node_count(), operand_source::none);
+    std::vector<std::pair<node_id, node_id>> edges;
+    std::vector<bool> trained(g.value_count());
+    for (const auto& w : training.weights()) {
+      trained[w.value.index()] = w.is_trained;
+    }
+    for (std::size_t i = 0; i < g.node_count(); ++i) {
+      const node_id n{i};
+      if (g.operands(n).empty()) {
+        continue;
+      }
+      number[i] = static_cast<std::uint32_t>(nodes_.size());
+      nodes_.push_back(n);
+      placed_operator p{&dimensions[n], {}, {}, training.wanted(n)};
+      auto& sources = sources_.emplace_back();
+      for (const auto v : g.operands(n)) {
+        const auto maker = g.producer(v);
+        const auto from = number[maker.index()];
+        const bool is_weight = g.operation(maker).kind == weight && trained[v.index()];
+        p.uses.push_back(from != operand_source::none ? operand_use::made : is_weight ? operand_use::weight : operand_use::given);
+        const auto results = g.results(maker);
+        sources.push_back({from, static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin())});
+        if (from != operand_source::none) {
+          edges.emplace_back(node_id{from}, node_id{number[i]});
+        }
+      }
+      p.key = key_of(p);
+      placed_.push_back(std::move(p));
+    }
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    graph_ = digraph{nodes_.size(), edges};
+    terminals ends;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (graph_.predecessors(node_id{i}).empty()) {
+        ends.sources.emplace_back(i);
+      }
+      if (graph_.successors(node_id{i}).empty()) {
+        ends.sinks.emplace_back(i);
+      }
+    }
+    if (!nodes_.empty()) {
+      tree_ = decompose_series_parallel(graph_, ends);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return nodes_.size(); }
+  [[nodiscard]] node_id node(std::uint32_t i) const { return nodes_[i]; }  // of the tensor graph
+  [[nodiscard]] const placed_operator& placed(std::uint32_t i) const { return placed_[i]; }
+  [[nodiscard]] std::span<const operand_source> sources(std::uint32_t i) const { return sources_[i]; }
+  [[nodiscard]] const digraph& graph() const noexcept { return graph_; }
+  [[nodiscard]] const series_parallel_tree& tree() const noexcept { return tree_; }
+  [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return *dimensions_; }
+
+ private:
+  [[nodiscard]] static fingerprint key_of(const placed_operator& p) {
+    const auto& o = *p.dimensions;
+    hasher h{std::hash<tensor::operation>{}(o.op)};
+    for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+      h.add(std::hash<tensor::tensor_type>{}(o.inputs[x]));
+      h.add(static_cast<std::uint64_t>(p.uses[x]) << 1U | (p.wanted[x] ? 1U : 0U));
+    }
+    return h.result();
+  }
+
+  const graph_dimensions* dimensions_;
+  std::vector<node_id> nodes_{};
+  std::vector<placed_operator> placed_{};
+  std::vector<std::vector<operand_source>> sources_{};
+  digraph graph_{};
+  series_parallel_tree tree_{};
+};
+
+}  // namespace unity::parallel

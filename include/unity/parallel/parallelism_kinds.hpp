@@ -1,0 +1,52 @@
+// The kinds of parallelism that the indices of an operator stand for.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include <unity/parallel/dimensions.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+// data: samples. model: an index that divides weights. spatial: another dimension of results, as the rows of images are.
+// reduction: parts of a sum. special: what an operator alone has, as attention and products of batches of matrices have heads.
+// Source: Unger et al., Unity (OSDI 2022), section 2.1, but for pipelines, which divide no operator.
+enum class index_use : std::uint8_t { data, model, spatial, reduction, special };
+inline constexpr std::array<std::string_view, 5> index_use_names{"data", "model", "spatial", "reduction", "special"};
+
+// A set of them, a bit each.
+using index_uses = std::uint32_t;
+inline constexpr index_uses all_index_uses = 31;
+
+[[nodiscard]] constexpr bool has(index_uses set, index_use use) noexcept { return (set >> static_cast<unsigned>(use) & 1U) != 0; }
+
+[[nodiscard]] inline index_use use_of(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
+  const auto& s = o.structure;
+  const bool is_primitive = std::holds_alternative<tensor::primitive>(a.definition_of(o.op.kind).body);
+  if (s.indices[index].kind == tensor::index_kind::reduction) {
+    return is_primitive ? index_use::reduction : index_use::special;
+  }
+  const auto is_at = [&](const tensor::dimension_index& d) { return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end(); };
+  const auto& result = s.results[0];
+  const auto at = static_cast<std::size_t>(std::find_if(result.begin(), result.end(), is_at) - result.begin());
+  if (detail::divides_parameters(o, {&index, 1})) {
+    return index_use::model;
+  }
+  if (at == 0) {
+    return index_use::data;
+  }
+  // An index of all operands and results of what adds up another: a batch of problems.
+  const bool is_batch = !o.reductions.empty() && std::all_of(s.operands.begin(), s.operands.end(), [&](const auto& dims) {
+    return detail::has_index(s, dims, index);
+  });
+  return is_batch ? index_use::special : index_use::spatial;
+}
+
+}  // namespace unity::parallel
