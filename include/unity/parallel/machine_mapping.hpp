@@ -109,14 +109,12 @@ class machine_mapping {
     if (!is_possible()) {
       return s;
     }
-    const auto last = last_of(root().part, goal_type::none);
     const auto& all = program.solve(root());
-    const auto ends = last == goal_type::none ? all.costs : finished(last, all.costs);
-    const auto best = std::min_element(ends.begin(), ends.end());
+    const auto best = std::min_element(all.costs.begin(), all.costs.end());
     s.cost = *best;
     if (s.cost < unreachable) {
       s.options.assign(graph_->size(), 0);
-      trace_branch(program, root(), 0, static_cast<std::uint32_t>(best - ends.begin()), s.options);
+      trace_branch(program, root(), 0, static_cast<std::uint32_t>(best - all.costs.begin()), s.options);
     }
     return s;
   }
@@ -296,17 +294,6 @@ class machine_mapping {
   }
   [[nodiscard]] std::int64_t distance(const layout_space& space, std::uint32_t from, std::uint32_t to) { return distances_(space, from, to); }
 
-  // What leaves the graph is not in terms.
-  [[nodiscard]] std::vector<std::int64_t> finished(std::uint32_t op, std::span<const std::int64_t> costs) const {
-    const auto& t = *table_of_[op];
-    std::vector<std::int64_t> all(costs.begin(), costs.end());
-    for (std::size_t s = 0; s < costs.size(); ++s) {
-      for (std::size_t r = 0; r < t.results.size(); ++r) {
-        all[s] = t.results[r]->has_terms(t.states[s][r]) ? unreachable : all[s];
-      }
-    }
-    return all;
-  }
   // By state of v, from what its options take.
   void by_state(std::uint32_t v, std::span<const std::int64_t> sum, std::span<std::int64_t> states) const {
     std::fill(states.begin(), states.end(), unreachable);
@@ -370,9 +357,8 @@ class machine_mapping {
       }
       if (g.v != goal_type::none && last != goal_type::none) {
         add_from(last, costs, g.v, sum);
-      } else {
-        const auto ends = last == goal_type::none ? costs : finished(last, costs);
-        const auto least = *std::min_element(ends.begin(), ends.end());
+      } else {  // it ends here
+        const auto least = *std::min_element(costs.begin(), costs.end());
         for (auto& s : sum) {
           s = std::min(unreachable, s + least);
         }
@@ -516,8 +502,7 @@ class machine_mapping {
         add_from(last, costs, g.v, part);
         end = state_before(last, costs, g.v, o, part[o]);
       } else if (last != goal_type::none) {
-        const auto ends = finished(last, costs);
-        end = static_cast<std::uint32_t>(std::min_element(ends.begin(), ends.end()) - ends.begin());
+        end = static_cast<std::uint32_t>(std::min_element(costs.begin(), costs.end()) - costs.begin());
       }
       trace_branch(program, below[next], from, end, options);
       ++next;

@@ -106,14 +106,6 @@ class layout_space {
     const auto k = key(l);
     return k < numbers_.size() ? numbers_[k] : none;
   }
-  [[nodiscard]] bool has_terms(std::uint32_t number) const {
-    for (std::size_t a = 0; a < axes_; ++a) {
-      if (layouts_[number][a] == mesh_layout::partial) {
-        return true;
-      }
-    }
-    return false;
-  }
 
  private:
   [[nodiscard]] std::size_t key(mesh_layout l) const {

@@ -44,6 +44,7 @@ struct placed_operator {
   fingerprint key{};  // the same for equal operators on equal types with equal uses and cotangents, of whatever graph
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: is its cotangent computed
+  bool is_output = false;      // a result leaves the graph: it is no sum of terms
 };
 
 // What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, or a linear group
@@ -292,6 +293,13 @@ class option_finder {
     return mesh_layout::copies;
   }
 
+  [[nodiscard]] bool has_terms(mesh_layout l) const {
+    bool any = false;
+    for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
+      any = any || l[a] == mesh_layout::partial;
+    }
+    return any;
+  }
   void add(mesh_option o) {
     const auto& d = *operator_->dimensions;
     const auto types = types_on(d, parallel::grid_of(d, mesh_, {o.roles.data(), o.roles.size()}));
@@ -311,6 +319,9 @@ class option_finder {
     for (std::size_t r = 0; r < d.outputs.size(); ++r) {
       mesh_layout l;
       if (!view(d.structure.results[r], o, l, true, 0)) {
+        return;
+      }
+      if (operator_->is_output && has_terms(l)) {
         return;
       }
       o.results.push_back(l);

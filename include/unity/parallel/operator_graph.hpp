@@ -45,6 +45,10 @@ class operator_graph {
     for (const auto& w : training.weights()) {
       trained[w.value.index()] = w.is_trained;
     }
+    std::vector<bool> leaves(g.node_count());
+    for (const auto v : g.outputs()) {
+      leaves[g.producer(v).index()] = true;
+    }
     for (std::size_t i = 0; i < g.node_count(); ++i) {
       const node_id n{i};
       if (g.operands(n).empty()) {
@@ -52,7 +56,7 @@ class operator_graph {
       }
       number[i] = static_cast<std::uint32_t>(nodes_.size());
       nodes_.push_back(n);
-      placed_operator p{&dimensions[n], {}, {}, training.wanted(n)};
+      placed_operator p{&dimensions[n], {}, {}, training.wanted(n), leaves[i]};
       auto& sources = sources_.emplace_back();
       for (const auto v : g.operands(n)) {
         const auto maker = g.producer(v);
@@ -97,6 +101,7 @@ class operator_graph {
   [[nodiscard]] static fingerprint key_of(const placed_operator& p) {
     const auto& o = *p.dimensions;
     hasher h{std::hash<tensor::operation>{}(o.op)};
+    h.add(p.is_output ? 1 : 0);
     for (std::size_t x = 0; x < o.inputs.size(); ++x) {
       h.add(std::hash<tensor::tensor_type>{}(o.inputs[x]));
       h.add(static_cast<std::uint64_t>(p.uses[x]) << 1U | (p.wanted[x] ? 1U : 0U));

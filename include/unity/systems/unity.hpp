@@ -1,0 +1,216 @@
+// Unity's optimizer: algebra and parallelization of a training iteration, searched together.
+// Source: Unger et al., Unity: accelerating DNN training through joint optimization of algebraic transformations and
+// parallelization, OSDI 2022, section 5.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/strategy_report.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/result.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/unity/mapping_candidates.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/polish.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// limits.expansions: of simulated proposals of the polish. Limits of time are looked at between steps.
+struct unity_options : search_options {
+  parallel::index_uses uses = parallel::all_index_uses;
+  std::size_t mesh_axes = 3;
+  std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
+  std::size_t candidates = 12;                 // mappings that are simulated
+  std::uint64_t proposals = 300;               // of the polish, from the best of them
+  parallel::optimizer_state optimizer{};
+};
+
+// A mapping that was simulated.
+struct simulated_mapping {
+  machine::device_mesh mesh{};
+  parallel::index_uses uses = 0;
+  picoseconds predicted{};
+  parallel::strategy_report report{};
+};
+
+struct unity_result {
+  tensor::tensor_graph graph{};  // its outputs are handed over by operators of their own
+  parallel::strategy strategy{};
+  parallel::strategy_report report{};
+  machine::device_mesh mesh{};
+  std::vector<simulated_mapping> simulated{};
+  picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less
+  std::uint64_t goals = 0;      // of dynamic programs
+  std::uint64_t expanded = 0;   // graphs whose substitutions were looked at
+  std::uint64_t proposals = 0;
+  double seconds = 0;
+};
+
+namespace detail {
+
+// Of each kind that a mesh of all devices could have.
+[[nodiscard]] inline std::vector<std::uint32_t> models_of(const machine::machine& m) {
+  std::vector<std::uint32_t> models;
+  for (const auto& d : m.network.devices()) {
+    if (std::find(models.begin(), models.end(), d.model) == models.end()) {
+      models.push_back(d.model);
+    }
+  }
+  return models;
+}
+
+class unity_search {
+ public:
+  unity_search(const tensor::algebra& a, const machine::machine& m, parallel::operation_timer timer, const unity_options& options)
+      : algebra_{a}, machine_{m}, timer_{timer}, options_{options}, routes_{m.network, "machine " + m.name}, clock_{a, std::move(timer), models_of(m)} {
+    auto meshes = machine::meshes_of(m.network, options.mesh_axes);
+    for (const auto& mesh : options.meshes) {
+      machine::check(m.network, mesh);
+      meshes.push_back(mesh);
+    }
+    // Data parallelism alone is a search space of its own: what is best there is often close to the best of all.
+    const auto data = options.uses & parallel::index_uses{1};
+    for (const auto& mesh : meshes) {
+      add_room(mesh, options.uses);
+      if (data != 0 && data != options.uses) {
+        add_room(mesh, data);
+      }
+    }
+    for (const auto limit : parallel::memory_limits(m)) {
+      limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
+    }
+  }
+
+  [[nodiscard]] unity_result run(const tensor::tensor_graph& g) {
+    unity_result r;
+    r.graph = parallel::with_delivered_outputs(algebra_, g);
+    map(r);
+    r.seconds = watch_.seconds();
+    return r;
+  }
+
+ private:
+  void add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
+    rooms_.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer));
+  }
+  // Effects: the strategy of the graph's best mapping.
+  void map(unity_result& r) {
+    parallel::lowering lowering{algebra_, r.graph, machine_, timer_};
+    const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
+    const auto all = mapping_candidates(rooms_, ops, limit_);
+    if (all.empty()) {
+      throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
+    }
+    r.mapping_bound = bound(ops);
+    const mapping_candidate* best = nullptr;
+    const auto chosen = chosen_candidates(all, options_.candidates, limit_);
+    for (const auto& c : chosen) {
+      auto strategy = c.room->strategy_of(ops, c.solution.options, r.graph.node_count());
+      auto report = parallel::report_on(lowering, r.graph, machine_, strategy);
+      r.simulated.push_back({c.room->mesh(), c.room->uses(), picoseconds{c.predicted}, report});
+      if (best == nullptr || is_better(report, r.report)) {
+        best = &c;
+        r.report = std::move(report);
+        r.strategy = std::move(strategy);
+      }
+    }
+    r.mesh = best->room->mesh();
+    polish(r, ops, *best->room, lowering);
+    for (const auto& room : rooms_) {
+      r.goals += room->goals();
+    }
+  }
+  [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
+    const auto over = [](const parallel::strategy_report& s) {
+      bytes sum{};
+      for (const auto& e : s.excess) {
+        sum += e.over;
+      }
+      return sum;
+    };
+    return over(a) != over(b) ? over(a) < over(b) : a.iteration < b.iteration;
+  }
+  void polish(unity_result& r, const parallel::operator_graph& ops, mesh_room& room, parallel::lowering& lowering) {
+    if (options_.proposals == 0 || ops.size() == 0) {
+      return;
+    }
+    const strategy_evaluator evaluator{lowering, parallel::memory_limits(machine_)};
+    const mesh_proposal proposal{room, ops};
+    chain_options chain;
+    chain.proposals = options_.proposals;
+    chain.seed = options_.seed;
+    chain.limits = options_.limits;
+    chain.watch = options_.watch;
+    chain.keep_path = false;
+    chain.patience = 1;
+    const std::vector<parallel::strategy> initial{r.strategy};
+    const auto found = mcmc_chains([&] { return evaluator; }, proposal, initial, chain);
+    r.proposals = found.counts.expanded;
+    auto report = parallel::report_on(lowering, r.graph, machine_, found.best);
+    if (is_better(report, r.report)) {
+      r.report = std::move(report);
+      r.strategy = found.best;
+    }
+  }
+  // Each operator at its least, on whichever mesh; every device computes all of them.
+  [[nodiscard]] picoseconds bound(const parallel::operator_graph& ops) {
+    std::int64_t sum = 0;
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      auto least = std::numeric_limits<std::int64_t>::max();
+      for (auto& room : rooms_) {
+        for (const auto& o : room->tables().of(ops.placed(i)).options) {
+          least = std::min(least, o.computing.count());
+        }
+      }
+      sum += least;
+    }
+    return picoseconds{sum};
+  }
+
+  const tensor::algebra& algebra_;
+  const machine::machine& machine_;
+  parallel::operation_timer timer_;
+  const unity_options& options_;
+  machine::route_table routes_;
+  parallel::shard_clock clock_;
+  std::vector<std::unique_ptr<mesh_room>> rooms_{};
+  std::int64_t limit_ = 0;  // bytes of the smallest device; 0: not known
+  stopwatch watch_{};
+};
+
+}  // namespace detail
+
+// The fastest plan that was found for one iteration of training. Without limits of time the answer depends on the seed
+// alone.
+// Throws: unity::error where an operator can be laid onto no mesh.
+[[nodiscard]] inline unity_result unity(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+                                        parallel::operation_timer timer, const unity_options& options = {}) {
+  return detail::unity_search{a, m, std::move(timer), options}.run(g);
+}
+
+}  // namespace unity::systems

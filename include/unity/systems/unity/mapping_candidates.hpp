@@ -1,0 +1,109 @@
+// Mappings of one graph that are worth simulating.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/machine_mapping.hpp>
+#include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+
+namespace unity::systems {
+
+// Optimal for its mesh, index uses and objective.
+struct mapping_candidate {
+  mesh_room* room = nullptr;
+  parallel::mapping_objective objective{};
+  parallel::machine_mapping::solution solution{};
+  std::int64_t predicted = 0;  // picoseconds, gradient reductions counted in full
+  std::int64_t memory = 0;     // bytes of one device, all activations counted
+};
+
+// Shares of gradient reductions that objectives count, in sixteenths: how far they overlap with the backward pass is known
+// only when the whole is simulated.
+inline constexpr std::array<int, 6> overlap_shares{16, 12, 8, 4, 2, 0};
+
+// What a solution takes and holds, by its options.
+struct mapping_totals {
+  std::int64_t computing = 0;      // picoseconds
+  std::int64_t synchronizing = 0;  // picoseconds
+  std::int64_t memory = 0;         // bytes of one device
+};
+
+[[nodiscard]] inline mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g, const parallel::machine_mapping::solution& s) {
+  mapping_totals t;
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    const auto& o = room.tables().of(g.placed(i)).options[s.options[i]];
+    t.computing += o.computing.count();
+    t.synchronizing += o.synchronizing.count();
+    t.memory += (o.weights + o.activations).count();
+  }
+  return t;
+}
+
+// One for each room and share; where the cheapest takes more memory than there is, bytes get a price that grows until the
+// mapping fits or nothing changes any more. Those that lay all operators alike are there once. Cheapest first.
+// Complexity: a solution for each room and share, some tens where memory is short.
+[[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(std::vector<std::unique_ptr<mesh_room>>& rooms, const parallel::operator_graph& g,
+                                                                       std::int64_t memory_limit) {
+  std::vector<mapping_candidate> all;
+  const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
+    mapping_candidate c{&room, o, room.solve(g, o), 0, 0};
+    if (c.solution.cost >= parallel::unreachable) {
+      return 0;
+    }
+    const auto t = totals_of(room, g, c.solution);
+    const auto priced = t.memory / 1024 * o.per_mebibyte / 1024;
+    c.memory = t.memory;
+    c.predicted = c.solution.cost - priced + t.synchronizing * (16 - o.synchronizing_16ths) / 16;
+    const bool is_known = std::any_of(all.begin(), all.end(), [&](const mapping_candidate& k) {
+      return k.room == c.room && k.solution.options == c.solution.options;
+    });
+    if (!is_known) {
+      all.push_back(std::move(c));
+    }
+    return t.memory;
+  };
+  for (auto& room : rooms) {
+    for (const auto share : overlap_shares) {
+      auto memory = add(*room, {share, 0});
+      constexpr std::int64_t most = std::int64_t{1} << 40;
+      for (std::int64_t price = 1024; memory_limit > 0 && memory > memory_limit && price < most; price *= 8) {
+        memory = add(*room, {share, price});
+      }
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
+  return all;
+}
+
+// Of so many candidates the most promising: for each kind of objective and of index uses the first in turn, and the first
+// that fits in memory.
+[[nodiscard]] inline std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all, std::size_t most,
+                                                                      std::int64_t memory_limit) {
+  std::vector<mapping_candidate> chosen;
+  std::vector<bool> taken(all.size());
+  while (chosen.size() < std::min(most, all.size())) {
+    std::vector<std::tuple<parallel::index_uses, int, bool>> met;
+    for (std::size_t i = 0; i < all.size() && chosen.size() < most; ++i) {
+      const bool fits = memory_limit == 0 || all[i].memory <= memory_limit;
+      const std::tuple kind{all[i].room->uses(), all[i].objective.synchronizing_16ths, fits};
+      if (!taken[i] && std::find(met.begin(), met.end(), kind) == met.end()) {
+        met.push_back(kind);
+        taken[i] = true;
+        chosen.push_back(all[i]);
+      }
+    }
+  }
+  return chosen;
+}
+
+}  // namespace unity::systems

@@ -1,0 +1,102 @@
+// Meshes of a machine with what their exchanges and operators take, kept while graphs change.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/machine_mapping.hpp>
+#include <unity/parallel/mesh_costs.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/mesh_plan.hpp>
+#include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/search/dynamic_programming.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::systems {
+
+// A mesh with its tables for one set of index uses, and a program for each objective that was asked for. Solutions of parts
+// that graphs have in common are kept. Does not move: the programs refer to it.
+class mesh_room {
+ public:
+  mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes, machine::device_mesh mesh,
+            parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer_state optimizer)
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a, mesh_, costs_, clock, uses, optimizer} {}
+  mesh_room(const mesh_room&) = delete;
+  mesh_room& operator=(const mesh_room&) = delete;
+
+  [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
+  [[nodiscard]] parallel::index_uses uses() const noexcept { return uses_; }
+  [[nodiscard]] parallel::mesh_tables& tables() noexcept { return tables_; }
+
+  struct mapping_program {
+    parallel::machine_mapping mapping;
+    dynamic_program<parallel::machine_mapping> program{mapping};
+
+    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o) : mapping{tables, o} {}
+  };
+  mapping_program& program(const parallel::mapping_objective& o) {
+    auto& p = programs_[o];
+    if (p == nullptr) {
+      p = std::make_unique<mapping_program>(tables_, o);
+    }
+    return *p;
+  }
+
+  // The cheapest mapping of the graph. Complexity: as dynamic_program::solve.
+  [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g, const parallel::mapping_objective& o) {
+    auto& p = program(o);
+    p.mapping.set_graph(g);
+    return p.mapping.solve(p.program);
+  }
+  [[nodiscard]] std::size_t goals() const {
+    std::size_t sum = 0;
+    for (const auto& [objective, p] : programs_) {
+      sum += p->program.goals();
+    }
+    return sum;
+  }
+
+  // The strategy of a solution, for a graph of so many nodes.
+  [[nodiscard]] parallel::strategy strategy_of(const parallel::operator_graph& g, std::span<const std::uint32_t> options, std::size_t nodes) {
+    parallel::strategy s(nodes);
+    for (std::uint32_t i = 0; i < g.size(); ++i) {
+      s[g.node(i).index()] = configuration_of(g, i, options[i]);
+    }
+    return s;
+  }
+  // Each is made once for equal operators. Complexity: linear in the devices.
+  [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op, std::uint32_t option) {
+    const auto& p = g.placed(op);
+    auto& c = configurations_[{p.key, option}];
+    if (c.devices.empty()) {
+      const auto& roles = tables_.of(p).options[option].roles;
+      c = parallel::configuration_on(*p.dimensions, mesh_, {roles.data(), roles.size()});
+    }
+    return c;
+  }
+
+ private:
+  machine::device_mesh mesh_;
+  parallel::index_uses uses_;
+  parallel::mesh_costs costs_;
+  parallel::mesh_tables tables_;
+  std::map<parallel::mapping_objective, std::unique_ptr<mapping_program>> programs_{};
+  std::map<std::pair<fingerprint, std::uint32_t>, parallel::configuration> configurations_{};
+};
+
+}  // namespace unity::systems
