@@ -195,6 +195,7 @@ TEST_CASE("large movements are right, and the same on any number of threads", "[
   CHECK(check({"expand", {{"dims", {30, 40, 50}}}, {type({40, 1})}}));
   CHECK(check({"reshape", {{"dims", {20, 300, 50}}}, {by_columns(type({30, 200, 50}))}}));
   CHECK(check({"embedding", {}, {type({7, 300}), type({50, 33}, dtype::int32)}}));
+  CHECK(check({"embedding_bag", {}, {type({7, 600}), type({50, 33}, dtype::int32)}}));
 }
 
 TEST_CASE("large reductions are right, and the same on any number of threads", "[cpu]") {

@@ -64,6 +64,7 @@ inline std::vector<tensor::test::random_case> large_cases() {
   add("layer_norm", {{"axis", 2}}, {wide, type({1031}), type({1031})});
   add("layer_norm", {{"axis", 1}}, {wide, type({13, 1031}), type({13, 1031})});
   add("embedding", {}, {type({7, 129}), type({4, 33}, tensor::dtype::int64)});
+  add("embedding_bag", {}, {type({7, 529}), type({19, 33}, tensor::dtype::int64)});
   return all;
 }
 

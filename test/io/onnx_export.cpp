@@ -141,6 +141,9 @@ std::vector<sample> samples() {
   add("embedding", [](tensor::builder& b) {
     return values{b.embedding(b.weight("table", {5, 3}), b.input("ids", {2, 2}, dtype::int64))};
   });
+  add("embedding_bag", [](tensor::builder& b) {
+    return values{b.embedding_bag(b.weight("table", {5, 3}), b.input("ids", {2, 4}, dtype::int64))};
+  });
   on_input("fill", {2, 3}, [](auto& b, auto x) { return b.mul(b.add(x, b.fill(2, {2, 3})), b.fill(0.1, {40, 2, 1})); });
   on_input("constant", {2, 3}, [](auto& b, auto x) { return b.embedding(x, b.constant("ids", {2}, dtype::int64)); });
   on_input("pool_kernel", {1, 2, 4, 4}, [](auto& b, auto x) {

@@ -213,8 +213,8 @@ TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjo
   });
   for (const char* name : {"matmul", "linear", "conv2d", "average_pool", "global_average_pool", "reduce_sum", "reduce_mean",
                            "add", "mul", "div", "scalar_multiply", "concat", "split", "slice", "pad", "enlarge",
-                           "transpose", "expand", "reshape", "squeeze", "unsqueeze", "embedding", "attention",
-                           "layer_norm", "batch_norm"}) {
+                           "transpose", "expand", "reshape", "squeeze", "unsqueeze", "embedding", "embedding_bag",
+                           "attention", "layer_norm", "batch_norm"}) {
     CAPTURE(name);
     CHECK(checked.contains(name));
   }

@@ -83,6 +83,7 @@ TEST_CASE("primitives have the indices of their iteration spaces") {
   CHECK(spell("reduce_sum", {{"axes", {1}}}, {type({5, 6})}) == "a b -> a 1; b red");
   CHECK(spell("reduce_max", {{"axes", {1}}, {"keep_dims", 0}}, {type({5, 6})}) == "a B -> a;");
   CHECK(spell("embedding", {}, {type({100, 8}), type({3, 7}, dtype::int64)}) == "a b, c d -> c d b; a red");
+  CHECK(spell("embedding_bag", {}, {type({100, 8}), type({3, 7}, dtype::int64)}) == "a b, c d -> c b; a red d red");
 }
 
 TEST_CASE("views share the indices of dimensions that they keep, and what they cut is whole") {
@@ -136,6 +137,7 @@ TEST_CASE("operators are jointly additive in the operands that their definitions
   CHECK(linear("average_pool", {{"kernel", {2, 2}}}, {type({1, 1, 4, 4})}) == groups{{0}});
   CHECK(linear("max_pool", {{"kernel", {2, 2}}}, {type({1, 1, 4, 4})}).empty());
   CHECK(linear("embedding", {}, {m, type({2}, dtype::int64)}) == groups{{0}});
+  CHECK(linear("embedding_bag", {}, {m, type({2}, dtype::int64)}) == groups{{0}});
   CHECK(linear("softmax", {{"axis", 0}}, {m}).empty());
   CHECK(linear("layer_norm", {{"axis", 1}}, {m, v, v}) == groups{{1, 2}});
   CHECK(linear("attention", {{"heads", 4}}, attention_operands) == groups{{2}, {5}, {6}});

@@ -355,6 +355,10 @@ inline const case_table& cases() {
       auto table_dims = m.dims(1, 3);
       return m.make("embedding", {}, {type(table_dims), type(m.dims(0, 2), dtype::int64)});
     };
+    t["embedding_bag"] = [](case_maker& m) {
+      auto table_dims = m.dims(1, 3);
+      return m.make("embedding_bag", {}, {type(table_dims), type(m.dims(1, 3), dtype::int64)});
+    };
     t["opaque"] = [](case_maker& m) {
       const shape elements{0, 4};
       return m.make(

@@ -152,7 +152,8 @@ TEST_CASE("every standard operator that a rule can name has a function", "[terms
                                  squeeze(),
                                  unsqueeze(),
                                  expand(),
-                                 embedding()};
+                                 embedding(),
+                                 embedding_bag()};
   std::set<std::string> names;
   for (const auto& t : called) {
     CHECK(operators().find_kind(t.tree.name).has_value());

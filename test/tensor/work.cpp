@@ -85,6 +85,15 @@ TEST_CASE("a lookup touches the rows that it returns, not the table") {
   CHECK(work_of("embedding", {}, {type({2, 8}), type({5}, dtype::int64)}) == numbers{0, 4 * 16 + 8 * 5 + 4 * 40});
 }
 
+TEST_CASE("a sum of rows reads each of them and adds it; a bag of one is a lookup") {
+  CHECK(work_of("embedding_bag", {}, {type({30000, 8}), type({5, 6}, dtype::int64)}) ==
+        numbers{240, 4 * 240 + 8 * 30 + 4 * 40});
+  CHECK(work_of("embedding_bag", {}, {type({2, 8}), type({5, 6}, dtype::int64)}) ==
+        numbers{240, 4 * 16 + 8 * 30 + 4 * 40});
+  CHECK(work_of("embedding_bag", {}, {type({30000, 8}), type({5, 1}, dtype::int64)}) ==
+        numbers{0, 4 * 40 + 8 * 5 + 4 * 40});
+}
+
 TEST_CASE("counts stop at the largest one") {
   const auto big = std::int64_t{1} << 24;
   CHECK(work_of("matmul", {}, {type({big, big}), type({big, big})}).flops == std::numeric_limits<std::int64_t>::max());

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -137,7 +138,13 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:rnnlm", 200, 720, 108'095'248, 0},
       {"zoo:nmt", 722, 1921, 135'052'544, 0},
       {"zoo:dlrm", 41, 107, 415'832'961, 0},
+      {"zoo:dlrm?form=ae", 9, 21, 256'024'960, 0},
+      {"zoo:xdl", 33, 87, 1'664'492'032, 0},
+      {"zoo:xdl?form=ae", 8, 18, 256'131'584, 0},
       {"zoo:candle_uno", 38, 82, 32'599'001, 0},
+      {"zoo:candle_uno?form=ae", 46, 97, 820'948'704, 0},
+      {"zoo:embedding_bag", 2, 5, 64'004'160, 0},
+      {"zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200", 5 + 30 * 96, 10 + 52 * 96, 174'615'846'912, 0},
   }));
   CAPTURE(r.text);
   const auto c = count(operators(), build(r.text));
@@ -245,6 +252,31 @@ TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo
   CHECK(c.edges == 24 * layers + 10);
   CHECK(c.parameters == 15578 * 8 + (5 * 8 + 2) * 8 + (n - 1) * 6 * 64 + 6 * n * 8 + 9);
 
+  c = with("zoo:candle_uno?form=ae&hidden=8&layers=");
+  CHECK(c.operators == 5 * layers + 6);
+  CHECK(c.edges == 10 * layers + 17);
+  CHECK(c.parameters == 15578 * 8 + 5 * (n - 1) * 64 + (5 * 8 + 2) * 8 + 3 * 64 + 8);
+
+  c = with("zoo:xdl?hidden=8&vocab=11&seq=3&layers=");
+  CHECK(c.operators == 26 + 1 + 2 * (layers + 1));
+  CHECK(c.edges == 3 * 26 + 3 * (layers + 1));
+  CHECK(c.parameters == 26 * 64 * (11 + 8) + (n - 1) * 64 + 2 * 8);
+
+  c = with("zoo:xdl?form=ae&hidden=8&vocab=11&seq=3&layers=");
+  CHECK(c.operators == 4 + 1 + layers + 1);
+  CHECK(c.edges == 3 * 4 + 2 * (layers + 1));
+  CHECK(c.parameters == 4 * 64 * (11 + 8) + (n - 1) * 64 + 2 * 8);
+
+  c = with("zoo:dlrm?form=ae&vocab=11&seq=3&hidden=");
+  CHECK(c.operators == 9);
+  CHECK(c.edges == 21);
+  CHECK(c.parameters == 4 * 11 * n + 4 * n + n * n + 5 * n * n + 2 * n);
+
+  c = with("zoo:embedding_bag?vocab=11&seq=3&hidden=");
+  CHECK(c.operators == 2);
+  CHECK(c.edges == 5);
+  CHECK(c.parameters == 11 * n + n * n + n);
+
   c = with("zoo:mlp?form=ae&hidden=8&layers=");
   CHECK(c.operators == 2 * layers + 2);
   CHECK(c.edges == 4 * layers + 3);
@@ -279,6 +311,17 @@ TEST_CASE("models have the parts they are known by", "[zoo]") {
   CHECK(nodes_of_kind(squeezenet, "concat") == 8);
   CHECK(nodes_of_kind(squeezenet, "max_pool") == 3);
   CHECK(nodes_of_kind(squeezenet, "linear") == 0);
+
+  const auto dlrm = build("zoo:dlrm?form=ae");
+  CHECK(nodes_of_kind(dlrm, "embedding_bag") == 4);
+  CHECK(nodes_of_kind(dlrm, "matmul") == 4);
+  CHECK(shapes_of_kind(dlrm, "concat") == std::vector<shape>{{64, 320}});
+  const auto xdl = build("zoo:xdl");
+  CHECK(nodes_of_kind(xdl, "embedding_bag") == 26);
+  CHECK(nodes_of_kind(xdl, "matmul") == 3);
+  CHECK(shapes_of_kind(xdl, "concat") == std::vector<shape>{{1024, 1664}});
+  CHECK(shapes_of_kind(build("zoo:xdl?form=ae"), "concat") == std::vector<shape>{{64, 256}});
+  CHECK(shapes_of_kind(build("zoo:candle_uno?form=ae"), "concat") == std::vector<shape>{{64, 20962}});
 
   const auto bert = build("zoo:bert");
   CHECK(nodes_of_kind(bert, "layer_norm") == 25);
@@ -319,7 +362,12 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:rnnlm?seq=3", {64, 10000}},
       {"zoo:nmt?seq=3", {64, 32000}},
       {"zoo:dlrm", {1024, 1}},
+      {"zoo:dlrm?form=ae", {64, 2}},
+      {"zoo:xdl", {1024, 2}},
+      {"zoo:xdl?form=ae&seq=7", {64, 2}},
+      {"zoo:embedding_bag?batch=3", {3, 64}},
       {"zoo:candle_uno", {256, 1}},
+      {"zoo:candle_uno?form=ae", {64, 1}},
   }));
   CAPTURE(r.text);
   const auto g = build(r.text);
@@ -376,10 +424,26 @@ TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
   for (const char* text :
        {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=", "zoo:bert?layers=1&batch=",
         "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=", "zoo:lenet?batch=",
-        "zoo:nmt?seq=2&batch=", "zoo:dlrm?batch=", "zoo:candle_uno?batch="}) {
+        "zoo:nmt?seq=2&batch=", "zoo:dlrm?batch=", "zoo:dlrm?form=ae&batch=", "zoo:xdl?batch=", "zoo:xdl?form=ae&batch=",
+        "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
   }
+}
+
+TEST_CASE("the length of the bags changes neither operators nor parameters", "[zoo]") {
+  for (const char* text : {"zoo:dlrm?form=ae&seq=", "zoo:xdl?seq=", "zoo:xdl?form=ae&seq=", "zoo:embedding_bag?seq="}) {
+    CAPTURE(text);
+    CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"9"})));
+  }
+}
+
+TEST_CASE("the graph of GPT-3 is built in less than a second", "[zoo]") {
+  const auto start = std::chrono::steady_clock::now();
+  const auto g = build("zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200");
+  const auto took = std::chrono::steady_clock::now() - start;
+  CHECK(count(operators(), g).parameters == (51200 + 2048) * 12288LL + 96 * (12 * 12288LL * 12288 + 13 * 12288LL) + 2 * 12288);
+  CHECK(took < std::chrono::seconds{1});
 }
 
 TEST_CASE("the image changes neither operators nor parameters", "[zoo]") {
@@ -420,16 +484,16 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
        "zoo: model \"alexnett\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
-       "squeezenet1_1, vgg16, vgg19"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:",
        "zoo: model \"\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
-       "squeezenet1_1, vgg16, vgg19"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:bert\nx",
        "zoo: model \"bert?x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
-       "squeezenet1_1, vgg16, vgg19"},
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",
        "zoo:bert: key \"batch\"; expected a key of form=taso: form, layers, hidden, heads, seq"},

@@ -201,6 +201,60 @@ TEST_CASE("the unrolled classifier computes what a loop over steps and layers co
   CHECK(found.data[0] == Approx(power[0] / (power[0] + power[1])));
 }
 
+// Weights that neither drown the sigmoid nor silence all of a relu.
+static std::optional<dense<double>> xdl_values(const operation& op, const tensor_type& type) {
+  const auto name = operators().read(op).word("name");
+  dense<double> t{type.dims};
+  for (std::size_t i = 0; i < t.data.size(); ++i) {
+    const auto x = static_cast<double>(i + 7 * name.size() + 5 * static_cast<std::size_t>(name.back()));
+    t.data[i] = name.starts_with("category") ? static_cast<double>(static_cast<std::int64_t>(x) * 3 % 7) : std::sin(x * x) / 4;
+  }
+  return t;
+}
+
+TEST_CASE("both forms of XDL compute what loops over samples, tables and layers compute", "[zoo]") {
+  const auto [text, tables] = GENERATE(table<std::string, std::size_t>(
+      {{"zoo:xdl?hidden=6&vocab=5&seq=3&batch=4&layers=2", 26}, {"zoo:xdl?form=ae&hidden=6&vocab=5&seq=3&batch=4&layers=2", 4}}));
+  CAPTURE(text);
+  const auto rows = [](const std::string& kind, const std::string& name, const shape& dims) {
+    return *xdl_values(operators().make_operation(kind, {{"name", name}, {"dims", dims}}), {.dims = dims});
+  };
+  const auto found = evaluate<double>(operators(), zoo::build(operators(), text), xdl_values)[0];
+  REQUIRE(found.dims == shape{4, 2});
+  for (std::size_t sample = 0; sample < 4; ++sample) {
+    std::vector<double> x;
+    for (std::size_t i = 0; i < tables; ++i) {
+      const auto ids = rows("input", "category" + std::to_string(i), {4, 3});
+      const auto t = rows("weight", "table" + std::to_string(i), {5, 64});
+      for (std::size_t e = 0; e < 64; ++e) {
+        double sum = 0;
+        for (std::size_t k = 0; k < 3; ++k) {
+          const auto row = static_cast<std::size_t>(ids.data[sample * 3 + k]);
+          sum += row < 5 ? t.data[row * 64 + e] : 0;
+        }
+        x.push_back(sum);
+      }
+    }
+    for (std::size_t l = 0; l < 3; ++l) {
+      const std::size_t width = l < 2 ? 6 : 2;
+      const auto w = rows("weight", "top" + std::to_string(l) + ".weight",
+                          {static_cast<std::int64_t>(x.size()), static_cast<std::int64_t>(width)});
+      std::vector<double> y(width);
+      for (std::size_t n = 0; n < width; ++n) {
+        for (std::size_t k = 0; k < x.size(); ++k) {
+          y[n] += x[k] * w.data[k * width + n];
+        }
+        y[n] = l < 2 ? std::max(y[n], 0.0) : 1 / (1 + std::exp(-y[n]));
+      }
+      x = y;
+    }
+    for (std::size_t n = 0; n < 2; ++n) {
+      CHECK(found.data[sample * 2 + n] == Approx(x[n]));
+      CHECK(std::abs(x[n] - 0.5) > 1e-6);
+    }
+  }
+}
+
 TEST_CASE("small models compute finite numbers that depend on their input", "[zoo]") {
   for (const char* text :
        {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
@@ -209,7 +263,8 @@ TEST_CASE("small models compute finite numbers that depend on their input", "[zo
         "zoo:mlp?form=fig1&hidden=6&batch=2", "zoo:squeezenet1_1?image=25", "zoo:densenet121?image=29",
         "zoo:lenet?batch=2", "zoo:rnntc?layers=2&hidden=3&seq=3&vocab=5&batch=2",
         "zoo:rnnlm?layers=2&hidden=3&seq=3&vocab=5&batch=2", "zoo:nmt?layers=2&hidden=3&seq=3&vocab=5&batch=2",
-        "zoo:candle_uno?hidden=3&batch=2"}) {
+        "zoo:candle_uno?hidden=3&batch=2", "zoo:candle_uno?form=ae&layers=2&hidden=3&batch=2",
+        "zoo:dlrm?form=ae&hidden=3&vocab=5&seq=2&batch=2", "zoo:embedding_bag?hidden=3&vocab=5&seq=3&batch=2"}) {
     CAPTURE(text);
     const auto g = zoo::build(operators(), text);
     const auto one = evaluate<double>(operators(), g, std::uint64_t{1})[0];

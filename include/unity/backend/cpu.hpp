@@ -183,7 +183,7 @@ inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operat
     return r;
   }
   const std::string_view name = algebra_->signature(op.kind).name;
-  if (name == "embedding") {
+  if (name == "embedding" || name == "embedding_bag") {
     return convert(op, inputs, outputs, false, true);
   }
   // Matrix products take any layout.
@@ -269,6 +269,9 @@ inline cpu_backend::routine_ptr cpu_backend::make_plain(const tensor::operation&
   }
   if (name == "embedding") {
     return std::make_unique<cpu::embedding_routine>(inputs);
+  }
+  if (name == "embedding_bag") {
+    return std::make_unique<cpu::embedding_bag_routine>(inputs);
   }
   return std::holds_alternative<tensor::composite>(algebra_->definition_of(op.kind).body)
              ? make_body(op, inputs)

@@ -52,7 +52,8 @@ namespace detail {
        " softmax layer_norm batch_norm reduce_sum reduce_mean reduce_max max_pool average_pool "
        "global_average_pool global_max_pool "},
       {"#d1e5f0",
-       " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding cast identity "},
+       " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding embedding_bag cast "
+       "identity "},
       {"#e0e0e0", " input weight constant fill pool_kernel identity_kernel identity_matrix "},
       {"#e9d5f5", " opaque "}};
   for (const auto& f : families) {

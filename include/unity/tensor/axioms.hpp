@@ -693,6 +693,10 @@ rule reciprocal_of_float32_root_of_2
   reciprocal(fill{value=1.4142135381698608, element=?e, dims=?d}())
     => fill{value=0.7071067690849304, element=?e, dims=?d}()
   real
+
+# 15. Rows of tables.
+rule embedding_bag_is_sum
+  reduce_sum{axes=[rank(?i) - 1], keep_dims=0}(embedding(?t, ?i)) == embedding_bag(?t, ?i)
 )rules";
 #pragma GCC diagnostic pop
 

@@ -162,6 +162,7 @@ class builder {
   }
   value_id reshape(value_id x, const shape& dims) { return one("reshape", {x}, {{"dims", dims}}); }
   value_id embedding(value_id table, value_id ids) { return one("embedding", {table, ids}); }
+  value_id embedding_bag(value_id table, value_id ids) { return one("embedding_bag", {table, ids}); }
 
   // Any operator of the algebra, by name. Results: one value per result of the operator.
   std::vector<value_id> apply(std::string_view name, std::initializer_list<value_id> operands,

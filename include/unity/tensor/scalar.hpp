@@ -19,8 +19,12 @@ namespace unity::tensor {
 //   literal(double), lowest(), index(s)     lowest: neutral for maximum; index: the integer that s is, if it is one
 //   product_sum, widen(s), add_product(sum, a, b), narrow(sum)     sums of up to 16 products between narrowings
 //   apply(op, a), apply(op, a, b)           instructions
+//   symbolic                                may be left out; true: scalars stand for numbers that index does not know
 template <class Scalar>
 struct scalar_traits;
+
+template <class Scalar>
+inline constexpr bool is_symbolic = requires { requires scalar_traits<Scalar>::symbolic; };
 
 template <std::floating_point Real>
 struct scalar_traits<Real> {

@@ -27,7 +27,8 @@ namespace unity::tensor {
   for (auto family :
        {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
         operators::elementwise, operators::reductions, operators::movements, operators::lookups,
-        operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns}) {
+        operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
+        operators::bag_lookups}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }
@@ -40,7 +41,7 @@ namespace unity::tensor {
   std::vector<definition> all;
   for (auto family : {operators::elementwise_gradients, operators::convolution_gradients, operators::pool_gradients,
                       operators::lookup_gradients, operators::normalization_gradients, operators::attention_gradients,
-                      operators::recurrent_gradients}) {
+                      operators::recurrent_gradients, operators::bag_lookup_gradients}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }

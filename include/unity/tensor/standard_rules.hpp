@@ -1239,6 +1239,11 @@ rule layer_norm_with_mul
   proved "z3 4.8.12" by division, expand_in_product, expand_of_reciprocal, expand_of_sqrt, expand_of_sum,
     fill_is_expanded, layer_norm_is_affine, reshape_of_fill, reshape_of_reciprocal, reshape_of_sqrt, reshape_shifted,
     single_in_product, single_in_sum, zeros_in_sum
+
+# 18. Sums of rows of a table, as one operator or as two. Source: Unity (OSDI 2022) figure 16c.
+rule embedding_bag
+  reduce_sum{axes=[rank(?i) - 1], keep_dims=0}(embedding(?t, ?i)) == embedding_bag(?t, ?i)
+  proved "z3 4.8.12" by embedding_bag_is_sum
 )rules";
 #pragma GCC diagnostic pop
 

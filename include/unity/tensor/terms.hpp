@@ -243,6 +243,10 @@ template <argument... A>
 [[nodiscard]] term embedding(const A&... a) {
   return apply("embedding", a...);
 }
+template <argument... A>
+[[nodiscard]] term embedding_bag(const A&... a) {
+  return apply("embedding_bag", a...);
+}
 
 inline constexpr attribute_name activation{"activation"};
 inline constexpr attribute_name axes{"axes"};

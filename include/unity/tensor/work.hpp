@@ -69,31 +69,40 @@ namespace unity::tensor {
   return false;
 }
 
+// The points of a space in which one is selected along an index: the terms of a lookup.
+[[nodiscard]] inline std::int64_t terms_of(const space& s, std::size_t selected) {
+  std::int64_t terms = 1;
+  for (std::size_t i = 0; i < s.indices().size(); ++i) {
+    terms = i == selected ? terms : saturating_multiply(terms, s.indices()[i].size);
+  }
+  return terms;
+}
+
 // One operation per arithmetic instruction and point of the space, and one per reduced point; one addition per term
-// where terms are added to rows.
+// where terms are looked up and added.
 [[nodiscard]] inline flops arithmetic_of(const space& s, const scalar_kernel& k) {
   std::int64_t points = 1;
   for (const auto& i : s.indices()) {
     points = saturating_multiply(points, i.size);
   }
   const auto results = element_count(s.results()[0].dims);
-  const auto selected = selected_index(k);
-  const bool looks_up = selected.has_value();
-  if (looks_up && is_of_result(s, *selected)) {
-    return flops{points / s.indices()[*selected].size};
+  const auto finishing = saturating_multiply(results, arithmetic_count(k.outer));
+  if (const auto selected = selected_index(k)) {
+    const auto terms = terms_of(s, *selected);
+    return flops{saturating_add(is_of_result(s, *selected) || terms > results ? terms : 0, finishing)};
   }
-  const auto per_point = k.reduce == reduction::none || looks_up ? 0 : arithmetic_count(k.inner) + 1;
-  return flops{
-      saturating_add(saturating_multiply(points, per_point), saturating_multiply(results, arithmetic_count(k.outer)))};
+  const auto per_point = k.reduce == reduction::none ? 0 : arithmetic_count(k.inner) + 1;
+  return flops{saturating_add(saturating_multiply(points, per_point), finishing)};
 }
 
-// The part of a table in which rows are looked up that no result can be.
+// The part of a table in which rows are looked up that no term can be.
 [[nodiscard]] inline bytes untouched_bytes(const space& s, const scalar_kernel& k) {
-  if (const auto selected = selected_index(k); !selected || is_of_result(s, *selected)) {
+  const auto selected = selected_index(k);
+  if (!selected || is_of_result(s, *selected)) {
     return bytes{};
   }
   const auto& table = s.inputs()[static_cast<std::size_t>(k.inner[3].number)];
-  const auto rest = element_count(table.dims) - element_count(s.results()[0].dims);
+  const auto rest = element_count(table.dims) - terms_of(s, *selected);
   return bytes{std::max(rest, std::int64_t{0}) * size_of(table.element)};
 }
 

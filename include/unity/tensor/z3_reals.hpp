@@ -133,6 +133,7 @@ class z3_real {
 template <>
 struct scalar_traits<z3_real> {
   using product_sum = z3_real;
+  static constexpr bool symbolic = true;
 
   [[nodiscard]] static z3_real literal(double value) { return z3_real{rational::of_literal(value)}; }
   [[nodiscard]] static z3_real lowest() { return z3_real::lowest(); }

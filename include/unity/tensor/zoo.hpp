@@ -32,13 +32,14 @@ namespace unity::tensor {
 
 namespace zoo {
 
-inline constexpr std::array<model, 21> models{{
+inline constexpr std::array<model, 23> models{{
     {"alexnet", alexnet_forms},
     {"bert", bert_forms},
     {"bert_large", bert_large_forms},
     {"candle_uno", candle_uno_forms},
     {"densenet121", densenet121_forms},
     {"dlrm", dlrm_forms},
+    {"embedding_bag", embedding_bag_forms},
     {"gpt", gpt_forms},
     {"inception_v3", inception_v3_forms},
     {"lenet", lenet_forms},
@@ -54,6 +55,7 @@ inline constexpr std::array<model, 21> models{{
     {"squeezenet1_1", squeezenet1_1_forms},
     {"vgg16", vgg16_forms},
     {"vgg19", vgg19_forms},
+    {"xdl", xdl_forms},
 }};
 
 inline constexpr std::string_view prefix = "zoo:";

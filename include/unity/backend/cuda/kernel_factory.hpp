@@ -97,6 +97,10 @@ class kernel_factory {
       const auto inner = [](types in, types) { return std::make_unique<embedding_routine<Queue>>(in); };
       return between_conversions(inputs, outputs, false, true, inner);
     }
+    if (name == "embedding_bag") {
+      const auto inner = [](types in, types) { return std::make_unique<embedding_bag_routine<Queue>>(in); };
+      return between_conversions(inputs, outputs, false, true, inner);
+    }
     routine_ptr<Queue> r;
     if ((name == "matmul" || name == "linear") && has_library_type(inputs)) {
       const auto then = a.template choice<tensor::operators::activation>("activation");

@@ -1,4 +1,4 @@
-// Softmax, layer norm and the lookup of rows: what needs a whole row before it can write an element of it.
+// Softmax and layer norm, which need a whole row before they can write an element of it, and the lookup of rows.
 #pragma once
 
 #include <cmath>
@@ -128,6 +128,16 @@ struct layer_norm_function {
   }
 };
 
+// Number i of a tensor of integers.
+[[nodiscard]] UNITY_HOST_DEVICE inline std::int64_t load_integer(tensor::dtype t, const std::byte* from, std::int64_t i) {
+  switch (t) {
+    case tensor::dtype::int64: return reinterpret_cast<const std::int64_t*>(from)[i];
+    case tensor::dtype::int32: return reinterpret_cast<const std::int32_t*>(from)[i];
+    case tensor::dtype::int8: return reinterpret_cast<const std::int8_t*>(from)[i];
+    default: return reinterpret_cast<const std::uint8_t*>(from)[i];
+  }
+}
+
 // Row ids[i] of a table; zeros where the table has no such row. T: as many bytes as divide a row.
 template <class T>
 struct lookup_function {
@@ -141,18 +151,31 @@ struct lookup_function {
   UNITY_HOST_DEVICE void operator()(std::int64_t i) const {
     auto which = i;
     const auto place = row.split(which);
-    const auto id = integer(which);
+    const auto id = load_integer(number, ids, which);
     to[i] = id >= 0 && id < rows ? table[id * row.size + place] : T{};
   }
+};
 
- private:
-  [[nodiscard]] UNITY_HOST_DEVICE std::int64_t integer(std::int64_t i) const {
-    switch (number) {
-      case tensor::dtype::int64: return reinterpret_cast<const std::int64_t*>(ids)[i];
-      case tensor::dtype::int32: return reinterpret_cast<const std::int32_t*>(ids)[i];
-      case tensor::dtype::int8: return reinterpret_cast<const std::int8_t*>(ids)[i];
-      default: return reinterpret_cast<const std::uint8_t*>(ids)[i];
+// The sum of the rows of bag i of numbers, those left out that the table does not have.
+struct bag_function {
+  loop_size row{};  // of the table, in elements
+  std::int64_t rows = 0;
+  std::int64_t bag = 1;
+  const std::byte* table = nullptr;
+  const std::byte* ids = nullptr;
+  std::byte* to = nullptr;
+  tensor::dtype element = tensor::dtype::float32;
+  tensor::dtype number = tensor::dtype::int64;
+
+  UNITY_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto which = i;
+    const auto place = row.split(which);
+    double sum = 0;
+    for (std::int64_t k = 0; k < bag; ++k) {
+      const auto id = load_integer(number, ids, which * bag + k);
+      sum += id >= 0 && id < rows ? load_element<double>(element, table, id * row.size + place) : 0;
     }
+    store_element<double>(element, to, i, sum);
   }
 };
 

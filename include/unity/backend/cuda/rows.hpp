@@ -114,4 +114,30 @@ class embedding_routine final : public routine<Queue> {
   tensor::dtype number_;
 };
 
+// Row-major; numbers of any integer type.
+template <class Queue>
+class embedding_bag_routine final : public routine<Queue> {
+ public:
+  explicit embedding_bag_routine(types inputs) {
+    function_.rows = inputs[0].dims[0];
+    function_.row = loop_size{tensor::element_count(inputs[0].dims) / function_.rows};
+    function_.bag = inputs[1].dims[inputs[1].rank() - 1];
+    function_.element = inputs[0].element;
+    function_.number = inputs[1].element;
+    bags_ = tensor::element_count(inputs[1].dims) / function_.bag;
+  }
+
+  void run(const call<Queue>& c) const override {
+    auto f = function_;
+    f.table = c.inputs[0];
+    f.ids = c.inputs[1];
+    f.to = c.outputs[0];
+    c.queue.each(bags_ * f.row.size, f);
+  }
+
+ private:
+  bag_function function_;
+  std::int64_t bags_ = 1;
+};
+
 }  // namespace unity::backend::cuda

@@ -267,6 +267,13 @@ inline void export_with_axes(export_node& n) {
   n.emit(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", {n.input(0), n.out.integers(n.integers("axes"))}, n.result());
 }
 inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
+// ONNX has no sum over bags of its own.
+inline void export_embedding_bag(export_node& n) {
+  const auto rows = n.step();
+  n.emit("Gather", n.inputs(), rows, {{"axis", std::int64_t{0}}});
+  const std::int64_t axes[] = {static_cast<std::int64_t>(n.type(1).rank()) - 1};
+  n.emit("ReduceSum", {rows, n.out.integers(axes)}, n.result(), {{"keepdims", std::int64_t{0}}});
+}
 
 [[nodiscard]] inline onnx_family movement_family() {
   return {{{"Concat", import_concat},
@@ -291,7 +298,8 @@ inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.re
            {"reshape", export_with_dims},
            {"squeeze", export_with_axes},
            {"unsqueeze", export_with_axes},
-           {"embedding", export_embedding}}};
+           {"embedding", export_embedding},
+           {"embedding_bag", export_embedding_bag}}};
 }
 
 }  // namespace unity::io::detail

@@ -205,7 +205,8 @@ template <class Scalar>
   if (kernel.reduce == reduction::largest) {
     std::fill(out.data.begin(), out.data.end(), scalar_traits<Scalar>::lowest());
   }
-  if (selected_index(kernel)) {
+  // A symbol may be any row's number: only the sum over all rows says what it selects.
+  if (!is_symbolic<Scalar> && selected_index(kernel)) {
     look_up<Scalar>(s, kernel, operands, out.data);
   } else if (kernel.reduce != reduction::none) {
     accumulator<Scalar>{s, kernel, operands, out.data.data()}.run();

@@ -102,7 +102,7 @@ class source_roles {
       join(1, positive);
     } else if (name == "batch_norm") {
       join(4, positive);
-    } else if (name == "embedding") {
+    } else if (name == "embedding" || name == "embedding_bag") {
       join(1, {.below = g.type(operands[0]).dims[0], .read = true});
     }
     if (name == "pow") {

@@ -1,8 +1,11 @@
-// Lookup of rows by number.
+// Lookup of rows by number, and sums of rows.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
@@ -10,74 +13,105 @@
 
 namespace unity::tensor::operators {
 
-// Shapes: table[v, e...], ids[...] -> [..., e...]. A row that the table does not have is zero.
+// The space of a lookup; `bag`: the last dimension of ids is summed over.
+inline void iterate_lookup(space& s, bool bag) {
+  const auto least = bag ? std::size_t{1} : std::size_t{0};
+  s.allow_mixed_elements();
+  if (!s.require_floating() || !s.require(is_integral(s.inputs()[1].element), "integers", 1) ||
+      !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0) ||
+      !s.require(s.rank(1) >= least, "an operand of rank 1 or more", 1)) {
+    return;
+  }
+  accesses table{s.reduced("v")};
+  accesses ids;
+  accesses result;
+  for (std::size_t d = 0; d + least < s.rank(1); ++d) {
+    ids.push_back(s.parallel("i"));
+    result.push_back(ids.back());
+  }
+  if (bag) {
+    ids.push_back(s.reduced("s"));
+  }
+  for (std::size_t d = 1; d < s.rank(0); ++d) {
+    table.push_back(s.parallel("e"));
+    result.push_back(table.back());
+  }
+  s.read(table);
+  s.read(ids);
+  s.write(result);
+}
+
 // Stated as a product with the one-hot rows of ids, which evaluation does not form.
-[[nodiscard]] inline definition embedding() {
-  const auto iteration = [](space& s, const attribute_reader&) {
-    s.allow_mixed_elements();
-    if (!s.require_floating() || !s.require(is_integral(s.inputs()[1].element), "integers", 1) ||
-        !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0)) {
-      return;
-    }
-    accesses table{s.reduced("v")};
-    accesses ids;
-    accesses result;
-    for (std::size_t d = 0; d < s.rank(1); ++d) {
-      ids.push_back(s.parallel("i"));
-      result.push_back(ids.back());
-    }
-    for (std::size_t d = 1; d < s.rank(0); ++d) {
-      table.push_back(s.parallel("e"));
-      result.push_back(table.back());
-    }
-    s.read(table);
-    s.read(ids);
-    s.write(result);
-  };
+[[nodiscard]] inline definition lookup(std::string name, bool bag) {
+  const auto iteration = [bag](space& s, const attribute_reader&) { iterate_lookup(s, bag); };
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     using namespace kernels;
     return sum(equal(x(1), coordinate(0)) * x(0));
   };
-  const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
-    return std::vector{
-        b.add("embedding_gradient", {p.operand(1), p.cotangents[0]}, {{"rows", p.inputs[0].dims[0]}}), value_id{}};
+  const auto adjoint = [gradient = name + "_gradient"](body_builder& b, const attribute_reader&,
+                                                       const adjoint_problem& p) {
+    return std::vector{b.add(gradient, {p.operand(1), p.cotangents[0]}, {{"rows", p.inputs[0].dims[0]}}), value_id{}};
   };
-  return define("embedding", 2, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint);
+  return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint);
 }
 
-// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...]: each row is the sum of those that its number stands for.
-[[nodiscard]] inline definition embedding_gradient() {
-  const auto iteration = [](space& s, const attribute_reader& a) {
-    s.allow_mixed_elements();
-    if (!s.require(is_integral(s.inputs()[0].element), "integers", 0) ||
-        !s.require(is_floating(s.inputs()[1].element), "floating-point elements", 1) ||
-        !s.require(s.rank(1) >= s.rank(0), "a dimension per dimension of the ids", 1) ||
-        !s.require(a.integer("rows") > 0 && a.integer("rows") <= max_elements, "a positive number of rows")) {
-      return;
-    }
-    accesses table{s.parallel("v", a.integer("rows"))};
-    accesses ids;
-    accesses cotangent;
-    for (std::size_t d = 0; d < s.rank(0); ++d) {
-      ids.push_back(s.reduced("i"));
-      cotangent.push_back(ids.back());
-    }
-    for (std::size_t d = s.rank(0); d < s.rank(1); ++d) {
-      table.push_back(s.parallel("e"));
-      cotangent.push_back(table.back());
-    }
-    s.read(ids);
-    s.read(cotangent);
-    s.write(table, s.inputs()[1].element);
+// Shapes: table[v, e...], ids[...] -> [..., e...]. A row that the table does not have is zero.
+[[nodiscard]] inline definition embedding() { return lookup("embedding", false); }
+
+// Shapes: table[v, e...], ids[b..., s] -> [b..., e...]: the sum of the rows of each bag of s numbers. A row that the
+// table does not have is zero. Source: Unity (OSDI 2022) figure 16c.
+[[nodiscard]] inline definition embedding_bag() { return lookup("embedding_bag", true); }
+
+// The space of a lookup's adjoint; `bag`: all numbers of a bag get its cotangent.
+inline void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag) {
+  const auto least = bag ? std::size_t{1} : std::size_t{0};
+  s.allow_mixed_elements();
+  if (!s.require(is_integral(s.inputs()[0].element), "integers", 0) ||
+      !s.require(is_floating(s.inputs()[1].element), "floating-point elements", 1) ||
+      !s.require(s.rank(0) >= least, "an operand of rank 1 or more", 0) ||
+      !s.require(s.rank(1) + least >= s.rank(0), "a dimension per dimension of the ids", 1) ||
+      !s.require(rows > 0 && rows <= max_elements, "a positive number of rows")) {
+    return;
+  }
+  accesses table{s.parallel("v", rows)};
+  accesses ids;
+  accesses cotangent;
+  for (std::size_t d = 0; d + least < s.rank(0); ++d) {
+    ids.push_back(s.reduced("i"));
+    cotangent.push_back(ids.back());
+  }
+  if (bag) {
+    ids.push_back(s.reduced("s"));
+  }
+  for (auto d = cotangent.size(); d < s.rank(1); ++d) {
+    table.push_back(s.parallel("e"));
+    cotangent.push_back(table.back());
+  }
+  s.read(ids);
+  s.read(cotangent);
+  s.write(table, s.inputs()[1].element);
+}
+
+[[nodiscard]] inline definition lookup_gradient(std::string name, bool bag) {
+  const auto iteration = [bag](space& s, const attribute_reader& a) {
+    iterate_lookup_gradient(s, a.integer("rows"), bag);
   };
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     using namespace kernels;
     return sum(equal(x(0), coordinate(0)) * x(1));
   };
-  return define("embedding_gradient", 2, 1, {integer_field("rows")}, primitive{iteration, kernel});
+  return define(std::move(name), 2, 1, {integer_field("rows")}, primitive{iteration, kernel});
 }
 
+// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...]: each row is the sum of those that its number stands for.
+[[nodiscard]] inline definition embedding_gradient() { return lookup_gradient("embedding_gradient", false); }
+
+// Shapes: ids[b..., s], cotangent[b..., e...] -> table[rows, e...]: likewise, with one cotangent per bag.
+[[nodiscard]] inline definition embedding_bag_gradient() { return lookup_gradient("embedding_bag_gradient", true); }
+
 [[nodiscard]] inline std::vector<definition> lookups() { return {embedding()}; }
+[[nodiscard]] inline std::vector<definition> bag_lookups() { return {embedding_bag()}; }
 [[nodiscard]] inline std::vector<definition> lookup_gradients() { return {embedding_gradient()}; }
+[[nodiscard]] inline std::vector<definition> bag_lookup_gradients() { return {embedding_bag_gradient()}; }
 
 }  // namespace unity::tensor::operators

@@ -68,7 +68,9 @@ class partial_instance {
         p.operands.push_back(type ? std::optional{type->dims} : std::nullopt);
       }
     }
-    p.elements.assign(p.operands.size(), dtype::float32);
+    for (std::size_t k = 0; k < p.operands.size(); ++k) {
+      p.elements.push_back(element_of_operand(p.kind, k));
+    }
     return p;
   }
 

@@ -19,6 +19,12 @@
 
 namespace unity::tensor::detail {
 
+// What the elements of an operand are.
+[[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
+  const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
+  return numbers ? dtype::int64 : dtype::float32;
+}
+
 // An operator in the making. What is known already stays; the rest is to be filled in.
 struct proposal {
   std::string_view kind{};
@@ -407,12 +413,12 @@ class proposer {
     }
   }
   void embedding(proposal& p) {
-    p.elements[1] = dtype::int64;
     if (!p.operands[0]) {
       p.operands[0] = draw_.shape_of_rank(1 + draw_.below(3));
     }
     if (!p.operands[1]) {
-      p.operands[1] = draw_.shape_of_rank(draw_.below(3));
+      const std::size_t least = p.kind == "embedding_bag" ? 1 : 0;
+      p.operands[1] = draw_.shape_of_rank(least + draw_.below(3));
     }
   }
   void source(proposal& p) {
@@ -466,6 +472,7 @@ inline const proposer::family* proposer::find(std::string_view kind) {
       {"squeeze", &proposer::squeeze},
       {"unsqueeze", &proposer::unsqueeze},
       {"embedding", &proposer::embedding},
+      {"embedding_bag", &proposer::embedding},
       {"fill", &proposer::source},
       {"pool_kernel", &proposer::source},
       {"identity_kernel", &proposer::source},

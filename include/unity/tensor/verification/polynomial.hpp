@@ -362,6 +362,7 @@ class polynomial {
 template <>
 struct scalar_traits<polynomial> {
   using product_sum = polynomial;
+  static constexpr bool symbolic = true;
 
   [[nodiscard]] static polynomial literal(double value) { return polynomial{rational::of_literal(value)}; }
   [[nodiscard]] static polynomial lowest() { return polynomial::lowest(); }

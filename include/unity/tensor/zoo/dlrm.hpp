@@ -1,11 +1,15 @@
-// DLRM and Candle Uno: many narrow inputs, each with a part of its own, joined for a last perceptron.
-// Sources: Naumov et al., 2019; the Candle benchmarks' Uno; sizes: Jia's dissertation (2020) section 3.7.3.
+// DLRM, XDL and Candle Uno: many narrow inputs, each with a part of its own, joined for a last perceptron; and a sum of
+// rows alone.
+// Sources: Naumov et al., 2019; Jiang et al., DLP-KDD'19; the Candle benchmarks' Uno; sizes: Jia's dissertation (2020)
+// section 3.7.3, and of the ae forms the programs of Unity's artifact.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +37,35 @@ value_id perceptron(builder& b, const std::string& name, value_id x, const Width
   return x;
 }
 
+// The same without biases, each layer with its activation one operator, and `last` the activation of the last.
+template <class Widths>
+value_id fused_perceptron(builder& b, const std::string& name, value_id x, const Widths& widths,
+                          std::string_view last = "relu") {
+  std::size_t i = 0;
+  for (const auto width : widths) {
+    const auto w = b.weight(name + std::to_string(i) + ".weight", {b.dims(x)[1], width});
+    x = b.matmul(x, w, ++i < std::size(widths) ? "relu" : last);
+  }
+  return x;
+}
+
+// Shapes: [batch, width] each: sums of `seq` rows of so many tables.
+[[nodiscard]] inline std::vector<value_id> bags(builder& b, const sizes& s, std::size_t tables, std::int64_t width) {
+  std::vector<value_id> parts;
+  for (std::size_t i = 0; i < tables; ++i) {
+    const auto table = b.weight("table" + std::to_string(i), {s.vocab, width});
+    parts.push_back(b.embedding_bag(table, b.input("category" + std::to_string(i), {s.batch, s.seq}, dtype::int64)));
+  }
+  return parts;
+}
+
+// `layers` of width `hidden` and one of 2.
+[[nodiscard]] inline std::vector<std::int64_t> xdl_widths(const sizes& s) {
+  std::vector<std::int64_t> widths(static_cast<std::size_t>(s.layers), s.hidden);
+  widths.push_back(2);
+  return widths;
+}
+
 }  // namespace detail
 
 // 26 tables of rows of 64, one row per sample and table; 13 dense features.
@@ -48,25 +81,90 @@ value_id perceptron(builder& b, const std::string& name, value_id x, const Width
   return std::move(b).finish({b.sigmoid(dense(b, "click", x, 1))});
 }
 
+// 4 tables; 4 dense features through two layers; all as wide as the rows.
+[[nodiscard]] inline tensor_graph dlrm_ae(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const std::array bottom{s.hidden, s.hidden};
+  std::vector<value_id> parts{detail::fused_perceptron(b, "bottom", b.input("dense", {s.batch, 4}), bottom)};
+  for (const auto rows : detail::bags(b, s, 4, s.hidden)) {
+    parts.push_back(rows);
+  }
+  const std::array top{s.hidden, std::int64_t{2}};
+  return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "sigmoid")});
+}
+
+// 26 tables of rows of 64 and a perceptron without biases, whose activations are operators of their own.
+[[nodiscard]] inline tensor_graph xdl_faithful(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  auto x = b.concat(1, detail::bags(b, s, 26, 64));
+  const auto widths = detail::xdl_widths(s);
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    x = b.matmul(i == 0 ? x : b.relu(x), b.weight("top" + std::to_string(i) + ".weight", {b.dims(x)[1], widths[i]}));
+  }
+  return std::move(b).finish({b.sigmoid(x)});
+}
+
+// The same with 4 tables and the activations in the matrix products.
+[[nodiscard]] inline tensor_graph xdl_ae(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto x = b.concat(1, detail::bags(b, s, 4, 64));
+  return std::move(b).finish({detail::fused_perceptron(b, "top", x, detail::xdl_widths(s), "sigmoid")});
+}
+
+// Sums of `seq` rows each, and a dense layer. Source: Unity (OSDI 2022) figure 16c.
+[[nodiscard]] inline tensor_graph embedding_bag(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto rows = b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), b.input("ids", {s.batch, s.seq}, dtype::int64));
+  return std::move(b).finish({dense(b, "dense", rows, s.hidden)});
+}
+
+namespace detail {
+
+inline constexpr std::array<std::pair<const char*, std::int64_t>, 5> uno_features{{{"cell.rnaseq", 942},
+                                                                                   {"drug1.descriptors", 5270},
+                                                                                   {"drug1.fingerprints", 2048},
+                                                                                   {"drug2.descriptors", 5270},
+                                                                                   {"drug2.fingerprints", 2048}}};
+
+}  // namespace detail
+
 // A tower per feature of the cell and of two drugs; doses go in as they are.
 [[nodiscard]] inline tensor_graph candle_uno(const algebra& operators, const sizes& s) {
-  constexpr std::array<std::pair<const char*, std::int64_t>, 5> features{{{"cell.rnaseq", 942},
-                                                                          {"drug1.descriptors", 5270},
-                                                                          {"drug1.fingerprints", 2048},
-                                                                          {"drug2.descriptors", 5270},
-                                                                          {"drug2.fingerprints", 2048}}};
   builder b{operators};
   std::vector<value_id> parts{b.input("dose1", {s.batch, 1}), b.input("dose2", {s.batch, 1})};
   const std::vector<std::int64_t> widths(static_cast<std::size_t>(s.layers), s.hidden);
-  for (const auto& [name, size] : features) {
+  for (const auto& [name, size] : detail::uno_features) {
     parts.push_back(detail::perceptron(b, name + std::string{".dense"}, b.input(name, {s.batch, size}), widths));
   }
   const auto x = detail::perceptron(b, "top", b.concat(1, parts), widths);
   return std::move(b).finish({dense(b, "response", x, 1)});
 }
 
-inline constexpr std::array<form, 1> dlrm_forms{{{"faithful", {.batch = 1024}, dlrm}}};
-inline constexpr std::array<form, 1> candle_uno_forms{
-    {{"faithful", {.batch = 256, .layers = 3, .hidden = 1000}, candle_uno}}};
+// Without biases, and activations in the matrix products. `layers` are those of a tower; behind the concat are four.
+[[nodiscard]] inline tensor_graph candle_uno_ae(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  std::vector<value_id> parts{b.input("dose1", {s.batch, 1}), b.input("dose2", {s.batch, 1})};
+  const std::vector<std::int64_t> tower(static_cast<std::size_t>(s.layers), s.hidden);
+  for (const auto& [name, size] : detail::uno_features) {
+    parts.push_back(detail::fused_perceptron(b, name + std::string{".dense"}, b.input(name, {s.batch, size}), tower));
+  }
+  const std::array top{s.hidden, s.hidden, s.hidden, s.hidden, std::int64_t{1}};
+  return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "none")});
+}
+
+inline constexpr std::array<form, 2> dlrm_forms{{
+    {"faithful", {.batch = 1024}, dlrm},
+    {"ae", {.batch = 64, .hidden = 64, .seq = 1, .vocab = 1'000'000}, dlrm_ae},
+}};
+inline constexpr std::array<form, 2> xdl_forms{{
+    {"faithful", {.batch = 1024, .layers = 2, .hidden = 256, .seq = 1, .vocab = 1'000'000}, xdl_faithful},
+    {"ae", {.batch = 64, .layers = 2, .hidden = 256, .seq = 1, .vocab = 1'000'000}, xdl_ae},
+}};
+inline constexpr std::array<form, 1> embedding_bag_forms{
+    {{"faithful", {.batch = 1024, .hidden = 64, .seq = 32, .vocab = 1'000'000}, embedding_bag}}};
+inline constexpr std::array<form, 2> candle_uno_forms{{
+    {"faithful", {.batch = 256, .layers = 3, .hidden = 1000}, candle_uno},
+    {"ae", {.batch = 64, .layers = 8, .hidden = 4192}, candle_uno_ae},
+}};
 
 }  // namespace unity::tensor::zoo
