@@ -17,6 +17,7 @@
 #include <unity/parallel/mesh_layout.hpp>
 #include <unity/parallel/mesh_tables.hpp>
 #include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/spine.hpp>
 #include <unity/search/decomposition.hpp>
 
 namespace unity::parallel {
@@ -85,7 +86,7 @@ class machine_mapping {
     }
     for (const auto& s : steps_of(g)) {
       if (s.is_join) {
-        below.push_back({goal_type::kinds::join, s.part, s.u, s.v});
+        below.push_back({goal_type::kinds::join, s.part, s.before, s.last});
       }
     }
     return below;
@@ -118,18 +119,33 @@ class machine_mapping {
     }
     return s;
   }
+  // What the cheapest choice takes; unreachable where there is none.
+  template <class Program>
+  [[nodiscard]] std::int64_t least(Program& program) {
+    if (graph_->size() == 0 || !is_possible()) {
+      return graph_->size() == 0 ? 0 : unreachable;
+    }
+    const auto& all = program.solve(root());
+    return *std::min_element(all.costs.begin(), all.costs.end());
+  }
+  // What some steps of the graph's spine, one after the other, take: by state of the operator before them and of their last one.
+  // Complexity: as a branch of those steps.
+  template <class Program>
+  [[nodiscard]] cost_table along(Program& program, std::span<const spine_step> steps) {
+    std::vector<const cost_table*> joins;
+    for (const auto& s : steps) {
+      if (s.is_join) {
+        joins.push_back(&program.solve({goal_type::kinds::join, s.part, s.before, s.last}));
+      }
+    }
+    return costs_along(steps, joins);
+  }
   [[nodiscard]] const mesh_option& option(std::uint32_t op, std::uint32_t number) const { return table_of_[op]->options[number]; }
 
  private:
   using part_index = series_parallel_tree::part_index;
 
-  // Of a branch: an operator after another, or several branches and the operator that joins them.
-  struct step {
-    bool is_join = false;
-    part_index part = 0;
-    std::uint32_t u = goal_type::none;
-    std::uint32_t v = goal_type::none;  // none: the finish
-  };
+  using step = spine_step;
 
   [[nodiscard]] const series_parallel_tree& tree() const { return graph_->tree(); }
   [[nodiscard]] std::size_t states_of(std::uint32_t op) const { return op == goal_type::none ? 1 : table_of_[op]->states.size(); }
@@ -141,53 +157,15 @@ class machine_mapping {
     const auto all = tree().children(p);
     return {all.begin(), all.end()};
   }
-  [[nodiscard]] std::vector<step> steps_of(const goal_type& g) const {
-    std::vector<part_index> parts{g.part};
-    if (tree()[g.part].kind == part_kind::series) {
-      parts.assign(tree().children(g.part).begin(), tree().children(g.part).end());
-    }
-    std::vector<step> steps;
-    auto last = g.u;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const auto& p = tree()[parts[i]];
-      if (p.kind == part_kind::node) {
-        const auto v = static_cast<std::uint32_t>(p.node.index());
-        steps.push_back({false, parts[i], last, v});
-        last = v;
-      } else {
-        const bool goes_on = i + 1 < parts.size();
-        const auto v = goes_on ? static_cast<std::uint32_t>(tree()[parts[i + 1]].node.index()) : goal_type::none;
-        steps.push_back({true, parts[i], last, v});
-        last = v;
-        i += goes_on ? 1 : 0;
-      }
-    }
-    return steps;
-  }
+  [[nodiscard]] std::vector<step> steps_of(const goal_type& g) const { return spine_of(tree(), g.part, g.u); }
   // The operator that a branch ends with; u itself for a wire; none where it ends in the finish.
   [[nodiscard]] std::uint32_t last_of(part_index p, std::uint32_t u) const {
     if (tree()[p].kind == part_kind::wire) {
       return u;
     }
     const auto steps = steps_of({goal_type::kinds::branch, p, u, goal_type::none});
-    return steps.empty() ? u : steps.back().v;
+    return steps.empty() ? u : steps.back().last;
   }
-  [[nodiscard]] std::vector<std::uint32_t> operators_in(part_index p) const {
-    std::vector<std::uint32_t> all;
-    std::vector<part_index> todo{p};
-    while (!todo.empty()) {
-      const auto next = todo.back();
-      todo.pop_back();
-      if (tree()[next].kind == part_kind::node) {
-        all.push_back(static_cast<std::uint32_t>(tree()[next].node.index()));
-      }
-      const auto below = tree().children(next);
-      todo.insert(todo.end(), below.begin(), below.end());
-    }
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-
   void add_operator(hasher& h, std::uint32_t op) const {
     const auto key = op == goal_type::none ? fingerprint{} : graph_->placed(op).key;
     h.add(key.low).add(key.high);
@@ -204,12 +182,12 @@ class machine_mapping {
     add_operator(h, g.u);
     for (const auto& s : steps_of(g)) {
       if (s.is_join) {
-        const auto f = fingerprint_of({goal_type::kinds::join, s.part, s.u, s.v});
+        const auto f = fingerprint_of({goal_type::kinds::join, s.part, s.before, s.last});
         h.add(2).add(f.low).add(f.high);
       } else {
         h.add(3);
-        add_operator(h, s.v);
-        add_operands(h, s.v, [](std::uint32_t) { return std::uint64_t{0}; });
+        add_operator(h, s.last);
+        add_operands(h, s.last, [](std::uint32_t) { return std::uint64_t{0}; });
       }
     }
     return h.result();
@@ -219,7 +197,7 @@ class machine_mapping {
     add_operator(h, g.u);
     std::vector<std::uint32_t> lasts;
     if (tree()[g.part].kind == part_kind::core) {
-      const auto inside = operators_in(g.part);
+      const auto inside = operators_in(tree(), g.part);
       const auto place = [&](std::uint32_t op) {
         return static_cast<std::uint64_t>(std::lower_bound(inside.begin(), inside.end(), op) - inside.begin()) + (op == g.u ? 1U << 30U : 0U);
       };
@@ -306,12 +284,12 @@ class machine_mapping {
 
   // One row of a step: costs by state of u before, by state of v after.
   [[nodiscard]] std::vector<std::int64_t> after_operator(const step& s, std::span<const std::int64_t> before) {
-    std::vector<std::int64_t> sum(table_of_[s.v]->options.size(), s.u == goal_type::none ? before[0] : 0);
-    if (s.u != goal_type::none) {
-      add_from(s.u, before, s.v, sum);
+    std::vector<std::int64_t> sum(table_of_[s.last]->options.size(), s.before == goal_type::none ? before[0] : 0);
+    if (s.before != goal_type::none) {
+      add_from(s.before, before, s.last, sum);
     }
-    std::vector<std::int64_t> after(states_of(s.v));
-    by_state(s.v, sum, after);
+    std::vector<std::int64_t> after(states_of(s.last));
+    by_state(s.last, sum, after);
     return after;
   }
   [[nodiscard]] static std::vector<std::int64_t> after_join(const cost_table& join, std::span<const std::int64_t> before) {
@@ -324,10 +302,10 @@ class machine_mapping {
     return after;
   }
 
-  [[nodiscard]] cost_table branch_costs(const goal_type& g, std::span<const cost_table* const> joins) {
-    const auto rows = states_of(g.u);
+  [[nodiscard]] cost_table branch_costs(const goal_type& g, std::span<const cost_table* const> joins) { return costs_along(steps_of(g), joins); }
+  [[nodiscard]] cost_table costs_along(std::span<const step> steps, std::span<const cost_table* const> joins) {
+    const auto rows = states_of(steps.front().before);
     cost_table all;
-    const auto steps = steps_of(g);
     for (std::size_t r = 0; r < rows; ++r) {
       std::vector<std::int64_t> costs(rows, unreachable);
       costs[r] = 0;
@@ -384,7 +362,7 @@ class machine_mapping {
     return all;
   }
   [[nodiscard]] detail::mapping_core core(const goal_type& g) {
-    auto inside = operators_in(g.part);
+    auto inside = operators_in(tree(), g.part);
     if (g.v != goal_type::none) {
       inside.push_back(g.v);
     }
@@ -410,7 +388,7 @@ class machine_mapping {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const auto& s = steps[i];
       if (s.is_join) {
-        joins[i] = &program.solve({goal_type::kinds::join, s.part, s.u, s.v});
+        joins[i] = &program.solve({goal_type::kinds::join, s.part, s.before, s.last});
       }
       costs.push_back(s.is_join ? after_join(*joins[i], costs.back()) : after_operator(s, costs.back()));
     }
@@ -423,7 +401,7 @@ class machine_mapping {
           ++row;
           UNITY_EXPECTS(row < costs[i].size(), "a cost that was found before");
         }
-        trace_join(program, {goal_type::kinds::join, s.part, s.u, s.v}, row, to, options);
+        trace_join(program, {goal_type::kinds::join, s.part, s.before, s.last}, row, to, options);
         to = row;
       } else {
         to = trace_operator(s, costs[i], to, wanted, options);
@@ -433,14 +411,14 @@ class machine_mapping {
   // The state of u before v was chosen.
   [[nodiscard]] std::uint32_t trace_operator(const step& s, std::span<const std::int64_t> before, std::uint32_t state, std::int64_t wanted,
                                              std::vector<std::uint32_t>& options) {
-    const auto& t = *table_of_[s.v];
-    std::vector<std::int64_t> sum(t.options.size(), s.u == goal_type::none ? before[0] : 0);
-    if (s.u != goal_type::none) {
-      add_from(s.u, before, s.v, sum);
+    const auto& t = *table_of_[s.last];
+    std::vector<std::int64_t> sum(t.options.size(), s.before == goal_type::none ? before[0] : 0);
+    if (s.before != goal_type::none) {
+      add_from(s.before, before, s.last, sum);
     }
-    const auto o = option_with(s.v, sum, state, wanted);
-    options[s.v] = o;
-    return s.u == goal_type::none ? 0 : state_before(s.u, before, s.v, o, sum[o]);
+    const auto o = option_with(s.last, sum, state, wanted);
+    options[s.last] = o;
+    return s.before == goal_type::none ? 0 : state_before(s.before, before, s.last, o, sum[o]);
   }
   [[nodiscard]] std::uint32_t option_with(std::uint32_t v, std::span<const std::int64_t> sum, std::uint32_t state, std::int64_t wanted) const {
     const auto& t = *table_of_[v];

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
@@ -69,6 +71,36 @@ class mesh_tables {
       make(p, at->second);
     }
     return at->second;
+  }
+  // Effects: the operator has an option for each layout of its one result; operands that others make are in the same layout,
+  // and of the same sizes. It takes what `costs` says by the number of the layout. So stands an operator for what is before
+  // or behind it.
+  void define(const placed_operator& p, std::span<const std::int64_t> costs) {
+    const auto& d = *p.dimensions;
+    UNITY_EXPECTS(d.outputs.size() == 1, "one result");
+    operator_table t;
+    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+      t.operands.push_back(p.uses[x] == operand_use::made ? &space(d.inputs[x], p.wanted[x]) : nullptr);
+    }
+    t.results.push_back(&space(d.outputs[0], false));
+    UNITY_EXPECTS(costs.size() == t.results[0]->size(), "a cost for each layout");
+    for (std::uint32_t l = 0; l < costs.size(); ++l) {
+      if (costs[l] < unreachable) {
+        mesh_option o;
+        o.operands.resize(d.inputs.size(), (*t.results[0])[l]);
+        o.results.push_back((*t.results[0])[l]);
+        o.computing = picoseconds{costs[l]};
+        t.options.push_back(std::move(o));
+        numbered_option n;
+        for (const auto* made : t.operands) {
+          n.operands.push_back(made != nullptr ? l : layout_space::none);
+        }
+        n.state = static_cast<std::uint32_t>(t.states.size());
+        t.numbered.push_back(std::move(n));
+        t.states.push_back({l});
+      }
+    }
+    operators_.insert_or_assign(p.key, std::move(t));
   }
   const layout_space& space(const tensor::tensor_type& t, bool has_cotangent) {
     auto& s = spaces_[{{t.dims.begin(), t.dims.end()}, {tensor::size_of(t.element), has_cotangent}}];

@@ -1,0 +1,307 @@
+// Substitutions of a whole graph, segment by segment, each priced by mappings that fit what is before and behind it.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/mesh_layout.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/spine.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/systems/unity/joint_space.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/segments.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+struct joint_options {
+  double alpha = 1.05;
+  std::size_t segment = 10;             // operators at least
+  std::uint64_t expansions = 200;       // of each segment's search
+  bool split = true;                    // false: one segment
+  bool cache = true;                    // false: every graph's mapping is solved from scratch
+  budget limits{};
+};
+
+// A rule that was applied, and in how many segments that are alike.
+struct applied_rule {
+  std::string name{};
+  std::size_t segments = 0;
+
+  friend bool operator==(const applied_rule&, const applied_rule&) = default;
+};
+
+struct joint_result {
+  tensor::tensor_graph graph{};
+  std::vector<applied_rule> rules{};  // in the order of the segments and of their application
+  std::size_t segments = 0;
+  std::size_t distinct = 0;  // segments that are not alike
+  std::uint64_t expanded = 0;
+  std::uint64_t candidates = 0;
+};
+
+namespace detail {
+
+// An operator graph with all that it refers to.
+struct analyzed_graph {
+  parallel::graph_dimensions dimensions;
+  parallel::training_graph training;
+  parallel::operator_graph ops;
+
+  analyzed_graph(const tensor::algebra& a, const tensor::tensor_graph& g) : dimensions{a, g}, training{a, g}, ops{a, g, dimensions, training} {}
+};
+
+class joint_search {
+ public:
+  joint_search(const tensor::algebra& a, const rule_set& rules, mesh_room& room, const parallel::mapping_objective& objective, const joint_options& options)
+      : algebra_{a}, rules_{rules}, edges_{rules}, room_{room}, objective_{objective}, options_{options} {}
+
+  [[nodiscard]] joint_result run(const tensor::tensor_graph& g) {
+    const analyzed_graph whole{algebra_, g};
+    const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
+    const auto least = options_.split ? options_.segment : whole.ops.size();
+    const auto ranges = cut(g, whole.ops, steps, edges_, least);
+    find_contexts(whole.ops, steps, ranges);
+    joint_result r;
+    r.segments = ranges.size();
+    std::map<fingerprint, tensor::tensor_graph> known;
+    std::vector<segment_graph> segments;
+    std::map<fingerprint, std::pair<std::size_t, std::size_t>> rules_of;  // of a shape: first and last in r.rules
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      segments.push_back(segment_of(algebra_, g, whole.ops, steps, ranges[i]));
+      const auto [at, is_new] = known.try_emplace(segments.back().shape);
+      const auto first = r.rules.size();
+      if (is_new) {
+        at->second = improved(segments.back(), i, r);
+        rules_of[segments.back().shape] = {first, r.rules.size()};
+      }
+      const auto [from, to] = rules_of[segments.back().shape];
+      for (auto k = from; k < to; ++k) {
+        ++r.rules[k].segments;
+      }
+    }
+    r.distinct = known.size();
+    r.graph = assembled(g, segments, known);
+    return r;
+  }
+
+ private:
+  // By layout of the value at each cut: what all before it takes, and all behind it.
+  void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps, std::span<const segment_range> ranges) {
+    auto& p = room_.program(objective_);
+    p.mapping.set_graph(ops);
+    std::vector<parallel::cost_table> tables;
+    for (const auto& r : ranges) {
+      tables.push_back(p.mapping.along(p.program, steps.subspan(r.first, r.last - r.first)));
+    }
+    const auto cuts = ranges.size() + 1;
+    std::vector<std::vector<std::int64_t>> before(cuts);
+    std::vector<std::vector<std::int64_t>> behind(cuts);
+    before[0] = {0};
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      before[i + 1].assign(tables[i].columns, parallel::unreachable);
+      for (std::size_t s = 0; s < before[i].size(); ++s) {
+        for (std::size_t t = 0; t < tables[i].columns; ++t) {
+          before[i + 1][t] = std::min(before[i + 1][t], before[i][s] + tables[i](s, t));
+        }
+      }
+    }
+    behind[ranges.size()].assign(before[ranges.size()].size(), 0);
+    for (auto i = ranges.size(); i-- > 0;) {
+      behind[i].assign(before[i].size(), parallel::unreachable);
+      for (std::size_t s = 0; s < before[i].size(); ++s) {
+        for (std::size_t t = 0; t < tables[i].columns; ++t) {
+          behind[i][s] = std::min(behind[i][s], tables[i](s, t) + behind[i + 1][t]);
+        }
+      }
+    }
+    before_.assign(cuts, {});
+    behind_.assign(cuts, {});
+    for (std::size_t i = 1; i < ranges.size(); ++i) {
+      const auto last = steps[ranges[i - 1].last - 1].last;
+      const auto& t = room_.tables().of(ops.placed(last));
+      before_[i].assign(t.results[0]->size(), parallel::unreachable);
+      behind_[i] = before_[i];
+      for (std::size_t s = 0; s < t.states.size(); ++s) {
+        before_[i][t.states[s][0]] = before[i][s];
+        behind_[i][t.states[s][0]] = behind[i][s];
+      }
+      // Behind a cut any layout will do that can be brought into one with a price.
+      close_backwards(*t.results[0], ops, last, behind_[i]);
+    }
+  }
+  void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last, std::vector<std::int64_t>& costs) {
+    const auto& d = *ops.placed(last).dimensions;
+    const auto& space = room_.tables().space(d.outputs[0], true);
+    UNITY_EXPECTS(space.size() == results.size(), "layouts of one value");
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& arc : space.arcs()) {
+        const auto c = costs[arc.to] + arc.takes;
+        if (c < costs[arc.from]) {
+          costs[arc.from] = c;
+          changed = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] static bool is_named(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
+    return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
+  }
+  [[nodiscard]] cost_value price(const tensor::tensor_graph& g) {
+    const analyzed_graph one{algebra_, g};
+    auto& p = room_.program(objective_);
+    if (!options_.cache) {
+      p.program.forget();
+    }
+    p.mapping.set_graph(one.ops);
+    return p.mapping.least(p.program);
+  }
+  [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, joint_result& r) {
+    define_boundaries(s, number);
+    joint_space space{algebra_, rules_, s.graph, [this](const tensor::tensor_graph& g) { return price(g); }};
+    backtracking_options o;
+    o.alpha = options_.alpha;
+    o.limits = options_.limits;
+    o.limits.expansions = std::min(o.limits.expansions, options_.expansions);
+    const auto found = backtracking(space, o);
+    r.expanded += found.counts.expanded;
+    r.candidates += found.counts.candidates;
+    for (const auto& [move, cost] : found.path) {
+      r.rules.push_back({space.rule_of(move).name, 0});
+    }
+    return space.graph(found.best);
+  }
+  void define_boundaries(const segment_graph& s, std::size_t number) {
+    const analyzed_graph one{algebra_, s.graph};
+    for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
+      const auto& op = s.graph.operation(one.ops.node(i));
+      if (is_named(algebra_, op, before_name)) {
+        room_.tables().define(one.ops.placed(i), before_[number]);
+      } else if (is_named(algebra_, op, behind_name)) {
+        room_.tables().define(one.ops.placed(i), behind_[number + 1]);
+      }
+    }
+  }
+
+  // The whole graph again, with what its segments became.
+  [[nodiscard]] tensor::tensor_graph assembled(const tensor::tensor_graph& g, std::span<const segment_graph> segments,
+                                               const std::map<fingerprint, tensor::tensor_graph>& known) const {
+    tensor::tensor_graph out;
+    std::vector<value_id> now(g.value_count());
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (g.operands(node_id{n}).empty()) {
+        const auto results = g.results(node_id{n});
+        std::vector<tensor::tensor_type> types;
+        for (const auto v : results) {
+          types.push_back(g.type(v));
+        }
+        const auto own = out.add_node(g.operation(node_id{n}), {}, types);
+        for (std::size_t r = 0; r < results.size(); ++r) {
+          now[results[r].index()] = out.results(own)[r];
+        }
+      }
+    }
+    for (const auto& s : segments) {
+      place(s, known.at(s.shape), now, out);
+    }
+    std::vector<value_id> outputs;
+    for (const auto v : g.outputs()) {
+      outputs.push_back(now[v.index()]);
+    }
+    out.set_outputs(outputs);
+    return out;
+  }
+  void place(const segment_graph& s, const tensor::tensor_graph& piece, std::vector<value_id>& now,
+             tensor::tensor_graph& out) const {
+    std::vector<value_id> map(piece.value_count());
+    for (std::size_t n = 0; n < piece.node_count(); ++n) {
+      const node_id node{n};
+      const auto& op = piece.operation(node);
+      const auto results = piece.results(node);
+      if (is_named(algebra_, op, behind_name)) {
+        now[s.exit.index()] = map[piece.operands(node)[0].index()];
+      } else if (is_named(algebra_, op, before_name)) {
+        map[results[0].index()] = now[s.entry.index()];
+      } else if (const auto source = source_number(op); piece.operands(node).empty() && source < s.sources.size()) {
+        map[results[0].index()] = now[s.sources[source].index()];
+      } else if (!is_entry(op)) {
+        std::vector<value_id> operands;
+        for (const auto v : piece.operands(node)) {
+          operands.push_back(map[v.index()]);
+        }
+        std::vector<tensor::tensor_type> types;
+        for (const auto v : results) {
+          types.push_back(piece.type(v));
+        }
+        const auto own = out.add_node(op, operands, types);
+        for (std::size_t r = 0; r < results.size(); ++r) {
+          map[results[r].index()] = out.results(own)[r];
+        }
+      }
+    }
+    // Outputs of the graph that the piece has, in their order.
+    auto next = s.exit.valid() ? std::size_t{1} : 0;
+    for (const auto v : s.outputs) {
+      now[v.index()] = map[piece.outputs()[next++].index()];
+    }
+  }
+  [[nodiscard]] bool is_entry(const tensor::operation& op) const {
+    const auto& name = algebra_.signature(op.kind).name;
+    return (name == "weight" || name == "input") && algebra_.read(op).word("name").starts_with(before_name);
+  }
+  // Of a source of the piece; none for others.
+  [[nodiscard]] std::size_t source_number(const tensor::operation& op) const {
+    const auto& name = algebra_.signature(op.kind).name;
+    if (name != "weight" && name != "input" && name != "constant") {
+      return std::numeric_limits<std::size_t>::max();
+    }
+    const auto text = algebra_.read(op).word("name");
+    std::size_t number = std::numeric_limits<std::size_t>::max();
+    if (text.starts_with('s')) {
+      std::from_chars(text.data() + 1, text.data() + text.size(), number);
+    }
+    return number;
+  }
+
+  const tensor::algebra& algebra_;
+  const rule_set& rules_;
+  rule_edges edges_;
+  mesh_room& room_;
+  parallel::mapping_objective objective_;
+  const joint_options& options_;
+  std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
+  std::vector<std::vector<std::int64_t>> behind_{};
+};
+
+}  // namespace detail
+
+// The graph that is cheapest to map onto the room's mesh, as far as the search goes; equal to `g` under the rules, all of
+// which are used.
+// Complexity: a mapping for each distinct segment's candidates, of which parts met before are kept.
+[[nodiscard]] inline joint_result improve(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, mesh_room& room,
+                                          const parallel::mapping_objective& objective, const joint_options& options = {}) {
+  return detail::joint_search{a, rules, room, objective, options}.run(g);
+}
+
+}  // namespace unity::systems

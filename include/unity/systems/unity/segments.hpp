@@ -1,0 +1,261 @@
+// A graph cut at operators that all paths meet, and pieces of it as graphs of their own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/spine.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// Steps [first, last) of a spine.
+struct segment_range {
+  std::size_t first = 0;
+  std::size_t last = 0;
+
+  friend bool operator==(const segment_range&, const segment_range&) = default;
+};
+
+// How many sources of rules have an operator of the second kind that reads one of the first.
+class rule_edges {
+ public:
+  explicit rule_edges(const rule_set& rules) {
+    for (const auto& r : rules) {
+      std::set<std::pair<kind_id, kind_id>> edges;
+      for (const auto& n : r.source.nodes) {
+        for (const auto& o : n.operands) {
+          if (!o.is_variable) {
+            edges.emplace(r.source.nodes[o.slot].kind, n.kind);
+          }
+        }
+      }
+      for (const auto& e : edges) {
+        ++count_[e];
+      }
+    }
+  }
+  [[nodiscard]] std::size_t across(kind_id from, kind_id to) const {
+    const auto found = count_.find({from, to});
+    return found == count_.end() ? 0 : found->second;
+  }
+
+ private:
+  std::map<std::pair<kind_id, kind_id>, std::size_t> count_{};
+};
+
+// Cuts a spine into segments of at least `least` operators each, where the fewest substitutions would lie across: of the
+// places up to twice as far, the first with the fewest. One segment where the graph is small.
+// Source: Unger et al., Unity (OSDI 2022), section 5.3.
+[[nodiscard]] inline std::vector<segment_range> cut(const tensor::tensor_graph& g, const parallel::operator_graph& ops,
+                                                    std::span<const parallel::spine_step> steps, const rule_edges& rules, std::size_t least) {
+  const auto size_of = [&](const parallel::spine_step& s) { return parallel::operators_of(ops.tree(), s).size(); };
+  const auto can_end = [&](const parallel::spine_step& s) {
+    return s.last != parallel::operand_source::none && g.results(ops.node(s.last)).size() == 1 && !ops.placed(s.last).is_output &&
+           tensor::is_floating(g.type(g.results(ops.node(s.last))[0]).element);
+  };
+  const auto lost = [&](const parallel::spine_step& s) {
+    std::size_t sum = 0;
+    for (const auto reader : ops.graph().successors(node_id{s.last})) {
+      sum += rules.across(g.operation(ops.node(s.last)).kind, g.operation(ops.node(static_cast<std::uint32_t>(reader.index()))).kind);
+    }
+    return sum;
+  };
+  std::vector<std::size_t> behind(steps.size() + 1, 0);  // operators from a step on
+  for (auto i = steps.size(); i-- > 0;) {
+    behind[i] = behind[i + 1] + size_of(steps[i]);
+  }
+  std::vector<segment_range> all;
+  for (std::size_t first = 0; first < steps.size();) {
+    auto best = steps.size();
+    std::size_t fewest = 0;
+    for (auto i = first; i + 1 < steps.size() && behind[first] - behind[i + 1] <= 2 * least && behind[i + 1] >= least; ++i) {
+      if (behind[first] - behind[i + 1] < least || !can_end(steps[i])) {
+        continue;
+      }
+      if (const auto l = lost(steps[i]); best == steps.size() || l < fewest) {
+        best = i + 1;
+        fewest = l;
+      }
+    }
+    // A step may have more operators than that: cut behind it.
+    for (auto i = first; best == steps.size() && i + 1 < steps.size() && behind[i + 1] >= least; ++i) {
+      if (behind[first] - behind[i + 1] >= least && can_end(steps[i])) {
+        best = i + 1;
+      }
+    }
+    all.push_back({first, best});
+    first = best;
+  }
+  return all;
+}
+
+// A piece of a graph as one of its own. What comes before it is an operator "before" on sources, what comes behind it an
+// operator "behind"; both are opaque, so that nothing rewrites them. Sources have names of their own, in the order in
+// which the piece reads them: pieces that are alike have equal graphs.
+struct segment_graph {
+  tensor::tensor_graph graph{};
+  std::vector<value_id> sources{};  // of the whole graph: what source i of the piece is
+  value_id entry{};                 // of the whole graph; null: the piece begins it
+  value_id exit{};                  // null: the piece ends it
+  std::vector<value_id> outputs{};  // those of the whole graph that the piece makes: its own, behind the exit
+  fingerprint shape{};              // equal for pieces that are alike
+};
+
+inline constexpr std::string_view before_name = "before";
+inline constexpr std::string_view behind_name = "behind";
+
+namespace detail {
+
+[[nodiscard]] inline tensor::operation boundary(const tensor::algebra& a, const std::string& name, const tensor::tensor_type& t) {
+  std::vector<std::int64_t> dims{static_cast<std::int64_t>(t.dims.size())};
+  dims.insert(dims.end(), t.dims.begin(), t.dims.end());
+  return a.make_operation("opaque", {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
+}
+
+class segment_writer {
+ public:
+  // number: boundaries of different segments are different operators.
+  segment_writer(const tensor::algebra& a, const tensor::tensor_graph& g, std::size_t number)
+      : a_{a}, g_{g}, before_{std::string{before_name} + std::to_string(number)}, behind_{std::string{behind_name} + std::to_string(number)} {}
+
+  // nodes: ascending. is_trained: depends what comes before on weights that training changes.
+  [[nodiscard]] segment_graph run(std::span<const node_id> nodes, value_id entry, bool is_trained, value_id exit) && {
+    s_.entry = entry;
+    s_.exit = exit;
+    if (entry.valid()) {
+      const auto& t = g_.type(entry);
+      std::vector<value_id> sources{source("input", t)};
+      if (is_trained) {  // a value that depends on what is given and on what is trained
+        sources.push_back(source("weight", t));
+      }
+      map_[entry.index()] = add(boundary(a_, before_, t), sources);
+      hash_.add(is_trained ? 1 : 2).add(std::hash<tensor::tensor_type>{}(t));
+    }
+    for (const auto n : nodes) {
+      std::vector<value_id> operands;
+      for (const auto v : g_.operands(n)) {
+        operands.push_back(value(v));
+      }
+      const auto results = g_.results(n);
+      std::vector<tensor::tensor_type> types;
+      for (const auto r : results) {
+        types.push_back(g_.type(r));
+      }
+      const auto own = s_.graph.add_node(g_.operation(n), operands, types);
+      count(s_.graph.operation(own), operands);
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        map_[results[r].index()] = s_.graph.results(own)[r];
+      }
+    }
+    std::vector<value_id> outputs;
+    if (exit.valid()) {
+      hash_.add(map_.at(exit.index()).index());
+      outputs.push_back(add(boundary(a_, behind_, g_.type(exit)), {map_.at(exit.index())}));
+    }
+    for (const auto v : g_.outputs()) {
+      if (const auto found = map_.find(v.index()); found != map_.end() && v != entry && !g_.operands(g_.producer(v)).empty()) {
+        outputs.push_back(found->second);
+        s_.outputs.push_back(v);
+        hash_.add(found->second.index());
+      }
+    }
+    s_.graph.set_outputs(outputs);
+    s_.shape = hash_.result();
+    return std::move(s_);
+  }
+
+ private:
+  value_id source(const char* kind, const tensor::tensor_type& t) {
+    return add(a_.make_operation(kind, {{"name", before_}, {"element", name_of(t.element)}, {"dims", dims_of(t)}}), {});
+  }
+  [[nodiscard]] static std::vector<std::int64_t> dims_of(const tensor::tensor_type& t) { return {t.dims.begin(), t.dims.end()}; }
+  value_id add(const tensor::operation& op, const std::vector<value_id>& operands) {
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : operands) {
+      types.push_back(s_.graph.type(v));
+    }
+    const auto made = a_.infer(op, types);
+    UNITY_EXPECTS(made.has_value(), "an operator that takes its operands");
+    return s_.graph.results(s_.graph.add_node(op, operands, *made))[0];
+  }
+  void count(const tensor::operation& op, const std::vector<value_id>& operands) {
+    hash_.add(std::hash<tensor::operation>{}(op));
+    for (const auto v : operands) {
+      hash_.add(v.index());
+    }
+  }
+  // A source is there when it is first read. Its name says which it is.
+  value_id value(value_id v) {
+    if (const auto found = map_.find(v.index()); found != map_.end()) {
+      return found->second;
+    }
+    const auto maker = g_.producer(v);
+    UNITY_EXPECTS(g_.operands(maker).empty(), "a piece that reads itself, what is before it, and sources");
+    auto op = g_.operation(maker);
+    const auto& t = g_.type(v);
+    const auto& signature = a_.signature(op.kind);
+    if (signature.name == "input" || signature.name == "weight" || signature.name == "constant") {
+      op = a_.make_operation(signature.name, {{"name", "s" + std::to_string(s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
+    }
+    count(op, {});
+    const std::vector<tensor::tensor_type> types{t};
+    const auto own = s_.graph.results(s_.graph.add_node(op, {}, types))[0];
+    map_[v.index()] = own;
+    s_.sources.push_back(v);
+    return own;
+  }
+
+  const tensor::algebra& a_;
+  const tensor::tensor_graph& g_;
+  std::string before_;
+  std::string behind_;
+  segment_graph s_{};
+  std::unordered_map<std::size_t, value_id> map_{};  // values of the whole graph
+  hasher hash_{};
+};
+
+}  // namespace detail
+
+// Of operators in one segment. Complexity: linear in the piece.
+[[nodiscard]] inline segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::operator_graph& ops,
+                                              std::span<const parallel::spine_step> steps, segment_range range) {
+  std::vector<node_id> nodes;
+  for (auto i = range.first; i < range.last; ++i) {
+    for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
+      nodes.push_back(ops.node(op));
+    }
+  }
+  std::sort(nodes.begin(), nodes.end());
+  const auto result_of = [&](std::uint32_t op) { return g.results(ops.node(op))[0]; };
+  const auto entry = range.first == 0 ? value_id{} : result_of(steps[range.first - 1].last);
+  const auto exit = range.last == steps.size() ? value_id{} : result_of(steps[range.last - 1].last);
+  bool is_trained = false;
+  for (auto i = range.first; i < range.last && entry.valid(); ++i) {
+    for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
+      const auto sources = ops.sources(op);
+      for (std::size_t x = 0; x < sources.size(); ++x) {
+        is_trained = is_trained || (sources[x].from == steps[range.first - 1].last && ops.placed(op).wanted[x]);
+      }
+    }
+  }
+  return detail::segment_writer{a, g, range.first}.run(nodes, entry, is_trained, exit);
+}
+
+}  // namespace unity::systems
