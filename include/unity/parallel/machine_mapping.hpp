@@ -16,27 +16,16 @@
 #include <unity/parallel/detail/mapping_core.hpp>
 #include <unity/parallel/mesh_layout.hpp>
 #include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/mapping_goals.hpp>
 #include <unity/parallel/operator_graph.hpp>
 #include <unity/parallel/spine.hpp>
 #include <unity/search/decomposition.hpp>
 
 namespace unity::parallel {
 
-// A part of a graph after operator u and, where it is a join, before operator v, which is in it. u or v none: the start, the
-// finish.
-struct mapping_goal {
-  static constexpr std::uint32_t none = operand_source::none;
-  enum class kinds : std::uint8_t { branch, join };
-
-  kinds kind = kinds::branch;
-  series_parallel_tree::part_index part = 0;
-  std::uint32_t u = none;
-  std::uint32_t v = none;
-};
-
-// Models decomposition. A branch runs from a state of u to the states of its last operator; a join runs over several
-// branches, one after the other on all devices, to v. Its value says what that takes, by state of u and of the last
-// operator. What is not series-parallel is solved by a program over the live values (detail/mapping_core.hpp).
+// Models decomposition. The value of a goal says what it takes, by state of the operator before it and of its last one;
+// parts side by side run one after the other, on all devices. What is not series-parallel is solved by a program over the
+// live values (detail/mapping_core.hpp).
 // Refers to the tables and the graph.
 // Source: Unger et al., Unity (OSDI 2022), section 5.2; which options an operator has is chosen here as well, so that one
 // solution covers all ways to divide the operators of a graph.
@@ -45,13 +34,13 @@ class machine_mapping {
   using goal_type = mapping_goal;
   using value_type = cost_table;
 
-  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 256)
+  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 48)
       : tables_{&tables}, objective_{objective}, core_width_{core_width} {}
 
   // Effects: the goals that follow are those of this graph, which must outlive them.
   void set_graph(const operator_graph& g) {
     graph_ = &g;
-    known_.clear();
+    goals_.emplace(g);
     table_of_.clear();
     for (std::uint32_t i = 0; i < g.size(); ++i) {
       table_of_.push_back(&tables_->of(g.placed(i)));
@@ -61,38 +50,14 @@ class machine_mapping {
   [[nodiscard]] bool is_possible() const {
     return std::all_of(table_of_.begin(), table_of_.end(), [](const auto* t) { return !t->options.empty(); });
   }
-  [[nodiscard]] goal_type root() const { return {goal_type::kinds::branch, graph_->tree().root(), goal_type::none, goal_type::none}; }
+  [[nodiscard]] goal_type root() const { return goals_->root(); }
   // A core was solved with fewer states than there are.
   [[nodiscard]] bool is_bounded() const noexcept { return is_bounded_; }
 
-  [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const {
-    const auto [at, is_new] = known_.try_emplace({static_cast<std::uint32_t>(g.kind), g.part, g.u, g.v});
-    if (is_new) {
-      const auto f = g.kind == goal_type::kinds::branch ? hash_of_branch(g) : hash_of_join(g);
-      known_[{static_cast<std::uint32_t>(g.kind), g.part, g.u, g.v}] = f;
-      return f;
-    }
-    return at->second;
-  }
-  [[nodiscard]] std::vector<goal_type> subgoals(const goal_type& g) const {
-    std::vector<goal_type> below;
-    if (g.kind == goal_type::kinds::join) {
-      for (const auto c : branches_of(g.part)) {
-        if (tree()[c].kind != part_kind::wire) {
-          below.push_back({goal_type::kinds::branch, c, g.u, goal_type::none});
-        }
-      }
-      return below;
-    }
-    for (const auto& s : steps_of(g)) {
-      if (s.is_join) {
-        below.push_back({goal_type::kinds::join, s.part, s.before, s.last});
-      }
-    }
-    return below;
-  }
+  [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const { return goals_->fingerprint_of(g); }
+  [[nodiscard]] std::vector<goal_type> subgoals(const goal_type& g) const { return goals_->subgoals(g); }
   [[nodiscard]] cost_table combine(const goal_type& g, std::span<const cost_table* const> values) {
-    return g.kind == goal_type::kinds::branch ? branch_costs(g, values) : join_costs(g, values);
+    return g.kind == goal_type::kinds::join ? join_costs(g, values) : costs_along(goals_->steps(g), values);
   }
 
   // What the cheapest choice of options takes, and which they are, by operator.
@@ -147,84 +112,7 @@ class machine_mapping {
 
   using step = spine_step;
 
-  [[nodiscard]] const series_parallel_tree& tree() const { return graph_->tree(); }
   [[nodiscard]] std::size_t states_of(std::uint32_t op) const { return op == goal_type::none ? 1 : table_of_[op]->states.size(); }
-
-  [[nodiscard]] std::vector<part_index> branches_of(part_index p) const {
-    if (tree()[p].kind == part_kind::core) {
-      return {};
-    }
-    const auto all = tree().children(p);
-    return {all.begin(), all.end()};
-  }
-  [[nodiscard]] std::vector<step> steps_of(const goal_type& g) const { return spine_of(tree(), g.part, g.u); }
-  // The operator that a branch ends with; u itself for a wire; none where it ends in the finish.
-  [[nodiscard]] std::uint32_t last_of(part_index p, std::uint32_t u) const {
-    if (tree()[p].kind == part_kind::wire) {
-      return u;
-    }
-    const auto steps = steps_of({goal_type::kinds::branch, p, u, goal_type::none});
-    return steps.empty() ? u : steps.back().last;
-  }
-  void add_operator(hasher& h, std::uint32_t op) const {
-    const auto key = op == goal_type::none ? fingerprint{} : graph_->placed(op).key;
-    h.add(key.low).add(key.high);
-  }
-  // How the operands of an operator hang on others, whose places are given.
-  template <class Place>
-  void add_operands(hasher& h, std::uint32_t op, const Place& place) const {
-    for (const auto& s : graph_->sources(op)) {
-      h.add(s.from == operand_source::none ? 0 : 1 + place(s.from)).add(s.result);
-    }
-  }
-  [[nodiscard]] fingerprint hash_of_branch(const goal_type& g) const {
-    hasher h{1};
-    add_operator(h, g.u);
-    for (const auto& s : steps_of(g)) {
-      if (s.is_join) {
-        const auto f = fingerprint_of({goal_type::kinds::join, s.part, s.before, s.last});
-        h.add(2).add(f.low).add(f.high);
-      } else {
-        h.add(3);
-        add_operator(h, s.last);
-        add_operands(h, s.last, [](std::uint32_t) { return std::uint64_t{0}; });
-      }
-    }
-    return h.result();
-  }
-  [[nodiscard]] fingerprint hash_of_join(const goal_type& g) const {
-    hasher h{4};
-    add_operator(h, g.u);
-    std::vector<std::uint32_t> lasts;
-    if (tree()[g.part].kind == part_kind::core) {
-      const auto inside = operators_in(tree(), g.part);
-      const auto place = [&](std::uint32_t op) {
-        return static_cast<std::uint64_t>(std::lower_bound(inside.begin(), inside.end(), op) - inside.begin()) + (op == g.u ? 1U << 30U : 0U);
-      };
-      for (const auto op : inside) {
-        add_operator(h, op);
-        add_operands(h, op, place);
-      }
-      if (g.v != goal_type::none) {
-        add_operator(h, g.v);
-        add_operands(h, g.v, place);
-      }
-      return h.add(5).result();
-    }
-    for (const auto c : branches_of(g.part)) {
-      lasts.push_back(last_of(c, g.u));
-      const auto f = tree()[c].kind == part_kind::wire ? fingerprint{} : fingerprint_of({goal_type::kinds::branch, c, g.u, goal_type::none});
-      h.add(f.low).add(f.high);
-    }
-    if (g.v != goal_type::none) {
-      add_operator(h, g.v);
-      add_operands(h, g.v, [&](std::uint32_t op) {
-        return static_cast<std::uint64_t>(std::find(lasts.begin(), lasts.end(), op) - lasts.begin());
-      });
-    }
-    return h.result();
-  }
-
   // What operator v takes by option, after operators whose costs by state are given: Gather adds up what its operands need.
   [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return price_of(table_of_[v]->options[option], objective_); }
 
@@ -270,7 +158,9 @@ class machine_mapping {
       sum[o] = std::min(unreachable, sum[o] + least[o]);
     }
   }
-  [[nodiscard]] std::int64_t distance(const layout_space& space, std::uint32_t from, std::uint32_t to) { return distances_(space, from, to); }
+  [[nodiscard]] std::int64_t distance(const layout_space& space, std::uint32_t from, std::uint32_t to) {
+    return distances_.from(space, from)[to];
+  }
 
   // By state of v, from what its options take.
   void by_state(std::uint32_t v, std::span<const std::int64_t> sum, std::span<std::int64_t> states) const {
@@ -302,7 +192,6 @@ class machine_mapping {
     return after;
   }
 
-  [[nodiscard]] cost_table branch_costs(const goal_type& g, std::span<const cost_table* const> joins) { return costs_along(steps_of(g), joins); }
   [[nodiscard]] cost_table costs_along(std::span<const step> steps, std::span<const cost_table* const> joins) {
     const auto rows = states_of(steps.front().before);
     cost_table all;
@@ -319,37 +208,69 @@ class machine_mapping {
     return all;
   }
 
-  // What the options of v take after the branches, which start in one state of u.
-  [[nodiscard]] std::vector<std::int64_t> joined(const goal_type& g, std::span<const cost_table* const> values, std::size_t row) {
-    std::vector<std::int64_t> sum(g.v == goal_type::none ? 1 : table_of_[g.v]->options.size(), 0);
-    std::size_t next = 0;
-    for (const auto c : branches_of(g.part)) {
-      const auto last = last_of(c, g.u);
-      std::vector<std::int64_t> costs;
-      if (tree()[c].kind == part_kind::wire) {
-        costs.assign(states_of(g.u), unreachable);
+  // What the options of v take behind parts side by side, which start in one state of u; where v is none, what all take.
+  using option_costs = std::vector<std::int64_t>;
+
+  // Adds that to `sum`. next: the value of the first goal of the part; is that of the first behind it afterwards.
+  void add_part(series_parallel_tree::part_index part, std::uint32_t u, std::uint32_t row, std::uint32_t v,
+                std::span<const cost_table* const> values, std::size_t& next, option_costs& sum) {
+    for (const auto& b : goals_->branches(part, u)) {
+      std::vector<std::int64_t> costs(b.is_wire ? states_of(u) : 0, unreachable);
+      if (b.is_wire) {
         costs[row] = 0;
       } else {
         const auto& t = *values[next++];
         costs.assign(t.costs.begin() + static_cast<std::ptrdiff_t>(row * t.columns), t.costs.begin() + static_cast<std::ptrdiff_t>((row + 1) * t.columns));
       }
-      if (g.v != goal_type::none && last != goal_type::none) {
-        add_from(last, costs, g.v, sum);
-      } else {  // it ends here
-        const auto least = *std::min_element(costs.begin(), costs.end());
-        for (auto& s : sum) {
-          s = std::min(unreachable, s + least);
-        }
+      if (b.is_open) {
+        add_behind(b, costs, v, values, next, sum);
+      } else if (v != goal_type::none) {
+        add_from(b.last, costs, v, sum);
+      } else {
+        sum[0] = std::min(unreachable, sum[0] + *std::min_element(costs.begin(), costs.end()));
       }
     }
+  }
+  // costs: by state of the branch's last operator.
+  void add_behind(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v, std::span<const cost_table* const> values,
+                  std::size_t& next, option_costs& sum) {
+    const auto& all = behind(b, v, values, next, sum.size());
+    for (std::size_t o = 0; o < sum.size(); ++o) {
+      auto least = unreachable;
+      for (std::size_t s = 0; s < costs.size(); ++s) {
+        least = std::min(least, costs[s] + all[s][o]);
+      }
+      sum[o] = std::min(unreachable, sum[o] + least);
+    }
+  }
+  // What lies behind an open branch, by state of its last operator: the same for every state of u.
+  const std::vector<option_costs>& behind(const mapping_branch& b, std::uint32_t v, std::span<const cost_table* const> values, std::size_t& next,
+                                          std::size_t options) {
+    auto& known = behind_[b.behind];
+    const auto first = next;
+    for (std::uint32_t s = 0; known.costs.size() < states_of(b.last); ++s) {
+      next = first;
+      option_costs one(options, 0);
+      add_part(b.behind, b.last, s, v, values, next, one);
+      known.costs.push_back(std::move(one));
+      known.goals = next - first;
+    }
+    next = first + known.goals;
+    return known.costs;
+  }
+  [[nodiscard]] option_costs joined(const goal_type& g, std::span<const cost_table* const> values, std::uint32_t row) {
+    option_costs sum(g.v == goal_type::none ? 1 : table_of_[g.v]->options.size(), 0);
+    std::size_t next = 0;
+    add_part(g.part, g.u, row, g.v, values, next, sum);
     return sum;
   }
   [[nodiscard]] cost_table join_costs(const goal_type& g, std::span<const cost_table* const> values) {
-    if (tree()[g.part].kind == part_kind::core) {
+    if (goals_->is_core(g.part)) {
       return core(g).costs();
     }
+    behind_.clear();
     cost_table all;
-    for (std::size_t r = 0; r < states_of(g.u); ++r) {
+    for (std::uint32_t r = 0; r < states_of(g.u); ++r) {
       auto costs = joined(g, values, r);
       if (g.v != goal_type::none) {
         std::vector<std::int64_t> states(states_of(g.v));
@@ -362,7 +283,7 @@ class machine_mapping {
     return all;
   }
   [[nodiscard]] detail::mapping_core core(const goal_type& g) {
-    auto inside = operators_in(tree(), g.part);
+    auto inside = operators_in(graph_->tree(), g.part);
     if (g.v != goal_type::none) {
       inside.push_back(g.v);
     }
@@ -381,7 +302,7 @@ class machine_mapping {
   template <class Program>
   void trace_branch(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
                     std::vector<std::uint32_t>& options) {
-    const auto steps = steps_of(g);
+    const auto steps = goals_->steps(g);
     std::vector<std::vector<std::int64_t>> costs;
     costs.emplace_back(states_of(g.u), unreachable)[from] = 0;
     std::vector<const cost_table*> joins(steps.size(), nullptr);
@@ -448,44 +369,71 @@ class machine_mapping {
     return 0;
   }
   template <class Program>
-  void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
-                  std::vector<std::uint32_t>& options) {
-    if (tree()[g.part].kind == part_kind::core) {
+  void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to, std::vector<std::uint32_t>& options) {
+    if (goals_->is_core(g.part)) {
       core(g).trace(from, to, options);
       return;
     }
-    const auto below = subgoals(g);
     std::vector<const cost_table*> values;
-    for (const auto& b : below) {
+    for (const auto& b : goals_->subgoals(g)) {
       values.push_back(&program.solve(b));
     }
-    const auto sum = joined(g, values, from);
     std::uint32_t o = 0;
     if (g.v != goal_type::none) {
       const auto& all = program.solve(g);
-      o = option_with(g.v, sum, to, all(from, to));
+      behind_.clear();
+      o = option_with(g.v, joined(g, values, from), to, all(from, to));
       options[g.v] = o;
     }
     std::size_t next = 0;
-    for (const auto c : branches_of(g.part)) {
-      if (tree()[c].kind == part_kind::wire) {
+    trace_part(program, g.part, g.u, from, g.v, o, values, next, options);
+  }
+  // On a cheapest way to option o of v.
+  template <class Program>
+  void trace_part(Program& program, series_parallel_tree::part_index part, std::uint32_t u, std::uint32_t from, std::uint32_t v, std::uint32_t o,
+                  std::span<const cost_table* const> values, std::size_t& next, std::vector<std::uint32_t>& options) {
+    const auto width = v == goal_type::none ? std::size_t{1} : table_of_[v]->options.size();
+    for (const auto& b : goals_->branches(part, u)) {
+      if (b.is_wire) {
         continue;
       }
-      const auto& t = *values[next];
-      const auto last = last_of(c, g.u);
-      const std::span<const std::int64_t> costs{t.costs.data() + from * t.columns, t.columns};
-      std::uint32_t end = 0;
-      if (last != goal_type::none && g.v != goal_type::none) {
-        std::vector<std::int64_t> part(sum.size(), 0);
-        add_from(last, costs, g.v, part);
-        end = state_before(last, costs, g.v, o, part[o]);
-      } else if (last != goal_type::none) {
-        end = static_cast<std::uint32_t>(std::min_element(costs.begin(), costs.end()) - costs.begin());
+      const auto& t = *values[next++];
+      const std::vector<std::int64_t> costs(t.costs.begin() + static_cast<std::ptrdiff_t>(from * t.columns),
+                                            t.costs.begin() + static_cast<std::ptrdiff_t>((from + 1) * t.columns));
+      const auto first = next;
+      const auto end = end_of(b, costs, v, o, values, next, width);
+      trace_branch(program, {goal_type::kinds::branch, b.part, u, goal_type::none}, from, end, options);
+      if (b.is_open) {
+        next = first;
+        trace_part(program, b.behind, b.last, end, v, o, values, next, options);
       }
-      trace_branch(program, below[next], from, end, options);
-      ++next;
     }
   }
+  // The state in which a branch ends on a cheapest way to option o of v.
+  [[nodiscard]] std::uint32_t end_of(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v, std::uint32_t o,
+                                     std::span<const cost_table* const> values, std::size_t& next, std::size_t width) {
+    if (!b.is_open && v != goal_type::none) {
+      option_costs part(width, 0);
+      add_from(b.last, costs, v, part);
+      return state_before(b.last, costs, v, o, part[o]);
+    }
+    std::vector<std::int64_t> all(costs.begin(), costs.end());
+    if (b.is_open) {
+      behind_.clear();
+      const auto& rest = behind(b, v, values, next, width);
+      for (std::size_t s = 0; s < all.size(); ++s) {
+        all[s] = std::min(unreachable, all[s] + rest[s][v == goal_type::none ? 0 : o]);
+      }
+    }
+    return static_cast<std::uint32_t>(std::min_element(all.begin(), all.end()) - all.begin());
+  }
+
+  // What lies behind an open branch, and how many goals that has.
+  struct open_costs {
+    std::vector<option_costs> costs{};
+    std::size_t goals = 0;
+  };
+
   mesh_tables* tables_;
   mapping_objective objective_;
   std::size_t core_width_;
@@ -494,7 +442,8 @@ class machine_mapping {
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
-  mutable std::map<std::vector<std::uint32_t>, fingerprint> known_{};
+  mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
+  std::map<series_parallel_tree::part_index, open_costs> behind_{};  // of the join at hand
 };
 
 }  // namespace unity::parallel

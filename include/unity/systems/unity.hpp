@@ -32,6 +32,8 @@
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/polish.hpp>
@@ -48,10 +50,12 @@ struct unity_options : search_options {
   std::size_t candidates = 12;                 // mappings that are simulated
   std::uint64_t proposals = 300;               // of the polish, from the best of them
   parallel::optimizer_state optimizer{};
+  joint_options joint{};
 };
 
 // A mapping that was simulated.
 struct simulated_mapping {
+  std::size_t graph = 0;  // 0: the given one; others: after substitutions for one objective
   machine::device_mesh mesh{};
   parallel::index_uses uses = 0;
   picoseconds predicted{};
@@ -63,8 +67,10 @@ struct unity_result {
   parallel::strategy strategy{};
   parallel::strategy_report report{};
   machine::device_mesh mesh{};
+  std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less
+  std::size_t segments = 0;
   std::uint64_t goals = 0;      // of dynamic programs
   std::uint64_t expanded = 0;   // graphs whose substitutions were looked at
   std::uint64_t proposals = 0;
@@ -106,10 +112,23 @@ class unity_search {
     }
   }
 
-  [[nodiscard]] unity_result run(const tensor::tensor_graph& g) {
+  [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g) {
     unity_result r;
-    r.graph = parallel::with_delivered_outputs(algebra_, g);
-    map(r);
+    std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
+    auto best = simulate(variants[0], 0, r);
+    add_variants(rules, variants, r);
+    for (std::size_t v = 1; v < variants.size(); ++v) {
+      if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
+        best = other;
+      }
+    }
+    auto& chosen = variants[best.graph];
+    r.rules = chosen.rules;
+    r.mesh = best.candidate.room->mesh();
+    r.strategy = std::move(best.strategy);
+    r.report = std::move(best.report);
+    r.graph = std::move(chosen.graph);
+    finish(r, *best.candidate.room);
     r.seconds = watch_.seconds();
     return r;
   }
@@ -118,31 +137,71 @@ class unity_search {
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
     rooms_.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer));
   }
-  // Effects: the strategy of the graph's best mapping.
-  void map(unity_result& r) {
-    parallel::lowering lowering{algebra_, r.graph, machine_, timer_};
-    const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
+  // A graph and the substitutions that led to it.
+  struct graph_variant {
+    tensor::tensor_graph graph{};
+    std::vector<applied_rule> rules{};
+  };
+  // The best of a graph's simulated mappings.
+  struct simulated_best {
+    std::size_t graph = 0;
+    mapping_candidate candidate{};
+    parallel::strategy strategy{};
+    parallel::strategy_report report{};
+  };
+
+  [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r) {
+    parallel::lowering lowering{algebra_, v.graph, machine_, timer_};
+    const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
     const auto all = mapping_candidates(rooms_, ops, limit_);
     if (all.empty()) {
       throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
     }
-    r.mapping_bound = bound(ops);
-    const mapping_candidate* best = nullptr;
-    const auto chosen = chosen_candidates(all, options_.candidates, limit_);
-    for (const auto& c : chosen) {
-      auto strategy = c.room->strategy_of(ops, c.solution.options, r.graph.node_count());
-      auto report = parallel::report_on(lowering, r.graph, machine_, strategy);
-      r.simulated.push_back({c.room->mesh(), c.room->uses(), picoseconds{c.predicted}, report});
-      if (best == nullptr || is_better(report, r.report)) {
-        best = &c;
-        r.report = std::move(report);
-        r.strategy = std::move(strategy);
+    if (number == 0) {
+      first_ = all;
+    }
+    simulated_best best;
+    bool is_first = true;
+    for (const auto& c : chosen_candidates(all, options_.candidates, limit_)) {
+      auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
+      auto report = parallel::report_on(lowering, v.graph, machine_, strategy);
+      r.simulated.push_back({number, c.room->mesh(), c.room->uses(), picoseconds{c.predicted}, report});
+      if (is_first || is_better(report, best.report)) {
+        best = {number, c, std::move(strategy), std::move(report)};
+        is_first = false;
       }
     }
-    r.mesh = best->room->mesh();
-    polish(r, ops, *best->room, lowering);
-    for (const auto& room : rooms_) {
-      r.goals += room->goals();
+    return best;
+  }
+  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full and if they hardly do.
+  void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r) {
+    if (rules.empty()) {
+      return;
+    }
+    for (const auto share : {overlap_shares.front(), overlap_shares[3]}) {
+      const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
+        return k.objective.synchronizing_16ths == share && k.room->uses() == options_.uses;
+      });
+      if (c == first_.end()) {
+        continue;
+      }
+      auto found = improve(algebra_, rules, variants[0].graph, *c->room, c->objective, options_.joint);
+      r.expanded += found.expanded;
+      r.segments = std::max(r.segments, found.segments);
+      const bool is_known = std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
+      if (!is_known) {
+        variants.push_back({std::move(found.graph), std::move(found.rules)});
+      }
+    }
+  }
+  // Effects: the last improvements of the chosen plan, and what is said of it.
+  void finish(unity_result& r, mesh_room& room) {
+    parallel::lowering lowering{algebra_, r.graph, machine_, timer_};
+    const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
+    polish(r, ops, room, lowering);
+    r.mapping_bound = bound(ops);
+    for (const auto& one : rooms_) {
+      r.goals += one->goals();
     }
   }
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
@@ -199,18 +258,19 @@ class unity_search {
   machine::route_table routes_;
   parallel::shard_clock clock_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
+  std::vector<mapping_candidate> first_{};  // of the given graph
   std::int64_t limit_ = 0;  // bytes of the smallest device; 0: not known
   stopwatch watch_{};
 };
 
 }  // namespace detail
 
-// The fastest plan that was found for one iteration of training. Without limits of time the answer depends on the seed
+// The fastest plan that was found for one iteration of training; all given rules are used, none: the graph is kept. Without limits of time the answer depends on the seed
 // alone.
 // Throws: unity::error where an operator can be laid onto no mesh.
-[[nodiscard]] inline unity_result unity(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+[[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, const machine::machine& m,
                                         parallel::operation_timer timer, const unity_options& options = {}) {
-  return detail::unity_search{a, m, std::move(timer), options}.run(g);
+  return detail::unity_search{a, m, std::move(timer), options}.run(rules, g);
 }
 
 }  // namespace unity::systems

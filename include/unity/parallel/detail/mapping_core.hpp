@@ -31,16 +31,17 @@ namespace detail {
 // From a layout to all others, each found once.
 class layout_distances {
  public:
-  std::int64_t operator()(const layout_space& space, std::uint32_t from, std::uint32_t to) {
+  // By the number of the layout. Valid as long as this.
+  std::span<const std::int64_t> from(const layout_space& space, std::uint32_t layout) {
     auto& rows = known_[&space];
     rows.resize(space.size());
-    auto& row = rows[from];
+    auto& row = rows[layout];
     if (row.empty()) {
       row.assign(space.size(), unreachable);
-      row[from] = 0;
+      row[layout] = 0;
       relax(space, row);
     }
-    return row[to];
+    return row;
   }
 
  private:
@@ -55,8 +56,14 @@ class mapping_core {
   // inside: ascending; its last is v, unless v is none. Operators read others of `inside`, or u.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
                const mapping_objective& objective, std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v, std::size_t width)
-      : graph_{g}, tables_{tables}, distances_{distances}, objective_{objective}, inside_{std::move(inside)}, u_{u}, v_{v}, width_{width} {
+      : graph_{g}, tables_{tables}, distances_{distances}, inside_{std::move(inside)}, u_{u}, v_{v}, width_{width} {
     find_lives();
+    for (const auto op : inside_) {
+      auto& prices = prices_.emplace_back();
+      for (const auto& o : tables_[op]->options) {
+        prices.push_back(price_of(o, objective));
+      }
+    }
     const auto rows = u == operand_source::none ? 1 : tables[u]->states.size();
     for (std::uint32_t r = 0; r < rows; ++r) {
       ends_.push_back(run(r));
@@ -69,7 +76,7 @@ class mapping_core {
     t.columns = v_ == operand_source::none ? 1 : tables_[v_]->states.size();
     t.costs.assign(ends_.size() * t.columns, unreachable);
     for (std::size_t r = 0; r < ends_.size(); ++r) {
-      for (const auto& e : ends_[r]) {
+      for (const auto& e : ends_[r].back()) {
         auto& c = t.costs[r * t.columns + column_of(e)];
         c = std::min(c, e.cost);
       }
@@ -77,29 +84,43 @@ class mapping_core {
     return t;
   }
   void trace(std::uint32_t row, std::uint32_t column, std::vector<std::uint32_t>& options) const {
-    const partial_choice* best = nullptr;
-    for (const auto& e : ends_[row]) {
+    const auto& levels = ends_[row];
+    const choice* best = nullptr;
+    for (const auto& e : levels.back()) {
       if (column_of(e) == column && (best == nullptr || e.cost < best->cost)) {
         best = &e;
       }
     }
     UNITY_EXPECTS(best != nullptr, "a column that was reached");
-    for (std::size_t i = 0; i < inside_.size(); ++i) {
-      options[inside_[i]] = best->options[i];
+    for (auto i = inside_.size(); i-- > 0;) {
+      options[inside_[i]] = best->option;
+      best = &levels[i][best->before];
     }
   }
 
  private:
-  // Options of the operators so far.
-  struct partial_choice {
+  // Of the last operator so far; `before` it, by place in the level. states: of live operators, ascending.
+  struct choice {
     std::int64_t cost = 0;
-    std::vector<std::uint32_t> options{};
+    std::uint32_t before = 0;
+    std::uint32_t option = 0;
+    std::vector<std::uint32_t> states{};
+  };
+  struct best_option {
+    std::int64_t cost = unreachable;
+    std::uint32_t before = 0;
+    std::uint32_t option = 0;
+  };
+  // Combinations with the same states of operators that live on, by state of the new one.
+  struct group {
+    std::vector<std::uint32_t> states{};
+    std::vector<best_option> best{};
   };
 
-  [[nodiscard]] std::size_t column_of(const partial_choice& e) const {
-    return v_ == operand_source::none ? 0 : tables_[v_]->numbered[e.options.back()].state;
+  [[nodiscard]] std::size_t column_of(const choice& e) const {
+    return v_ == operand_source::none ? 0 : tables_[v_]->numbered[e.option].state;
   }
-  // Which operators are read after each place.
+  // Which operators are read after each place, or are the last.
   void find_lives() {
     std::vector<std::size_t> last(inside_.size(), 0);
     for (std::size_t i = 0; i < inside_.size(); ++i) {
@@ -113,7 +134,7 @@ class mapping_core {
     live_.resize(inside_.size());
     for (std::size_t i = 0; i < inside_.size(); ++i) {
       for (std::size_t p = 0; p <= i; ++p) {
-        if (last[p] > i || (p == i && i + 1 == inside_.size())) {
+        if (last[p] > i) {
           live_[i].push_back(p);
         }
       }
@@ -123,79 +144,108 @@ class mapping_core {
     const auto at = std::lower_bound(inside_.begin(), inside_.end(), op);
     return at != inside_.end() && *at == op ? static_cast<std::size_t>(at - inside_.begin()) : inside_.size();
   }
-  [[nodiscard]] std::int64_t added(const partial_choice& c, std::size_t i, std::size_t option, std::uint32_t row) const {
+
+  // Levels 0 to the number of operators: level i after i of them.
+  [[nodiscard]] std::vector<std::vector<choice>> run(std::uint32_t row) {
+    std::vector<std::vector<choice>> levels(1);
+    levels[0].emplace_back();
+    for (std::size_t i = 0; i < inside_.size(); ++i) {
+      levels.push_back(after(levels.back(), i, row));
+    }
+    return levels;
+  }
+  [[nodiscard]] std::vector<choice> after(const std::vector<choice>& now, std::size_t i, std::uint32_t row) {
+    const auto& t = *tables_[inside_[i]];
+    static const std::vector<std::size_t> nothing;
+    const auto& live = i == 0 ? nothing : live_[i - 1];
+    std::map<std::vector<std::uint32_t>, std::size_t> number;
+    std::vector<group> groups;
+    std::vector<std::uint32_t> states;
+    for (std::uint32_t c = 0; c < now.size(); ++c) {
+      find_rows(now[c], i, row, live);
+      states.clear();
+      for (std::size_t k = 0; k < live.size(); ++k) {
+        if (std::binary_search(live_[i].begin(), live_[i].end(), live[k])) {
+          states.push_back(now[c].states[k]);
+        }
+      }
+      const auto [at, is_new] = number.try_emplace(states, groups.size());
+      if (is_new) {
+        groups.push_back({states, std::vector<best_option>(t.states.size())});
+      }
+      auto& best = groups[at->second].best;
+      for (std::uint32_t o = 0; o < t.options.size(); ++o) {
+        auto cost = now[c].cost + prices_[i][o];
+        for (const auto& [operand, distances] : rows_) {
+          cost = std::min(unreachable, cost + distances[t.numbered[o].operands[operand]]);
+        }
+        auto& b = best[t.numbered[o].state];
+        if (cost < b.cost) {
+          b = {cost, c, o};
+        }
+      }
+    }
+    const bool is_v = i + 1 == inside_.size() && v_ != operand_source::none;
+    return cheapest(groups, std::binary_search(live_[i].begin(), live_[i].end(), i), is_v);
+  }
+  // What each operand that another operator makes takes, by the layout that it is read in.
+  void find_rows(const choice& c, std::size_t i, std::uint32_t row, const std::vector<std::size_t>& live) {
     const auto& t = *tables_[inside_[i]];
     const auto sources = graph_.sources(inside_[i]);
-    auto sum = price_of(t.options[option], objective_);
-    for (std::size_t x = 0; x < sources.size() && sum < unreachable; ++x) {
+    rows_.clear();
+    for (std::size_t x = 0; x < sources.size(); ++x) {
       if (sources[x].from == operand_source::none) {
         continue;
       }
-      const auto& from = *tables_[sources[x].from];
-      const auto state = sources[x].from == u_ ? row : from.numbered[c.options[place(sources[x].from)]].state;
-      sum += distances_(*t.operands[x], from.states[state][sources[x].result], t.numbered[option].operands[x]);
-    }
-    return sum;
-  }
-  [[nodiscard]] std::vector<partial_choice> run(std::uint32_t row) {
-    std::vector<partial_choice> now(1);
-    for (std::size_t i = 0; i < inside_.size(); ++i) {
-      std::map<std::vector<std::uint32_t>, std::pair<std::int64_t, std::pair<std::size_t, std::uint32_t>>> best;  // by live states
-      std::vector<std::uint32_t> states;
-      for (std::size_t c = 0; c < now.size(); ++c) {
-        states.clear();
-        for (const auto p : live_[i]) {
-          states.push_back(p == i ? 0 : tables_[inside_[p]]->numbered[now[c].options[p]].state);
-        }
-        const bool stays = !live_[i].empty() && live_[i].back() == i;
-        for (std::uint32_t o = 0; o < tables_[inside_[i]]->options.size(); ++o) {
-          const auto cost = now[c].cost + added(now[c], i, o, row);
-          if (stays) {
-            states.back() = tables_[inside_[i]]->numbered[o].state;
-          }
-          const auto [at, is_new] = best.try_emplace(states, std::pair{cost, std::pair{c, o}});
-          if (!is_new && cost < at->second.first) {
-            at->second = {cost, {c, o}};
-          }
-        }
+      auto state = row;
+      if (sources[x].from != u_) {
+        const auto at = std::lower_bound(live.begin(), live.end(), place(sources[x].from));
+        state = c.states[static_cast<std::size_t>(at - live.begin())];
       }
-      now = next(now, best);
+      rows_.emplace_back(x, distances_.from(*t.operands[x], tables_[sources[x].from]->states[state][sources[x].result]));
     }
-    return now;
   }
-  template <class Best>
-  [[nodiscard]] std::vector<partial_choice> next(const std::vector<partial_choice>& now, const Best& best) {
-    std::vector<std::pair<std::int64_t, std::pair<std::size_t, std::uint32_t>>> all;
-    for (const auto& [states, choice] : best) {
-      if (choice.first < unreachable) {
-        all.push_back(choice);
+  // is_live: the new operator is. is_v: its states are told apart, although nothing here reads it.
+  [[nodiscard]] std::vector<choice> cheapest(const std::vector<group>& groups, bool is_live, bool is_v) {
+    std::vector<choice> all;
+    for (const auto& g : groups) {
+      best_option least;
+      for (std::uint32_t s = 0; s < g.best.size(); ++s) {
+        const auto& b = g.best[s];
+        if (is_live && b.cost < unreachable) {
+          auto states = g.states;
+          states.push_back(s);
+          all.push_back({b.cost, b.before, b.option, std::move(states)});
+        } else if (is_v && b.cost < unreachable) {
+          all.push_back({b.cost, b.before, b.option, g.states});
+        }
+        least = b.cost < least.cost ? b : least;
+      }
+      if (!is_live && !is_v && least.cost < unreachable) {
+        all.push_back({least.cost, least.before, least.option, g.states});
       }
     }
+    const auto is_cheaper = [](const choice& a, const choice& b) { return a.cost != b.cost ? a.cost < b.cost : a.states < b.states; };
     if (all.size() > width_) {
       is_bounded_ = true;
-      std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width_), all.end());
+      std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width_), all.end(), is_cheaper);
       all.resize(width_);
     }
-    std::sort(all.begin(), all.end());
-    std::vector<partial_choice> chosen;
-    for (const auto& [cost, from] : all) {
-      auto options = now[from.first].options;
-      options.push_back(from.second);
-      chosen.push_back({cost, std::move(options)});
-    }
-    return chosen;
+    std::sort(all.begin(), all.end(), is_cheaper);
+    return all;
   }
 
   const operator_graph& graph_;
   const std::vector<const operator_table*>& tables_;
   layout_distances& distances_;
-  const mapping_objective& objective_;
   std::vector<std::uint32_t> inside_;
   std::uint32_t u_;
   std::uint32_t v_;
   std::size_t width_;
   std::vector<std::vector<std::size_t>> live_{};  // places in inside_, after each
-  std::vector<std::vector<partial_choice>> ends_{};
+  std::vector<std::vector<std::int64_t>> prices_{};
+  std::vector<std::vector<std::vector<choice>>> ends_{};  // by state of u: levels
+  std::vector<std::pair<std::size_t, std::span<const std::int64_t>>> rows_{};
   bool is_bounded_ = false;
 };
 

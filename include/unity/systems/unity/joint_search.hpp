@@ -36,7 +36,7 @@ namespace unity::systems {
 struct joint_options {
   double alpha = 1.05;
   std::size_t segment = 10;             // operators at least
-  std::uint64_t expansions = 200;       // of each segment's search
+  std::uint64_t expansions = 30;        // of each segment's search
   bool split = true;                    // false: one segment
   bool cache = true;                    // false: every graph's mapping is solved from scratch
   budget limits{};
