@@ -43,8 +43,8 @@ namespace detail {
 
 [[nodiscard]] inline bool is_in(const std::vector<std::size_t>& set, std::size_t i) { return std::find(set.begin(), set.end(), i) != set.end(); }
 
-// Degrees and steps of a tensor's dimensions; nothing where blocks of an inner index would lie scattered, or the degrees do
-// not divide the sizes.
+// Degrees and steps of a tensor's dimensions. False where blocks of an inner index would lie scattered, or be worked on
+// in steps within those of an outer one; or where degrees do not divide the sizes.
 [[nodiscard]] inline bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims, const operator_grid& g,
                                  parallel_type& t) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -56,7 +56,8 @@ namespace detail {
     }
     bool outer_is_single = true;  // one element of all outer indices in each block
     for (const auto i : dims[d].indices) {
-      if (g.indices[i] * g.steps[i] > 1 && !outer_is_single) {
+      const bool is_scattered = g.indices[i] * g.steps[i] > 1 && !outer_is_single;
+      if (is_scattered || (g.steps[i] > 1 && t.degrees[d] > 1)) {
         return false;
       }
       t.degrees[d] *= g.indices[i];
@@ -65,6 +66,18 @@ namespace detail {
     }
   }
   return is_valid(t);
+}
+
+// Can parts of the index come one after the other. Steps of a sum add up in their result, as gradients of micro-batches do;
+// what is added outside of the sum would be added at each.
+[[nodiscard]] inline bool can_step(const operator_dimensions& o, std::size_t index) {
+  const auto kind = o.structure.indices[index].kind;
+  for (std::size_t x = 0; kind == tensor::index_kind::reduction && x < o.inputs.size(); ++x) {
+    if (o.additive[x] && !has_index(o.structure, o.structure.operands[x], index)) {
+      return false;
+    }
+  }
+  return kind == tensor::index_kind::reduction || kind == tensor::index_kind::parallel;
 }
 
 }  // namespace detail
@@ -92,7 +105,8 @@ struct grid_types {
 };
 
 // Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums that
-// more than sums follow; a result that does not have an index can be divided along it only where its parts add up.
+// more than sums follow; a result that does not have an index can be divided along it only where its parts add up. Along a
+// result's windows parts add up, too, where they overlap.
 [[nodiscard]] inline std::string why_not(const operator_dimensions& o, const operator_grid& g) {
   const auto& s = o.structure;
   if (g.indices.size() != s.indices.size() || g.steps.size() != s.indices.size() || g.groups.size() != o.groups.size() || g.copies < 1) {
@@ -109,9 +123,10 @@ struct grid_types {
     }
     const bool adds = std::any_of(o.reductions.begin(), o.reductions.end(), [&](const auto& r) { return r.indices[0] == i; });
     const bool is_seen = std::any_of(s.operands.begin(), s.operands.end(), [&](const auto& dims) { return detail::has_index(s, dims, i); });
-    if (index.kind == tensor::index_kind::whole || (index.kind == tensor::index_kind::reduction && (!adds || g.steps[i] > 1)) ||
-        (index.kind == tensor::index_kind::statistic && g.steps[i] > 1) || !is_seen ||
-        (index.kind != tensor::index_kind::reduction && !detail::is_of_all_results(s, i))) {
+    if (index.kind == tensor::index_kind::whole || (index.kind == tensor::index_kind::reduction && !adds) || !is_seen ||
+        (g.steps[i] > 1 && !detail::can_step(o, i)) ||
+        (index.kind != tensor::index_kind::reduction &&
+         !std::all_of(s.results.begin(), s.results.end(), [&](const auto& dims) { return detail::has_index(s, dims, i); }))) {
       return std::string{"parts of index "} + index.name + ", which cannot be divided";
     }
   }

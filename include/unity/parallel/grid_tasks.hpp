@@ -1,0 +1,190 @@
+// Which shard of each tensor a task of a grid has, and which elements it reads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+// Positions of an index from begin up to end, not included.
+struct index_part {
+  std::int64_t begin = 0;
+  std::int64_t end = 1;
+};
+
+// One shard of a tensor.
+struct shard_place {
+  std::int64_t term = 0;
+  std::int64_t copy = 0;
+  tensor::shape block{};  // along every dimension
+};
+
+// A task at one step: where it is along every axis of the grid.
+struct grid_task {
+  std::vector<std::int64_t> groups{};
+  std::int64_t copy = 0;
+  std::vector<std::int64_t> parts{};  // per index, of all steps
+  std::vector<index_part> ranges{};   // per index
+};
+
+namespace detail {
+
+// Appends a digit to a number.
+inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t radix) noexcept {
+  number = number * radix + digit;
+}
+
+[[nodiscard]] inline tensor::shape block_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
+                                            const operator_grid& g, const grid_task& t) {
+  tensor::shape block;
+  for (const auto& d : dims) {
+    std::int64_t number = 0;
+    if (d.window) {
+      number = t.parts[static_cast<std::size_t>(o.structure.windows[*d.window].outer)];
+    }
+    for (const auto i : d.indices) {
+      append_digit(number, t.parts[i], g.indices[i] * g.steps[i]);
+    }
+    block.push_back(number);
+  }
+  return block;
+}
+
+// The positions that are of the task's part; all of a statistic where the task needs to know the whole of it.
+[[nodiscard]] inline box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
+                                   const tensor::shape& sizes, const grid_task& t, bool with_whole_statistics) {
+  const auto& s = o.structure;
+  auto b = whole(sizes);
+  const auto part = [&](std::size_t i) {
+    const bool is_whole = with_whole_statistics && s.indices[i].kind == tensor::index_kind::statistic;
+    return is_whole ? index_part{0, s.indices[i].size} : t.ranges[i];
+  };
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].window) {
+      const auto& w = s.windows[*dims[d].window];
+      const auto outer = part(static_cast<std::size_t>(w.outer));
+      const auto inner = w.inner < 0 ? index_part{} : part(static_cast<std::size_t>(w.inner));
+      const auto first = outer.begin * w.stride + inner.begin * w.dilation - w.before;
+      const auto last = (outer.end - 1) * w.stride + (inner.end - 1) * w.dilation - w.before;
+      b.begin[d] = std::clamp(first, std::int64_t{0}, sizes[d]);
+      b.end[d] = std::clamp(last + 1, b.begin[d], sizes[d]);
+    } else if (!dims[d].indices.empty()) {
+      std::int64_t first = 0;
+      std::int64_t last = 0;
+      for (const auto i : dims[d].indices) {
+        append_digit(first, part(i).begin, s.indices[i].size);
+        append_digit(last, part(i).end - 1, s.indices[i].size);
+      }
+      b.begin[d] = first;
+      b.end[d] = last + 1;
+    }
+  }
+  return b;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+// at: a position along every axis, [groups...][copies][indices...].
+[[nodiscard]] inline grid_task task_at(const operator_dimensions& o, const operator_grid& g,
+                                       std::span<const std::int64_t> at) {
+  const auto indices = at.subspan(g.groups.size() + 1);
+  grid_task t{{at.begin(), at.begin() + static_cast<std::ptrdiff_t>(g.groups.size())},
+              at[g.groups.size()],
+              {indices.begin(), indices.end()},
+              {}};
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    const auto size = o.structure.indices[i].size / (g.indices[i] * g.steps[i]);
+    t.ranges.push_back({t.parts[i] * size, (t.parts[i] + 1) * size});
+  }
+  return t;
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline grid_task first_task(const operator_dimensions& o, const operator_grid& g) {
+  return detail::task_at(o, g, std::vector<std::int64_t>(g.groups.size() + 1 + g.indices.size(), 0));
+}
+
+// The tasks of a grid that the operator has, one per step, in row-major order of [groups...][copies][indices...].
+// Complexity: linear in tasks and axes.
+[[nodiscard]] inline std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g) {
+  std::vector<std::int64_t> sizes(g.groups.begin(), g.groups.end());
+  sizes.push_back(g.copies);
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    sizes.push_back(g.indices[i] * g.steps[i]);
+  }
+  std::vector<std::int64_t> at(sizes.size(), 0);
+  std::vector<grid_task> all;
+  while (true) {
+    all.push_back(detail::task_at(o, g, at));
+    auto d = at.size();
+    while (d > 0 && ++at[d - 1] == sizes[d - 1]) {
+      at[--d] = 0;
+    }
+    if (d == 0) {
+      return all;
+    }
+  }
+}
+
+// The shard of an operand that the task has: terms and copies are numbered by the axes that are such for it.
+[[nodiscard]] inline shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
+                                               std::size_t x) {
+  shard_place s;
+  for (std::size_t p = 0; p < g.groups.size(); ++p) {
+    detail::append_digit(view_of_group(o, x, p) == axis_view::partial ? s.term : s.copy, t.groups[p], g.groups[p]);
+  }
+  detail::append_digit(s.copy, t.copy, g.copies);
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    const auto view = view_of_index(o, x, i);
+    if (view != axis_view::dimension) {
+      detail::append_digit(view == axis_view::partial ? s.term : s.copy, t.parts[i] % g.indices[i], g.indices[i]);
+    }
+  }
+  s.block = detail::block_of(o, o.structure.operands[x], g, t);
+  return s;
+}
+
+// The shard of a result that the task makes.
+[[nodiscard]] inline shard_place result_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
+                                              std::size_t r) {
+  shard_place s{0, t.copy, detail::block_of(o, o.structure.results[r], g, t)};
+  for (std::size_t p = 0; p < g.groups.size(); ++p) {
+    detail::append_digit(s.term, t.groups[p], g.groups[p]);
+  }
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    if (view_of_index_in_result(o, r, i) == axis_view::partial) {
+      detail::append_digit(s.term, t.parts[i] % g.indices[i], g.indices[i]);
+    }
+  }
+  return s;
+}
+
+// The elements of an operand that the task reads: its shard; besides the halo of windows, and all of the indices whose
+// statistics it needs.
+[[nodiscard]] inline box operand_region(const operator_dimensions& o, const grid_task& t, std::size_t x) {
+  return detail::region_of(o, o.structure.operands[x], o.inputs[x].dims, t, true);
+}
+// What a composite computes of a result, of which the task keeps its shard: all along statistics.
+[[nodiscard]] inline box computed_region(const operator_dimensions& o, const grid_task& t, std::size_t r) {
+  return detail::region_of(o, o.structure.results[r], o.outputs[r].dims, t, true);
+}
+// The elements of a result that the task computes: its shard, or, along windows, all that its part of the sum reaches.
+[[nodiscard]] inline box result_region(const operator_dimensions& o, const grid_task& t, std::size_t r) {
+  return detail::region_of(o, o.structure.results[r], o.outputs[r].dims, t, false);
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,76 @@
+// Configurations that divide results, sums and terms, with copies, on any devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::test {
+
+// May its results be terms of a sum; may tasks share a device.
+struct random_kind {
+  bool sums = true;
+  bool shares = true;
+};
+
+inline configuration divided_at_random(const operator_dimensions& o, std::size_t devices, random_engine& random, random_kind kind) {
+  if (o.inputs.empty()) {
+    return {};
+  }
+  configuration c{degree_list(o.divisible.size(), 1), {}, degree_list(o.reductions.size(), 1), degree_list(o.groups.size(), 1), 1};
+  std::vector<std::int64_t*> axes{&c.copies};
+  for (auto* list : {&c.degrees, &c.reductions, &c.terms}) {
+    for (std::size_t k = 0; k < list->size() && (kind.sums || list == &c.degrees); ++k) {
+      axes.push_back(&(*list)[k]);
+    }
+  }
+  std::size_t tasks = 1;
+  for (auto tries = random.below(5); tries > 0; --tries) {
+    auto& axis = *axes[random.below(axes.size())];
+    const auto before = axis;
+    const auto factor = 2 + random.below(2);
+    axis *= static_cast<std::int64_t>(factor);
+    c.devices.resize(tasks * factor, machine::device_id{0U});
+    if (why_not(o, c, devices).empty()) {
+      tasks *= factor;
+    } else {
+      axis = before;
+    }
+  }
+  const auto grid = c.grid();  // lists of ones are empty
+  c.reductions = grid.reductions;
+  c.terms = grid.terms;
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < devices; ++d) {
+    order.push_back(d);
+  }
+  c.devices.clear();
+  for (std::size_t t = 0; t < tasks; ++t) {
+    const auto at = kind.shares ? random.below(devices) : t + random.below(devices - t);
+    std::swap(order[kind.shares ? at : t], order[at]);
+    c.devices.push_back(machine::device_id{order[kind.shares ? at : t]});
+  }
+  return c;
+}
+
+// Of a graph, whose outputs are no terms.
+inline strategy divided_at_random(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, random_engine& random) {
+  strategy s;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    bool is_output = false;
+    for (const auto v : g.outputs()) {
+      is_output = is_output || g.producer(v) == node_id{n};
+    }
+    s.push_back(divided_at_random(all[node_id{n}], devices, random, {!is_output, random.below(4) == 0}));
+  }
+  return s;
+}
+
+}  // namespace unity::parallel::test

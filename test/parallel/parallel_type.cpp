@@ -1,0 +1,69 @@
+// What edges of parallel computation graphs carry.
+#include <concepts>
+#include <functional>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/parallel/parallel_type.hpp>
+
+#include "random_pcg.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using unity::parallel::test::divided;
+
+static_assert(std::regular<parallel_type>);
+
+TEST_CASE("a type counts its shards and their elements") {
+  const auto t = divided({8, 6}, {4, 3}, 2, 5);
+  CHECK(is_valid(t));
+  CHECK(total(t) == 4 * 3 * 2 * 5);
+  CHECK(shard_type(t).dims == tensor::shape{2, 2});
+  CHECK(element_count(t) == 8 * 6 * 2 * 5);
+  CHECK_FALSE(is_undivided(t));
+  CHECK(is_undivided(undivided(t.global)));
+}
+
+TEST_CASE("the dual of a type has copies for terms, and is a dual's dual") {
+  const auto t = divided({8}, {2}, 3, 5);
+  CHECK(dual(t) == divided({8}, {2}, 5, 3));
+  CHECK(dual(dual(t)) == t);
+}
+
+TEST_CASE("steps are no shards") {
+  auto t = divided({8, 6}, {2, 1});
+  t.steps[0] = 4;
+  CHECK(is_valid(t));
+  CHECK(total(t) == 2);
+  CHECK(shard_type(t).dims == tensor::shape{1, 6});
+  CHECK_FALSE(is_undivided(t));
+  t.steps[0] = 8;
+  CHECK_FALSE(is_valid(t));
+}
+
+TEST_CASE("types that divide nothing are not valid") {
+  CHECK_FALSE(is_valid(divided({8}, {3})));
+  CHECK_FALSE(is_valid(divided({8}, {0})));
+  CHECK_FALSE(is_valid(divided({8}, {1}, 0)));
+  CHECK_FALSE(is_valid(divided({8}, {1}, 1, -1)));
+  CHECK_FALSE(is_valid(divided({8}, {1, 1})));
+  CHECK_FALSE(is_valid(divided({0}, {1})));
+  CHECK(is_valid(divided({}, {})));
+}
+
+TEST_CASE("a type is written as sizes over degrees") {
+  auto t = divided({64, 512}, {2, 1}, 2, 4);
+  CHECK(to_string(t) == "float32[64/2,512] copies 2 partial 4");
+  t.steps[1] = 8;
+  CHECK(to_string(t) == "float32[64/2,512/1*8] copies 2 partial 4");
+  CHECK(to_string(divided({}, {})) == "float32[]");
+}
+
+TEST_CASE("types that differ have different hashes") {
+  const std::hash<parallel_type> hash;
+  const auto t = divided({8, 8}, {2, 1}, 2, 1);
+  CHECK(hash(t) == hash(divided({8, 8}, {2, 1}, 2, 1)));
+  CHECK(hash(t) != hash(divided({8, 8}, {1, 2}, 2, 1)));
+  CHECK(hash(t) != hash(dual(t)));
+}
