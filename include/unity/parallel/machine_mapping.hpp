@@ -42,8 +42,10 @@ class machine_mapping {
     graph_ = &g;
     goals_.emplace(g);
     table_of_.clear();
+    prices_.clear();
     for (std::uint32_t i = 0; i < g.size(); ++i) {
       table_of_.push_back(&tables_->of(g.placed(i)));
+      prices_.push_back(prices_of(i));
     }
   }
   // Some operator has no option on this mesh: nothing can be laid onto it.
@@ -81,6 +83,11 @@ class machine_mapping {
     if (s.cost < unreachable) {
       s.options.assign(graph_->size(), 0);
       trace_branch(program, root(), 0, static_cast<std::uint32_t>(best - all.costs.begin()), s.options);
+      for (std::uint32_t i = 0; i < graph_->size(); ++i) {
+        if (!graph_->is_attached(i)) {
+          trace_attached(i, s.options);
+        }
+      }
     }
     return s;
   }
@@ -114,7 +121,43 @@ class machine_mapping {
 
   [[nodiscard]] std::size_t states_of(std::uint32_t op) const { return op == goal_type::none ? 1 : table_of_[op]->states.size(); }
   // What operator v takes by option, after operators whose costs by state are given: Gather adds up what its operands need.
-  [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return price_of(table_of_[v]->options[option], objective_); }
+  [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return prices_[v][option]; }
+  // By option of an operator: it, and what is attached to it.
+  [[nodiscard]] std::vector<std::int64_t> prices_of(std::uint32_t v) {
+    const auto& t = *table_of_[v];
+    std::vector<std::int64_t> prices;
+    for (const auto& o : t.options) {
+      prices.push_back(price_of(o, objective_));
+    }
+    const auto sources = graph_->sources(v);
+    for (std::size_t x = 0; x < sources.size(); ++x) {
+      if (sources[x].from != goal_type::none && graph_->is_attached(sources[x].from)) {
+        add_from(sources[x].from, attached_costs(sources[x].from), v, prices);
+      }
+    }
+    return prices;
+  }
+  [[nodiscard]] std::vector<std::int64_t> attached_costs(std::uint32_t op) const {
+    const std::vector<std::int64_t> nothing(table_of_[op]->options.size(), 0);
+    std::vector<std::int64_t> costs(states_of(op));
+    by_state(op, nothing, costs);
+    return costs;
+  }
+  // Effects: writes the options of what is attached to an operator, for the one that it has.
+  void trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options) {
+    for (const auto& s : graph_->sources(v)) {
+      if (s.from == goal_type::none || !graph_->is_attached(s.from)) {
+        continue;
+      }
+      const auto costs = attached_costs(s.from);
+      std::vector<std::int64_t> part(table_of_[v]->options.size(), 0);
+      add_from(s.from, costs, v, part);
+      const auto state = state_before(s.from, costs, v, options[v], part[options[v]]);
+      const std::vector<std::int64_t> nothing(table_of_[s.from]->options.size(), 0);
+      options[s.from] = option_with(s.from, nothing, state, costs[state]);
+      trace_attached(s.from, options);
+    }
+  }
 
   // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that come from
   // there take at least, op's own costs counted once.
@@ -287,7 +330,7 @@ class machine_mapping {
     if (g.v != goal_type::none) {
       inside.push_back(g.v);
     }
-    detail::mapping_core c{*graph_, table_of_, distances_, objective_, std::move(inside), g.u, g.v, core_width_};
+    detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, core_width_};
     is_bounded_ = is_bounded_ || c.is_bounded();
     return c;
   }
@@ -439,6 +482,7 @@ class machine_mapping {
   std::size_t core_width_;
   const operator_graph* graph_ = nullptr;
   std::vector<const operator_table*> table_of_{};  // by operator
+  std::vector<std::vector<std::int64_t>> prices_{};  // by operator and option
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;

@@ -151,7 +151,12 @@ class mapping_goals {
   void add_reader(hasher& h, std::uint32_t op, const Place& place) const {
     add_operator(h, op);
     for (const auto& s : graph_->sources(op)) {
-      h.add(s.from == operand_source::none ? 0 : 1 + place(s.from)).add(s.result);
+      if (s.from != operand_source::none && graph_->is_attached(s.from)) {
+        add_reader(h, s.from, place);
+        h.add(7).add(s.result);
+      } else {
+        h.add(s.from == operand_source::none ? 0 : 1 + place(s.from)).add(s.result);
+      }
     }
   }
   void add_step(hasher& h, const spine_step& s) {

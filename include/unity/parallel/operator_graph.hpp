@@ -65,18 +65,26 @@ class operator_graph {
         p.uses.push_back(from != operand_source::none ? operand_use::made : is_weight ? operand_use::weight : operand_use::given);
         const auto results = g.results(maker);
         sources.push_back({from, static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin())});
-        if (from != operand_source::none) {
-          edges.emplace_back(node_id{from}, node_id{number[i]});
-        }
       }
       p.key = key_of(p);
       placed_.push_back(std::move(p));
+    }
+    find_attached(g);
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      for (const auto& s : sources_[i]) {
+        if (s.from != operand_source::none && !attached_[s.from]) {
+          edges.emplace_back(node_id{s.from}, node_id{i});
+        }
+      }
     }
     std::sort(edges.begin(), edges.end());
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     graph_ = digraph{nodes_.size(), edges};
     terminals ends;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (attached_[i]) {
+        continue;
+      }
       if (graph_.predecessors(node_id{i}).empty()) {
         ends.sources.emplace_back(i);
       }
@@ -93,11 +101,32 @@ class operator_graph {
   [[nodiscard]] node_id node(std::uint32_t i) const { return nodes_[i]; }  // of the tensor graph
   [[nodiscard]] const placed_operator& placed(std::uint32_t i) const { return placed_[i]; }
   [[nodiscard]] std::span<const operand_source> sources(std::uint32_t i) const { return sources_[i]; }
+  // It computes from weights and constants alone, for one operand: it belongs to its reader, and is on no path.
+  [[nodiscard]] bool is_attached(std::uint32_t i) const { return attached_[i]; }
   [[nodiscard]] const digraph& graph() const noexcept { return graph_; }
   [[nodiscard]] const series_parallel_tree& tree() const noexcept { return tree_; }
   [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return *dimensions_; }
 
  private:
+  void find_attached(const tensor::tensor_graph& g) {
+    std::vector<std::size_t> readers(nodes_.size(), 0);
+    for (const auto& sources : sources_) {
+      for (const auto& s : sources) {
+        if (s.from != operand_source::none) {
+          ++readers[s.from];
+        }
+      }
+    }
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      const auto results = g.results(nodes_[i]);
+      const bool is_constant = std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
+      const bool is_alone = std::all_of(sources_[i].begin(), sources_[i].end(), [&](const operand_source& s) {
+        return s.from == operand_source::none || attached_[s.from];
+      });
+      attached_.push_back(is_constant && is_alone && readers[i] == 1 && !placed_[i].is_output);
+    }
+  }
+
   [[nodiscard]] static fingerprint key_of(const placed_operator& p) {
     const auto& o = *p.dimensions;
     hasher h{std::hash<tensor::operation>{}(o.op)};
@@ -113,6 +142,7 @@ class operator_graph {
   std::vector<node_id> nodes_{};
   std::vector<placed_operator> placed_{};
   std::vector<std::vector<operand_source>> sources_{};
+  std::vector<bool> attached_{};
   digraph graph_{};
   series_parallel_tree tree_{};
 };

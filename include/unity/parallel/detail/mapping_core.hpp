@@ -53,17 +53,12 @@ class layout_distances {
 // Complexity: operators * width * options, for each state of u.
 class mapping_core {
  public:
-  // inside: ascending; its last is v, unless v is none. Operators read others of `inside`, or u.
+  // inside: ascending; its last is v, unless v is none. Operators read others of `inside`, u, or what is attached to them,
+  // which the prices have.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
-               const mapping_objective& objective, std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v, std::size_t width)
-      : graph_{g}, tables_{tables}, distances_{distances}, inside_{std::move(inside)}, u_{u}, v_{v}, width_{width} {
+               const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v, std::size_t width)
+      : graph_{g}, tables_{tables}, distances_{distances}, prices_{prices}, inside_{std::move(inside)}, u_{u}, v_{v}, width_{width} {
     find_lives();
-    for (const auto op : inside_) {
-      auto& prices = prices_.emplace_back();
-      for (const auto& o : tables_[op]->options) {
-        prices.push_back(price_of(o, objective));
-      }
-    }
     const auto rows = u == operand_source::none ? 1 : tables[u]->states.size();
     for (std::uint32_t r = 0; r < rows; ++r) {
       ends_.push_back(run(r));
@@ -175,7 +170,7 @@ class mapping_core {
       }
       auto& best = groups[at->second].best;
       for (std::uint32_t o = 0; o < t.options.size(); ++o) {
-        auto cost = now[c].cost + prices_[i][o];
+        auto cost = now[c].cost + prices_[inside_[i]][o];
         for (const auto& [operand, distances] : rows_) {
           cost = std::min(unreachable, cost + distances[t.numbered[o].operands[operand]]);
         }
@@ -194,7 +189,7 @@ class mapping_core {
     const auto sources = graph_.sources(inside_[i]);
     rows_.clear();
     for (std::size_t x = 0; x < sources.size(); ++x) {
-      if (sources[x].from == operand_source::none) {
+      if (sources[x].from == operand_source::none || graph_.is_attached(sources[x].from)) {
         continue;
       }
       auto state = row;
@@ -205,47 +200,60 @@ class mapping_core {
       rows_.emplace_back(x, distances_.from(*t.operands[x], tables_[sources[x].from]->states[state][sources[x].result]));
     }
   }
+  // Of those that go on: the state of the new operator in a group.
+  struct ending {
+    std::int64_t cost = 0;
+    std::uint32_t group = 0;
+    std::uint32_t state = 0;
+
+    friend auto operator<=>(const ending&, const ending&) = default;
+  };
   // is_live: the new operator is. is_v: its states are told apart, although nothing here reads it.
   [[nodiscard]] std::vector<choice> cheapest(const std::vector<group>& groups, bool is_live, bool is_v) {
-    std::vector<choice> all;
-    for (const auto& g : groups) {
-      best_option least;
-      for (std::uint32_t s = 0; s < g.best.size(); ++s) {
-        const auto& b = g.best[s];
-        if (is_live && b.cost < unreachable) {
-          auto states = g.states;
-          states.push_back(s);
-          all.push_back({b.cost, b.before, b.option, std::move(states)});
-        } else if (is_v && b.cost < unreachable) {
-          all.push_back({b.cost, b.before, b.option, g.states});
+    endings_.clear();
+    for (std::uint32_t g = 0; g < groups.size(); ++g) {
+      const auto& best = groups[g].best;
+      const auto first = endings_.size();
+      for (std::uint32_t s = 0; s < best.size(); ++s) {
+        if (best[s].cost < unreachable) {
+          endings_.push_back({best[s].cost, g, s});
         }
-        least = b.cost < least.cost ? b : least;
       }
-      if (!is_live && !is_v && least.cost < unreachable) {
-        all.push_back({least.cost, least.before, least.option, g.states});
+      if (!is_live && !is_v && first < endings_.size()) {
+        endings_[first] = *std::min_element(endings_.begin() + static_cast<std::ptrdiff_t>(first), endings_.end());
+        endings_.resize(first + 1);
       }
     }
-    const auto is_cheaper = [](const choice& a, const choice& b) { return a.cost != b.cost ? a.cost < b.cost : a.states < b.states; };
-    if (all.size() > width_) {
+    if (endings_.size() > width_) {
       is_bounded_ = true;
-      std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width_), all.end(), is_cheaper);
-      all.resize(width_);
+      std::nth_element(endings_.begin(), endings_.begin() + static_cast<std::ptrdiff_t>(width_), endings_.end());
+      endings_.resize(width_);
     }
-    std::sort(all.begin(), all.end(), is_cheaper);
+    std::sort(endings_.begin(), endings_.end());
+    std::vector<choice> all;
+    all.reserve(endings_.size());
+    for (const auto& e : endings_) {
+      const auto& b = groups[e.group].best[e.state];
+      all.push_back({b.cost, b.before, b.option, groups[e.group].states});
+      if (is_live) {
+        all.back().states.push_back(e.state);
+      }
+    }
     return all;
   }
 
   const operator_graph& graph_;
   const std::vector<const operator_table*>& tables_;
   layout_distances& distances_;
+  const std::vector<std::vector<std::int64_t>>& prices_;  // by operator and option
   std::vector<std::uint32_t> inside_;
   std::uint32_t u_;
   std::uint32_t v_;
   std::size_t width_;
   std::vector<std::vector<std::size_t>> live_{};  // places in inside_, after each
-  std::vector<std::vector<std::int64_t>> prices_{};
   std::vector<std::vector<std::vector<choice>>> ends_{};  // by state of u: levels
   std::vector<std::pair<std::size_t, std::span<const std::int64_t>>> rows_{};
+  std::vector<ending> endings_{};
   bool is_bounded_ = false;
 };
 
