@@ -131,6 +131,24 @@ TEST_CASE("attributes divide the fields of samples and parameters in turn down a
   CHECK(g.places[8] == std::pair<std::int64_t, std::int64_t>{4, 0});  // samples
 }
 
+TEST_CASE("terms, copies and parts of sums divide the fields across") {
+  auto p = test::lenet_plan();
+  auto& c = p.configurations[3];
+  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const auto& o = all[node_id{std::size_t{3}}];
+  c.degrees = {2, 1, 1, 1};
+  c.copies = 2;
+  c.devices = {device_id{0U}, device_id{1U}, device_id{2U}, device_id{3U}};
+  REQUIRE(why_not(o, c, 4).empty());
+  const auto g = io::detail::grid_of(o, c);
+  CHECK(g.rows == 2);
+  CHECK(g.columns == 2);
+  CHECK(g.places == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {1, 0}, {0, 1}, {1, 1}});
+  const auto svg = io::to_strategy_svg(plan_operators(), p, "copies");
+  CHECK(is_well_formed(svg));
+  CHECK_THAT(svg, Catch::Contains("sample dimension 0 by 2, 2 copies, on n0/gpu0 to n0/gpu3"));
+}
+
 TEST_CASE("every operator of a model has a place of its own, and every device a colour of its own") {
   const auto* const model = GENERATE("zoo:nmt", "zoo:inception_v3", "zoo:resnet101", "zoo:dlrm", "zoo:rnntc?seq=3", "zoo:lenet");
   const auto* const on = GENERATE("p100:1x4", "k80:16x4");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/core/random.hpp>
@@ -50,6 +51,43 @@ TEST_CASE("a configuration that does not fit says why") {
   CHECK(why_not(o, {{2, 1}, {device_id{0U}, device_id{7U}}}, 4) == "no device 7 of 4");
   CHECK(why_not(o, {{2, 1}, {device_id{0U}, device_id{}}}, 4) == "a task without a device");
   CHECK(why_not(o, {{2, 1}, {device_id{3U}, device_id{3U}}}, 4).empty());
+}
+
+TEST_CASE("terms, copies and parts of sums that do not fit say why") {
+  const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
+  const auto with = [](degree_list reductions, degree_list terms, std::int64_t copies, std::size_t tasks) {
+    configuration c{{1, 1}, {}, std::move(reductions), std::move(terms), copies};
+    c.devices.resize(tasks, device_id{0U});
+    return c;
+  };
+  CHECK(why_not(o, with({3}, {1, 1}, 1, 3), 8).empty());
+  CHECK(why_not(o, with({2}, {1, 2}, 2, 8), 8).empty());
+  CHECK(why_not(o, with({2}, {2, 2}, 2, 16), 8) == "more tasks than the 8 devices");
+  CHECK(why_not(o, with({}, {}, 9, 9), 8) == "more tasks than the 8 devices");
+  CHECK(why_not(o, with({2}, {1, 2}, 2, 4), 8) == "4 devices for 8 tasks");
+  CHECK(why_not(o, with({2, 2}, {}, 1, 4), 8) == "2 degrees for 1 sums that can be divided");
+  CHECK(why_not(o, with({5}, {}, 1, 5), 8) == "degree 5 does not divide the size 12 of the sum over k");
+  CHECK(why_not(o, with({}, {2}, 1, 2), 8) == "1 numbers of terms for 2 linear groups");
+  CHECK(why_not(o, with({}, {0, 1}, 1, 1), 8) == "0 terms of linear group 0");
+  CHECK(why_not(o, with({}, {}, 0, 1), 8) == "0 copies");
+  const auto relu = dimensions("relu", {}, {type({8, 12})});
+  CHECK(why_not(relu, with({}, {2}, 1, 2), 8) == "1 numbers of terms for 0 linear groups");
+  const auto conv = dimensions("conv2d", {}, {type({2, 3, 8, 8}), type({4, 3, 3, 3}, true)});
+  configuration taps{{1, 1, 1, 1}, {}, degree_list(conv.reductions.size(), 1)};
+  taps.reductions[conv.reductions.size() - 1] = 3;
+  taps.devices.resize(3, device_id{0U});
+  CHECK(why_not(conv, taps, 8) == "parts of the sum over kw, whose windows would not fit the operand");
+}
+
+TEST_CASE("tasks of one sum read parts of its index, and write the same") {
+  const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
+  const auto parts = parallel::shards_of(o, parallel::task_grid{{2, 1}, {3}, {1, 2}, 2});
+  REQUIRE(parts.size() == 24);
+  CHECK(parts[3] == parallel::shard{{{{4, 4}, {8, 8}}, {{4, 0}, {8, 20}}}, {{{4, 0}, {8, 20}}}});
+  for (std::size_t t = 0; t < parts.size(); ++t) {
+    CHECK(parts[t] == parts[t % 6]);
+    CHECK(parts[t].results == parts[t % 2].results);
+  }
 }
 
 TEST_CASE("parts that are no boxes are refused") {

@@ -149,6 +149,31 @@ TEST_CASE("random strategies alike in all nodes take as long folded; those with 
   CHECK(refused > 0);
 }
 
+TEST_CASE("copies within nodes are folded, sums of terms are not") {
+  subject x{"zoo:mlp?batch=64", "p100:4x2"};
+  parallel::strategy s(x.graph.node_count());
+  node_id product{};
+  for (std::size_t n = 0; n < s.size(); ++n) {
+    const auto& o = x.lower.dimensions()[node_id{n}];
+    if (o.inputs.empty()) {
+      continue;
+    }
+    s[n] = {parallel::degree_list(o.divisible.size(), 1), {}, {}, {}, 2};
+    s[n].degrees[0] = 4;
+    for (std::size_t t = 0; t < 8; ++t) {
+      s[n].devices.push_back(device_id{t % 4 * 2 + t / 4});
+    }
+    product = product.valid() || o.reductions.empty() ? product : node_id{n};
+  }
+  CHECK(require_equal(x, s) == 2);
+  s[product.index()].copies = 1;
+  s[product.index()].reductions = {2};
+  const auto f = x.fold(s);
+  CHECK(f.order == 1);
+  CHECK(f.why_not_more.find("sums of terms, which are not folded") != std::string::npos);
+  require_equal(x, s);
+}
+
 TEST_CASE("what is not alike on all devices is not folded, and says why") {
   subject x{"zoo:lenet?batch=8", "p100:4x2"};
   const auto s = parallel::model_parallel(parallel::test::operators(), x.graph, x.lower.dimensions(), x.on.network);

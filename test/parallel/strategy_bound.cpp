@@ -19,6 +19,8 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "divided_at_random.hpp"
+
 using namespace unity;
 
 namespace {
@@ -41,9 +43,33 @@ struct subject {
         lower{operators(), graph, machine},
         choices{parallel::choices_of(graph, parallel::placements{lower.dimensions(), machine.network.device_count(), strides})},
         tables{lower, choices, machine.network.device_count()} {}
+  // Four configurations each, drawn from all that there are.
+  subject(tensor::tensor_graph g, std::string_view on, random_engine& random)
+      : graph{std::move(g)},
+        machine{machine::preset(on)},
+        lower{operators(), graph, machine},
+        choices{drawn(graph, lower.dimensions(), machine.network.device_count(), random)},
+        tables{lower, choices, machine.network.device_count()} {}
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 
+  [[nodiscard]] static parallel::strategy_choices drawn(const tensor::tensor_graph& g, const parallel::graph_dimensions& all,
+                                                        std::size_t devices, random_engine& random) {
+    parallel::strategy_choices c;
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (!g.operands(node_id{n}).empty()) {
+        c.operators.push_back(node_id{n});
+        c.configurations.emplace_back();
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      const auto s = parallel::test::divided_at_random(g, all, devices, random);
+      for (std::size_t k = 0; k < c.size(); ++k) {
+        c.configurations[k].push_back(s[c.operators[k].index()]);
+      }
+    }
+    return c;
+  }
   [[nodiscard]] std::vector<std::uint32_t> draw(random_engine& random) const {
     std::vector<std::uint32_t> made;
     for (const auto& c : choices.configurations) {
@@ -159,5 +185,14 @@ TEST_CASE("a bound depends on the choices made, not on those taken back") {
       }
       REQUIRE(now == again);
     }
+  }
+}
+
+TEST_CASE("bounds hold for terms, copies and parts of sums") {
+  for (const std::uint64_t seed : {5U, 6U, 7U}) {
+    INFO("seed " << seed);
+    random_engine random{seed};
+    subject x{branches(), "p100:1x4", random};
+    CHECK(check_bounds(x, seed) > 0.5);
   }
 }

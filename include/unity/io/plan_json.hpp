@@ -4,6 +4,7 @@
 //  "graph": {"format": "unity graph", ...},      as json.hpp has it
 //  "machine": {"format": "unity machine", ...},  as machine_json.hpp has it, with a topology
 //  "strategy": [...]}                            as strategy_json.hpp has it
+// and may have members that plan_notes.hpp tells about.
 #pragma once
 
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/machine_json.hpp>
+#include <unity/io/plan_notes.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -27,10 +29,10 @@ namespace unity::io {
 
 // A node, an operator's configuration and the machine are a line each.
 // Throws: unity::error where the plan is not valid, the machine has no topology, or a name is not UTF-8.
-[[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p) {
+[[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes = {}) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
-  parallel::check(a, all, p.configurations, p.machine.network.device_count());
+  parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   const auto graph = to_json(a, p.graph);
   std::vector<std::string> nodes;
   for (const auto& n : graph.at("nodes")) {
@@ -39,7 +41,8 @@ namespace unity::io {
   return "{\"format\": \"unity plan\", \"version\": 1,\n \"graph\": {\"format\": " + graph.at("format").dump() +
          ", \"version\": " + graph.at("version").dump() + ", \"nodes\": " + detail::item_lines(nodes) +
          ",\n  \"outputs\": " + graph.at("outputs").dump() + "},\n \"machine\": " + to_json(p.machine).dump() +
-         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + "}\n";
+         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) +
+         detail::notes_text(notes, p.machine.network) + "}\n";
 }
 
 // `file`: for messages.
@@ -57,7 +60,16 @@ namespace unity::io {
   detail::expect_topology(p.machine, in.at("machine").where());
   const parallel::graph_dimensions all{a, p.graph};
   p.configurations = detail::strategy_reader{a, all, p.machine.network}.read(in.at("strategy"));
+  detail::expect_summed_outputs(in.at("strategy"), p.graph, p.configurations);
   return p;
+}
+
+// What the same text says besides the plan.
+// Throws: likewise.
+[[nodiscard]] inline plan_notes parse_plan_notes(std::string_view text, std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  const detail::json_place in{document, std::string{file} + ": plan"};
+  return detail::notes_from_json(in, detail::machine_from_json(in.at("machine")).network);
 }
 
 // Throws: unity::error.

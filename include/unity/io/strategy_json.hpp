@@ -7,7 +7,11 @@
 //                "dimensions": [{"kind": "sample", "dimension": 0, "size": 64, "degree": 2}, ...],
 //                "tasks": [{"part": [0, 0, 0, 0], "device": "n0/gpu0"}, {"part": [1, 0, 0, 0], "device": "n0/gpu1"}]}, ...]}
 // An entry for each operator, not for inputs and weights; all dimensions along which it can be divided, and a task for each
-// part. Members of other names are left alone; "size" and "fingerprint" may be missing.
+// part. Where sums are divided, operands are terms of sums, or tasks repeat each other, an entry also has
+//               "reductions": [{"index": "k", "size": 784, "degree": 2}], "terms": [{"operands": [0, 2], "degree": 2}, ...],
+//               "copies": 2
+// and its tasks "reduction": [1], "term": [0, 0], "copy": 1. Members of other names are left alone; "size" and "fingerprint"
+// may be missing.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +20,6 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -25,6 +28,7 @@
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/io/configuration_json.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/machine_json.hpp>
@@ -39,38 +43,6 @@
 namespace unity::io {
 
 namespace detail {
-
-[[nodiscard]] inline std::string dimension_name(const parallel::parallel_dimension& p) {
-  return std::string{parallel::parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
-}
-
-// Of task t, a number per dimension: row-major, the last runs fastest.
-[[nodiscard]] inline std::vector<std::int64_t> part_of_task(const parallel::degree_list& degrees, std::size_t t) {
-  std::vector<std::int64_t> part(degrees.size());
-  auto rest = static_cast<std::int64_t>(t);
-  for (auto k = degrees.size(); k-- > 0;) {
-    part[k] = rest % degrees[k];
-    rest /= degrees[k];
-  }
-  return part;
-}
-
-[[nodiscard]] inline nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o, node_id n,
-                                                          const parallel::configuration& c, const machine::topology& t) {
-  auto dimensions = nlohmann::json::array();
-  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
-    const auto& p = o.divisible[k];
-    dimensions.push_back({{"kind", parallel::parallelism_names[static_cast<std::size_t>(p.kind)]},
-                          {"dimension", p.dimension},
-                          {"size", p.size},
-                          {"degree", c.degrees[k]}});
-  }
-  auto tasks = nlohmann::json::array();
-  for (std::size_t i = 0; i < c.devices.size(); ++i) {
-    tasks.push_back({{"part", part_of_task(c.degrees, i)}, {"device", utf8_word("name of a device", t[c.devices[i]].name)}});
-  }
-  return {{"node", n.index()}, {"op", a.signature(o.op.kind).name}, {"dimensions", std::move(dimensions)}, {"tasks", std::move(tasks)}};
-}
 
 // A list with an item per line: one of a thousand tasks is still one line.
 [[nodiscard]] inline std::string item_lines(const std::vector<std::string>& items) {
@@ -96,11 +68,7 @@ namespace detail {
 class strategy_reader {
  public:
   strategy_reader(const tensor::algebra& a, const parallel::graph_dimensions& all, const machine::topology& t)
-      : algebra_{a}, all_{all}, topology_{t} {
-    for (std::size_t d = 0; d < t.device_count(); ++d) {
-      devices_.emplace(t.devices()[d].name, machine::device_id{d});
-    }
-  }
+      : algebra_{a}, all_{all}, configurations_{t} {}
 
   // Complexity: linear in the text. Memory: linear in the graph and the text, whatever numbers it holds.
   [[nodiscard]] parallel::strategy read(const json_place& in) const {
@@ -112,7 +80,7 @@ class strategy_reader {
         throw error{item.where() + ".node", name(n) + " for the second time", "each operator once"};
       }
       is_known[n.index()] = true;
-      s[n.index()] = configuration(item, all_[n]);
+      s[n.index()] = configurations_.read(item, all_[n]);
     }
     for (std::size_t n = 0; n < s.size(); ++n) {
       if (!is_known[n] && !all_[node_id{n}].inputs.empty()) {
@@ -143,118 +111,17 @@ class strategy_reader {
     return n;
   }
 
-  [[nodiscard]] parallel::configuration configuration(const json_place& item, const parallel::operator_dimensions& o) const {
-    parallel::configuration c;
-    const auto dimensions = item.at("dimensions");
-    const auto list = dimensions.items();
-    if (list.size() != o.divisible.size()) {
-      throw error{dimensions.where(), std::to_string(list.size()) + " of them", std::to_string(o.divisible.size()) + ": " + names_of(o)};
-    }
-    const auto most = static_cast<std::int64_t>(topology_.device_count());
-    std::int64_t tasks = 1;
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      c.degrees.push_back(degree(list[k], o.divisible[k]));
-      if (c.degrees.back() > most / tasks) {  // before anything is that large
-        throw error{dimensions.where(), "more parts than the machine's " + std::to_string(most) + " devices", "one per device at most"};
-      }
-      tasks *= c.degrees.back();
-    }
-    c.devices.resize(static_cast<std::size_t>(tasks));
-    read_tasks(item.at("tasks"), o, c);
-    if (const auto reason = why_not(o, c, topology_.device_count()); !reason.empty()) {
-      throw error{item.where(), reason, "a configuration that divides the operator"};
-    }
-    return c;
-  }
-
-  [[nodiscard]] static std::string names_of(const parallel::operator_dimensions& o) {
-    std::string all;
-    for (const auto& p : o.divisible) {
-      all += (all.empty() ? "" : ", ") + dimension_name(p);
-    }
-    return all.empty() ? "the operator cannot be divided" : all;
-  }
-
-  [[nodiscard]] static std::int64_t degree(const json_place& in, const parallel::parallel_dimension& p) {
-    const auto kind = static_cast<parallel::parallelism>(name_from_json(in.at("kind"), parallel::parallelism_names));
-    const auto number = in.at("dimension").integer();
-    if (kind != p.kind || number < 0 || static_cast<std::size_t>(number) != p.dimension) {
-      throw error{in.where(), "is " + in.at("kind").word() + " dimension " + std::to_string(number), dimension_name(p)};
-    }
-    if (in.has("size") && in.at("size").integer() != p.size) {
-      throw error{in.where() + ".size", "is " + std::to_string(in.at("size").integer()),
-                  std::to_string(p.size) + " as in the model, for " + dimension_name(p)};
-    }
-    const auto degree = in.at("degree").integer();
-    if (degree < 1 || p.size % degree != 0) {
-      throw error{in.where() + ".degree", "is " + std::to_string(degree),
-                  "a divisor of the size " + std::to_string(p.size) + " of " + dimension_name(p)};
-    }
-    return degree;
-  }
-
-  // Every part has one task.
-  void read_tasks(const json_place& in, const parallel::operator_dimensions& o, parallel::configuration& c) const {
-    const auto list = in.items();
-    constexpr auto none = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> task_of(c.devices.size(), none);
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const auto part = list[i].at("part");
-      const auto t = part_number(part, o, c.degrees);
-      if (task_of[t] != none) {
-        throw error{part.where(), "part " + part.value().dump() + " is that of tasks[" + std::to_string(task_of[t]) + "] too",
-                    "shards that do not overlap"};
-      }
-      task_of[t] = i;
-      c.devices[t] = device(list[i].at("device"));
-    }
-    std::size_t missing = 0;
-    auto first = none;
-    for (std::size_t t = 0; t < task_of.size(); ++t) {
-      if (task_of[t] == none) {
-        first = first == none ? t : first;
-        ++missing;
-      }
-    }
-    if (missing > 0) {
-      throw error{in.where(),
-                  "no task for part " + nlohmann::json(part_of_task(c.degrees, first)).dump() +
-                      (missing > 1 ? " and " + std::to_string(missing - 1) + " more" : ""),
-                  "a shard for each of the " + std::to_string(task_of.size()) + " parts"};
-    }
-  }
-  [[nodiscard]] static std::size_t part_number(const json_place& in, const parallel::operator_dimensions& o,
-                                               const parallel::degree_list& degrees) {
-    const auto list = in.items();
-    if (list.size() != degrees.size()) {
-      throw error{in.where(), std::to_string(list.size()) + " numbers",
-                  "one for each of the " + std::to_string(degrees.size()) + " dimensions"};
-    }
-    std::int64_t number = 0;
-    for (std::size_t k = 0; k < degrees.size(); ++k) {
-      const auto at = list[k].integer();
-      if (at < 0 || at >= degrees[k]) {
-        throw error{list[k].where(), "is " + std::to_string(at),
-                    "a part of " + dimension_name(o.divisible[k]) + ", 0 to " + std::to_string(degrees[k] - 1)};
-      }
-      number = number * degrees[k] + at;
-    }
-    return static_cast<std::size_t>(number);
-  }
-  [[nodiscard]] machine::device_id device(const json_place& in) const {
-    const auto found = devices_.find(in.word());
-    if (found == devices_.end()) {
-      throw error{in.where(), "no device has the name " + shown(in.word()),
-                  "one of the machine's " + std::to_string(devices_.size()) + ", such as " + shown(topology_.devices().front().name)};
-    }
-    return found->second;
-  }
-
   const tensor::algebra& algebra_;
   const parallel::graph_dimensions& all_;
-  const machine::topology& topology_;
-  std::unordered_map<std::string, machine::device_id> devices_{};
+  configuration_reader configurations_;
 };
+
+inline void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g, const parallel::strategy& s) {
+  if (const auto n = parallel::unsummed_output(g, s); n.valid()) {
+    throw error{in.where(), "node " + std::to_string(n.index()) + " has an output of the graph that is terms of a sum",
+                "one that is added up"};
+  }
+}
 
 inline void expect_topology(const machine::machine& m, const std::string& where) {
   if (m.network.empty()) {
@@ -296,7 +163,7 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
 [[nodiscard]] inline std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
-  parallel::check(a, all, p.configurations, p.machine.network.device_count());
+  parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   const nlohmann::json about{{"name", detail::utf8_word("name of a model", model)},
                              {"nodes", p.graph.node_count()},
                              {"fingerprint", graph_fingerprint(a, p.graph)}};
@@ -318,7 +185,9 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
   detail::expect_model(in.at("model"), static_cast<std::int64_t>(g.node_count()), graph_fingerprint(a, g));
   detail::expect_machine(in.at("machine"), m);
   const parallel::graph_dimensions all{a, g};
-  return detail::strategy_reader{a, all, m.network}.read(in.at("strategy"));
+  auto s = detail::strategy_reader{a, all, m.network}.read(in.at("strategy"));
+  detail::expect_summed_outputs(in.at("strategy"), g, s);
+  return s;
 }
 
 // Throws: unity::error.

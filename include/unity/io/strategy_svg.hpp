@@ -104,18 +104,18 @@ struct box_grid {
   for (const auto& a : outer) {
     (a.down ? g.rows : g.columns) *= c.degrees[a.dimension];
   }
-  std::vector<std::int64_t> part(c.degrees.size());
+  const auto tasks = c.grid();
+  const auto same = tasks.result_terms() * tasks.copies;  // on one part of the result
+  g.columns *= same;
   for (std::size_t t = 0; t < c.task_count(); ++t) {
-    auto rest = static_cast<std::int64_t>(t);
-    for (auto k = part.size(); k-- > 0;) {
-      part[k] = rest % c.degrees[k];
-      rest /= c.degrees[k];
-    }
+    const auto number = static_cast<std::int64_t>(t);
+    const auto part = parallel::digits_of(number % tasks.blocks(), c.degrees);
     std::pair<std::int64_t, std::int64_t> place{0, 0};
     for (const auto& a : outer) {
       auto& at = a.down ? place.first : place.second;
       at = at * c.degrees[a.dimension] + part[a.dimension];
     }
+    place.second = place.second * same + number / tasks.blocks();
     g.places.push_back(place);
   }
   return g;
@@ -207,6 +207,13 @@ class strategy_drawing {
                                : " " + std::string{kind} + " dimension " + std::to_string(o.divisible[k].dimension) + " by " +
                                      std::to_string(c.degrees[k]) + ",";
     }
+    for (std::size_t r = 0; r < c.reductions.size(); ++r) {
+      const auto* index = o.structure.indices[o.reductions[r].indices[0]].name;
+      tip += c.reductions[r] == 1 ? "" : " sum over " + std::string{index} + " by " + std::to_string(c.reductions[r]) + ",";
+    }
+    const auto terms = parallel::product(c.terms);
+    tip += terms == 1 ? "" : " " + std::to_string(terms) + " terms,";
+    tip += c.copies == 1 ? "" : " " + std::to_string(c.copies) + " copies,";
     tip += " on " + machine[c.devices.front()].name + (c.task_count() > 1 ? " to " + machine[c.devices.back()].name : "");
     const auto x = std::to_string(at.x);
     return "<g><title>" + svg_text(tip, 200) + "</title><use href=\"#b" + std::to_string(box(o, c)) + "\" x=\"" + x + "\" y=\"" +
@@ -216,7 +223,7 @@ class strategy_drawing {
 
   // The number of the drawing of a box; equal ones are drawn once.
   [[nodiscard]] std::size_t box(const parallel::operator_dimensions& o, const parallel::configuration& c) {
-    auto grid = grid_of(o, c);
+    auto grid = detail::grid_of(o, c);
     std::vector<std::int64_t> key{grid.samples, grid.parameters, grid.rows, grid.columns};
     std::vector<std::uint32_t> devices(static_cast<std::size_t>(grid.rows * grid.columns), 0);
     for (std::size_t t = 0; t < c.task_count(); ++t) {

@@ -16,19 +16,26 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/task_grid.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
 // Regular. A degree per divisible dimension of the operator; equal parts along each. Tasks are numbered in row-major order
-// of their parts, and task t runs on devices[t]; several may share a device.
-// Source: Jia's dissertation (2020), section 3.3.
+// of [terms...][copies][reductions...][degrees...], and task t runs on devices[t]; several may share a device. Results are
+// as many terms of a sum as terms and reductions multiply to.
+// Source: Jia's dissertation (2020), section 3.3; Unger et al., Unity (OSDI 2022), section 3, for sums and copies.
 struct configuration {
   degree_list degrees{};
   small_vector<machine::device_id, 8> devices{};
+  degree_list reductions{};  // per operator_dimensions::reductions: parts of that sum; empty: 1 each
+  degree_list terms{};       // per operator_dimensions::groups: terms that its operands are; empty: 1 each
+  std::int64_t copies = 1;   // tasks that compute the same
 
   [[nodiscard]] std::size_t task_count() const noexcept { return devices.size(); }
+  [[nodiscard]] task_grid grid() const { return {degrees, reductions, terms, copies}; }
 
   friend bool operator==(const configuration&, const configuration&) = default;
 };
@@ -56,6 +63,13 @@ namespace detail {
   }
   return all;
 }
+[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const task_grid& g) {
+  auto all = index_degrees(o, g.degrees);
+  for (std::size_t r = 0; all && r < g.reductions.size(); ++r) {
+    (*all)[o.reductions[r].indices[0]] = g.reductions[r];
+  }
+  return all;
+}
 
 // The first dimension whose parts would not be boxes, as text; empty: none.
 [[nodiscard]] inline std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees) {
@@ -77,24 +91,69 @@ namespace detail {
   return operands.empty() ? check(o.structure.results, "result") : operands;
 }
 
+// Why these are no terms, parts of sums or copies of the operator; empty where they are.
+[[nodiscard]] inline std::string why_not_terms(const operator_dimensions& o, const configuration& c) {
+  if (!c.reductions.empty() && c.reductions.size() != o.reductions.size()) {
+    return std::to_string(c.reductions.size()) + " degrees for " + std::to_string(o.reductions.size()) + " sums that can be divided";
+  }
+  for (std::size_t r = 0; r < c.reductions.size(); ++r) {
+    const auto index = o.reductions[r].indices[0];
+    const auto& name = o.structure.indices[index].name;
+    if (c.reductions[r] < 1 || o.reductions[r].size % c.reductions[r] != 0) {
+      return "degree " + std::to_string(c.reductions[r]) + " does not divide the size " + std::to_string(o.reductions[r].size) +
+             " of the sum over " + name;
+    }
+    const auto& windows = o.structure.windows;
+    const auto slides = [&](const auto& w) { return w.inner == static_cast<int>(index); };
+    if (c.reductions[r] > 1 && std::any_of(windows.begin(), windows.end(), slides)) {
+      return std::string{"parts of the sum over "} + name + ", whose windows would not fit the operand";
+    }
+  }
+  if (!c.terms.empty() && c.terms.size() != o.groups.size()) {
+    return std::to_string(c.terms.size()) + " numbers of terms for " + std::to_string(o.groups.size()) + " linear groups";
+  }
+  for (std::size_t g = 0; g < c.terms.size(); ++g) {
+    if (c.terms[g] < 1) {
+      return std::to_string(c.terms[g]) + " terms of linear group " + std::to_string(g);
+    }
+  }
+  return c.copies < 1 ? std::to_string(c.copies) + " copies" : std::string{};
+}
+
 }  // namespace detail
 
 // Why the operator cannot be divided so on a machine of that many devices, in one line; empty where it can.
 [[nodiscard]] inline std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices) {
+  if (auto reason = detail::why_not_terms(o, c); !reason.empty()) {
+    return reason;
+  }
   if (c.degrees.size() != o.divisible.size()) {
     return std::to_string(c.degrees.size()) + " degrees for " + std::to_string(o.divisible.size()) + " divisible dimensions";
   }
-  std::int64_t tasks = 1;
+  const auto most = static_cast<std::int64_t>(devices);
+  const auto more = [&] { return "more tasks than the " + std::to_string(devices) + " devices"; };
+  auto tasks = c.copies;
+  if (tasks > most) {
+    return more();
+  }
+  for (const auto* list : {&c.terms, &c.reductions}) {
+    for (const auto d : *list) {
+      if (d > most / tasks) {
+        return more();
+      }
+      tasks *= d;
+    }
+  }
   for (std::size_t k = 0; k < c.degrees.size(); ++k) {
     const auto& p = o.divisible[k];
     const auto name = std::string{parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
     if (c.degrees[k] < 1 || p.size % c.degrees[k] != 0) {
       return "degree " + std::to_string(c.degrees[k]) + " does not divide the size " + std::to_string(p.size) + " of " + name;
     }
-    tasks *= c.degrees[k];
-    if (tasks > static_cast<std::int64_t>(devices)) {
-      return "more tasks than the " + std::to_string(devices) + " devices";
+    if (c.degrees[k] > most / tasks) {
+      return more();
     }
+    tasks *= c.degrees[k];
   }
   if (static_cast<std::size_t>(tasks) != c.devices.size()) {
     return std::to_string(c.devices.size()) + " devices for " + std::to_string(tasks) + " tasks";
@@ -104,9 +163,12 @@ namespace detail {
       return d.valid() ? "no device " + std::to_string(d.index()) + " of " + std::to_string(devices) : "a task without a device";
     }
   }
-  const auto degrees = detail::index_degrees(o, c.degrees);
+  auto degrees = detail::index_degrees(o, c.degrees);
   if (!degrees) {
     return "a degree that does not fall into the factors of its dimension";
+  }
+  for (std::size_t r = 0; r < c.reductions.size(); ++r) {
+    (*degrees)[o.reductions[r].indices[0]] = c.reductions[r];
   }
   return detail::scattered(o, *degrees);
 }
@@ -126,27 +188,24 @@ struct index_range {
   std::int64_t end = 1;
 };
 
-// The part of every index that is a task's.
-[[nodiscard]] inline std::vector<index_range> ranges_of(const operator_dimensions& o, const degree_list& degrees,
-                                                        std::span<const std::int64_t> parts, std::size_t task) {
-  std::vector<index_range> ranges(parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    ranges[i] = {0, o.structure.indices[i].size};
+// Which part of every index is a task's. parts: how many each index has.
+[[nodiscard]] inline std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
+                                                            std::span<const std::int64_t> parts, const task_place& place) {
+  std::vector<std::int64_t> numbers(parts.size(), 0);
+  const auto sums = digits_of(place.reduction, g.reductions);
+  for (std::size_t r = 0; r < sums.size(); ++r) {
+    numbers[o.reductions[r].indices[0]] = sums[r];
   }
-  auto rest = static_cast<std::int64_t>(task);
-  for (auto k = degrees.size(); k-- > 0;) {
-    auto part = rest % degrees[k];
-    rest /= degrees[k];
+  const auto digits = digits_of(place.block, g.degrees);
+  for (std::size_t k = 0; k < digits.size(); ++k) {
+    auto part = digits[k];
     const auto& indices = o.divisible[k].indices;
     for (auto i = indices.size(); i-- > 0;) {
-      const auto count = parts[indices[i]];
-      const auto size = o.structure.indices[indices[i]].size / count;
-      const auto at = part % count;
-      part /= count;
-      ranges[indices[i]] = {at * size, (at + 1) * size};
+      numbers[indices[i]] = part % parts[indices[i]];
+      part /= parts[indices[i]];
     }
   }
-  return ranges;
+  return numbers;
 }
 
 [[nodiscard]] inline box part_of(const tensor::index_structure& s, const tensor::tensor_indices& dims, const tensor::shape& sizes,
@@ -180,18 +239,25 @@ struct index_range {
 
 }  // namespace detail
 
-// What each task of a valid configuration reads and writes. The parts of a result are disjoint, and together all of it.
+// What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of it; each
+// is written by one task for every term and copy.
 // Complexity: linear in tasks, and in operands, results and their ranks.
-[[nodiscard]] inline std::vector<shard> shards_of(const operator_dimensions& o, const degree_list& degrees) {
-  const auto parts = detail::index_degrees(o, degrees);
+[[nodiscard]] inline std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g) {
+  const auto parts = detail::index_degrees(o, g);
   UNITY_EXPECTS(parts.has_value(), "a valid configuration");
-  std::int64_t tasks = 1;
-  for (const auto d : degrees) {
-    tasks *= d;
-  }
-  std::vector<shard> all(static_cast<std::size_t>(tasks));
+  const auto distinct = static_cast<std::size_t>(g.blocks() * product(g.reductions));
+  std::vector<shard> all(static_cast<std::size_t>(g.tasks()));
+  std::vector<detail::index_range> ranges(parts->size());
   for (std::size_t t = 0; t < all.size(); ++t) {
-    const auto ranges = detail::ranges_of(o, degrees, *parts, t);
+    if (t >= distinct) {
+      all[t] = all[t - distinct];
+      continue;
+    }
+    const auto numbers = detail::part_numbers(o, g, *parts, place_of(g, t));
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const auto size = o.structure.indices[i].size / (*parts)[i];
+      ranges[i] = {numbers[i] * size, (numbers[i] + 1) * size};
+    }
     for (std::size_t i = 0; i < o.inputs.size(); ++i) {
       all[t].operands.push_back(detail::part_of(o.structure, o.structure.operands[i], o.inputs[i].dims, ranges, false));
     }

@@ -16,15 +16,29 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/messages.hpp>
+#include <unity/parallel/operand_terms.hpp>
 #include <unity/parallel/replicas.hpp>
+#include <unity/parallel/task_grid.hpp>
 
 namespace unity::parallel {
 
-// An operator divided by certain degrees, on whatever devices.
+// An operator divided by a certain grid, on whatever devices.
 struct division {
   std::uint32_t number = 0;
-  std::vector<shard> parts{};
-  std::vector<distinct_boxes> operands{};  // what tasks read of each
+  std::vector<shard> parts{};  // by task
+  std::vector<operand_terms> terms{};  // of each operand
+  // Of an operand that is no result of others, and so one term: the tasks for which it is not zero, and what they read.
+  std::vector<std::vector<std::uint32_t>> readers{};
+  std::vector<distinct_boxes> operands{};
+  std::uint32_t blocks = 1;      // of the results; those of the first tasks
+  std::uint32_t reductions = 1;  // tasks are [terms of groups][copies][reductions][blocks]
+  std::uint32_t copies = 1;
+  std::uint32_t result_terms = 1;
+
+  // The task that has a block of one term and copy of the results.
+  [[nodiscard]] std::uint32_t task(std::uint32_t term, std::uint32_t copy, std::uint32_t block) const noexcept {
+    return ((term / reductions * copies + copy) * reductions + term % reductions) * blocks + block;
+  }
 };
 
 // Keeps what it has computed. One thread uses one table.
@@ -39,29 +53,10 @@ class division_table {
     }
   }
   // kind: the number of the operator. Valid until make_room().
-  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const degree_list& degrees) {
-    if (kinds_.size() <= kind) {
-      kinds_.resize(kind + std::size_t{1});
-    }
-    const auto [found, is_new] = kinds_[kind].try_emplace(degrees);
-    auto& d = found->second;
-    if (is_new) {
-      d.number = count_++;
-      d.parts = shards_of(o, degrees);
-      tasks_ += d.parts.size();
-      std::vector<box> boxes;
-      for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-        boxes.clear();
-        for (const auto& part : d.parts) {
-          boxes.push_back(part.operands[i]);
-        }
-        d.operands.push_back(distinct(boxes));
-      }
-    }
-    return d;
-  }
+  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid) { return find(kind, o, grid); }
+  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const configuration& c) { return find(kind, o, c); }
 
-  // Of what tasks write of a result and others read of operands, which are that value; a task that reads several of them is
+  // Of what is written of a result, block by block, and others read of operands, which are that value; a task that reads several of them is
   // numbered once for each, after all tasks for the operand before. Valid until the next call.
   [[nodiscard]] std::span<const overlap> overlaps(const division& from, std::uint32_t result, const division& to,
                                                   std::span<const std::uint32_t> operands) {
@@ -70,8 +65,8 @@ class division_table {
       return found->second;
     }
     std::vector<box> written;
-    for (const auto& part : from.parts) {
-      written.push_back(part.results[result]);
+    for (std::uint32_t b = 0; b < from.blocks; ++b) {
+      written.push_back(from.parts[b].results[result]);
     }
     std::vector<box> read;
     for (const auto i : operands) {
@@ -91,15 +86,73 @@ class division_table {
  private:
   static constexpr std::size_t most_kept = std::size_t{1} << 22U;  // overlaps: 64 MiB
 
-  struct degrees_hash {
-    std::size_t operator()(const degree_list& degrees) const noexcept {
-      std::uint64_t h = degrees.size();
-      for (const auto d : degrees) {
+  // Of grids, and of configurations without copies of them: most of the time what is asked for is known.
+  struct grid_hash {
+    using is_transparent = void;
+
+    template <class Grid>
+    std::size_t operator()(const Grid& g) const noexcept {
+      auto h = hash_combine(g.degrees.size(), static_cast<std::uint64_t>(g.copies));
+      for (const auto d : g.degrees) {
         h = hash_combine(h, static_cast<std::uint64_t>(d));
+      }
+      for (const auto* list : {&g.reductions, &g.terms}) {
+        if (product(*list) != 1) {
+          for (const auto d : *list) {
+            h = hash_combine(h, static_cast<std::uint64_t>(d));
+          }
+        }
       }
       return h;
     }
   };
+  struct grid_equal {
+    using is_transparent = void;
+
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const noexcept {
+      const auto same = [](const degree_list& x, const degree_list& y) { return x == y || (product(x) == 1 && product(y) == 1); };
+      return a.degrees == b.degrees && a.copies == b.copies && same(a.reductions, b.reductions) && same(a.terms, b.terms);
+    }
+  };
+
+  [[nodiscard]] static task_grid grid_of_key(const configuration& c) { return c.grid(); }
+  [[nodiscard]] static const task_grid& grid_of_key(const task_grid& g) { return g; }
+  template <class Grid>
+  [[nodiscard]] const division& find(std::uint32_t kind, const operator_dimensions& o, const Grid& grid) {
+    if (kinds_.size() <= kind) {
+      kinds_.resize(kind + std::size_t{1});
+    }
+    if (const auto known = kinds_[kind].find(grid); known != kinds_[kind].end()) {
+      return known->second;
+    }
+    auto& d = kinds_[kind].try_emplace(grid_of_key(grid)).first->second;
+    d.number = count_++;
+    divide(o, grid_of_key(grid), d);
+    tasks_ += d.parts.size();
+    return d;
+  }
+  static void divide(const operator_dimensions& o, const task_grid& grid, division& d) {
+    d.parts = shards_of(o, grid);
+    d.blocks = static_cast<std::uint32_t>(grid.blocks());
+    d.reductions = static_cast<std::uint32_t>(product(grid.reductions));
+    d.copies = static_cast<std::uint32_t>(grid.copies);
+    d.result_terms = static_cast<std::uint32_t>(grid.result_terms());
+    std::vector<box> boxes;
+    for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+      d.terms.push_back(terms_of(o, grid, i));
+      auto& readers = d.readers.emplace_back();
+      boxes.clear();
+      for (std::uint32_t t = 0; t < d.parts.size(); ++t) {
+        if (d.terms[i].of_task(t) == 0) {
+          readers.push_back(t);
+          boxes.push_back(d.parts[t].operands[i]);
+        }
+      }
+      d.operands.push_back(distinct(boxes));
+    }
+  }
+
   struct pair_key {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
@@ -120,7 +173,7 @@ class division_table {
 
   static constexpr std::size_t most_tasks = std::size_t{1} << 17U;  // some tens of MB
 
-  std::deque<std::unordered_map<degree_list, division, degrees_hash>> kinds_{};  // stay where they are as it grows
+  std::deque<std::unordered_map<task_grid, division, grid_hash, grid_equal>> kinds_{};  // stay where they are as it grows
   std::size_t tasks_ = 0;
   std::uint32_t count_ = 0;
   std::unordered_map<pair_key, std::vector<overlap>, pair_hash> pairs_{};

@@ -28,6 +28,13 @@ struct edge_ends {
   std::uint32_t consumer_buffers = 0;  // before those of cotangents
   bool is_wanted = false;              // the cotangent
   bool consumer_keeps = false;         // its backward tasks read the value, too
+
+  [[nodiscard]] program::task_ref written(std::uint32_t task) const noexcept { return {from, task}; }
+  [[nodiscard]] program::task_ref written_back(std::uint32_t task) const noexcept { return {from, producers + task}; }
+  [[nodiscard]] program::task_ref read(std::uint32_t task) const noexcept { return {to, task}; }
+  [[nodiscard]] program::task_ref read_back(std::uint32_t task) const noexcept { return {to, consumers + task}; }
+  [[nodiscard]] program::buffer_ref result_of(std::uint32_t task) const noexcept { return {from, task * buffers_per_task + result}; }
+  [[nodiscard]] program::buffer_ref cotangent_of(std::uint32_t task) const noexcept { return {to, consumer_buffers + task}; }
 };
 
 // A message of the value and, where its cotangent is wanted, one of that back.
@@ -46,30 +53,30 @@ class edge_code {
 
   // Both tasks are on one device.
   void use(std::uint32_t producer, std::uint32_t consumer) {
-    const auto result = result_of(producer);
-    code_.dependencies.push_back({written(producer), read(consumer), false});
-    code_.reads.push_back({result, read(consumer)});
+    const auto result = ends_.result_of(producer);
+    code_.dependencies.push_back({ends_.written(producer), ends_.read(consumer), false});
+    code_.reads.push_back({result, ends_.read(consumer)});
     if (ends_.consumer_keeps) {
-      code_.reads.push_back({result, read_back(consumer)});
+      code_.reads.push_back({result, ends_.read_back(consumer)});
     }
     if (ends_.is_wanted) {
-      code_.dependencies.push_back({read_back(consumer), written_back(producer), false});
-      code_.reads.push_back({cotangent_of(consumer), written_back(producer)});
+      code_.dependencies.push_back({ends_.read_back(consumer), ends_.written_back(producer), false});
+      code_.reads.push_back({ends_.cotangent_of(consumer), ends_.written_back(producer)});
     }
   }
 
   void send(const sent_value& s, std::span<const program::hop> hops) {
-    const auto sender = written(s.producer);
+    const auto sender = ends_.written(s.producer);
     const auto first = static_cast<std::uint32_t>(code_.tasks.size());
     const auto last = program::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
-    code_.reads.push_back({result_of(s.producer), {{}, first}});
+    code_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
     const program::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
     code_.buffers.push_back({s.volume, s.to, last, false});
     for (const auto c : s.consumers) {
-      code_.dependencies.push_back({last, read(c), false});
-      code_.reads.push_back({received, read(c)});
+      code_.dependencies.push_back({last, ends_.read(c), false});
+      code_.reads.push_back({received, ends_.read(c)});
       if (ends_.consumer_keeps) {
-        code_.reads.push_back({received, read_back(c)});
+        code_.reads.push_back({received, ends_.read_back(c)});
       }
     }
   }
@@ -83,10 +90,10 @@ class edge_code {
     const auto there = exchanges.add(n, code_, routed_);
     begin_exchange();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      sent_.push_back({written(all[i].producer), result_of(all[i].producer), there[i].first});
+      sent_.push_back({ends_.written(all[i].producer), ends_.result_of(all[i].producer), there[i].first});
       const auto received = buffer_at(there[i].last, all[i].to, all[i].volume);
       for (const auto c : all[i].consumers) {
-        received_.push_back({read(c), received, there[i].last});
+        received_.push_back({ends_.read(c), received, there[i].last});
       }
     }
     end_exchange(ends_.consumer_keeps);
@@ -100,9 +107,9 @@ class edge_code {
     begin_exchange();
     for (std::size_t i = 0; i < all.size(); ++i) {
       for (const auto c : all[i].consumers) {
-        sent_.push_back({read_back(c), cotangent_of(c), back[i].first});
+        sent_.push_back({ends_.read_back(c), ends_.cotangent_of(c), back[i].first});
       }
-      received_.push_back({written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
+      received_.push_back({ends_.written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
     }
     end_exchange(false);
   }
@@ -111,14 +118,14 @@ class edge_code {
   void send_back(const sent_value& s, std::span<const program::hop> hops) {
     senders_.clear();
     for (const auto c : s.consumers) {
-      senders_.push_back(read_back(c));
+      senders_.push_back(ends_.read_back(c));
     }
-    const auto receiver = written_back(s.producer);
+    const auto receiver = ends_.written_back(s.producer);
     const auto first = static_cast<std::uint32_t>(code_.tasks.size());
     const auto last = program::add_transfer(code_, hops, s.volume, s.producer, senders_);
     code_.dependencies.push_back({last, receiver, false});
     for (const auto c : s.consumers) {
-      code_.reads.push_back({cotangent_of(c), {{}, first}});
+      code_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
     }
     code_.reads.push_back({{{}, static_cast<std::uint32_t>(code_.buffers.size())}, receiver});
     code_.buffers.push_back({s.volume, s.from, last, false});
@@ -166,19 +173,10 @@ class edge_code {
       code_.dependencies.push_back({{{}, u.link}, u.task, false});
       code_.reads.push_back({u.buffer, u.task});
       if (keep) {
-        code_.reads.push_back({u.buffer, read_back(u.task.index)});
+        code_.reads.push_back({u.buffer, ends_.read_back(u.task.index)});
       }
     }
   }
-
-  [[nodiscard]] program::task_ref written(std::uint32_t task) const { return {ends_.from, task}; }
-  [[nodiscard]] program::task_ref written_back(std::uint32_t task) const { return {ends_.from, ends_.producers + task}; }
-  [[nodiscard]] program::task_ref read(std::uint32_t task) const { return {ends_.to, task}; }
-  [[nodiscard]] program::task_ref read_back(std::uint32_t task) const { return {ends_.to, ends_.consumers + task}; }
-  [[nodiscard]] program::buffer_ref result_of(std::uint32_t task) const {
-    return {ends_.from, task * ends_.buffers_per_task + ends_.result};
-  }
-  [[nodiscard]] program::buffer_ref cotangent_of(std::uint32_t task) const { return {ends_.to, ends_.consumer_buffers + task}; }
 
   program::fragment& code_;
   const edge_ends& ends_;

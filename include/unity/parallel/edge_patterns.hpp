@@ -1,8 +1,10 @@
 // The code of edges that are alike, made once.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,19 +15,19 @@
 
 namespace unity::parallel {
 
-// All that the code of an edge depends on, but for the fragments of its ends.
-struct edge_pattern_key {
+// All that the code of an edge depends on, but for the fragments of its ends. Refers to lists and configurations, or has them.
+template <class Operands, class Configuration>
+struct basic_edge_pattern_key {
   std::uint32_t from = 0;  // kinds of operators (graph_dimensions)
   std::uint32_t to = 0;
   std::uint32_t result = 0;
-  std::vector<std::uint32_t> operands{};
   bool is_wanted = false;
   bool consumer_keeps = false;
-  configuration producer{};
-  configuration consumer{};
-
-  friend bool operator==(const edge_pattern_key&, const edge_pattern_key&) = default;
+  Operands operands;
+  Configuration producer;
+  Configuration consumer;
 };
+using edge_pattern_key = basic_edge_pattern_key<std::span<const std::uint32_t>, const configuration&>;
 
 // Code in which the ends are named producer and consumer. A value; it forgets all when it holds too much.
 class edge_patterns {
@@ -36,8 +38,8 @@ class edge_patterns {
   // Effects: `f` becomes the code between these ends. make(fragment): the code with the names above, where it is not known.
   // Complexity: linear in the code.
   template <class Make>
-  void write(edge_pattern_key key, program::fragment_id from, program::fragment_id to, program::fragment& f, const Make& make) {
-    f = find(std::move(key), make);
+  void write(const edge_pattern_key& key, program::fragment_id from, program::fragment_id to, program::fragment& f, const Make& make) {
+    f = find(key, make);
     const auto name = [&](program::fragment_id& id) { id = id == producer ? from : id == consumer ? to : id; };
     for (auto& d : f.dependencies) {
       name(d.before.fragment);
@@ -51,26 +53,33 @@ class edge_patterns {
 
  private:
   struct pattern {
-    edge_pattern_key key{};
+    basic_edge_pattern_key<std::vector<std::uint32_t>, configuration> key;
     program::fragment code{};
   };
 
+  [[nodiscard]] static bool is_of(const pattern& p, const edge_pattern_key& k) {
+    return p.key.from == k.from && p.key.to == k.to && p.key.result == k.result && p.key.is_wanted == k.is_wanted &&
+           p.key.consumer_keeps == k.consumer_keeps && std::ranges::equal(p.key.operands, k.operands) &&
+           p.key.producer == k.producer && p.key.consumer == k.consumer;
+  }
   template <class Make>
-  const program::fragment& find(edge_pattern_key key, const Make& make) {
-    auto& alike = known_[hash_of(key)];
-    for (const auto& p : alike) {
-      if (p.key == key) {
+  const program::fragment& find(const edge_pattern_key& key, const Make& make) {
+    const auto hash = hash_of(key);
+    for (const auto& p : known_[hash]) {
+      if (is_of(p, key)) {
         return p.code;
       }
     }
-    pattern made{std::move(key), {}};
+    pattern made{{key.from, key.to, key.result, key.is_wanted, key.consumer_keeps, {key.operands.begin(), key.operands.end()},
+                  key.producer, key.consumer},
+                 {}};
     make(made.code);
     held_ += 64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.buffers.size() + made.code.reads.size();
     if (held_ > most) {
       known_.clear();
       held_ = 0;
     }
-    auto& all = known_[hash_of(made.key)];
+    auto& all = known_[hash];
     all.push_back(std::move(made));
     return all.back().code;
   }
@@ -83,6 +92,12 @@ class edge_patterns {
       for (const auto d : c->devices) {
         h = hash_combine(h, d.index());
       }
+      for (const auto* list : {&c->reductions, &c->terms}) {
+        for (const auto d : *list) {
+          h = hash_combine(h, static_cast<std::uint64_t>(d));
+        }
+      }
+      h = c->copies == 1 ? h : hash_combine(h, static_cast<std::uint64_t>(c->copies));
     }
     return h;
   }

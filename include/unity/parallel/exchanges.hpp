@@ -62,6 +62,15 @@ class exchange_builder {
     }
     return ends_;
   }
+  // Likewise, but each message is alone.
+  std::span<const message_ends> add_apart(network& n, program::fragment& f, std::span<const routed_message> messages) {
+    network_ = &n;
+    ends_.assign(messages.size(), {});
+    for (std::uint32_t m = 0; m < messages.size(); ++m) {
+      add_alone(f, messages, m);
+    }
+    return ends_;
+  }
 
  private:
   struct link_load {

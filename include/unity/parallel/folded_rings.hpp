@@ -15,8 +15,8 @@
 #include <unity/parallel/folded_messages.hpp>
 #include <unity/parallel/network.hpp>
 #include <unity/parallel/replicas.hpp>
+#include <unity/parallel/rings.hpp>
 #include <unity/parallel/symmetry.hpp>
-#include <unity/parallel/synchronization.hpp>
 #include <unity/program/fragment.hpp>
 
 namespace unity::parallel {
@@ -43,7 +43,7 @@ class ring_ranker {
   }
 
  private:
-  struct ring_message {
+  struct ring_link {
     machine::device_id from{};
     machine::device_id to{};
   };
@@ -69,7 +69,7 @@ class ring_ranker {
       if (!symmetry_.represents(ring[i])) {
         continue;
       }
-      const ring_message m{ring[i], ring[(i + 1) % ring.size()]};
+      const ring_link m{ring[i], ring[(i + 1) % ring.size()]};
       auto& ties = ties_.emplace_back();
       auto& last_ties = ties_.emplace_back();
       for (std::size_t k = 0; k < symmetry_.order(); ++k) {

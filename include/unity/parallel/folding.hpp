@@ -201,7 +201,12 @@ class folder {
     const auto& devices = strategy_[e.from.index()].devices;
     const folded_ends orbits{key.producers, key.consumers, {devices.data(), devices.size()}};
     folded_messages folded;
-    reason_ = fold_messages(symmetry_, lowering_.links(), links_, orbits, lowering_.messages(strategy_, e, ends), folded);
+    const auto needs = lowering_.needs(strategy_, e, ends);
+    if (!needs.sums.empty()) {
+      reason_ = "sums of terms, which are not folded";
+      return nullptr;
+    }
+    reason_ = fold_messages(symmetry_, lowering_.links(), links_, orbits, needs.messages, folded);
     if (!reason_.empty()) {
       return nullptr;
     }
@@ -250,6 +255,9 @@ class folder {
     for (const auto& use : w.uses) {
       const auto& c = strategy_[use.node.index()];
       const auto& tasks = *node_orbits_[use.node.index()];
+      if (lowering_.parts_of(strategy_, use.node).readers[use.operand].size() < c.task_count()) {
+        return refuse("terms of which only the first reads it");
+      }
       readings.push_back({&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});
       const bool trained = w.is_trained && lowering_.training().wanted(use.node)[use.operand];
       const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
@@ -337,7 +345,7 @@ class folder {
 [[nodiscard]] inline folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                          std::span<const device_symmetry> symmetries) {
   UNITY_EXPECTS(low.how() == transfers::messages, "a lowering to messages");
-  check(a, low.dimensions(), s, low.links().device_count());
+  check(a, low.graph(), low.dimensions(), s, low.links().device_count());
   std::string reason;
   for (const auto& by : symmetries) {
     folded_program result;

@@ -19,12 +19,14 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/divisions.hpp>
 #include <unity/parallel/edge_code.hpp>
+#include <unity/parallel/edge_needs.hpp>
 #include <unity/parallel/edge_patterns.hpp>
+#include <unity/parallel/edge_reads.hpp>
 #include <unity/parallel/exchanges.hpp>
-#include <unity/parallel/messages.hpp>
 #include <unity/parallel/network.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/replicas.hpp>
+#include <unity/parallel/sum_code.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -51,9 +53,10 @@ enum class transfers : std::uint8_t { messages, exchanges };
 // - An operator of n tasks: forward tasks 0 to n-1 and, where a weight depends on it, backward tasks n to 2n-1, each after
 //   its forward task. Sources are there from the start, wherever they are read.
 // - An edge: a message from each task to each device that reads what it wrote (messages.hpp), and each message back with
-//   the cotangent; as `transfers` says. Adding up cotangents is not priced.
+//   the cotangent; as `transfers` says. Adding up cotangents is not priced. Of copies a device reads one (edge_reads.hpp);
+//   terms are added up where their sum is read (sum_code.hpp).
 // - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap with
-//   the backward pass.
+//   the backward pass. Where it is an operand of several terms, the first is the weight and the others are zero.
 // - Memory: weights with their gradients, permanently; results and what was received until all readers have ended, backward
 //   tasks among them where adjoints read it (backward_reads.hpp); cotangents until they are used. Inputs are not counted.
 // Refers to the algebra, graph and machine, which must outlive it. One thread uses one lowering; copies are independent.
@@ -92,7 +95,7 @@ class lowering {
   // Complexity: linear in the program, besides intersecting shards.
   // Throws: unity::error where the strategy is not one of the graph and machine, or an operator has no adjoint.
   [[nodiscard]] program::program run(const strategy& s) {
-    check(*algebra_, dimensions_, s, network_.device_count());
+    check(*algebra_, *graph_, dimensions_, s, network_.device_count());
     program::program p;
     declare(p);
     std::vector<fragment_code> all;
@@ -167,13 +170,23 @@ class lowering {
   [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight) {
     const auto& w = training_.weights()[weight];
     std::vector<reading> readings;
+    std::vector<std::vector<machine::device_id>> on;  // where not all tasks read it
     std::vector<program::task_ref> readers;  // backward tasks; the null fragment where there is none
     for (const auto& use : w.uses) {
       const auto& c = s[use.node.index()];
-      readings.push_back({&parts_of(s, use.node).operands[use.operand], devices_of(c)});
+      const auto& parts = parts_of(s, use.node);
+      const auto& who = parts.readers[use.operand];
+      readings.push_back({&parts.operands[use.operand], devices_of(c)});
+      if (who.size() < c.task_count()) {
+        auto& devices = on.emplace_back();
+        for (const auto t : who) {
+          devices.push_back(c.devices[t]);
+        }
+        readings.back().on = devices;
+      }
       const bool gives = w.is_trained && training_.wanted(use.node)[use.operand];
       const auto tasks = static_cast<std::uint32_t>(c.task_count());
-      for (std::uint32_t t = 0; t < tasks; ++t) {
+      for (const auto t : who) {
         readers.push_back(gives ? program::task_ref{fragment_of(use.node), tasks + t} : program::task_ref{});
       }
     }
@@ -186,7 +199,7 @@ class lowering {
   [[nodiscard]] network& links() noexcept { return network_; }
   [[nodiscard]] const task_times& times() const noexcept { return times_; }
   [[nodiscard]] const division& parts_of(const strategy& s, node_id n) {
-    return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()].degrees);
+    return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
   // The resources, and fragments without code.
   void declare(program::program& p) const {
@@ -221,25 +234,11 @@ class lowering {
     ends.consumer_keeps = std::any_of(e.operands.begin(), e.operands.end(), [&](std::uint32_t i) { return i < kept.size() && kept[i]; });
     return ends;
   }
-  // What one use of a value needs, by tasks. Valid until the next call.
-  [[nodiscard]] const edge_messages& messages(const strategy& s, const graph_edge& e, const edge_ends& ends) {
-    const auto& from = parts_of(s, e.from);
-    const auto& to = parts_of(s, e.to);
-    const auto& consumer = s[e.to.index()];
-    readers_.clear();
-    for (std::size_t i = 0; i < e.operands.size(); ++i) {
-      readers_.insert(readers_.end(), consumer.devices.begin(), consumer.devices.end());
-    }
-    const auto tasks = ends.consumers;
-    const auto common = [&](std::uint32_t p, std::uint32_t c) {
-      return intersection(from.parts[p].results[ends.result], to.parts[c % tasks].operands[e.operands[c / tasks]]);
-    };
-    const auto overlaps = divisions_.overlaps(from, ends.result, to, e.operands);
-    auto& all = finder_.run(overlaps, devices_of(s[e.from.index()]), readers_, common);
-    if (e.operands.size() > 1) {
-      merge_operands(all, tasks);
-    }
-    return all;
+  // Valid until the next call.
+  [[nodiscard]] edge_needs needs(const strategy& s, const graph_edge& e, const edge_ends& ends) {
+    const divided_edge between{parts_of(s, e.from), devices_of(s[e.from.index()]), parts_of(s, e.to), devices_of(s[e.to.index()]),
+                               e.operands};
+    return needs_.run(network_, divisions_, between, ends.result);
   }
   [[nodiscard]] static bytes size_of(std::int64_t elements, const tensor::tensor_type& t) {
     return bytes{elements * static_cast<std::int64_t>(tensor::size_of(t.element))};
@@ -289,7 +288,7 @@ class lowering {
       const auto model = network_.model(d);
       known.resize(std::max(known.size(), model + std::size_t{1}));
       if (!known[model]) {
-        known[model] = times_.of(dimensions_.kind(n), o, c.degrees, parts[0], training_.wanted(n), model);
+        known[model] = times_.of(dimensions_.kind(n), o, c.grid(), parts[0], training_.wanted(n), model);
       }
       return *known[model];
     };
@@ -321,9 +320,9 @@ class lowering {
       write_edge(s, e, ends, f);
       return;
     }
-    edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result, e.operands, ends.is_wanted,
-                         ends.consumer_keeps, s[e.from.index()], s[e.to.index()]};
-    patterns_.write(std::move(key), ends.from, ends.to, f, [&](program::fragment& code) {
+    const edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result, ends.is_wanted,
+                               ends.consumer_keeps, e.operands, s[e.from.index()], s[e.to.index()]};
+    patterns_.write(key, ends.from, ends.to, f, [&](program::fragment& code) {
       auto named = ends;
       named.from = edge_patterns::producer;
       named.to = edge_patterns::consumer;
@@ -333,10 +332,13 @@ class lowering {
   void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f) {
     const auto& producer = s[e.from.index()];
     const auto& type = graph_->type(e.value);
-    const auto& uses = messages(s, e, ends);
+    const auto [uses, sums] = needs(s, e, ends);
     edge_code code{f, ends};
     for (const auto& use : uses.local) {
       code.use(use.producer, use.consumer);
+    }
+    for (const auto& sum : sums) {
+      sum_code{f, ends, {network_, exchanges_, transfers_ == transfers::exchanges, size_of(1, type)}}.add(sum);
     }
     sent_.clear();
     for (const auto& m : uses.messages) {
@@ -355,19 +357,6 @@ class lowering {
       }
     }
   }
-  // Readers were numbered operand by operand; a task is one reader.
-  static void merge_operands(edge_messages& uses, std::uint32_t tasks) {
-    for (auto& u : uses.local) {
-      u.consumer %= tasks;
-    }
-    for (auto& m : uses.messages) {
-      const auto first = uses.consumers.begin() + m.first_consumer;
-      const auto last = first + m.consumer_count;
-      std::for_each(first, last, [&](std::uint32_t& c) { c %= tasks; });
-      std::sort(first, last);
-      m.consumer_count = static_cast<std::uint32_t>(std::unique(first, last) - first);
-    }
-  }
 
   const tensor::algebra* algebra_;
   const tensor::tensor_graph* graph_;
@@ -384,8 +373,7 @@ class lowering {
   edge_patterns patterns_{};
   std::vector<sent_value> sent_{};
   division_table divisions_{};
-  message_finder finder_{};
-  std::vector<machine::device_id> readers_{};
+  needs_finder needs_{};
   std::vector<fragment_code> spare_{};  // for the next fragments around an operator
 };
 

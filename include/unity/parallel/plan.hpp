@@ -38,7 +38,7 @@ inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, 
     const auto& o = dimensions[node_id{n}];
     const auto where = [&] { return "strategy, node " + std::to_string(n) + " (" + a.signature(o.op.kind).name + ")"; };
     if (o.inputs.empty()) {
-      if (!s[n].degrees.empty() || !s[n].devices.empty()) {
+      if (s[n] != configuration{}) {
         throw error{where(), "a configuration", "none for what has no operands"};
       }
     } else if (const auto reason = why_not(o, s[n], devices); !reason.empty()) {
@@ -47,8 +47,28 @@ inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, 
   }
 }
 
+// The first node with an output of the graph that is terms of a sum, which nobody computes; the null id where there is none.
+[[nodiscard]] inline node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s) {
+  for (const auto v : g.outputs()) {
+    if (const auto n = g.producer(v); product(s[n.index()].terms) * product(s[n.index()].reductions) > 1) {
+      return n;
+    }
+  }
+  return {};
+}
+
+// Likewise, and outputs of the graph are no terms of a sum.
+inline void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions, const strategy& s,
+                  std::size_t devices) {
+  check(a, dimensions, s, devices);
+  if (const auto n = unsummed_output(g, s); n.valid()) {
+    throw error{"strategy, node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")",
+                "an output of the graph that is terms of a sum", "one that is added up"};
+  }
+}
+
 inline void check(const tensor::algebra& a, const plan& p) {
-  check(a, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
+  check(a, p.graph, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
 }
 
 }  // namespace unity::parallel

@@ -20,6 +20,7 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/task_grid.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -134,9 +135,9 @@ class task_times {
   task_times(const tensor::algebra& a, operation_timer timer) : algebra_{&a}, timer_{std::move(timer)} {}
 
   // kind: a number for the operator. All parts of a configuration are alike.
-  [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const degree_list& degrees, const shard& part,
+  [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid, const shard& part,
                                const std::vector<bool>& wanted, std::uint32_t model) {
-    key k{kind, model, degrees, wanted};
+    key k{kind, model, grid, wanted};
     const auto found = known_.find(k);
     if (found != known_.end()) {
       return found->second;
@@ -163,7 +164,7 @@ class task_times {
   struct key {
     std::uint32_t kind;
     std::uint32_t model;
-    degree_list degrees;
+    task_grid grid;
     std::vector<bool> wanted;
 
     friend auto operator<=>(const key&, const key&) = default;

@@ -1,0 +1,122 @@
+// Configurations as grids of tasks over the indices of an operator, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/task_grid.hpp>
+
+namespace unity::parallel {
+
+// The grid of a valid configuration: as many tasks, on the same parts.
+[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const task_grid& g) {
+  const auto parts = detail::index_degrees(o, g);
+  UNITY_EXPECTS(parts.has_value(), "a valid configuration");
+  auto all = undivided_grid(o);
+  all.indices = degree_list{std::span<const std::int64_t>{*parts}};
+  if (!g.terms.empty()) {
+    all.groups = g.terms;
+  }
+  all.copies = g.copies;
+  return all;
+}
+[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const configuration& c) { return grid_of(o, c.grid()); }
+
+namespace detail {
+
+// The configuration's task that each task of a grid is, for the parts of the indices and the terms and copies of both.
+[[nodiscard]] inline std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to, const task_grid& g) {
+  std::vector<std::size_t> all(static_cast<std::size_t>(g.tasks()));
+  const std::vector<std::int64_t> parts(to.indices.begin(), to.indices.end());
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    const auto place = place_of(g, t);
+    auto number = place.term * to.copies + place.copy;
+    const auto at = part_numbers(o, g, parts, place);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      number = number * parts[i] + at[i];
+    }
+    all[t] = static_cast<std::size_t>(number);
+  }
+  return all;
+}
+
+// A task grid that could be that grid; indices that no degree divides are left out.
+[[nodiscard]] inline task_grid degrees_on(const operator_dimensions& o, const operator_grid& g) {
+  degree_list degrees;
+  for (const auto& p : o.divisible) {
+    std::int64_t degree = 1;
+    for (const auto i : p.indices) {
+      degree *= g.indices[i];
+    }
+    degrees.push_back(degree);
+  }
+  degree_list reductions;
+  for (const auto& r : o.reductions) {
+    reductions.push_back(g.indices[r.indices[0]]);
+  }
+  return {std::move(degrees), std::move(reductions), g.groups, g.copies};
+}
+
+}  // namespace detail
+
+// Why the tasks of a grid are not those of a configuration, in one line; empty where they are. A configuration divides no
+// index whose parts need statistics of the whole, and has no steps.
+[[nodiscard]] inline std::string why_no_configuration(const operator_dimensions& o, const operator_grid& g) {
+  if (auto reason = why_not(o, g); !reason.empty()) {
+    return reason;
+  }
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    const auto& index = o.structure.indices[i];
+    if (g.steps[i] > 1) {
+      return std::to_string(g.steps[i]) + " steps of index " + index.name + ": a plan has none";
+    }
+    if (g.indices[i] > 1 && index.kind == tensor::index_kind::statistic) {
+      return std::string{"parts of index "} + index.name + ", of which every part needs statistics of the whole";
+    }
+  }
+  const auto tasks = detail::degrees_on(o, g);
+  const auto parts = detail::index_degrees(o, tasks);
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    if (!parts || (*parts)[i] != g.indices[i]) {
+      return std::to_string(g.indices[i]) + " parts of index " + o.structure.indices[i].name +
+             ", which no degree of a configuration gives";
+    }
+  }
+  return {};
+}
+
+// The configuration whose tasks are those of a grid. devices: of each task, in the grid's order.
+// Throws: unity::error where there is none.
+[[nodiscard]] inline configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
+                                                    std::span<const machine::device_id> devices) {
+  if (auto reason = why_no_configuration(o, g); !reason.empty()) {
+    throw error{"grid of an operator", std::move(reason), "one whose tasks are those of a configuration"};
+  }
+  if (static_cast<std::int64_t>(devices.size()) != task_count(g)) {
+    throw error{"grid of an operator", std::to_string(devices.size()) + " devices",
+                "one for each of the " + std::to_string(task_count(g)) + " tasks"};
+  }
+  auto tasks = detail::degrees_on(o, g);
+  configuration c;
+  for (const auto number : detail::numbers_in_grid(o, g, tasks)) {
+    c.devices.push_back(devices[number]);
+  }
+  c.degrees = std::move(tasks.degrees);
+  c.reductions = std::move(tasks.reductions);
+  c.terms = std::move(tasks.terms);
+  c.copies = tasks.copies;
+  return c;
+}
+
+}  // namespace unity::parallel

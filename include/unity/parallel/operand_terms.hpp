@@ -1,0 +1,57 @@
+// Where an operand is a sum of terms: how many, and which of them each task reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/task_grid.hpp>
+
+namespace unity::parallel {
+
+// Regular.
+struct operand_terms {
+  std::uint32_t count = 1;
+  std::vector<std::uint32_t> of{};  // per task; empty: there is one term
+
+  [[nodiscard]] std::uint32_t of_task(std::size_t t) const { return of.empty() ? 0 : of[t]; }
+
+  friend bool operator==(const operand_terms&, const operand_terms&) = default;
+};
+
+// An operand is as many terms as the linear groups that it is in have, times the parts of the sums outside of which it is
+// added. Their numbers are the digits of the task along these, row-major.
+// Complexity: linear in tasks.
+[[nodiscard]] inline operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand) {
+  std::vector<bool> groups;
+  std::vector<bool> sums;
+  operand_terms all;
+  for (std::size_t k = 0; k < g.terms.size(); ++k) {
+    groups.push_back(view_of_group(o, operand, k) == axis_view::partial);
+    all.count *= groups.back() ? static_cast<std::uint32_t>(g.terms[k]) : 1U;
+  }
+  for (std::size_t r = 0; r < g.reductions.size(); ++r) {
+    sums.push_back(view_of_index(o, operand, o.reductions[r].indices[0]) == axis_view::partial);
+    all.count *= sums.back() ? static_cast<std::uint32_t>(g.reductions[r]) : 1U;
+  }
+  if (all.count == 1) {
+    return all;
+  }
+  const auto add = [](std::int64_t number, std::int64_t digits, const degree_list& degrees, const std::vector<bool>& seen) {
+    const auto at = digits_of(digits, degrees);
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      number = seen[k] ? number * degrees[k] + at[k] : number;
+    }
+    return number;
+  };
+  for (std::size_t t = 0; t < static_cast<std::size_t>(g.tasks()); ++t) {
+    const auto place = place_of(g, t);
+    const auto outer = add(0, place.term, g.terms, groups);
+    all.of.push_back(static_cast<std::uint32_t>(add(outer, place.reduction, g.reductions, sums)));
+  }
+  return all;
+}
+
+}  // namespace unity::parallel

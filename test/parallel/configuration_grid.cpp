@@ -1,0 +1,143 @@
+#include <unity/parallel/configuration_grid.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/parallel/operand_terms.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "divided_at_random.hpp"
+#include "operators.hpp"
+
+using namespace unity;
+using machine::device_id;
+using parallel::test::dimensions;
+using parallel::test::operators;
+using parallel::test::type;
+
+namespace {
+
+std::vector<device_id> numbered(std::size_t count) {
+  std::vector<device_id> all;
+  for (std::size_t d = 0; d < count; ++d) {
+    all.push_back(device_id{d});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("tasks of a configuration are those of its grid: equal parts of equal terms, under other numbers") {
+  // Grid: terms of {0}, of {1}, copies, b, n, k as the structure has them; configuration: the sum's parts before those of results.
+  const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
+  const parallel::configuration c{{2, 1}, {device_id{5U}, device_id{6U}, device_id{7U}, device_id{4U}}, {2}, {}, 1};
+  const auto g = grid_of(o, c);
+  CHECK(task_count(g) == 4);
+  CHECK(parallel::product(g.indices) == 4);
+  const auto same = configuration_of(o, g, numbered(4));
+  CHECK(same.degrees == c.degrees);
+  CHECK(same.reductions == c.reductions);
+  std::size_t moved = 0;
+  for (std::size_t t = 0; t < 4; ++t) {
+    moved += same.devices[t] == device_id{t} ? 0U : 1U;
+  }
+  CHECK(moved == 2);  // the sum is inner to rows there, outer here
+}
+
+TEST_CASE("operands and results are as many terms as the types on the grid say") {
+  const std::uint64_t seed = 31;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  std::size_t compared = 0;
+  std::size_t partial = 0;
+  const auto compare = [&](const parallel::operator_dimensions& o) {
+    const auto c = parallel::test::divided_at_random(o, 24, random, {});
+    const auto grid = grid_of(o, c);
+    REQUIRE(task_count(grid) == static_cast<std::int64_t>(c.task_count()));
+    const auto types = parallel::types_on(o, grid);
+    if (!types) {
+      return;  // windows whose parts are no even blocks
+    }
+    ++compared;
+    const auto tasks = static_cast<std::int64_t>(c.task_count());
+    for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+      const auto terms = terms_of(o, c.grid(), x);
+      REQUIRE(terms.count == types->operands[x].partial);
+      REQUIRE(total(types->operands[x]) == tasks);
+      partial += terms.count > 1 && !c.reductions.empty() ? 1U : 0U;
+      for (std::uint32_t t = 0; t < terms.count && terms.count > 1; ++t) {  // as often as there are copies and parts
+        REQUIRE(std::count(terms.of.begin(), terms.of.end(), t) == tasks / terms.count);
+      }
+    }
+    for (const auto& t : types->results) {
+      REQUIRE(t.partial == c.grid().result_terms());
+      REQUIRE(t.copies == c.copies);
+    }
+  };
+  for (const auto* name : {"zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:inception_v3?batch=6"}) {
+    const auto g = tensor::zoo::build(operators(), name);
+    const parallel::graph_dimensions all{operators(), g};
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (!all[node_id{n}].inputs.empty()) {
+        compare(all[node_id{n}]);
+      }
+    }
+  }
+  const auto x = type({8, 6, 12});
+  const auto w = type({12, 12}, true);
+  for (int i = 0; i < 50; ++i) {
+    compare(dimensions("linear", {}, {type({8, 12}), type({12, 6}, true), type({6}, true)}));
+    compare(dimensions("conv2d", {}, {type({2, 6, 4, 4}), type({4, 6, 1, 1}, true)}));
+    compare(dimensions("attention", {{"heads", 3}}, {x, x, x, w, w, w, w}));
+    compare(dimensions("reduce_sum", {{"axes", {1}}}, {type({8, 12})}));
+  }
+  CHECK(compared > 300);
+  CHECK(partial > 20);
+}
+
+TEST_CASE("a configuration comes back from its grid, each part on its device") {
+  const std::uint64_t seed = 32;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  const auto g = tensor::zoo::build(operators(), "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2");
+  const parallel::graph_dimensions all{operators(), g};
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    if (o.inputs.empty()) {
+      continue;
+    }
+    const auto c = parallel::test::divided_at_random(o, 24, random, {});
+    const auto grid = grid_of(o, c);
+    const auto tasks = c.grid();
+    const auto numbers = parallel::detail::numbers_in_grid(o, grid, tasks);
+    std::vector<device_id> devices(c.task_count());
+    for (std::size_t t = 0; t < numbers.size(); ++t) {
+      devices[numbers[t]] = c.devices[t];
+    }
+    const auto back = configuration_of(o, grid, devices);
+    REQUIRE(back.grid() == c.grid());
+    REQUIRE(back.devices == c.devices);
+  }
+}
+
+TEST_CASE("grids that no configuration has say why") {
+  const auto softmax = dimensions("softmax", {{"axis", 1}}, {type({8, 4})});
+  auto g = undivided_grid(softmax);
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    g.indices[i] = softmax.structure.indices[i].kind == tensor::index_kind::statistic ? 2 : 1;
+  }
+  REQUIRE(task_count(g) == 2);
+  CHECK_THAT(why_no_configuration(softmax, g), Catch::Contains("statistics of the whole"));
+  CHECK_THROWS_WITH(configuration_of(softmax, g, numbered(2)), Catch::Contains("statistics of the whole"));
+  auto steps = undivided_grid(softmax);
+  steps.steps[0] = 2;
+  CHECK_THAT(why_no_configuration(softmax, steps), Catch::Contains("2 steps of index"));
+  CHECK_THROWS_WITH(configuration_of(softmax, undivided_grid(softmax), numbered(2)), Catch::Contains("2 devices"));
+  CHECK(configuration_of(softmax, undivided_grid(softmax), numbered(1)) == parallel::configuration{{1}, {device_id{0U}}});
+}

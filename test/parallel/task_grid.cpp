@@ -1,0 +1,38 @@
+#include <unity/parallel/task_grid.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+using namespace unity;
+using parallel::degree_list;
+using parallel::task_grid;
+using parallel::task_place;
+
+TEST_CASE("tasks are numbered by terms, copies, parts of sums and parts of results, the last the fastest") {
+  const task_grid g{{2, 3}, {2, 1}, {3}, 2};
+  CHECK(g.blocks() == 6);
+  CHECK(g.result_terms() == 6);
+  REQUIRE(g.tasks() == 72);
+  std::int64_t number = 0;
+  for (std::int64_t term = 0; term < 3; ++term) {
+    for (std::int64_t copy = 0; copy < 2; ++copy) {
+      for (std::int64_t reduction = 0; reduction < 2; ++reduction) {
+        for (std::int64_t block = 0; block < 6; ++block) {
+          CHECK(place_of(g, static_cast<std::size_t>(number++)) == task_place{term, copy, reduction, block});
+        }
+      }
+    }
+  }
+  CHECK(parallel::digits_of(5, {2, 3}) == degree_list{1, 2});
+  CHECK(parallel::digits_of(3, {2, 3}) == degree_list{1, 0});
+}
+
+TEST_CASE("degrees of one are the same as none") {
+  CHECK(task_grid{{2, 1}, {1, 1}, {1}, 1} == task_grid{2, 1});
+  CHECK(task_grid{degree_list{2, 1}} == task_grid{2, 1});
+  CHECK_FALSE(task_grid{{2, 1}, {1, 2}, {1}, 1} == task_grid{2, 1});
+  CHECK_FALSE(task_grid{{2, 1}, {}, {}, 2} == task_grid{2, 1});
+  CHECK(task_grid{}.tasks() == 1);
+}
