@@ -36,7 +36,7 @@ namespace unity::systems {
 struct joint_options {
   double alpha = 1.05;
   std::size_t segment = 10;             // operators at least
-  std::uint64_t expansions = 30;        // of each segment's search
+  std::uint64_t expansions = 12;        // of each segment's search
   bool split = true;                    // false: one segment
   bool cache = true;                    // false: every graph's mapping is solved from scratch
   budget limits{};
@@ -107,7 +107,7 @@ class joint_search {
  private:
   // By layout of the value at each cut: what all before it takes, and all behind it.
   void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps, std::span<const segment_range> ranges) {
-    auto& p = room_.program(objective_);
+    auto& p = room_.program(objective_, core_width);
     p.mapping.set_graph(ops);
     std::vector<parallel::cost_table> tables;
     for (const auto& r : ranges) {
@@ -170,7 +170,7 @@ class joint_search {
   }
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g) {
     const analyzed_graph one{algebra_, g};
-    auto& p = room_.program(objective_);
+    auto& p = room_.program(objective_, core_width);
     if (!options_.cache) {
       p.program.forget();
     }
@@ -283,6 +283,9 @@ class joint_search {
     }
     return number;
   }
+
+  // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
+  static constexpr std::size_t core_width = 8;
 
   const tensor::algebra& algebra_;
   const rule_set& rules_;

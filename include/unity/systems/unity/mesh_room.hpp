@@ -47,25 +47,28 @@ class mesh_room {
     parallel::machine_mapping mapping;
     dynamic_program<parallel::machine_mapping> program{mapping};
 
-    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o) : mapping{tables, o} {}
+    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o, std::size_t core_width) : mapping{tables, o, core_width} {}
   };
-  mapping_program& program(const parallel::mapping_objective& o) {
-    auto& p = programs_[o];
+  // core_width: states that go on where a graph is not series-parallel.
+  mapping_program& program(const parallel::mapping_objective& o, std::size_t core_width) {
+    auto& p = programs_[{o, core_width}];
     if (p == nullptr) {
-      p = std::make_unique<mapping_program>(tables_, o);
+      p = std::make_unique<mapping_program>(tables_, o, core_width);
     }
     return *p;
   }
 
   // The cheapest mapping of the graph. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g, const parallel::mapping_objective& o) {
-    auto& p = program(o);
+    auto& p = program(o, core_width);
     p.mapping.set_graph(g);
     return p.mapping.solve(p.program);
   }
+  static constexpr std::size_t core_width = 48;
+
   [[nodiscard]] std::size_t goals() const {
     std::size_t sum = 0;
-    for (const auto& [objective, p] : programs_) {
+    for (const auto& [key, p] : programs_) {
       sum += p->program.goals();
     }
     return sum;
@@ -95,7 +98,7 @@ class mesh_room {
   parallel::index_uses uses_;
   parallel::mesh_costs costs_;
   parallel::mesh_tables tables_;
-  std::map<parallel::mapping_objective, std::unique_ptr<mapping_program>> programs_{};
+  std::map<std::pair<parallel::mapping_objective, std::size_t>, std::unique_ptr<mapping_program>> programs_{};
   std::map<std::pair<fingerprint, std::uint32_t>, parallel::configuration> configurations_{};
 };
 

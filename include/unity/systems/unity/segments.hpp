@@ -233,13 +233,26 @@ class segment_writer {
 
 }  // namespace detail
 
-// Of operators in one segment. Complexity: linear in the piece.
+namespace detail {
+
+inline void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op, std::vector<node_id>& nodes) {
+  nodes.push_back(ops.node(op));
+  for (const auto& s : ops.sources(op)) {
+    if (s.from != parallel::operand_source::none && ops.is_attached(s.from)) {
+      add_with_attached(ops, s.from, nodes);
+    }
+  }
+}
+
+}  // namespace detail
+
+// Of operators in one segment, and what is attached to them. Complexity: linear in the piece.
 [[nodiscard]] inline segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::operator_graph& ops,
                                               std::span<const parallel::spine_step> steps, segment_range range) {
   std::vector<node_id> nodes;
   for (auto i = range.first; i < range.last; ++i) {
     for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
-      nodes.push_back(ops.node(op));
+      detail::add_with_attached(ops, op, nodes);
     }
   }
   std::sort(nodes.begin(), nodes.end());
