@@ -53,9 +53,9 @@ struct device {
   return best;
 }
 
-// What a roofline of float32 needs, or nothing where that was not measured. Refers to the device's name.
-[[nodiscard]] inline std::optional<device_rates> roofline_of(const device& d) {
-  const auto peak = peak_flops_per_second(d, tensor::dtype::float32);
+// What a roofline of such elements needs, or nothing where that was not measured. Refers to the device's name.
+[[nodiscard]] inline std::optional<device_rates> roofline_of(const device& d, tensor::dtype element = tensor::dtype::float32) {
+  const auto peak = peak_flops_per_second(d, element);
   if (!peak) {
     return std::nullopt;
   }

@@ -139,7 +139,9 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
       add(outer, inner);
     }
   }
-  std::stable_sort(meshes.begin(), meshes.end(), [](const auto& a, const auto& b) { return a.sizes.size() < b.sizes.size(); });
+  std::sort(meshes.begin(), meshes.end(), [](const auto& a, const auto& b) {
+    return a.sizes.size() != b.sizes.size() ? a.sizes.size() < b.sizes.size() : a.sizes < b.sizes;
+  });
   return meshes;
 }
 

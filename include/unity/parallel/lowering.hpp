@@ -24,6 +24,7 @@
 #include <unity/parallel/edge_reads.hpp>
 #include <unity/parallel/exchanges.hpp>
 #include <unity/parallel/network.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/replicas.hpp>
 #include <unity/parallel/sum_code.hpp>
@@ -57,7 +58,7 @@ enum class transfers : std::uint8_t { messages, exchanges };
 //   terms are added up where their sum is read (sum_code.hpp).
 // - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap with
 //   the backward pass. Where it is an operand of several terms, the first is the weight and the others are zero.
-// - Memory: weights with their gradients, permanently; results and what was received until all readers have ended, backward
+// - Memory: weights with their gradients and what the optimizer keeps, permanently; results and what was received until all readers have ended, backward
 //   tasks among them where adjoints read it (backward_reads.hpp); cotangents until they are used. Inputs are not counted.
 // Refers to the algebra, graph and machine, which must outlive it. One thread uses one lowering; copies are independent.
 // Source: Jia's dissertation (2020), sections 3.4 and 3.4.1.
@@ -66,8 +67,8 @@ class lowering {
   // The algebra must have the gradient operators (tensor::training_algebra).
   // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, operation_timer timer,
-           transfers how = transfers::exchanges)
-      : algebra_{&a}, graph_{&g}, network_{m}, dimensions_{a, g}, training_{a, g}, times_{a, std::move(timer)}, transfers_{how} {
+           transfers how = transfers::exchanges, optimizer updates = optimizer::sgd)
+      : algebra_{&a}, graph_{&g}, network_{m}, dimensions_{a, g}, training_{a, g}, times_{a, std::move(timer), updates}, transfers_{how} {
     node_fragments_.resize(g.node_count());
     std::size_t next = 0;
     for (std::size_t n = 0; n < g.node_count(); ++n) {

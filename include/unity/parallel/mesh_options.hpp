@@ -22,6 +22,7 @@
 #include <unity/parallel/mesh_costs.hpp>
 #include <unity/parallel/mesh_layout.hpp>
 #include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/task_times.hpp>
 #include <unity/tensor/adjoint.hpp>
@@ -63,6 +64,7 @@ struct mesh_option {
   small_vector<mesh_layout, 4> operands{};     // per operand
   small_vector<mesh_layout, 2> results{};      // per result
   picoseconds computing{};                     // forward, backward and updates, of one device
+  picoseconds updating{};                      // of that, updates
   picoseconds synchronizing{};                 // of gradients
   bytes weights{};                             // of one device: with gradients and what the optimizer keeps
   bytes activations{};                         // results that one device holds until they are used backward
@@ -79,11 +81,6 @@ struct mesh_option {
   }
   return g;
 }
-
-// What the optimizer keeps for each element of a weight besides it and its gradient, in elements: momentum 1, Adam 2.
-struct optimizer_state {
-  int values = 0;
-};
 
 // What parts of operators take on the slowest kind of device that a mesh has, each computed once.
 class shard_clock {
@@ -110,10 +107,8 @@ class shard_clock {
     }
     return at->second;
   }
-  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element) const {
-    tensor::tensor_type t;
-    t.element = element;
-    t.dims = {elements};
+  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const {
+    const auto t = update_operand(elements, element, how);
     const std::vector<tensor::tensor_type> inputs{t, t};
     return slowest(algebra_->make_operation("sub"), inputs, {&t, 1});
   }
@@ -175,8 +170,8 @@ class shard_clock {
 class option_finder {
  public:
   option_finder(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
-                optimizer_state optimizer)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, allowed_{allowed}, optimizer_{optimizer} {}
+                optimizer how)
+      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, allowed_{allowed}, optimizer_{how} {}
 
   [[nodiscard]] std::vector<mesh_option> run(const placed_operator& p) {
     operator_ = &p;
@@ -352,9 +347,10 @@ class option_finder {
       }
       o.synchronizing += costs_.all_reduce(copies, held);
       const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
-      o.computing += clock_.update(held.count() / element, d.inputs[x].element);
-      o.weights += bytes{held.count() * (2 + optimizer_.values)};
+      o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
+      o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
     }
+    o.computing += o.updating;
     for (std::size_t r = 0; r < d.outputs.size(); ++r) {
       o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
     }
@@ -365,7 +361,7 @@ class option_finder {
   const mesh_costs& costs_;
   shard_clock& clock_;
   index_uses allowed_;
-  optimizer_state optimizer_;
+  optimizer optimizer_;
   const placed_operator* operator_ = nullptr;
   std::vector<axis_role> roles_{};
   std::vector<std::int64_t> left_{};  // of each index, not divided yet

@@ -59,8 +59,8 @@ struct operator_table {
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
-              optimizer_state optimizer)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, optimizer} {}
+              optimizer how)
+      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, how} {}
 
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
 

@@ -11,6 +11,7 @@
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/network.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/replicas.hpp>
 #include <unity/parallel/rings.hpp>
 #include <unity/parallel/task_times.hpp>
@@ -81,7 +82,8 @@ class weight_synchronization {
   void update(machine::device_id d) {
     const auto elements = elements_[d.index()];
     const auto size = size_of(elements);
-    fragment_.buffers.push_back({has_gradient_ ? size + size : size, d.index(), {}, true});
+    const bytes kept{elements * state_bytes(times_.how(), type_.element)};
+    fragment_.buffers.push_back({has_gradient_ ? size + size + kept : size, d.index(), {}, true});
     if (!has_gradient_) {
       return;
     }

@@ -20,6 +20,7 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/adjoint.hpp>
@@ -36,21 +37,25 @@ using operation_timer =
     std::function<picoseconds(std::uint32_t model, const tensor::operation&, std::span<const tensor::tensor_type> inputs,
                               std::span<const tensor::tensor_type> outputs)>;
 
-// By the roofline of each kind of device; operators that only relabel take nothing. The algebra and the machine must
-// outlive the timer.
+// By the roofline of each kind of device for the elements of an operator's first result, that of float32 where there is no
+// rate for those; operators that only relabel take nothing. The algebra and the machine must outlive the timer.
 // Throws: unity::error for a kind of device without a measured rate.
 [[nodiscard]] inline operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m) {
-  std::vector<tensor::analytic_cost> models;
+  std::vector<std::vector<tensor::analytic_cost>> models;  // by kind of device and of element
   for (const auto& d : m.devices) {
-    const auto rates = machine::roofline_of(d);
-    if (!rates) {
+    const auto usual = machine::roofline_of(d);
+    if (!usual) {
       throw error{"machine " + m.name + ", device " + d.name, "no float32 rate", "one, to predict times"};
     }
-    models.emplace_back(a, *rates, tensor::mode::training);
+    auto& costs = models.emplace_back();
+    for (std::size_t element = 0; element < tensor::dtype_names.size(); ++element) {
+      costs.emplace_back(a, machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual), tensor::mode::training);
+    }
   }
   return [models = std::move(models)](std::uint32_t model, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                       std::span<const tensor::tensor_type> outputs) {
-    return models.at(model).node_cost(op, inputs, outputs);
+    const auto element = outputs.empty() ? tensor::dtype::float32 : outputs[0].element;
+    return models.at(model)[static_cast<std::size_t>(element)].node_cost(op, inputs, outputs);
   };
 }
 
@@ -123,6 +128,17 @@ inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, 
   return s;
 }
 
+// A step of an optimizer moves what subtracting such vectors moves: weight and gradient are read, the weight is written, and
+// all that is kept beside is read and written.
+[[nodiscard]] inline tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how) {
+  const auto size = static_cast<std::int64_t>(tensor::size_of(element));
+  const auto moved = elements * (3 * size + 2 * state_bytes(how, element));
+  tensor::tensor_type t;
+  t.element = element;
+  t.dims = {(moved + 3 * size - 1) / (3 * size)};
+  return t;
+}
+
 struct shard_times {
   picoseconds forward{};
   picoseconds backward{};  // of all operators of the adjoint
@@ -132,7 +148,10 @@ struct shard_times {
 class task_times {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra) and outlive this.
-  task_times(const tensor::algebra& a, operation_timer timer) : algebra_{&a}, timer_{std::move(timer)} {}
+  task_times(const tensor::algebra& a, operation_timer timer, optimizer how = optimizer::sgd)
+      : algebra_{&a}, timer_{std::move(timer)}, optimizer_{how} {}
+
+  [[nodiscard]] optimizer how() const noexcept { return optimizer_; }
 
   // kind: a number for the operator. All parts of a configuration are alike.
   [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid, const shard& part,
@@ -151,11 +170,9 @@ class task_times {
     return t;
   }
 
-  // A step of gradient descent on so many elements: two vectors are read, one is written.
+  // A step of the optimizer on so many elements.
   [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const {
-    tensor::tensor_type t;
-    t.element = element;
-    t.dims = {elements};
+    const auto t = update_operand(elements, element, optimizer_);
     const std::vector<tensor::tensor_type> inputs{t, t};
     return at_least_one(timed(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
   }
@@ -202,6 +219,7 @@ class task_times {
 
   const tensor::algebra* algebra_;
   operation_timer timer_;
+  optimizer optimizer_;
   std::map<key, shard_times> known_{};
 };
 

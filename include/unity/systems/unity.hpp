@@ -49,7 +49,7 @@ struct unity_options : search_options {
   std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
   std::size_t candidates = 12;                 // mappings that are simulated
   std::uint64_t proposals = 300;               // of the polish, from the best of them
-  parallel::optimizer_state optimizer{};
+  parallel::optimizer optimizer = parallel::optimizer::sgd;
   joint_options joint{};
 };
 
@@ -114,6 +114,11 @@ class unity_search {
 
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g) {
     unity_result r;
+    for (const auto v : g.outputs()) {
+      if (g.operands(g.producer(v)).empty()) {
+        throw error{"graph", "an output that no operator makes", "operators between inputs and outputs"};
+      }
+    }
     std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
     auto best = simulate(variants[0], 0, r);
     add_variants(rules, variants, r);
@@ -151,7 +156,7 @@ class unity_search {
   };
 
   [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r) {
-    parallel::lowering lowering{algebra_, v.graph, machine_, timer_};
+    parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
     const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
     const auto all = mapping_candidates(rooms_, ops, limit_);
     if (all.empty()) {
@@ -185,7 +190,9 @@ class unity_search {
       if (c == first_.end()) {
         continue;
       }
-      auto found = improve(algebra_, rules, variants[0].graph, *c->room, c->objective, options_.joint);
+      auto joint = options_.joint;
+      joint.limits.seconds = std::min(joint.limits.seconds, options_.limits.seconds / 4);
+      auto found = improve(algebra_, rules, variants[0].graph, *c->room, c->objective, joint);
       r.expanded += found.expanded;
       r.segments = std::max(r.segments, found.segments);
       const bool is_known = std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
@@ -196,7 +203,7 @@ class unity_search {
   }
   // Effects: the last improvements of the chosen plan, and what is said of it.
   void finish(unity_result& r, mesh_room& room) {
-    parallel::lowering lowering{algebra_, r.graph, machine_, timer_};
+    parallel::lowering lowering{algebra_, r.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
     const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
     polish(r, ops, room, lowering);
     r.mapping_bound = bound(ops);
@@ -236,14 +243,15 @@ class unity_search {
       r.strategy = found.best;
     }
   }
-  // Each operator at its least, on whichever mesh; every device computes all of them.
+  // Each operator at its least, on whichever mesh; every device computes all of them. Updates do not count: operators may
+  // share weights.
   [[nodiscard]] picoseconds bound(const parallel::operator_graph& ops) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       auto least = std::numeric_limits<std::int64_t>::max();
       for (auto& room : rooms_) {
         for (const auto& o : room->tables().of(ops.placed(i)).options) {
-          least = std::min(least, o.computing.count());
+          least = std::min(least, (o.computing - o.updating).count());
         }
       }
       sum += least;

@@ -178,11 +178,15 @@ class joint_search {
     return p.mapping.least(p.program);
   }
   [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, joint_result& r) {
+    if (s.graph.node_count() > most_nodes) {
+      return s.graph;
+    }
     define_boundaries(s, number);
     joint_space space{algebra_, rules_, s.graph, [this](const tensor::tensor_graph& g) { return price(g); }};
     backtracking_options o;
     o.alpha = options_.alpha;
     o.limits = options_.limits;
+    o.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
     o.limits.expansions = std::min(o.limits.expansions, options_.expansions);
     const auto found = backtracking(space, o);
     r.expanded += found.counts.expanded;
@@ -286,6 +290,8 @@ class joint_search {
 
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
   static constexpr std::size_t core_width = 8;
+  // Pieces that cannot be cut and are larger stay as they are: each of their candidates would be solved as a whole.
+  static constexpr std::size_t most_nodes = 600;
 
   const tensor::algebra& algebra_;
   const rule_set& rules_;
@@ -293,6 +299,7 @@ class joint_search {
   mesh_room& room_;
   parallel::mapping_objective objective_;
   const joint_options& options_;
+  stopwatch watch_{};
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};
 };

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -81,7 +82,16 @@ struct mapping_totals {
       }
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return all[a].predicted != all[b].predicted ? all[a].predicted < all[b].predicted : a < b;
+  });
+  std::vector<mapping_candidate> sorted;
+  for (const auto i : order) {
+    sorted.push_back(std::move(all[i]));
+  }
+  all.swap(sorted);
   return all;
 }
 

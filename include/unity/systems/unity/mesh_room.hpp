@@ -34,8 +34,8 @@ namespace unity::systems {
 class mesh_room {
  public:
   mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes, machine::device_mesh mesh,
-            parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer_state optimizer)
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a, mesh_, costs_, clock, uses, optimizer} {}
+            parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how)
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a, mesh_, costs_, clock, uses, how} {}
   mesh_room(const mesh_room&) = delete;
   mesh_room& operator=(const mesh_room&) = delete;
 
@@ -47,13 +47,13 @@ class mesh_room {
     parallel::machine_mapping mapping;
     dynamic_program<parallel::machine_mapping> program{mapping};
 
-    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o, std::size_t core_width) : mapping{tables, o, core_width} {}
+    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o, std::size_t width) : mapping{tables, o, width} {}
   };
-  // core_width: states that go on where a graph is not series-parallel.
-  mapping_program& program(const parallel::mapping_objective& o, std::size_t core_width) {
-    auto& p = programs_[{o, core_width}];
+  // width: states that go on where a graph is not series-parallel.
+  mapping_program& program(const parallel::mapping_objective& o, std::size_t width) {
+    auto& p = programs_[{o, width}];
     if (p == nullptr) {
-      p = std::make_unique<mapping_program>(tables_, o, core_width);
+      p = std::make_unique<mapping_program>(tables_, o, width);
     }
     return *p;
   }

@@ -1,0 +1,144 @@
+// FlexFlow's search as a program runs it: its flags, and what came of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/parallel/compute_bound.hpp>
+#include <unity/parallel/placements.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/systems/flexflow.hpp>
+
+#include "progress.hpp"
+#include "search_flags.hpp"
+#include "strategy_comparison.hpp"
+
+namespace support {
+
+struct flexflow_flags {
+  std::size_t random = 1;
+  unity::systems::flexflow_options options{};
+};
+
+inline const std::map<std::string, unity::systems::strategy_algorithm> strategy_algorithms{
+    {"mcmc", unity::systems::strategy_algorithm::mcmc},
+    {"beam", unity::systems::strategy_algorithm::beam},
+    {"greedy", unity::systems::strategy_algorithm::greedy},
+    {"exact", unity::systems::strategy_algorithm::exact}};
+
+// Where a drawn configuration's tasks lie.
+struct placement_choice {
+  unity::systems::device_choice devices;
+  unity::parallel::block_strides strides;
+};
+inline const std::map<std::string, placement_choice> placement_choices{
+    {"one", {unity::systems::device_choice::blocks, unity::parallel::block_strides::one}},
+    {"strided", {unity::systems::device_choice::blocks, unity::parallel::block_strides::all}},
+    {"any", {unity::systems::device_choice::any, unity::parallel::block_strides::all}}};
+
+inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
+  auto& o = f.options;
+  const auto own = [&flags](CLI::Option* flag) { return flags.of("flexflow", flag); };
+  own(app.add_option_function<std::string>(
+          "--algorithm", [&o](const std::string& name) { o.algorithm = strategy_algorithms.at(name); },
+          "mcmc, beam, greedy, or exact, which proves an optimum of small graphs"))
+      ->check(CLI::IsMember({"mcmc", "beam", "greedy", "exact"}));
+  own(app.add_option("--beta", o.beta, "a strategy dearer by the share r of the first is kept with probability exp(-beta r)"))
+      ->check(CLI::Range(0.0, 1e9));
+  own(app.add_option("--chains", o.chains, "from each strategy that the search starts with"))->check(CLI::Range(1, 1024));
+  own(app.add_option("--patience", o.patience, "a chain ends without a better strategy for this share of its budget; 1: never"))
+      ->check(CLI::Range(0.0, 1.0));
+  own(app.add_option("--random", f.random, "random strategies to start from, besides data parallel and expert ones"))
+      ->check(CLI::Range(0, 1024));
+  own(app.add_option("--unit-share", o.unit_share,
+                     "share of proposals that change all steps of a layer and what follows it at once; default: the more the longer the layers"))
+      ->check(CLI::Range(0.0, 1.0));
+  own(app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it"))
+      ->check(CLI::Range(0.0, 1.0));
+  own(app.add_option_function<std::string>(
+          "--placement",
+          [&o](const std::string& name) {
+            o.devices = placement_choices.at(name).devices;
+            o.strides = placement_choices.at(name).strides;
+          },
+          "of tasks that a proposal draws: one (neighbouring devices), strided (also every k-th), any"))
+      ->check(CLI::IsMember({"one", "strided", "any"}));
+  own(app.add_option("--width", o.width, "of beams"))->check(CLI::Range(1, 1 << 20));
+}
+
+// What would be ignored by the search. Throws: unity::error.
+inline void check(const flexflow_flags& f) {
+  if (f.options.devices == unity::systems::device_choice::any && f.options.algorithm != unity::systems::strategy_algorithm::mcmc) {
+    throw unity::error{"--placement any", "an algorithm that looks at all configurations", "mcmc, which draws them"};
+  }
+}
+
+// The search on one of the comparison's graphs, from data parallel, expert, random and the further strategies on.
+inline unity::systems::flexflow_result search_flexflow(strategy_comparison& c, std::size_t graph, flexflow_flags f,
+                                                       const std::vector<unity::parallel::strategy>& further = {}) {
+  using namespace unity;
+  const auto& g = c.graph(graph);
+  auto initial = systems::initial_strategies(c.operators(), g, c.machine(), f.random, f.options.seed, f.options.strides);
+  initial.insert(initial.end(), further.begin(), further.end());
+  f.options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
+  auto found = systems::flexflow(c.operators(), g, c.machine(), c.lowering(graph), std::move(initial), f.options);
+  end_progress(f.options.watch);
+  return found;
+}
+
+struct flexflow_outcome {
+  unity::picoseconds compute_bound{};
+  unity::systems::flexflow_result found{};
+};
+
+// Effects: adds data, model, expert, the given strategies of the model's graph, and the one that is found.
+inline flexflow_outcome compare_flexflow(strategy_comparison& c, const flexflow_flags& f, const std::vector<named_strategy>& given) {
+  using namespace unity;
+  const auto& all = c.lowering().dimensions();
+  const auto& t = c.machine().network;
+  c.add("data", 0, parallel::data_parallel(all, t));
+  c.add("model", 0, parallel::model_parallel(c.operators(), c.graph(), all, t));
+  c.add("expert", 0, parallel::expert(c.operators(), c.graph(), all, t));
+  std::vector<parallel::strategy> further;
+  for (const auto& s : given) {
+    c.add(s.name, 0, s.strategy);
+    further.push_back(s.strategy);
+  }
+  flexflow_outcome r;
+  r.found = search_flexflow(c, 0, f, further);
+  c.add("flexflow", 0, r.found.best);
+  const parallel::placements placements{all, t.device_count(), f.options.strides};
+  r.compute_bound = parallel::compute_bound(c.lowering(), c.machine(), placements);
+  return r;
+}
+
+// The members of the result's JSON that only this search has.
+inline nlohmann::json to_json(const flexflow_outcome& r) {
+  return {{"compute_bound_s", unity::to_seconds(r.compute_bound)},
+          {"search",
+           {{"proposals", r.found.proposals},
+            {"accepted", r.found.accepted},
+            {"seconds", r.found.seconds},
+            {"stop_reason", to_string(r.found.stopped)}}}};
+}
+
+inline void print(const flexflow_flags& f, const flexflow_outcome& r) {
+  if (f.options.algorithm == unity::systems::strategy_algorithm::exact) {
+    std::printf("no strategy takes less than %.3f ms\n", static_cast<double>(r.found.lower_bound) * 1e-9);
+  }
+  std::printf("computing alone takes %.3f ms at least on aligned blocks of devices\n", unity::to_seconds(r.compute_bound) * 1e3);
+  std::printf("search: %llu proposals, %llu accepted, %.3f s, stopped: %s\n", static_cast<unsigned long long>(r.found.proposals),
+              static_cast<unsigned long long>(r.found.accepted), r.found.seconds, std::string{to_string(r.found.stopped)}.c_str());
+}
+
+}  // namespace support

@@ -1,0 +1,59 @@
+// A plan's parallel computation graph, drawn.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/io/pcg_dot.hpp>
+#include <unity/io/svg.hpp>
+#include <unity/parallel/configuration_grid.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/erasure.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+
+#include "outputs.hpp"
+
+namespace support {
+
+inline unity::parallel::pcg spelled_out(const unity::parallel::pcg_algebra& a, const unity::parallel::plan& p) {
+  using namespace unity;
+  const parallel::graph_dimensions all{a.operators(), p.graph};
+  std::vector<parallel::operator_grid> grids;
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, p.configurations[n]));
+  }
+  return parallel::spell_out(a, p.graph, grids);
+}
+
+// pcg.dot, and pcg.svg where the graph is no larger than what Graphviz lays out in seconds; why there is none goes to
+// standard error.
+inline std::vector<output> pcg_pictures(const unity::tensor::algebra& operators, const unity::parallel::plan& p, const std::string& title,
+                                        const std::filesystem::path& folder) {
+  using namespace unity;
+  constexpr std::size_t most_nodes = 400;
+  const parallel::pcg_algebra a{operators};
+  const auto g = spelled_out(a, p);
+  const auto dot = io::to_dot(a, g, title);
+  std::vector<output> files{{folder / "pcg.dot", dot}};
+  if (g.node_count() > most_nodes) {
+    std::fprintf(stderr, "parallelize: no pcg.svg: pcg.dot has %zu nodes\n", g.node_count());
+    return files;
+  }
+  const auto draw = [dot](const std::filesystem::path& file) {
+    if (const auto problem = io::write_svg(file, dot)) {
+      std::fprintf(stderr, "parallelize: %s\n", problem->c_str());
+    }
+  };
+  files.push_back({folder / "pcg.svg", "", draw});
+  return files;
+}
+
+}  // namespace support

@@ -1,0 +1,159 @@
+// Strategies of one model on one machine, simulated side by side.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategy_report.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace support {
+
+struct named_strategy {
+  std::string name{};
+  std::size_t graph = 0;  // of the comparison
+  unity::parallel::strategy strategy{};
+  unity::parallel::strategy_report report{};
+};
+
+// What does not fit in memory is worse than what does, by byte; then time decides.
+inline bool is_better(const unity::parallel::strategy_report& a, const unity::parallel::strategy_report& b) {
+  const auto over = [](const unity::parallel::strategy_report& r) {
+    unity::bytes sum{};
+    for (const auto& e : r.excess) {
+      sum += e.over;
+    }
+    return sum;
+  };
+  return over(a) != over(b) ? over(a) < over(b) : a.iteration < b.iteration;
+}
+
+// Graphs that compute the same, and strategies of them. The first graph is the model's.
+class strategy_comparison {
+ public:
+  // The algebra must outlive this.
+  strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
+                      unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
+      : operators_{operators}, machine_{std::move(m)}, optimizer_{updates} {
+    add_graph(std::move(g));
+  }
+  strategy_comparison(const strategy_comparison&) = delete;  // lowerings refer to graphs and machine
+  strategy_comparison& operator=(const strategy_comparison&) = delete;
+
+  // The number of the graph; that of an equal one, where there is one.
+  std::size_t add_graph(unity::tensor::tensor_graph g) {
+    for (std::size_t i = 0; i < graphs_.size(); ++i) {
+      if (graphs_[i]->graph == g) {
+        return i;
+      }
+    }
+    graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, optimizer_));
+    return graphs_.size() - 1;
+  }
+  void add(std::string name, std::size_t graph, unity::parallel::strategy s) {
+    auto report = report_on(graph, s);
+    add(std::move(name), graph, std::move(s), std::move(report));
+  }
+  void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report) {
+    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report)});
+  }
+  // The best of several, which are of one graph.
+  void add_best(std::string name, std::size_t graph, const std::vector<unity::parallel::strategy>& several) {
+    named_strategy best{std::move(name), graph, {}, {}};
+    for (std::size_t i = 0; i < several.size(); ++i) {
+      auto report = report_on(graph, several[i]);
+      if (i == 0 || is_better(report, best.report)) {
+        best.strategy = several[i];
+        best.report = std::move(report);
+      }
+    }
+    strategies_.push_back(std::move(best));
+  }
+  unity::parallel::strategy_report report_on(std::size_t graph, const unity::parallel::strategy& s) {
+    return unity::parallel::report_on(graphs_[graph]->lowering, graphs_[graph]->graph, machine_, s);
+  }
+
+  [[nodiscard]] const unity::tensor::algebra& operators() const noexcept { return operators_; }
+  [[nodiscard]] const unity::machine::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
+  [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
+  [[nodiscard]] const std::vector<named_strategy>& strategies() const noexcept { return strategies_; }
+  // Precondition: there is one. The fastest of those that fit in memory; where none does, the one that is least over.
+  [[nodiscard]] const named_strategy& best() const {
+    return *std::min_element(strategies_.begin(), strategies_.end(), [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
+  }
+  [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const { return {graph(s.graph), s.strategy, machine_}; }
+
+ private:
+  struct lowered_graph {
+    unity::tensor::tensor_graph graph;
+    unity::parallel::lowering lowering;
+
+    lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::machine::machine& m,
+                  unity::parallel::optimizer updates)
+        : graph{std::move(g)}, lowering{a, graph, m, unity::parallel::analytic_timer(a, m), unity::parallel::transfers::exchanges, updates} {}
+  };
+
+  const unity::tensor::algebra& operators_;
+  unity::machine::machine machine_;
+  unity::parallel::optimizer optimizer_;
+  std::vector<std::unique_ptr<lowered_graph>> graphs_{};
+  std::vector<named_strategy> strategies_{};
+};
+
+inline nlohmann::json to_json(const unity::machine::machine& m, const named_strategy& s) {
+  const auto& p = s.report;
+  auto over = nlohmann::json::array();
+  for (const auto& e : p.excess) {
+    over.push_back({{"device", m.network[unity::machine::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
+  }
+  return {{"name", s.name},
+          {"iteration_s", unity::to_seconds(p.iteration)},
+          {"compute_s", unity::to_seconds(p.compute)},
+          {"communication_s", unity::to_seconds(p.communication)},
+          {"communication_bytes", p.communicated.count()},
+          {"communication_elements", p.communicated_elements},
+          {"memory_peak_bytes", p.memory_peak().count()},
+          {"out_of_memory", over}};
+}
+
+inline nlohmann::json to_json(const strategy_comparison& c) {
+  auto all = nlohmann::json::array();
+  for (const auto& s : c.strategies()) {
+    all.push_back(to_json(c.machine(), s));
+  }
+  return all;
+}
+
+inline void print(const strategy_comparison& c) {
+  std::printf("%-12s %14s %14s %16s %14s %14s\n", "strategy", "iteration, ms", "computing, ms", "communicating, ms", "moved, MB",
+              "memory, MB");
+  for (const auto& s : c.strategies()) {
+    const auto& p = s.report;
+    std::printf("%-12s %14.3f %14.3f %16.3f %14.3f %14.3f%s\n", s.name.c_str(), unity::to_seconds(p.iteration) * 1e3,
+                unity::to_seconds(p.compute) * 1e3, unity::to_seconds(p.communication) * 1e3,
+                static_cast<double>(p.communicated.count()) * 1e-6, static_cast<double>(p.memory_peak().count()) * 1e-6,
+                &s == &c.best() ? "  best" : "");
+  }
+  for (const auto& s : c.strategies()) {
+    if (!s.report.excess.empty()) {
+      std::printf("%s does not fit: %s\n", s.name.c_str(), unity::parallel::describe(c.machine(), s.report.excess).c_str());
+    }
+  }
+}
+
+}  // namespace support

@@ -1,0 +1,261 @@
+// Unity's search as a program runs it: its flags, what it is compared with, and what came of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/plan_notes.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/expert_strategies.hpp>
+#include <unity/parallel/figure_strategies.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/repeated_parameters.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/systems/unity.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/standard_rules.hpp>
+
+#include "divisions_used.hpp"
+#include "flexflow_program.hpp"
+#include "progress.hpp"
+#include "search_flags.hpp"
+#include "strategy_comparison.hpp"
+
+namespace support {
+
+struct unity_flags {
+  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t baseline_proposals = none;
+  unity::systems::unity_options options{};
+};
+
+// The names are known ones.
+inline unity::parallel::index_uses parse_uses(const std::vector<std::string>& names) {
+  unity::parallel::index_uses uses = 0;
+  for (const auto& name : names) {
+    const auto& known = unity::parallel::index_use_names;
+    const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
+    uses |= unity::parallel::index_uses{1} << at;
+  }
+  return uses;
+}
+
+inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
+  auto& o = f.options;
+  const auto own = [&flags](CLI::Option* flag) { return flags.of("unity", flag); };
+  own(app.add_option("--mesh-axes", o.mesh_axes, "axes of the device meshes that operators are laid onto, at most"))->check(CLI::Range(1, 4));
+  const auto& names = unity::parallel::index_use_names;
+  own(app.add_option_function<std::vector<std::string>>(
+          "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
+          "what may be divided: of data,model,spatial,reduction,special; default: all"))
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>{names.begin(), names.end()}));
+  own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(CLI::Range(1, 1024));
+  own(app.add_option_function<std::vector<std::string>>(
+          "--ablate",
+          [&o](const std::vector<std::string>& given) {
+            for (const auto& what : given) {
+              (what == "split" ? o.joint.split : o.joint.cache) = false;
+            }
+          },
+          "parts of the search to do without: split (of graphs into segments), cache (of mappings)"))
+      ->delimiter(',')
+      ->check(CLI::IsMember({"split", "cache"}));
+  own(app.add_option("--baseline-proposals", f.baseline_proposals,
+                     "of each search that is compared, instead of as much time as this search takes"))
+      ->check(CLI::Range(0.0, 1e18));
+}
+
+struct unity_outcome {
+  unity::systems::unity_result found{};
+  std::map<std::string, std::size_t> divisions{};  // of the found strategy
+  double baseline_seconds = 0;                     // that each search had which is compared; 0: it had proposals
+  double baseline_proposals = 0;                   // 0: it had time
+};
+
+namespace detail {
+
+// The rules of both searches: proved, and of gradients too.
+inline unity::rule_set training_rules(const unity::tensor::algebra& a) {
+  using namespace unity;
+  return systems::select_rules(compile_rules(a, parse_rules(std::string{tensor::standard_rules}, "shipped rules")), syntax::standing::proved,
+                               tensor::mode::training);
+}
+
+// Samples divided; what depends on weights alone computed by one device, and by all.
+inline std::vector<unity::parallel::strategy> data_strategies(strategy_comparison& c, std::size_t graph) {
+  const auto& all = c.lowering(graph).dimensions();
+  const auto& t = c.machine().network;
+  std::vector<unity::parallel::strategy> both{unity::parallel::data_parallel(all, t)};
+  if (auto s = unity::parallel::with_repeated_parameters(c.graph(graph), all, t, both[0]); s != both[0]) {
+    both.push_back(std::move(s));
+  }
+  return both;
+}
+
+// FlexFlow's search with what the baselines have. It also starts from the second of data_strategies: its moves do not
+// repeat operators.
+inline unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f, double seconds) {
+  flexflow_flags flags;
+  flags.options.seed = f.options.seed;
+  flags.options.threads = f.options.threads;
+  flags.options.proposals = unity_flags::none;
+  flags.options.limits.expansions = f.baseline_proposals;
+  flags.options.limits.seconds = seconds;
+  auto further = data_strategies(c, graph);
+  further.erase(further.begin());
+  return search_flexflow(c, graph, std::move(flags), further);
+}
+
+// The graph that is cheapest on one device, its operators one after another.
+inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unity::rule_set& rules, const unity_flags& f, double seconds) {
+  using namespace unity;
+  const auto rates = machine::roofline_of(machine::model_of(c.machine(), machine::device_id{std::size_t{0}}));
+  UNITY_EXPECTS(rates.has_value(), "a machine that was simulated");
+  systems::taso_options o;
+  o.objective.mode = tensor::mode::training;
+  o.seed = f.options.seed;
+  o.threads = f.options.threads;
+  o.limits.expansions = f.baseline_proposals;
+  o.limits.seconds = seconds;
+  return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules, c.graph(), o).graph;
+}
+
+inline bool is_without_work(const unity::tensor::tensor_graph& g) {
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (!g.operands(unity::node_id{n}).empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Effects: adds what needs no search.
+inline void add_fixed(strategy_comparison& c, const std::vector<named_strategy>& given) {
+  using namespace unity;
+  const auto& a = c.operators();
+  const auto& t = c.machine().network;
+  c.add_best("data", 0, data_strategies(c, 0));
+  c.add("model", 0, parallel::model_parallel(a, c.graph(), c.lowering().dimensions(), t));
+  const bool is_transformer = parallel::is_transformer(a, c.lowering().dimensions());
+  const auto graph = is_transformer ? c.add_graph(parallel::with_delivered_outputs(a, c.graph())) : 0;
+  c.add_best("expert", graph, parallel::expert_strategies(a, c.graph(graph), c.lowering(graph).dimensions(), t));
+  for (const auto& s : given) {
+    c.add(s.name, 0, s.strategy);
+  }
+  if (auto s = parallel::figure_2a_strategy(a, c.graph(), c.lowering().dimensions(), t)) {
+    c.add("figure2a", 0, *std::move(s));
+  }
+  if (auto s = parallel::figure_2b_strategy(a, c.graph(), c.lowering().dimensions(), t)) {
+    c.add("figure2b", 0, *std::move(s));
+  }
+}
+
+}  // namespace detail
+
+// Effects: adds data, model, expert, the given strategies of the model's graph, the figures' where they are of it, flexflow,
+// sequential (substitutions first, then flexflow), and the one that is found, which knows of none of these.
+inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given) {
+  using namespace unity;
+  if (detail::is_without_work(c.graph())) {
+    throw error{"model", "no operators", "work to divide"};
+  }
+  const auto rules = detail::training_rules(c.operators());
+  unity_outcome r;
+  auto options = f.options;
+  options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
+  r.found = systems::unity(c.operators(), rules, c.graph(), c.machine(), parallel::analytic_timer(c.operators(), c.machine()), options);
+  end_progress(options.watch);
+  const bool has_time = f.baseline_proposals == unity_flags::none;
+  r.baseline_seconds = has_time ? r.found.seconds : 0;
+  r.baseline_proposals = has_time ? 0 : static_cast<double>(f.baseline_proposals);
+  const auto seconds = has_time ? r.found.seconds : std::numeric_limits<double>::infinity();
+  detail::add_fixed(c, given);
+  c.add("flexflow", 0, detail::baseline(c, 0, f, seconds).best);
+  const auto graph = c.add_graph(detail::substituted(c, rules, f, seconds));
+  c.add("sequential", graph, detail::baseline(c, graph, f, seconds).best);
+  const auto own = c.add_graph(r.found.graph);
+  r.divisions = divisions_used(c.operators(), c.lowering(own).dimensions(), r.found.strategy);
+  c.add("unity", own, r.found.strategy);
+  return r;
+}
+
+// How much longer than the bound the found plan takes, as a share of the bound.
+inline double gap(const unity_outcome& r) {
+  const auto bound = static_cast<double>(r.found.mapping_bound.count());
+  return bound > 0 ? static_cast<double>(r.found.report.iteration.count()) / bound - 1 : 0;
+}
+
+// The members of the result's JSON that only this search has.
+inline nlohmann::json to_json(const unity_outcome& r) {
+  auto algebraic = nlohmann::json::array();
+  for (const auto& rule : r.found.rules) {
+    algebraic.push_back({{"name", rule.name}, {"segments", rule.segments}});
+  }
+  auto parallel = nlohmann::json::array();
+  for (const auto& [name, count] : r.divisions) {
+    parallel.push_back({{"name", name}, {"count", count}});
+  }
+  nlohmann::json baselines{{"seconds", nullptr}, {"proposals", nullptr}};
+  if (r.baseline_seconds > 0) {
+    baselines["seconds"] = r.baseline_seconds;
+  } else {
+    baselines["proposals"] = r.baseline_proposals;
+  }
+  return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
+          {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
+          {"gap", gap(r)},
+          {"baselines", baselines},
+          {"search", {{"seconds", r.found.seconds}, {"expanded", r.found.expanded}, {"goals", r.found.goals}}}};
+}
+
+inline void print(const unity_outcome& r) {
+  for (const auto& rule : r.found.rules) {
+    std::printf("substitution: %s, in %zu segments\n", rule.name.c_str(), rule.segments);
+  }
+  for (const auto& [name, count] : r.divisions) {
+    std::printf("divided: %s, in %zu operators\n", name.c_str(), count);
+  }
+  std::printf("lower bound: %.3f ms for mappings of this graph onto the meshes that were searched; unity takes %.1f%% more\n",
+              unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
+  std::printf("search: %llu graphs expanded, %llu goals, %llu proposals, %.3f s\n", static_cast<unsigned long long>(r.found.expanded),
+              static_cast<unsigned long long>(r.found.goals), static_cast<unsigned long long>(r.found.proposals), r.found.seconds);
+}
+
+// What the plan's file says besides the plan.
+inline unity::io::plan_notes notes_of(const unity_outcome& r, const named_strategy& best) {
+  unity::io::plan_notes notes;
+  notes.predicted = unity::io::noted_prediction{unity::to_seconds(best.report.iteration), best.report.memory_peaks};
+  if (best.name == "unity") {
+    notes.mesh = r.found.mesh;
+    for (const auto& rule : r.found.rules) {
+      notes.substitutions.push_back({rule.name, static_cast<std::int64_t>(rule.segments)});
+    }
+  }
+  return notes;
+}
+
+}  // namespace support

@@ -1,0 +1,72 @@
+// Pictures of parallel computation graphs as Graphviz text: operators green, what divides tensors orange.
+// Source: Unger et al., Unity (OSDI 2022), figure 6.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <unity/core/id.hpp>
+#include <unity/io/dot.hpp>
+#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io {
+
+inline constexpr std::string_view operator_colour = "#b8e0a8";
+inline constexpr std::string_view parallel_operator_colour = "#f7b26b";
+
+namespace detail {
+
+// "partition\nof 0 by 4"
+[[nodiscard]] inline std::string parallel_label(const parallel::parallel_operator& p) {
+  std::string label{parallel::parallel_names[static_cast<std::size_t>(p.kind)]};
+  label += parallel::has_axis(p.kind) ? "\\nof " + std::to_string(p.axis) : "";
+  label += parallel::has_degree(p.kind) ? std::string{parallel::has_axis(p.kind) ? " by " : "\\nby "} + std::to_string(p.degree) : "";
+  return label;
+}
+
+[[nodiscard]] inline std::string pcg_statement(const parallel::pcg_algebra& a, const parallel::pcg& g, node_id n) {
+  const auto& op = g.operation(n);
+  const auto p = a.read(op);
+  const bool is_source = !p && g.operands(n).empty();
+  auto label = p ? parallel_label(*p) : dot_text(a.signature(op.kind).name);
+  if (is_source && a.operators().signature(op.kind).attributes.size() == op.attributes.size()) {
+    const auto& fields = a.operators().signature(op.kind).attributes;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      label += fields[i].name == "name" ? "\\n" + dot_text(tensor::to_word(op.attributes[i]), 40) : "";
+    }
+  }
+  return "  n" + std::to_string(n.index()) + " [label=\"" + label + "\", fillcolor=\"" +
+         std::string{p ? parallel_operator_colour : is_source ? dot_colour("input") : operator_colour} + "\"" +
+         (is_source ? ", shape=ellipse" : "") + "];\n";
+}
+
+}  // namespace detail
+
+// Edges show how tensors are divided, as to_string of their types does.
+// Complexity: linear in nodes and edges.
+[[nodiscard]] inline std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title) {
+  const auto name = detail::dot_text(title);
+  auto text = "digraph \"" + name + "\" {\n  label=\"" + name + "\";\n" + std::string{detail::dot_header};
+  const auto edge = [&](value_id v, const std::string& to) {
+    text += "  n" + std::to_string(g.producer(v).index()) + " -> " + to + " [label=\"" + detail::dot_text(to_string(g.type(v))) + "\"];\n";
+  };
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    text += detail::pcg_statement(a, g, node_id{i});
+    for (const auto v : g.operands(node_id{i})) {
+      edge(v, "n" + std::to_string(i));
+    }
+  }
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    const auto id = "out" + std::to_string(i);
+    text += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"" + std::string{detail::dot_colour("input")} + "\"];\n";
+    edge(g.outputs()[i], id);
+  }
+  return text + "}\n";
+}
+
+}  // namespace unity::io

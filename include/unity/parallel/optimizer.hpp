@@ -1,0 +1,35 @@
+// What training keeps and moves for each weight besides it and its gradient.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+// sgd keeps nothing, momentum one and adam two numbers per element.
+// Source: Kingma and Ba, Adam: a method for stochastic optimization, ICLR 2015.
+enum class optimizer : std::uint8_t { sgd, momentum, adam };
+inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentum", "adam"};
+
+[[nodiscard]] constexpr std::optional<optimizer> find_optimizer(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < optimizer_names.size(); ++i) {
+    if (optimizer_names[i] == name) {
+      return static_cast<optimizer>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// Bytes per element of a weight: its numbers are of 4 bytes at least, and a weight of fewer has a copy of 4, as steps are
+// small beside it. Source: Micikevicius et al., Mixed precision training, ICLR 2018.
+[[nodiscard]] constexpr std::int64_t state_bytes(optimizer o, tensor::dtype element) noexcept {
+  const auto size = tensor::size_of(element);
+  const auto wide = size < 4 ? std::int64_t{4} : size;
+  return static_cast<std::int64_t>(o) * wide + (size < 4 ? wide : 0);
+}
+
+}  // namespace unity::parallel

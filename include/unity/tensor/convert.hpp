@@ -1,0 +1,56 @@
+// Graphs in another element type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+// The graph whose sources (and casts) of element type `from` are of type `to`, and all that follows from them.
+// Complexity: linear in the graph.
+// Throws: unity::error where an operator does not take operands of the new types.
+[[nodiscard]] inline tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to) {
+  tensor_graph out;
+  std::vector<value_id> now(g.value_count());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    auto op = g.operation(node_id{n});
+    const auto& signature = a.signature(op.kind);
+    for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
+      if (signature.attributes[i].name == "element" && op.attributes[i] == attribute{static_cast<std::int64_t>(from)}) {
+        op.attributes[i] = attribute{static_cast<std::int64_t>(to)};
+      }
+    }
+    std::vector<value_id> operands;
+    std::vector<tensor_type> types;
+    for (const auto v : g.operands(node_id{n})) {
+      operands.push_back(now[v.index()]);
+      types.push_back(out.type(operands.back()));
+    }
+    const auto made = a.infer(op, types);
+    if (!made) {
+      throw error{"node " + std::to_string(n) + " (" + signature.name + ") in " + std::string{name_of(to)}, "operands that it does not take", a.why_not(op, types)};
+    }
+    const auto own = out.add_node(op, operands, *made);
+    for (std::size_t r = 0; r < made->size(); ++r) {
+      now[g.results(node_id{n})[r].index()] = out.results(own)[r];
+    }
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(now[v.index()]);
+  }
+  out.set_outputs(outputs);
+  return out;
+}
+
+}  // namespace unity::tensor

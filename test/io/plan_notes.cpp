@@ -1,0 +1,56 @@
+#include <unity/io/plan_notes.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/machine/device_mesh.hpp>
+
+#include "plan_complaint.hpp"
+
+using namespace unity;
+using test::plan_operators;
+
+namespace {
+
+// Of test::lenet_plan, whose machine has four devices.
+io::plan_notes some_notes() {
+  io::plan_notes n;
+  n.substitutions = {{"merge_matmuls", 24}, {"fuse_relu", 1}};
+  n.predicted = io::noted_prediction{0.0125, {bytes{1}, bytes{2}, bytes{3}, bytes{1'000'000'000'000}}};
+  n.mesh = machine::meshes_of(test::lenet_plan().machine.network, 2).back();
+  return n;
+}
+std::string noted_text() { return io::to_plan_text(plan_operators(), test::lenet_plan(), some_notes()); }
+std::string complaint(const std::string& pointer, const nlohmann::json& value) {
+  return test::complaint_of(noted_text(), pointer, value, [](const std::string& text) { static_cast<void>(io::parse_plan_notes(text, "p.json")); });
+}
+
+}  // namespace
+
+TEST_CASE("notes come back as they were, and the plan is read as without them") {
+  REQUIRE(test::lenet_plan().machine.network.device_count() == 4);
+  CHECK(io::parse_plan_notes(noted_text(), "p.json") == some_notes());
+  CHECK(io::parse_plan(plan_operators(), noted_text(), "p.json") == test::lenet_plan());
+}
+
+TEST_CASE("a plan without notes has none") {
+  const auto text = io::to_plan_text(plan_operators(), test::lenet_plan());
+  CHECK(io::parse_plan_notes(text, "p.json") == io::plan_notes{});
+  CHECK(text.find("predicted") == std::string::npos);
+}
+
+TEST_CASE("notes that do not fit the machine are refused with their place") {
+  CHECK_THAT(complaint("/predicted/memory_bytes", nlohmann::json::array({1, 2})), Catch::Contains("predicted.memory_bytes: 2 numbers"));
+  CHECK_THAT(complaint("/predicted/iteration_s", -1), Catch::Contains("predicted.iteration_s: is -1"));
+  CHECK_THAT(complaint("/predicted/iteration_s", "soon"), Catch::Contains("predicted.iteration_s: is \"soon\""));
+  CHECK_THAT(complaint("/mesh/devices/0", "n9/gpu9"), Catch::Contains("mesh.devices[0]: no device has the name \"n9/gpu9\""));
+  CHECK_THAT(complaint("/mesh/sizes/0", 3), Catch::Contains("plan.mesh") && Catch::Contains("one for each of its places"));
+  CHECK_THAT(complaint("/substitutions/0/rule", 7), Catch::Contains("substitutions[0].rule"));
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# `parallelize --search unity`: what it says agrees with itself and with `simulate`, and it is compared with all others.
+# usage: parallelize_unity.sh PARALLELIZE SIMULATE SCRATCH_DIR
+set -u
+parallelize=$1 simulate=$2 scratch=$3
+rm -rf "$scratch" && mkdir -p "$scratch"
+# shellcheck source=checks.sh
+. "$(dirname "$0")/checks.sh"
+python=${python:-/usr/bin/python3}
+lenet=(zoo:lenet --machine p100:1x4)
+unity() { silent timeout 120 "$parallelize" "$@" --search unity --baseline-proposals 100; }
+
+# What the JSON has.
+check 'it searches' unity "${lenet[@]}" --seed 1 --out "$scratch/a" --json "$scratch/a.json"
+cp "$scratch/stdout" "$scratch/text"
+for line in 'zoo:lenet on p100:1x4 \(4 devices\)' '^(flexflow|sequential|unity) +[0-9.]+ .* best$' '^substitution: [a-z_.]+, in [0-9]+ segments' \
+  '^divided: conv2d\.data n, in [0-9]+ operators' '^lower bound: [0-9.]+ ms for mappings of this graph onto the meshes that were searched' \
+  '^search: [0-9]+ graphs expanded, [0-9]+ goals'; do
+  check "the text has $line" grep -qE -- "$line" "$scratch/text"
+done
+check 'the JSON has what is documented' json "$scratch/a.json" '
+  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s", "gap", "baselines", "search"}
+  and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
+  and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
+  and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes", "communication_elements",
+                     "memory_peak_bytes", "out_of_memory"} for s in x["strategies"])
+  and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"} and set(x["search"]) == {"seconds", "expanded", "goals"}
+  and x["joint"]["algebraic_rules_used"] and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
+  and x["joint"]["parallel_rules_used"] and all(set(r) == {"name", "count"} for r in x["joint"]["parallel_rules_used"])
+  and x["baselines"] == {"seconds": None, "proposals": 100}'
+check 'its numbers agree' json "$scratch/a.json" '
+  (lambda t: t[x["best"]] == min(t.values()) and abs(t["unity"] / x["lower_bound_s"] - 1 - x["gap"]) < 1e-9 and x["gap"] >= 0
+   and t["unity"] <= min(t["data"], t["expert"]) and x["search"]["seconds"] > 0 and x["search"]["expanded"] > 0
+   and x["search"]["goals"] > 0)({s["name"]: s["iteration_s"] for s in x["strategies"]})'
+
+# What it writes.
+check 'the plan is simulated' silent "$simulate" "$scratch/a/plan.json" --json "$scratch/simulated.json"
+cat >"$scratch/agree.py" <<'END'
+import json, sys
+found, simulated, plan = (json.load(open(f)) for f in sys.argv[1:])
+best = next(s for s in found["strategies"] if s["name"] == found["best"])
+assert simulated["iteration_s"] == best["iteration_s"] == plan["predicted"]["iteration_s"]
+assert [d["peak_bytes"] for d in simulated["devices"]] == plan["predicted"]["memory_bytes"]
+assert max(plan["predicted"]["memory_bytes"]) == best["memory_peak_bytes"]
+if found["best"] == "unity":
+    assert [s["rule"] for s in plan["substitutions"]] == [r["name"] for r in found["joint"]["algebraic_rules_used"]]
+    assert plan["mesh"]["devices"] == ["n0/gpu%d" % i for i in range(len(plan["mesh"]["devices"]))]
+END
+check 'and takes as long as predicted, with the same memory' silent "$python" "$scratch/agree.py" "$scratch/a.json" "$scratch/simulated.json" "$scratch/a/plan.json"
+check 'the parallel computation graph is drawn, operators green, what divides orange' \
+  test "$(grep -c 'fillcolor="#b8e0a8"' "$scratch/a/pcg.dot")" -ge 8 -a "$(grep -c 'fillcolor="#f7b26b"' "$scratch/a/pcg.dot")" -ge 1
+if command -v dot >"$scratch/dot"; then
+  check 'also as SVG' silent "$python" -c \
+    'import sys, xml.etree.ElementTree as e; sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith("svg"))' "$scratch/a/pcg.svg"
+fi
+
+# The same again.
+check 'it searches again' unity "${lenet[@]}" --seed 1 --threads 2 --out "$scratch/b" --json "$scratch/b.json"
+check 'its plan and pictures are the same' diff -r "$scratch/a" "$scratch/b"
+check 'and so is its JSON, but for the time' "$python" -c '
+import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+del a["search"]["seconds"], b["search"]["seconds"]
+sys.exit(a != b)' "$scratch/a.json" "$scratch/b.json"
+
+# Figure 2: what the paper counts, and a plan that moves less.
+check 'the classifier of figure 1' unity 'zoo:mlp?form=fig1&batch=32' --machine summit:1x2 --json "$scratch/fig.json"
+check 'has the plans of figure 2, and moves no more than the better one' json "$scratch/fig.json" '
+  (lambda t: t["figure2a"] == 813056 and t["figure2b"] == 131072 and t["unity"] <= 131072)(
+  {s["name"]: s["communication_elements"] for s in x["strategies"]})'
+
+# Experts.
+check 'a transformer' unity 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=1' --machine p100:1x4 --optimizer adam --json "$scratch/bert.json"
+check 'tables' unity 'zoo:dlrm?form=ae&vocab=1000' --machine p100:1x4 --mesh-axes 2 --candidates 3 --json "$scratch/tables.json"
+check 'whole on devices: no gradient of a table is sent' json "$scratch/tables.json" '
+  (lambda t: t["expert"] < t["data"] / 2)({s["name"]: s["communication_bytes"] for s in x["strategies"]})'
+check 'a strategy from a file' silent "$parallelize" "${lenet[@]}" --max-proposals 10 --out "$scratch/given"
+check 'is compared' unity "${lenet[@]}" --strategy "$scratch/given/strategy.json" --json "$scratch/given.json"
+check 'by the name of its file' json "$scratch/given.json" \
+  'any(s["name"].endswith("given/strategy.json") for s in x["strategies"]) and len(x["strategies"]) == 7'
+
+# Dimensions one by one.
+for uses in data model data,model,reduction; do
+  check "only $uses" unity "${lenet[@]}" --dims $uses --json "$scratch/dims.json"
+  check 'is what is divided' "$python" -c '
+import json, sys
+used = {r["name"].split(".")[1].split()[0] for r in json.load(open(sys.argv[1]))["joint"]["parallel_rules_used"]}
+sys.exit(not used <= set(sys.argv[2].split(",")) | {"copies", "terms"})' "$scratch/dims.json" $uses
+done
+for what in split cache; do
+  check "without $what" unity "${lenet[@]}" --ablate $what --json "$scratch/without.json"
+done
+check 'without a limit for the others, they have as much time' silent timeout 120 "$parallelize" "${lenet[@]}" --search unity --json "$scratch/time.json"
+check 'which is told' json "$scratch/time.json" 'x["baselines"] == {"seconds": x["search"]["seconds"], "proposals": None}'
+
+# refuses WHAT PATTERN ARGUMENT...
+refuses() {
+  local what=$1 pattern=$2
+  shift 2
+  check "$what" complains 1 "$pattern" timeout 60 "$parallelize" "$@" --out "$scratch/none" --json "$scratch/none.json"
+  check 'and no file is written' test -z "$(find "$scratch/none" "$scratch/none.json" -type f 2>/dev/null)"
+}
+for flag in --algorithm=mcmc --beta=2 --chains=2 --patience=1 --random=2 --unit-share=0.5 --spread=0.1 --placement=any --width=3; do
+  refuses "unity with $flag" "${flag%=*}: a flag of --search flexflow" "${lenet[@]}" --search unity $flag
+done
+for flag in --mesh-axes=2 --dims=data --candidates=3 --optimizer=adam --ablate=split --baseline-proposals=3; do
+  refuses "flexflow with $flag" "${flag%=*}: a flag of --search unity" "${lenet[@]}" --search flexflow $flag
+done
+check 'an unknown kind of parallelism' complains 2 'dims' "$parallelize" "${lenet[@]}" --search unity --dims data,luck
+check 'an unknown optimizer' complains 2 'optimizer' "$parallelize" "${lenet[@]}" --search unity --optimizer luck
+
+# Machines.
+check 'one device' unity zoo:lenet --machine p100:1x1 --json "$scratch/one.json"
+check 'has a plan that sends nothing' json "$scratch/one.json" '
+  all(s["communication_bytes"] == 0 for s in x["strategies"]) and x["strategies"][-1]["iteration_s"] <= x["strategies"][0]["iteration_s"]'
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1]))["machine"]; x["devices"][0]["memory_bytes"] = 1000000; json.dump(x, open(sys.argv[2], "w"))' \
+  "$scratch/a/plan.json" "$scratch/small.json"
+check 'a machine without enough memory' unity zoo:lenet --machine "$scratch/small.json" --json "$scratch/small_result.json"
+check 'gets what does not fit told' grep -qE '^unity does not fit: n0/gpu[0-3] needs [0-9]+ bytes more than its 1000000' "$scratch/stdout"
+check 'also in the JSON, and the best is least over' json "$scratch/small_result.json" '
+  (lambda t: all(t.values()) and t[x["best"]] == min(t.values()))(
+  {s["name"]: sum(e["bytes_over"] for e in s["out_of_memory"]) for s in x["strategies"]})'
+finish
