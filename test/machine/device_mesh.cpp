@@ -1,0 +1,90 @@
+// Devices as arrays.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/topology.hpp>
+
+using namespace unity;
+using machine::device_id;
+
+namespace {
+
+std::string spell(const machine::device_mesh& m) {
+  std::string text;
+  for (const auto s : m.sizes) {
+    text += (text.empty() ? "" : "x") + std::to_string(s);
+  }
+  return text;
+}
+std::string spell(const std::vector<machine::device_mesh>& all) {
+  std::string text;
+  for (const auto& m : all) {
+    text += (text.empty() ? "" : " ") + spell(m);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("axes of a mesh factor the nodes, then the devices of a node") {
+  CHECK(spell(machine::meshes_of(machine::preset("summit:4x6").network, 3)) == "4x6 2x2x6 4x2x3 4x3x2");
+  CHECK(spell(machine::meshes_of(machine::preset("p100:1x4").network, 2)) == "4 2x2");
+  CHECK(spell(machine::meshes_of(machine::preset("host:1x1").network, 3)) == "1");
+  CHECK(machine::meshes_of(machine::preset("summit:4x6").network, 1).empty());
+}
+
+TEST_CASE("every mesh is an array of all devices, each once, node by node") {
+  const auto t = machine::preset("dgx_a100:4x8").network;
+  for (const auto& m : machine::meshes_of(t, 4)) {
+    CAPTURE(spell(m));
+    CHECK_NOTHROW(machine::check(t, m));
+    REQUIRE(m.devices.size() == 32);
+    for (std::size_t place = 0; place < m.devices.size(); ++place) {
+      std::size_t number = 0;
+      for (std::size_t a = 0; a < m.axis_count(); ++a) {
+        number += m.coordinate(place, a) * m.stride(a);
+      }
+      CHECK(number == place);
+      CHECK(t[m.devices[place]].node == place / 8);
+    }
+  }
+}
+
+TEST_CASE("where nodes differ, axes run over all devices") {
+  std::vector<machine::placed_device> devices{{"a", 0, 7}, {"b", 0, 3}, {"c", 0, 3}, {"d", 0, 7}, {"e", 0, 3}, {"f", 0, 3}};
+  std::vector<machine::cable> cables;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    cables.push_back({machine::vertex_id{i}, machine::vertex_id{devices.size()}, 1'000'000, picoseconds{0}, machine::duplex::full});
+  }
+  const machine::topology t{devices, {"switch"}, cables};
+  const auto meshes = machine::meshes_of(t, 2);
+  CHECK(spell(meshes) == "6 2x3 3x2");
+  CHECK(meshes.front().devices == std::vector{device_id{std::size_t{0}}, device_id{std::size_t{3}}, device_id{std::size_t{1}},
+                                              device_id{std::size_t{2}}, device_id{std::size_t{4}}, device_id{std::size_t{5}}});
+}
+
+TEST_CASE("a registered mesh that is no array of different devices is refused") {
+  const auto t = machine::preset("p100:1x4").network;
+  const auto id = [](std::size_t i) { return device_id{i}; };
+  const auto message_of = [&](const machine::device_mesh& m) {
+    try {
+      machine::check(t, m);
+    } catch (const error& e) {
+      return std::string{e.what()};
+    }
+    return std::string{};
+  };
+  CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1), id(3)}}).empty());
+  CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1)}}).find("device mesh pairs: 3 devices") == 0);
+  CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1), id(2)}}).find("device 2") != std::string::npos);
+  CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1), id(9)}}).find("device 9") != std::string::npos);
+  CHECK(message_of({"pairs", {4, 1}, {id(0), id(2), id(1), id(3)}}).find("an axis of size 1") != std::string::npos);
+}

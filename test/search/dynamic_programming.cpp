@@ -1,0 +1,120 @@
+// Dynamic programming on the smallest decompositions.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/random.hpp>
+#include <unity/search/decomposition.hpp>
+#include <unity/search/dynamic_programming.hpp>
+
+using namespace unity;
+
+namespace {
+
+// The smallest: a number, which has no parts.
+struct archetype {
+  using goal_type = int;
+  using value_type = int;
+  static fingerprint fingerprint_of(const int& g) { return hasher{static_cast<std::uint64_t>(g)}.result(); }
+  static std::vector<int> subgoals(const int&) { return {}; }
+  static int combine(const int& g, std::span<const int* const>) { return g; }
+};
+static_assert(decomposition<archetype>);
+
+struct without_fingerprint : archetype {
+  static int fingerprint_of(const int& g) { return g; }
+};
+static_assert(!decomposition<without_fingerprint>);
+static_assert(has_subgoals<without_fingerprint>);
+
+struct combines_by_value : archetype {
+  static int combine(const int& g, const std::vector<int>&) { return g; }
+};
+static_assert(!decomposition<combines_by_value>);
+
+// The cheapest order of a chain of matrix products; the values are numbers of multiplications.
+struct matrix_chain {
+  struct goal_type {
+    std::size_t first = 0;
+    std::size_t last = 0;  // matrices [first, last)
+  };
+  using value_type = std::int64_t;
+
+  [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const {
+    hasher h;
+    for (auto i = g.first; i <= g.last; ++i) {
+      h.add(static_cast<std::uint64_t>(sizes[i]));
+    }
+    return h.result();
+  }
+  [[nodiscard]] static std::vector<goal_type> subgoals(const goal_type& g) {
+    std::vector<goal_type> all;
+    for (auto i = g.first + 1; i < g.last; ++i) {
+      all.push_back({g.first, i});
+      all.push_back({i, g.last});
+    }
+    return all;
+  }
+  std::int64_t combine(const goal_type& g, std::span<const std::int64_t* const> values) {
+    ++combined;
+    std::int64_t best = values.empty() ? 0 : INT64_MAX;
+    for (std::size_t k = 0; 2 * k < values.size(); ++k) {
+      const auto middle = g.first + 1 + k;
+      best = std::min(best, *values[2 * k] + *values[2 * k + 1] + sizes[g.first] * sizes[middle] * sizes[g.last]);
+    }
+    return best;
+  }
+
+  std::vector<std::int64_t> sizes{};
+  std::size_t combined = 0;
+};
+
+std::int64_t slow(const std::vector<std::int64_t>& sizes, std::size_t first, std::size_t last) {
+  std::int64_t best = last - first == 1 ? 0 : INT64_MAX;
+  for (auto i = first + 1; i < last; ++i) {
+    best = std::min(best, slow(sizes, first, i) + slow(sizes, i, last) + sizes[first] * sizes[i] * sizes[last]);
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("a chain of matrix products is ordered as by trying all orders") {
+  const std::uint64_t seed = 4;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (int i = 0; i < 50; ++i) {
+    matrix_chain chain;
+    for (std::size_t n = 2 + random.below(7); n-- > 0;) {
+      chain.sizes.push_back(1 + static_cast<std::int64_t>(random.below(9)));
+    }
+    const auto matrices = chain.sizes.size() - 1;
+    dynamic_program program{chain};
+    CHECK(program.solve({0, matrices}) == slow(chain.sizes, 0, matrices));
+    CHECK(program.goals() <= matrices * (matrices + 1) / 2);
+    CHECK(program.goals() == chain.combined);
+  }
+}
+
+TEST_CASE("what was solved is not solved again, until it is forgotten") {
+  matrix_chain chain;
+  chain.sizes = {2, 3, 4, 5, 6};
+  dynamic_program program{chain};
+  const auto all = program.solve({0, 4});
+  const auto before = chain.combined;
+  CHECK(program.solve({0, 4}) == all);
+  CHECK(program.solve({1, 3}) == slow(chain.sizes, 1, 3));
+  CHECK(chain.combined == before);
+  chain.sizes.push_back(7);  // goals that hold what is new alone are new
+  CHECK(program.solve({0, 5}) == slow(chain.sizes, 0, 5));
+  CHECK(chain.combined == before + 5);
+  program.forget();
+  CHECK(program.goals() == 0);
+  CHECK(program.solve({0, 4}) == all);
+}

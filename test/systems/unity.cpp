@@ -1,0 +1,177 @@
+// Unity's search: what it finds, and that it computes the same.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategy_report.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/systems/unity.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+const rule_set& rules() {
+  static const auto all = systems::select_rules(compile_rules(operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
+                                                syntax::standing::proved, tensor::mode::training);
+  return all;
+}
+tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
+
+systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with, const systems::unity_options& o = {}) {
+  return systems::unity(operators(), with, g, m, parallel::analytic_timer(operators(), m), o);
+}
+picoseconds data_parallel_time(const tensor::tensor_graph& g, const machine::machine& m) {
+  parallel::lowering l{operators(), g, m};
+  return parallel::report_on(l, g, m, parallel::data_parallel(l.dimensions(), m.network)).iteration;
+}
+bool is_equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b) { return tensor::check_equivalence(operators(), a, b).passed; }
+
+}  // namespace
+
+TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 elements") {
+  const auto g = model("zoo:mlp?form=fig1");
+  const auto m = machine::preset("p100:1x2");
+  const auto r = search(g, m, {});
+  CHECK(r.report.communicated_elements == 1280);
+  CHECK(r.report.iteration >= r.mapping_bound);
+  CHECK(r.rules.empty());
+  parallel::lowering l{operators(), r.graph, m};
+  CHECK(parallel::report_on(l, r.graph, m, r.strategy) == r.report);
+  CHECK(is_equal(g, r.graph));
+}
+
+TEST_CASE("no slower than data parallelism, and what rewriting makes of a model computes the same") {
+  for (const char* name : {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12", "zoo:lenet?batch=12",
+                           "zoo:candle_uno?layers=1&hidden=60&batch=24", "zoo:dlrm?form=ae&batch=96", "zoo:embedding_bag?batch=24&vocab=960&hidden=48",
+                           "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12"}) {
+    CAPTURE(name);
+    const auto g = model(name);
+    const auto m = machine::preset("summit:2x6");
+    const auto r = search(g, m, rules());
+    CHECK(r.report.iteration <= data_parallel_time(g, m));
+    CHECK(r.report.iteration >= r.mapping_bound);
+    CHECK_NOTHROW(parallel::check(operators(), parallel::plan{r.graph, r.strategy, m}));
+    CHECK(is_equal(g, r.graph));
+  }
+}
+
+TEST_CASE("substitutions make a transformer cheaper to map, alike in all its layers") {
+  const auto g = model("zoo:gpt?layers=6&hidden=64&heads=4&seq=16&vocab=128&batch=16");
+  const auto m = machine::preset("p100:1x4");
+  const auto plain = search(g, m, {});
+  const auto joint = search(g, m, rules());
+  CHECK(joint.report.iteration <= plain.report.iteration);
+  REQUIRE_FALSE(joint.rules.empty());
+  CHECK(std::any_of(joint.rules.begin(), joint.rules.end(), [](const auto& rule) { return rule.segments > 2; }));
+  CHECK(joint.segments > 3);
+  CHECK(is_equal(g, joint.graph));
+}
+
+TEST_CASE("the same graph and seed give the same plan") {
+  const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
+  const auto m = machine::preset("summit:2x6");
+  systems::unity_options o;
+  o.seed = 7;
+  const auto a = search(g, m, rules(), o);
+  const auto b = search(g, m, rules(), o);
+  CHECK(a.graph == b.graph);
+  CHECK(a.strategy == b.strategy);
+  CHECK(a.rules == b.rules);
+}
+
+TEST_CASE("dimensions that are not allowed are not divided") {
+  const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
+  const auto m = machine::preset("p100:1x4");
+  systems::unity_options o;
+  o.uses = 1;  // samples alone
+  const auto r = search(g, m, {}, o);
+  CHECK(r.report.iteration <= data_parallel_time(r.graph, m));  // which hands its output over
+  CHECK(r.report.iteration > search(g, m, {}).report.iteration);
+  for (const auto& c : r.strategy) {
+    CHECK(c.reductions.empty());
+    for (std::size_t k = 1; k < c.degrees.size(); ++k) {
+      CHECK(c.degrees[k] == 1);
+    }
+  }
+}
+
+TEST_CASE("a mesh that was registered is used where it is better") {
+  // Devices 0 and 3 share a link that is faster than all others, so do 1 and 2: neighbours in no mesh of the machine.
+  std::vector<machine::placed_device> devices{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}, {"d", 0, 0}};
+  std::vector<machine::cable> cables;
+  const auto join = [&](std::size_t a, std::size_t b, std::int64_t rate) {
+    cables.push_back({machine::vertex_id{a}, machine::vertex_id{b}, rate, picoseconds{1000}, machine::duplex::full});
+  };
+  join(0, 3, 100'000'000'000);
+  join(1, 2, 100'000'000'000);
+  for (std::size_t i = 0; i < 4; ++i) {
+    join(i, 4, 1'000'000'000);
+  }
+  auto m = machine::preset("p100:1x4");
+  m.network = machine::topology{devices, {"switch"}, cables};
+  const auto g = model("zoo:mlp?layers=4&hidden=512&batch=1024");
+  systems::unity_options plain;
+  plain.proposals = 0;
+  plain.mesh_axes = 2;
+  auto with = plain;
+  const auto id = [](std::size_t i) { return machine::device_id{i}; };
+  with.meshes.push_back({"pairs", {2, 2}, {id(0), id(3), id(1), id(2)}});
+  const auto without_mesh = search(g, m, {}, plain);
+  const auto with_mesh = search(g, m, {}, with);
+  CHECK(with_mesh.mesh.name == "pairs");
+  CHECK(with_mesh.report.iteration < without_mesh.report.iteration);
+  with.meshes[0].devices[1] = id(0);
+  CHECK_THROWS_AS(search(g, m, {}, with), error);
+}
+
+TEST_CASE("where all copies of weights do not fit, bytes have a price until a mapping does") {
+  const auto g = model("zoo:mlp?layers=4&hidden=1024&batch=16");
+  auto m = machine::preset("p100:1x4");
+  m.devices[0].memory = bytes{14'000'000};  // of weights with gradients there are 33.6 million bytes
+  const auto r = search(g, m, {});
+  CHECK(r.report.excess.empty());
+  parallel::lowering l{operators(), g, m};
+  CHECK_FALSE(parallel::report_on(l, g, m, parallel::data_parallel(l.dimensions(), m.network)).excess.empty());
+}
+
+TEST_CASE("what an optimizer keeps takes memory and time") {
+  const auto g = model("zoo:mlp?layers=2&hidden=512&batch=16");
+  const auto m = machine::preset("host:1x1");
+  systems::unity_options o;
+  const auto sgd = search(g, m, {}, o).report;
+  o.optimizer = parallel::optimizer::adam;
+  const auto adam = search(g, m, {}, o).report;
+  CHECK(adam.iteration > sgd.iteration);
+  const std::int64_t weights = 2 * (512 * 512 + 512);
+  CHECK(adam.memory_peak() - sgd.memory_peak() >= bytes{8 * weights - 8 * 1024});
+}
+
+TEST_CASE("a graph without operators is refused in one line") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4});
+  const auto g = std::move(b).finish({x});
+  CHECK_THROWS_AS(search(g, machine::preset("p100:1x2"), {}), error);
+}
