@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The tables of docs/performance.md on strategies, by running `parallelize`.
 
-usage: strategy_tables.py PARALLELIZE strategies|scaling|times|long [--threads N] [--scale F]
+usage: strategy_tables.py PARALLELIZE strategies|scaling|times|long|joint|dimensions|ablation [--threads N] [--scale F]
 
 strategies  six networks on 64 K80 and 16 P100: data parallel, expert and searched, beside the ratios of Jia's
             dissertation (2020), figures 3.6 and 3.7
 scaling     DLRM and Candle Uno on 6 to 96 GPUs of Summit (section 3.7.3, figure 3.11)
 times       the 30 cells of table 3.4: a search of a fiftieth of the paper's time, half a second at least
+joint       the seven networks of Unger et al. (OSDI 2022), table 1, on 6 to 192 GPUs of Summit: Unity beside its baselines
+dimensions  BERT-Large on 96 GPUs, kinds of parallelism added one by one (figure 15a)
+ablation    the search of ResNeXt-50 without parts of it (table 2)
 long        nmt on 64 K80: the same search for 43.8 s (a fiftieth of the paper's 2,190 s) and 20 times as long
 
 --scale: budgets times F. Every row is one run with --seed 1; times are of the machine that runs this.
@@ -101,14 +104,55 @@ def long(arguments):
         print_row(f"{r['search']['seconds']:.1f}", r["search"]["proposals"], shown(r["by_name"]["flexflow"]), r["search"]["stop_reason"])
 
 
+UNITY_NETWORKS = ["resnext50", "inception_v3", "bert_large", "dlrm", "xdl", "candle_uno", "mlp"]
+
+
+def unity(arguments, model, machine, *more):
+    return search(arguments, model, machine, 600, "--search", "unity", "--baseline-proposals", str(int(200 * arguments.scale)), *more)
+
+
+def joint(arguments):
+    names = ("data", "expert", "flexflow", "sequential", "unity")
+    print_row("network", "GPUs", *(f"{n}, ms" for n in names), "best other / unity", "bound, ms", "search, s", "substitutions")
+    print_row(*["---"] * (6 + len(names)))
+    for model in UNITY_NETWORKS:
+        for nodes in (1, 2, 4, 8, 16, 32):
+            r = unity(arguments, model, f"summit:{nodes}x6")
+            rows = [r["by_name"][n] for n in names]
+            others = [s["iteration_s"] for s in rows[:-1] if not s["out_of_memory"]]
+            print_row(model, r["devices"], *(shown(s) for s in rows),
+                      f"{min(others) / rows[-1]['iteration_s']:.2f}" if others else "-", f"{r['lower_bound_s'] * 1e3:.2f}",
+                      f"{r['search']['seconds']:.1f}", len(r["joint"]["algebraic_rules_used"]))
+
+
+def dimensions(arguments):
+    print_row("kinds", "iteration, ms", "faster than the first")
+    print_row(*["---"] * 3)
+    first = None
+    for kinds in ("data,model", "data,model,reduction", "data,model,reduction,special", "data,model,reduction,special,spatial"):
+        best = unity(arguments, "bert_large", "summit:16x6", "--dims", kinds)["by_name"]["unity"]
+        first = first or best["iteration_s"]
+        print_row(kinds, shown(best), f"{first / best['iteration_s']:.3f}")
+
+
+def ablation(arguments):
+    print_row("GPUs", "all, s", "without segments, s", "without segments and cache, s")
+    print_row(*["---"] * 4)
+    for nodes in (1, 2, 4, 8):
+        seconds = [unity(arguments, "resnext50", f"summit:{nodes}x6", *more)["search"]["seconds"]
+                   for more in ((), ("--ablate", "split"), ("--ablate", "split,cache"))]
+        print_row(6 * nodes, *(f"{s:.1f}" for s in seconds))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("table", choices=["strategies", "scaling", "times", "long"])
+    parser.add_argument("table", choices=["strategies", "scaling", "times", "long", "joint", "dimensions", "ablation"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0)
     arguments = parser.parse_args()
-    {"strategies": strategies, "scaling": scaling, "times": times, "long": long}[arguments.table](arguments)
+    {"strategies": strategies, "scaling": scaling, "times": times, "long": long, "joint": joint, "dimensions": dimensions,
+     "ablation": ablation}[arguments.table](arguments)
     return 0
 
 

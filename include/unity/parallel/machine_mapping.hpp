@@ -116,11 +116,10 @@ class machine_mapping {
 
  private:
   using part_index = series_parallel_tree::part_index;
-
   using step = spine_step;
 
   [[nodiscard]] std::size_t states_of(std::uint32_t op) const { return op == goal_type::none ? 1 : table_of_[op]->states.size(); }
-  // What operator v takes by option, after operators whose costs by state are given: Gather adds up what its operands need.
+  // What an operator takes with an option, and what is attached to it.
   [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return prices_[v][option]; }
   // By option of an operator: it, and what is attached to it.
   [[nodiscard]] std::vector<std::int64_t> prices_of(std::uint32_t v) {
@@ -255,7 +254,7 @@ class machine_mapping {
   using option_costs = std::vector<std::int64_t>;
 
   // Adds that to `sum`. next: the value of the first goal of the part; is that of the first behind it afterwards.
-  void add_part(series_parallel_tree::part_index part, std::uint32_t u, std::uint32_t row, std::uint32_t v,
+  void add_part(part_index part, std::uint32_t u, std::uint32_t row, std::uint32_t v,
                 std::span<const cost_table* const> values, std::size_t& next, option_costs& sum) {
     for (const auto& b : goals_->branches(part, u)) {
       std::vector<std::int64_t> costs(b.is_wire ? states_of(u) : 0, unreachable);
@@ -433,7 +432,7 @@ class machine_mapping {
   }
   // On a cheapest way to option o of v.
   template <class Program>
-  void trace_part(Program& program, series_parallel_tree::part_index part, std::uint32_t u, std::uint32_t from, std::uint32_t v, std::uint32_t o,
+  void trace_part(Program& program, part_index part, std::uint32_t u, std::uint32_t from, std::uint32_t v, std::uint32_t o,
                   std::span<const cost_table* const> values, std::size_t& next, std::vector<std::uint32_t>& options) {
     const auto width = v == goal_type::none ? std::size_t{1} : table_of_[v]->options.size();
     for (const auto& b : goals_->branches(part, u)) {
@@ -487,7 +486,7 @@ class machine_mapping {
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
   mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
-  std::map<series_parallel_tree::part_index, open_costs> behind_{};  // of the join at hand
+  std::map<part_index, open_costs> behind_{};  // of the join at hand
 };
 
 }  // namespace unity::parallel

@@ -129,6 +129,7 @@ class mesh_tables {
       numbered_option n;
       for (std::size_t x = 0; x < d.inputs.size(); ++x) {
         n.operands.push_back(t.operands[x] == nullptr ? layout_space::none : t.operands[x]->number(o.operands[x]));
+        UNITY_EXPECTS(t.operands[x] == nullptr || n.operands.back() != layout_space::none, "a layout of the operand");
       }
       std::vector<std::uint32_t> results;
       for (std::size_t r = 0; r < d.outputs.size(); ++r) {
