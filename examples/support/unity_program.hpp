@@ -70,7 +70,7 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
   const auto& names = unity::parallel::index_use_names;
   own(app.add_option_function<std::vector<std::string>>(
           "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
-          "what may be divided: of data,model,spatial,reduction,special; default: all"))
+          "what may be divided: of data,model,spatial,reduction,special,placement; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember(std::vector<std::string>{names.begin(), names.end()}));
   own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(CLI::Range(1, 1024));

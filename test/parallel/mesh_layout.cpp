@@ -64,7 +64,7 @@ constexpr auto partial = mesh_layout::partial;
 TEST_CASE("layouts are all roles of all axes whose degrees divide the sizes") {
   const meshed at{"p100:2x4", {2, 4}};
   // dimension 0 takes either axis, both would be 8; dimension 1 takes the first alone
-  const layout_space space{type({4, 6}), at.mesh, at.costs, true};
+  const layout_space space{type({4, 6}), at.mesh, at.costs, true, false};
   CHECK(space.size() == 4 * 3 - 1);  // {0, 1, copies, partial} x {0, copies, partial}, but for (0, 0)
   for (std::uint32_t n = 0; n < space.size(); ++n) {
     CHECK(space.number(space[n]) == n);
@@ -77,7 +77,7 @@ TEST_CASE("layouts are all roles of all axes whose degrees divide the sizes") {
 
 TEST_CASE("only the innermost digit of a dimension comes or goes") {
   const meshed at{"p100:2x4", {2, 2, 2}};
-  const layout_space space{type({8, 8}), at.mesh, at.costs, false};
+  const layout_space space{type({8, 8}), at.mesh, at.costs, false, false};
   const auto has = [&](mesh_layout from, mesh_layout to) {
     for (const auto& a : space.arcs()) {
       if (space[a.from] == from && space[a.to] == to) {
@@ -96,8 +96,8 @@ TEST_CASE("only the innermost digit of a dimension comes or goes") {
 TEST_CASE("steps take what their exchanges take, with their adjoints where cotangents flow") {
   const meshed at{"p100:2x4", {2, 4}};
   const auto t = type({64, 64});
-  const layout_space forward{t, at.mesh, at.costs, false};
-  const layout_space both{t, at.mesh, at.costs, true};
+  const layout_space forward{t, at.mesh, at.costs, false, false};
+  const layout_space both{t, at.mesh, at.costs, true, false};
   const auto takes = [](const layout_space& s, mesh_layout from, mesh_layout to) {
     for (const auto& a : s.arcs()) {
       if (s[a.from] == from && s[a.to] == to) {
@@ -117,6 +117,29 @@ TEST_CASE("steps take what their exchanges take, with their adjoints where cotan
   CHECK(takes(forward, layout({copies, 0}), layout({copies, copies})) == at.costs.all_gather(inner, quarter).count());
   CHECK(takes(forward, layout({copies, 0}), layout({copies, 1})) == at.costs.all_to_all(inner, quarter).count());
   CHECK(takes(both, layout({copies, copies}), layout({copies, 1})) == 0);
+}
+
+TEST_CASE("what one device has alone is spread as one of as many values as there are devices") {
+  const meshed at{"p100:2x4", {2, 4}};
+  const auto t = type({64, 64});
+  const layout_space space{t, at.mesh, at.costs, true, true};
+  const layout_space without{t, at.mesh, at.costs, true, false};
+  constexpr auto placed = mesh_layout::placed;
+  CHECK(space.size() == 25);  // {0, 1, copies, partial, placed} along both axes
+  CHECK(without.size() == 16);
+  CHECK(without.number(layout({0, placed})) == layout_space::none);
+  CHECK(parallel::shard_bytes(t, at.mesh, layout({0, placed})) == bytes{64 * 64 * 4 / 2});
+  CHECK(parallel::total(parallel::type_of(t, at.mesh, layout({0, placed}))) == 2);
+  const bytes held{64 * 64 * 4 / 2};
+  std::size_t met = 0;
+  for (const auto& a : space.arcs()) {
+    if (space[a.from] == layout({0, placed}) && space[a.to] == layout({0, 1})) {
+      CHECK(a.takes == 2 * at.costs.all_to_all(2, bytes{held.count() / 4}).count());
+      ++met;
+    }
+    CHECK_FALSE((space[a.from][1] == partial && space[a.to][1] == placed));
+  }
+  CHECK(met == 1);
 }
 
 TEST_CASE("rings take what a ring takes whose links nothing else uses") {
@@ -146,7 +169,7 @@ TEST_CASE("groups that share an adapter wait for each other") {
 
 TEST_CASE("chains of steps reach every layout without terms, and remember where they began") {
   const meshed at{"p100:2x4", {2, 2, 2}};
-  const layout_space space{type({8, 8}), at.mesh, at.costs, true};
+  const layout_space space{type({8, 8}), at.mesh, at.costs, true, false};
   std::vector<std::int64_t> costs(space.size(), parallel::unreachable);
   const auto from = space.number(layout({0, partial, 1}));
   costs[from] = 5;

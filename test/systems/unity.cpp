@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategy.hpp>
 #include <unity/parallel/strategy_report.hpp>
@@ -155,6 +157,30 @@ TEST_CASE("where all copies of weights do not fit, bytes have a price until a ma
   CHECK(r.report.excess.empty());
   parallel::lowering l{operators(), g, m};
   CHECK_FALSE(parallel::report_on(l, g, m, parallel::data_parallel(l.dimensions(), m.network)).excess.empty());
+}
+
+TEST_CASE("tables side by side get devices of their own") {
+  const auto g = model("zoo:dlrm?batch=384");
+  const auto m = machine::preset("p100:1x4");
+  systems::unity_options o;
+  o.proposals = 0;
+  const auto with = search(g, m, {}, o);
+  o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::placement));
+  const auto without = search(g, m, {}, o);
+  CHECK(with.report.iteration < without.report.iteration);
+  std::set<machine::device_id> used;
+  std::size_t alone = 0;
+  for (const auto& c : with.strategy) {
+    if (c.task_count() == 1) {
+      ++alone;
+      used.insert(c.devices[0]);
+    }
+  }
+  CHECK(alone > 4);
+  CHECK(used.size() == 4);
+  for (const auto& c : without.strategy) {
+    CHECK((c.task_count() == 0 || c.task_count() == 4));
+  }
 }
 
 TEST_CASE("what an optimizer keeps takes memory and time") {

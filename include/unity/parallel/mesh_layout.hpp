@@ -19,14 +19,16 @@
 
 namespace unity::parallel {
 
-// Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or terms.
+// Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or terms, or
+// one of them alone holds anything (placed).
 // Where several axes divide one dimension, an earlier axis has the outer digit of the block.
 class mesh_layout {
  public:
   static constexpr std::size_t most_axes = 8;
+  static constexpr unsigned placed = 13;
   static constexpr unsigned copies = 14;
   static constexpr unsigned partial = 15;
-  static constexpr std::size_t most_dimensions = 14;
+  static constexpr std::size_t most_dimensions = 13;
 
   constexpr mesh_layout() noexcept = default;  // dimension 0 along every axis
 
@@ -50,10 +52,14 @@ class mesh_layout {
   return l;
 }
 
+// Shards of the devices that hold any.
 [[nodiscard]] inline parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
   auto p = undivided(t);
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     const auto role = l[a];
+    if (role == mesh_layout::placed) {
+      continue;
+    }
     (role == mesh_layout::copies ? p.copies : role == mesh_layout::partial ? p.partial : p.degrees[role]) *= m.sizes[a];
   }
   return p;
@@ -63,7 +69,7 @@ class mesh_layout {
 [[nodiscard]] inline bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
   auto size = tensor::element_count(t.dims) * static_cast<std::int64_t>(tensor::size_of(t.element));
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
-    size /= l[a] < mesh_layout::copies ? m.sizes[a] : 1;
+    size /= l[a] < mesh_layout::placed ? m.sizes[a] : 1;
   }
   return bytes{size};
 }
@@ -80,7 +86,9 @@ struct layout_arc {
 // All layouts of a tensor on a mesh, numbered, and the steps between them. A step changes the role of one axis:
 // - terms become copies (all-reduce) or blocks (reduce-scatter);
 // - blocks become copies (all-gather) or blocks of another dimension (all-to-all);
-// - copies become blocks, for nothing.
+// - copies become blocks, for nothing;
+// - what one device has alone becomes copies or blocks, and the other way round: as many values as an axis has devices, each
+//   with one of them, are thought to do so together, and each counts for its part.
 // Only the innermost digit of a dimension comes or goes, so that blocks stay contiguous. Where the cotangent flows back, a
 // step takes its adjoint as well.
 // Source: Unger et al., Unity (OSDI 2022), section 3.3: parallelization operators and their adjoints, on an axis each.
@@ -89,9 +97,9 @@ class layout_space {
   static constexpr std::uint32_t none = 0xffffffffU;
 
   layout_space() = default;
-  // Complexity: (rank + 2) to the power of the axes.
-  layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent)
-      : radix_{static_cast<std::uint32_t>(t.dims.size() + 2)}, axes_{m.axis_count()} {
+  // has_placement: values may be placed. Complexity: (rank + 3) to the power of the axes.
+  layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent, bool has_placement)
+      : radix_{static_cast<std::uint32_t>(t.dims.size() + 3)}, axes_{m.axis_count()}, has_placement_{has_placement} {
     UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions, "few axes and dimensions");
     mesh_layout l;
     add(t, m, l, 0);
@@ -112,7 +120,7 @@ class layout_space {
     std::size_t k = 0;
     for (std::size_t a = 0; a < axes_; ++a) {
       const auto role = l[a];
-      k = k * radix_ + (role >= mesh_layout::copies ? radix_ - 2 + (role - mesh_layout::copies) : role);
+      k = k * radix_ + (role >= mesh_layout::placed ? radix_ - 3 + (role - mesh_layout::placed) : role);
     }
     return k;
   }
@@ -136,9 +144,11 @@ class layout_space {
         add(t, m, l, axis + 1);
       }
     }
-    for (const auto role : {mesh_layout::copies, mesh_layout::partial}) {
-      l.set(axis, role);
-      add(t, m, l, axis + 1);
+    for (const auto role : {mesh_layout::copies, mesh_layout::partial, mesh_layout::placed}) {
+      if (role != mesh_layout::placed || has_placement_) {
+        l.set(axis, role);
+        add(t, m, l, axis + 1);
+      }
     }
   }
   // No later axis divides the dimension.
@@ -156,12 +166,13 @@ class layout_space {
       const auto held = shard_bytes(t, m, before);
       for (std::size_t a = 0; a < axes_; ++a) {
         const auto old = before[a];
-        if (old < mesh_layout::copies && !is_innermost(before, a, old)) {
+        if (old < mesh_layout::placed && !is_innermost(before, a, old)) {
           continue;
         }
-        for (unsigned next = 0; next <= t.dims.size(); ++next) {
-          const auto role = next < t.dims.size() ? next : mesh_layout::copies;
-          if (role == old || (role < mesh_layout::copies && !is_innermost(before, a, role))) {
+        for (unsigned next = 0; next <= t.dims.size() + 1; ++next) {
+          const auto role = next < t.dims.size() ? next : next == t.dims.size() ? mesh_layout::copies : mesh_layout::placed;
+          const bool is_sum_placed = old == mesh_layout::partial && role == mesh_layout::placed;
+          if (role == old || is_sum_placed || (role < mesh_layout::placed && !is_innermost(before, a, role))) {
             continue;
           }
           auto after = before;
@@ -187,12 +198,14 @@ class layout_space {
       const auto back = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.all_gather(s, part);
       return (has_cotangent ? forward + back : forward).count();
     }
-    const auto forward = role == mesh_layout::copies ? costs.all_gather(s, held) : costs.all_to_all(s, held);
+    const auto sent = old == mesh_layout::placed ? part : held;
+    const auto forward = role == mesh_layout::copies ? costs.all_gather(s, sent) : costs.all_to_all(s, sent);
     return (has_cotangent ? forward + forward : forward).count();
   }
 
   std::uint32_t radix_ = 2;
   std::size_t axes_ = 0;
+  bool has_placement_ = false;
   std::vector<mesh_layout> layouts_{};
   std::vector<std::uint32_t> numbers_{};
   std::vector<layout_arc> arcs_{};

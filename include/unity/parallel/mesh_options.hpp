@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,12 +47,13 @@ struct placed_operator {
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: is its cotangent computed
   bool is_output = false;      // a result leaves the graph: it is no sum of terms
+  std::uint32_t siblings = 0;  // parts of the graph that lie side by side, of which it is in one; 0: none
 };
 
-// What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, or a linear group
-// whose terms lie along it.
+// What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, a linear group
+// whose terms lie along it, or nothing: its tasks are at one place along it, others at other places.
 struct axis_role {
-  enum class kinds : std::uint8_t { index, copies, group };
+  enum class kinds : std::uint8_t { index, copies, group, placed };
 
   kinds kind = kinds::copies;
   std::uint8_t number = 0;  // of the index or group
@@ -77,6 +79,7 @@ struct mesh_option {
       case axis_role::kinds::index: g.indices[roles[a].number] *= m.sizes[a]; break;
       case axis_role::kinds::group: g.groups[roles[a].number] *= m.sizes[a]; break;
       case axis_role::kinds::copies: g.copies *= m.sizes[a]; break;
+      case axis_role::kinds::placed: break;
     }
   }
   return g;
@@ -207,6 +210,9 @@ class option_finder {
       }
     }
     roles.push_back({axis_role::kinds::copies, 0});
+    if (p.siblings > 1 && has(allowed_, index_use::placement)) {
+      roles.push_back({axis_role::kinds::placed, 0});
+    }
     const bool adds = std::any_of(o.structure.indices.begin(), o.structure.indices.end(),
                                   [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction; });
     for (std::size_t g = 0; !adds && g < o.groups.size(); ++g) {
@@ -247,6 +253,10 @@ class option_finder {
     const auto& d = *operator_->dimensions;
     for (std::size_t a = 0; a < o.roles.size(); ++a) {
       const auto& r = o.roles[a];
+      if (r.kind == axis_role::kinds::placed) {
+        l.set(a, mesh_layout::placed);
+        continue;
+      }
       if (r.kind != axis_role::kinds::index) {
         const bool is_term = r.kind == axis_role::kinds::group && (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
         l.set(a, is_term ? mesh_layout::partial : mesh_layout::copies);
@@ -354,6 +364,22 @@ class option_finder {
     for (std::size_t r = 0; r < d.outputs.size(); ++r) {
       o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
     }
+    share(o);
+  }
+  // Operators side by side have a place each, as far as there are as many: what a device has to do and to keep is a part of
+  // what one of them takes.
+  void share(mesh_option& o) const {
+    std::int64_t places = 1;
+    for (std::size_t a = 0; a < o.roles.size(); ++a) {
+      places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
+    }
+    places = std::min<std::int64_t>(places, std::max<std::uint32_t>(operator_->siblings, 1));
+    const auto part = [places](auto& amount) { amount = std::remove_reference_t<decltype(amount)>{(amount.count() + places - 1) / places}; };
+    part(o.computing);
+    part(o.updating);
+    part(o.synchronizing);
+    part(o.weights);
+    part(o.activations);
   }
 
   const tensor::algebra& algebra_;

@@ -60,7 +60,7 @@ class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
               optimizer how)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, how} {}
+      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, how}, has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
 
@@ -105,7 +105,7 @@ class mesh_tables {
   const layout_space& space(const tensor::tensor_type& t, bool has_cotangent) {
     auto& s = spaces_[{{t.dims.begin(), t.dims.end()}, {tensor::size_of(t.element), has_cotangent}}];
     if (s == nullptr) {
-      s = std::make_unique<layout_space>(t, mesh_, costs_, has_cotangent);
+      s = std::make_unique<layout_space>(t, mesh_, costs_, has_cotangent, has_placement_);
     }
     return *s;
   }
@@ -150,6 +150,7 @@ class mesh_tables {
   const mesh_costs& costs_;
   shard_clock& clock_;
   option_finder finder_;
+  bool has_placement_;
   std::unordered_map<fingerprint, operator_table, hash> operators_{};  // entries stay where they are as it grows
   std::map<std::pair<std::vector<std::int64_t>, std::pair<std::size_t, bool>>, std::unique_ptr<layout_space>> spaces_{};
 };

@@ -32,6 +32,23 @@ struct operand_source {
   friend bool operator==(const operand_source&, const operand_source&) = default;
 };
 
+// All operators of a part of the tree, ascending. Complexity: linear in them, but for sorting.
+[[nodiscard]] inline std::vector<std::uint32_t> operators_in(const series_parallel_tree& tree, series_parallel_tree::part_index part) {
+  std::vector<std::uint32_t> all;
+  std::vector<series_parallel_tree::part_index> todo{part};
+  while (!todo.empty()) {
+    const auto next = todo.back();
+    todo.pop_back();
+    if (tree[next].kind == part_kind::node) {
+      all.push_back(static_cast<std::uint32_t>(tree[next].node.index()));
+    }
+    const auto below = tree.children(next);
+    todo.insert(todo.end(), below.begin(), below.end());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 // Operators are numbered in the order of their nodes, which is topological. Refers to the dimensions, which must outlive it.
 class operator_graph {
  public:
@@ -66,7 +83,6 @@ class operator_graph {
         const auto results = g.results(maker);
         sources.push_back({from, static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin())});
       }
-      p.key = key_of(p);
       placed_.push_back(std::move(p));
     }
     find_attached(g);
@@ -94,6 +110,10 @@ class operator_graph {
     }
     if (!nodes_.empty()) {
       tree_ = decompose_series_parallel(graph_, ends);
+      find_siblings();
+    }
+    for (auto& p : placed_) {
+      p.key = key_of(p);
     }
   }
 
@@ -127,10 +147,27 @@ class operator_graph {
     }
   }
 
+  // Of the innermost parts side by side.
+  void find_siblings() {
+    for (series_parallel_tree::part_index i = 0; i < tree_.size(); ++i) {  // children come first
+      if (tree_[i].kind != part_kind::parallel) {
+        continue;
+      }
+      std::uint32_t branches = 0;
+      for (const auto c : tree_.children(i)) {
+        branches += tree_[c].kind == part_kind::wire ? 0 : 1;
+      }
+      for (const auto op : operators_in(tree_, i)) {
+        auto& siblings = placed_[op].siblings;
+        siblings = siblings == 0 ? branches : siblings;
+      }
+    }
+  }
+
   [[nodiscard]] static fingerprint key_of(const placed_operator& p) {
     const auto& o = *p.dimensions;
     hasher h{std::hash<tensor::operation>{}(o.op)};
-    h.add(p.is_output ? 1 : 0);
+    h.add(p.is_output ? 1 : 0).add(p.siblings);
     for (std::size_t x = 0; x < o.inputs.size(); ++x) {
       h.add(std::hash<tensor::tensor_type>{}(o.inputs[x]));
       h.add(static_cast<std::uint64_t>(p.uses[x]) << 1U | (p.wanted[x] ? 1U : 0U));

@@ -11,23 +11,6 @@
 
 namespace unity::parallel {
 
-// All operators of a part of the tree, ascending. Complexity: linear in them, but for sorting.
-[[nodiscard]] inline std::vector<std::uint32_t> operators_in(const series_parallel_tree& tree, series_parallel_tree::part_index part) {
-  std::vector<std::uint32_t> all;
-  std::vector<series_parallel_tree::part_index> todo{part};
-  while (!todo.empty()) {
-    const auto next = todo.back();
-    todo.pop_back();
-    if (tree[next].kind == part_kind::node) {
-      all.push_back(static_cast<std::uint32_t>(tree[next].node.index()));
-    }
-    const auto below = tree.children(next);
-    todo.insert(todo.end(), below.begin(), below.end());
-  }
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
 // An operator that every path meets, after what lies between it and the one before. `last` is none where paths end apart.
 struct spine_step {
   series_parallel_tree::part_index part = 0;  // between; of the operator itself where it follows the one before

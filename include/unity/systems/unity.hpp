@@ -99,12 +99,17 @@ class unity_search {
       machine::check(m.network, mesh);
       meshes.push_back(mesh);
     }
-    // Data parallelism alone is a search space of its own: what is best there is often close to the best of all.
-    const auto data = options.uses & parallel::index_uses{1};
+    // What is best with fewer uses is often close to the best of all, and simulation may prefer it.
+    constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
+    std::vector<parallel::index_uses> sets{options.uses};
+    for (const auto fewer : {options.uses & ~bit(parallel::index_use::placement), options.uses & bit(parallel::index_use::data)}) {
+      if (fewer != 0 && std::find(sets.begin(), sets.end(), fewer) == sets.end()) {
+        sets.push_back(fewer);
+      }
+    }
     for (const auto& mesh : meshes) {
-      add_room(mesh, options.uses);
-      if (data != 0 && data != options.uses) {
-        add_room(mesh, data);
+      for (const auto uses : sets) {
+        add_room(mesh, uses);
       }
     }
     for (const auto limit : parallel::memory_limits(m)) {

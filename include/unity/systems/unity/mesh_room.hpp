@@ -25,6 +25,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/task_times.hpp>
 #include <unity/search/dynamic_programming.hpp>
+#include <unity/systems/unity/mesh_places.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::systems {
@@ -77,18 +78,21 @@ class mesh_room {
   // The strategy of a solution, for a graph of so many nodes.
   [[nodiscard]] parallel::strategy strategy_of(const parallel::operator_graph& g, std::span<const std::uint32_t> options, std::size_t nodes) {
     parallel::strategy s(nodes);
+    const auto places = mesh_places(tables_, g, options);
     for (std::uint32_t i = 0; i < g.size(); ++i) {
-      s[g.node(i).index()] = configuration_of(g, i, options[i]);
+      s[g.node(i).index()] = configuration_of(g, i, options[i], places[i]);
     }
     return s;
   }
-  // Each is made once for equal operators. Complexity: linear in the devices.
-  [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op, std::uint32_t option) {
+  // Each is made once for equal operators. at: a place, for axes on which the operator is placed.
+  // Complexity: linear in the devices.
+  [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op, std::uint32_t option,
+                                                                std::size_t at = 0) {
     const auto& p = g.placed(op);
-    auto& c = configurations_[{p.key, option}];
+    auto& c = configurations_[{p.key, {option, at}}];
     if (c.devices.empty()) {
       const auto& roles = tables_.of(p).options[option].roles;
-      c = parallel::configuration_on(*p.dimensions, mesh_, {roles.data(), roles.size()});
+      c = parallel::configuration_on(*p.dimensions, mesh_, {roles.data(), roles.size()}, at);
     }
     return c;
   }
@@ -99,7 +103,7 @@ class mesh_room {
   parallel::mesh_costs costs_;
   parallel::mesh_tables tables_;
   std::map<std::pair<parallel::mapping_objective, std::size_t>, std::unique_ptr<mapping_program>> programs_{};
-  std::map<std::pair<fingerprint, std::uint32_t>, parallel::configuration> configurations_{};
+  std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::size_t>>, parallel::configuration> configurations_{};
 };
 
 }  // namespace unity::systems

@@ -1,0 +1,88 @@
+// Where along mesh axes operators are that are placed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/operator_graph.hpp>
+
+namespace unity::systems {
+
+// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that hand
+// values on where they are share them. Of such groups the one that takes longest goes first, each to the place that has
+// least to do so far; those that take equally long go in order.
+// Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
+[[nodiscard]] inline std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
+                                                          std::span<const std::uint32_t> options) {
+  const auto& mesh = tables.mesh();
+  std::vector<const parallel::mesh_option*> chosen;
+  std::vector<parallel::axis_set> axes;  // on which each is placed
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    chosen.push_back(&tables.of(g.placed(i)).options[options[i]]);
+    parallel::axis_set set = 0;
+    for (std::size_t a = 0; a < chosen[i]->roles.size(); ++a) {
+      set |= chosen[i]->roles[a].kind == parallel::axis_role::kinds::placed ? parallel::axis_set{1} << a : parallel::axis_set{0};
+    }
+    axes.push_back(set);
+  }
+  std::vector<std::uint32_t> parent(g.size());
+  std::iota(parent.begin(), parent.end(), 0U);
+  const auto root = [&](std::uint32_t i) {
+    while (parent[i] != i) {
+      i = parent[i] = parent[parent[i]];
+    }
+    return i;
+  };
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    for (const auto& s : g.sources(i)) {
+      if (axes[i] != 0 && s.from != parallel::operand_source::none && axes[s.from] == axes[i]) {
+        parent[std::max(root(i), root(s.from))] = std::min(root(i), root(s.from));
+      }
+    }
+  }
+  std::map<parallel::axis_set, std::map<std::uint32_t, std::int64_t>> work;  // by set and group
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    if (axes[i] != 0) {
+      work[axes[i]][root(i)] += chosen[i]->computing.count();
+    }
+  }
+  std::vector<std::size_t> place_of(g.size(), 0);
+  for (const auto& [set, groups] : work) {
+    std::vector<std::size_t> places;  // one for each combination of coordinates
+    for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
+      bool is_first = true;
+      for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
+        is_first = is_first && ((set >> a & 1U) != 0 || mesh.coordinate(p, a) == 0);
+      }
+      if (is_first) {
+        places.push_back(p);
+      }
+    }
+    std::vector<std::pair<std::int64_t, std::uint32_t>> order;
+    for (const auto& [group, takes] : groups) {
+      order.emplace_back(-takes, group);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<std::int64_t> busy(places.size(), 0);
+    for (const auto& [takes, group] : order) {
+      const auto least = static_cast<std::size_t>(std::min_element(busy.begin(), busy.end()) - busy.begin());
+      busy[least] -= takes;
+      place_of[group] = places[least];
+    }
+  }
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    place_of[i] = axes[i] == 0 ? 0 : place_of[root(i)];
+  }
+  return place_of;
+}
+
+}  // namespace unity::systems
