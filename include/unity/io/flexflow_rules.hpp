@@ -95,6 +95,11 @@ class flexflow_axes {
       changed = spread(rule_.target, 1) || changed;
     }
   }
+  // Of what is read, or of an operator's result, in the source (side 0) or the target (1): is it a weight.
+  [[nodiscard]] bool is_weight(const source_of& t, int side) const {
+    const auto found = roles_.find(key(t, side));
+    return found != roles_.end() && found->second == weight;
+  }
   void translate() {
     for (int side = 0; side < 2; ++side) {
       auto& ops = side == 0 ? rule_.source : rule_.target;

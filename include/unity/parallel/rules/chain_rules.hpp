@@ -1,0 +1,85 @@
+// Rules between chains of parallelization operators: what undoes each other, what is one, what can change places.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/rules/rule_terms.hpp>
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity::parallel {
+
+// The order of canonical chains.
+inline constexpr std::array<parallel_kind, 8> canonical_order{
+    parallel_kind::reduce,   parallel_kind::discard,   parallel_kind::combine,   parallel_kind::batch,
+    parallel_kind::pipeline, parallel_kind::partition, parallel_kind::replicate, parallel_kind::inject};
+[[nodiscard]] inline std::size_t canonical_place(parallel_kind k) {
+  return static_cast<std::size_t>(std::find(canonical_order.begin(), canonical_order.end(), k) - canonical_order.begin());
+}
+
+[[nodiscard]] inline std::string name_of(parallel_kind k) {
+  return std::string{parallel_names[static_cast<std::size_t>(k)]};
+}
+// What brings back the type: unlike the adjoint, which goes from dual to dual.
+[[nodiscard]] constexpr parallel_kind inverse_kind(parallel_kind k) noexcept {
+  constexpr std::array<parallel_kind, 8> inverses{
+      parallel_kind::combine, parallel_kind::partition, parallel_kind::discard, parallel_kind::inject,
+      parallel_kind::replicate, parallel_kind::reduce,  parallel_kind::batch,   parallel_kind::pipeline};
+  return inverses[static_cast<std::size_t>(k)];
+}
+
+// Names of the rules: combine_of_partition, partition_twice, combine_past_replicate.
+[[nodiscard]] inline std::string cancelling_rule(parallel_kind last) {
+  return name_of(last) + "_of_" + name_of(inverse_kind(last));
+}
+[[nodiscard]] inline std::string fusing_rule(parallel_kind k) { return name_of(k) + "_twice"; }
+[[nodiscard]] inline std::string swapping_rule(parallel_kind last, parallel_kind first) {
+  return name_of(last) + "_past_" + name_of(first);
+}
+
+// One rule per pair of operators that can follow each other: together they bring every chain into canonical form.
+// Parameters: of the last operator the degree k and the dimension d, of the first j and e.
+[[nodiscard]] inline std::vector<syntax::rule> chain_rules() {
+  const auto k = attribute_variable("k");
+  const auto j = attribute_variable("j");
+  const auto d = attribute_variable("d");
+  const auto e = attribute_variable("e");
+  const auto x = value_variable("x");
+  std::vector<syntax::rule> all;
+  const auto add = [&](std::string name, syntax::term from, syntax::term to, bool both_ways) -> syntax::rule& {
+    syntax::rule r;
+    r.name = std::move(name);
+    r.source = {std::move(from)};
+    r.target = {std::move(to)};
+    r.both_ways = both_ways;
+    r.known = syntax::standing::proved;
+    r.prover = "erasure";
+    return all.emplace_back(std::move(r));
+  };
+  for (const auto last : canonical_order) {
+    add(cancelling_rule(last), applied(last, d, k, applied(inverse_kind(last), d, k, x)), x, false);
+  }
+  for (const auto kind : canonical_order) {
+    add(fusing_rule(kind), applied(kind, d, k, applied(kind, d, j, x)), applied(kind, d, call("*", {j, k}), x), true);
+  }
+  for (const auto last : canonical_order) {
+    for (const auto first : canonical_order) {
+      if (canonical_place(last) > canonical_place(first) || (last == first && !has_axis(last))) {
+        continue;
+      }
+      auto& r = add(swapping_rule(last, first), applied(last, d, k, applied(first, e, j, x)),
+                    applied(first, e, j, applied(last, d, k, x)), true);
+      if (last == first) {
+        r.conditions.push_back(call("<", {d, e}));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,227 @@
+// Which shipped rule divides an operator along an axis of its grid.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/syntax.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
+
+namespace unity::parallel {
+
+// An axis of a grid: one of the linear groups, of the indices, or the tasks that compute the same.
+struct grid_axis {
+  enum class kinds : std::uint8_t { index, steps, group, copies };
+
+  kinds kind = kinds::index;
+  std::size_t number = 0;  // of the index or group
+  std::int64_t degree = 1;
+};
+
+// The parallelization operators around an operator that make the axis, one before each operand, one behind each result.
+struct axis_operators {
+  std::vector<std::optional<parallel_operator>> operands{};
+  std::vector<std::optional<parallel_operator>> results{};
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
+                                                                const tensor::tensor_indices& dims, std::size_t index) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (has_index(s, {dims[d]}, index)) {
+      return static_cast<std::int64_t>(d);
+    }
+  }
+  return std::nullopt;
+}
+
+// The number that a dimension's expression in a shipped rule is for an operator; nothing where it has none.
+struct rule_environment {
+  const rule_values& values;
+  const std::map<std::string, std::int64_t>& ranks;
+  const std::map<std::string, attribute>& attributes;
+
+  [[nodiscard]] std::optional<std::int64_t> operator()(const syntax::expression& e) const {
+    using form = syntax::expression::form;
+    if (e.kind == form::integer) {
+      return e.integer;
+    }
+    if (e.kind == form::variable) {
+      const auto found = values.find(e.name);
+      return found == values.end() ? std::nullopt : std::optional{found->second};
+    }
+    if (e.name == "rank") {
+      const auto found = ranks.find(e.arguments[0].name);
+      return found == ranks.end() ? std::nullopt : std::optional{found->second};
+    }
+    const auto right = (*this)(e.arguments[1]);
+    if (e.name == "at") {
+      return right ? place_in_inverse(e.arguments[0], *right) : std::nullopt;
+    }
+    const auto left = (*this)(e.arguments[0]);
+    if (!left || !right) {
+      return std::nullopt;
+    }
+    return e.name == "+" ? *left + *right : *left - *right;
+  }
+
+ private:
+  // at(inverse(?permutation), n)
+  [[nodiscard]] std::optional<std::int64_t> place_in_inverse(const syntax::expression& inverse, std::int64_t n) const {
+    const auto& p = attributes.at(inverse.arguments[0].name);
+    const auto found = std::find(p.begin(), p.end(), n);
+    return found == p.end() ? std::nullopt : std::optional<std::int64_t>{found - p.begin()};
+  }
+};
+
+}  // namespace detail
+
+// Complexity: linear in operands and results.
+[[nodiscard]] inline axis_operators operators_along(const operator_dimensions& o, const grid_axis& axis) {
+  using kinds = grid_axis::kinds;
+  const auto& s = o.structure;
+  axis_operators all;
+  for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+    const bool is_index = axis.kind == kinds::index || axis.kind == kinds::steps;
+    const auto view = axis.kind == kinds::copies  ? axis_view::copies
+                      : axis.kind == kinds::group ? view_of_group(o, x, axis.number)
+                                                  : view_of_index(o, x, axis.number);
+    const auto at = is_index ? detail::dimension_with(s, s.operands[x], axis.number).value_or(0) : 0;
+    if (axis.kind == kinds::steps) {
+      all.operands.push_back(view == axis_view::dimension
+                                 ? std::optional{parallel_operator{parallel_kind::pipeline, at, axis.degree}}
+                                 : std::nullopt);
+      continue;
+    }
+    const auto kind = view == axis_view::dimension ? parallel_kind::partition
+                      : view == axis_view::copies  ? parallel_kind::replicate
+                                                   : parallel_kind::inject;
+    all.operands.push_back(parallel_operator{kind, at, axis.degree});
+  }
+  for (const auto& dims : s.results) {
+    const auto at = axis.kind == kinds::index || axis.kind == kinds::steps ? detail::dimension_with(s, dims, axis.number)
+                                                                           : std::nullopt;
+    if (axis.kind == kinds::steps) {
+      all.results.push_back(at ? std::optional{parallel_operator{parallel_kind::batch, *at, axis.degree}} : std::nullopt);
+      continue;
+    }
+    const auto kind = at                            ? parallel_kind::combine
+                      : axis.kind == kinds::copies ? parallel_kind::discard
+                                                   : parallel_kind::reduce;
+    all.results.push_back(parallel_operator{kind, at.value_or(0), axis.degree});
+  }
+  return all;
+}
+
+// Finds rules that divide operators. A value.
+class rule_lookup {
+ public:
+  // rules: those of parallel.rules, or others of their form; others are not looked at.
+  explicit rule_lookup(const std::vector<syntax::rule>& rules) {
+    for (const auto& r : rules) {
+      if (r.source[0].kind == syntax::term::form::application) {
+        by_operator_[r.source[0].name].push_back(r);
+      }
+    }
+  }
+
+  struct found_rule {
+    std::string name;
+    rule_values values{};
+  };
+  // The rule whose target has these operators around the operator.
+  // Complexity: linear in the rules of the operator. Throws: unity::error where there is none.
+  [[nodiscard]] found_rule find(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
+    const auto& name = a.signature(o.op.kind).name;
+    const auto wanted = operators_along(o, axis);
+    const auto rules = by_operator_.find(name);
+    for (std::size_t i = 0; rules != by_operator_.end() && i < rules->second.size(); ++i) {
+      const auto& r = rules->second[i];
+      const auto given = parameters_of(r);
+      const auto has = [&](const char* p) { return std::find(given.begin(), given.end(), p) != given.end(); };
+      for (std::int64_t d = 0; d < (has("d") ? most_rank : 1); ++d) {
+        for (std::int64_t e = 0; e < (has("e") ? most_rank : 1); ++e) {
+          rule_values values{{"k", axis.degree}};
+          if (has("d")) {
+            values["d"] = d;
+          }
+          if (has("e")) {
+            values["e"] = e;
+          }
+          if (fits(a, o, r, values, wanted)) {
+            return {r.name, std::move(values)};
+          }
+        }
+      }
+    }
+    throw error{"operator " + name, "no rule for an axis of its grid", "a rule that divides it"};
+  }
+
+ private:
+  static constexpr std::int64_t most_rank = 8;
+
+  // Is the term these operators, one at most, around `inner` (by name of a variable, or of an operator).
+  [[nodiscard]] static bool is_around(const syntax::term& t, const std::optional<parallel_operator>& p,
+                                      const std::string& inner, const detail::rule_environment& number) {
+    if (!p) {
+      return t.name == inner;
+    }
+    if (t.kind != syntax::term::form::application || t.name != parallel_names[static_cast<std::size_t>(p->kind)] ||
+        t.operands[0].name != inner) {
+      return false;
+    }
+    return !has_axis(p->kind) || number(t.attributes[0].value) == std::optional{p->axis};
+  }
+  [[nodiscard]] static bool fits(const tensor::algebra& a, const operator_dimensions& o, const syntax::rule& r,
+                                 const rule_values& values, const axis_operators& wanted) {
+    const auto& from = r.source[0];
+    const bool any = !from.operands.empty() && from.operands[0].repeated;
+    if (r.target.size() != wanted.results.size() || (!any && from.operands.size() != o.inputs.size())) {
+      return false;
+    }
+    std::map<std::string, std::int64_t> ranks;
+    for (std::size_t x = 0; x < from.operands.size(); ++x) {
+      ranks[from.operands[x].name] = static_cast<std::int64_t>(o.inputs[x].rank());
+    }
+    std::map<std::string, attribute> attributes;
+    const auto& fields = a.signature(o.op.kind).attributes;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      attributes[fields[i].name] = o.op.attributes[i];
+    }
+    const detail::rule_environment number{values, ranks, attributes};
+    for (std::size_t i = 0; i < wanted.results.size(); ++i) {
+      if (!is_around(r.target[i], wanted.results[i], from.name, number)) {
+        return false;
+      }
+    }
+    const auto& made = wanted.results[0] ? r.target[0].operands[0] : r.target[0];
+    if (made.operands.size() != from.operands.size()) {
+      return false;
+    }
+    for (std::size_t x = 0; x < wanted.operands.size(); ++x) {
+      const auto at = any ? 0 : x;
+      if (!is_around(made.operands[at], wanted.operands[x], from.operands[at].name, number)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::map<std::string, std::vector<syntax::rule>> by_operator_{};
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,282 @@
+// The shipped rules of parallel computation graphs: what makes them, and that each holds, forward and backward.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/file.hpp>
+#include <unity/core/random.hpp>
+#include <unity/parallel/chains.hpp>
+#include <unity/parallel/erasure.hpp>
+#include <unity/parallel/interpreter.hpp>
+#include <unity/parallel/parallel_rules.hpp>
+#include <unity/parallel/pcg_adjoint.hpp>
+#include <unity/parallel/pcg_writer.hpp>
+#include <unity/parallel/rules/chain_rules.hpp>
+#include <unity/parallel/rules/dividing_rules.hpp>
+#include <unity/parallel/rules/operator_forms.hpp>
+#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/modular.hpp>
+
+#include "operators.hpp"
+#include "random_pcg.hpp"
+#include "rewritten.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using unity::parallel::test::operators;
+using unity::parallel::test::parallel_operators;
+using unity::tensor::modular61;
+
+namespace {
+
+const std::vector<syntax::rule>& shipped() {
+  static const auto all = parse_rules(std::string{parallel_rules}, "parallel.rules");
+  return all;
+}
+
+const syntax::rule& rule_named(std::string_view name) {
+  const auto found = std::find_if(shipped().begin(), shipped().end(), [&](const auto& r) { return r.name == name; });
+  REQUIRE(found != shipped().end());
+  return *found;
+}
+
+pcg plain(const operator_example& e) {
+  pcg_writer writer{parallel_operators()};
+  std::vector<value_id> inputs;
+  for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+    const auto n = writer.add(
+        operators().make_operation("input", {{"name", "x" + std::to_string(i)},
+                                             {"element", tensor::name_of(e.inputs[i].element)},
+                                             {"dims", e.inputs[i].dims}}),
+        {});
+    inputs.push_back(writer.graph().results(n)[0]);
+  }
+  const auto n = writer.add(e.op, inputs);
+  const std::vector<value_id> outputs(writer.graph().results(n).begin(), writer.graph().results(n).end());
+  return std::move(writer).finish(outputs);
+}
+
+std::vector<value_id> sources_of(const pcg& g) {
+  std::vector<value_id> all;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    for (const auto v : g.results(node_id{n})) {
+      if (g.operands(node_id{n}).empty() && tensor::is_floating(g.type(v).global.element)) {
+        all.push_back(v);
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<parallel_type> output_types(const pcg& g) {
+  std::vector<parallel_type> all;
+  for (const auto v : g.outputs()) {
+    all.push_back(g.type(v));
+  }
+  return all;
+}
+
+// Shard by shard: values, and gradients of the sources.
+void check_values(const pcg& g) {
+  const auto erased = erase_values(parallel_operators(), g);
+  CHECK(evaluate<modular61>(parallel_operators(), g) == tensor::evaluate<modular61>(operators(), erased.graph));
+  if (!tensor::is_floating(g.type(g.outputs()[0]).global.element)) {
+    return;
+  }
+  const auto sources = sources_of(g);
+  tensor::differentiation what;
+  for (const auto v : sources) {
+    what.sources.push_back(erased.values[v.index()]);
+  }
+  CHECK(evaluate<modular61>(parallel_operators(), differentiate(parallel_operators(), g, sources).graph) ==
+        tensor::evaluate<modular61>(operators(), tensor::differentiate(operators(), erased.graph, what).graph));
+}
+
+// All that the rule makes of the graph, for all dimensions; counts how often it applies.
+template <class Check>
+std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const std::int64_t> degrees, const Check& check) {
+  std::size_t count = 0;
+  for (const auto& r : with_all_values(rule, degrees, 4)) {
+    for (const auto& made : test::rewritten(parallel_operators(), g, r, r.name)) {
+      CAPTURE(r.name);
+      CHECK(output_types(made) == output_types(g));
+      check(made);
+      ++count;
+    }
+  }
+  return count;
+}
+
+// Does the graph compute the same by the same operators, as far as it is divided. Operands of a sum may change places.
+bool same_erased(const pcg& x, const pcg& y) {
+  return test::meaning_of(operators(), erase(parallel_operators(), x)) ==
+         test::meaning_of(operators(), erase(parallel_operators(), y));
+}
+
+bool divides(const syntax::rule& rule, const operator_example& e) {
+  const auto& from = rule.source[0];
+  return rule.prover == "erasure" && from.kind == syntax::term::form::application && from.name == operators().signature(e.op.kind).name &&
+         (from.operands[0].repeated || from.operands.size() == e.inputs.size());
+}
+
+}  // namespace
+
+TEST_CASE("the shipped parallel rules are the file's") {
+  CHECK(read_file(std::string{UNITY_TEST_SOURCE_DIR} + "/include/unity/parallel/parallel.rules") == parallel_rules);
+}
+
+TEST_CASE("parallel rules are those that are generated, and hybrids") {
+  auto made = chain_rules();
+  for (const auto& form : standard_forms(operators())) {
+    for (auto& r : dividing_rules(parallel_operators(), form)) {
+      made.push_back(std::move(r));
+    }
+  }
+  std::set<std::string> names;
+  for (const auto& r : shipped()) {
+    CHECK(names.insert(r.name).second);
+    CHECK(r.known == syntax::standing::proved);
+  }
+  REQUIRE(shipped().size() > made.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    CHECK(to_text(shipped()[i]) == to_text(made[i]));
+  }
+}
+
+TEST_CASE("every operator's rules keep what it computes and its gradients") {
+  constexpr std::array<std::int64_t, 1> halves{2};
+  std::map<std::string, std::size_t> applied;
+  for (const auto& form : standard_forms(operators(), 2)) {
+    for (const auto& e : form.examples) {
+      const auto g = plain(e);
+      for (const auto& rule : shipped()) {
+        if (divides(rule, e)) {
+          applied[rule.name] += apply_all(rule, g, halves, [&](const pcg& made) {
+            CHECK(same_erased(made, g));
+            check_values(made);
+          });
+        }
+      }
+    }
+  }
+  for (const auto& form : standard_forms(operators())) {
+    for (const auto& r : dividing_rules(parallel_operators(), form)) {
+      CAPTURE(r.name);
+      CHECK(applied[r.name] > 0);
+    }
+  }
+}
+
+TEST_CASE("every operator's rules have the boundary types at every degree") {
+  constexpr std::array<std::int64_t, 3> degrees{2, 3, 4};
+  for (const auto& form : standard_forms(operators())) {
+    const auto& e = form.examples.back();
+    const auto g = plain(e);
+    for (const auto& rule : shipped()) {
+      if (divides(rule, e)) {
+        apply_all(rule, g, degrees, [&](const pcg& made) { CHECK(same_erased(made, g)); });
+      }
+    }
+  }
+}
+
+TEST_CASE("chain rules keep types at both ends, wherever they apply", "[law]") {
+  const auto seed = GENERATE(range(0U, 60U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  constexpr std::array<std::int64_t, 2> degrees{2, 3};
+  pcg_writer writer{parallel_operators()};
+  const auto n = writer.add(operators().make_operation("input", {{"name", "x"}, {"dims", {12, 12}}}), {});
+  auto v = writer.graph().results(n)[0];
+  for (const auto& p : test::random_chain(random, writer.type(v), 6)) {
+    v = writer.add(p, {&v, 1});
+  }
+  const auto g = std::move(writer).finish({&v, 1});
+  for (const auto& rule : chain_rules()) {
+    for (const auto& r : with_all_values(rule, degrees, 2)) {
+      for (const auto& s : compile_rule(parallel_operators(), r)) {
+        for (const auto& made : test::rewritten(parallel_operators(), g, r, s.name)) {
+          CAPTURE(s.name);
+          CHECK(output_types(made) == output_types(g));
+          CHECK(evaluate<modular61>(parallel_operators(), made) == evaluate<modular61>(parallel_operators(), g));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("hybrids of figures 11 and 16 are rules, and hold forward and backward") {
+  const auto type = [](tensor::shape dims) { return test::type(std::move(dims)); };
+  auto ids = test::type({4, 4});
+  ids.element = tensor::dtype::int64;
+  const auto op = [](std::string_view name, std::initializer_list<tensor::named_attribute> attributes = {}) {
+    return operators().make_operation(name, attributes);
+  };
+  constexpr std::array<std::int64_t, 1> halves{2};
+  const auto check = [&](std::string_view name, const operator_example& e) {
+    CAPTURE(name);
+    const auto g = plain(e);
+    const auto count = apply_all(rule_named(name), g, halves, [&](const pcg& made) {
+      CHECK(evaluate<modular61>(parallel_operators(), made) == evaluate<modular61>(parallel_operators(), g));
+      check_values(made);
+    });
+    CHECK(count > 0);
+  };
+  check("add_is_reduce_of_terms", {op("add"), {type({4, 4}), type({4, 4})}});
+  check("concat_is_combine_of_blocks", {op("concat", {{"axis", 1}}), {type({2, 4}), type({2, 4}), type({2, 4})}});
+  check("embedding_bag_is_sum", {op("embedding_bag"), {type({6, 4}), ids}});
+  check("embedding_bag_is_sum_over_bags", {op("embedding_bag"), {type({6, 4}), ids}});
+  check("embedding_bag_over_s", {op("embedding_bag"), {type({6, 4}), ids}});
+  check("relu_over_d", {op("relu"), {type({2, 2, 4, 4})}});
+}
+
+TEST_CASE("a product of concats is a sum of products, whose terms need not meet") {
+  pcg_writer writer{parallel_operators()};
+  const auto source = [&](const char* name, tensor::shape dims) {
+    const auto n = writer.add(operators().make_operation("input", {{"name", name}, {"dims", std::move(dims)}}), {});
+    return writer.graph().results(n)[0];
+  };
+  const auto apply = [&](const tensor::operation& op, const std::vector<value_id>& operands) {
+    return writer.graph().results(writer.add(op, operands))[0];
+  };
+  const auto x = source("x", {2, 4});
+  const auto y = source("y", {2, 4});
+  const auto u = source("u", {4, 6});
+  const auto v = source("v", {4, 6});
+  const auto w = source("w", {8, 6});
+  const auto matmul = operators().make_operation("matmul");
+  const auto columns = apply(operators().make_operation("concat", {{"axis", 1}}), {x, y});
+  const auto rows = apply(operators().make_operation("concat", {{"axis", 0}}), {u, v});
+  const auto halves = parallel_operators().make(parallel_operator{parallel_kind::blocks, 1, 0});
+  const auto upper = parallel_operators().make(parallel_operator{parallel_kind::blocks, 0, 0});
+  const std::vector products{apply(matmul, {columns, rows}), apply(matmul, {columns, w}),
+                             apply(matmul, {apply(halves, {x, y}), apply(upper, {u, v})}),
+                             apply(parallel_operators().make(parallel_operator{parallel_kind::partition, 0, 2}), {w})};
+  const std::array names{"matmul_of_concats_is_sum", "matmul_of_concat_is_sum", "matmul_of_blocks",
+                         "partition_is_blocks_of_split"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    CAPTURE(names[i]);
+    auto one = writer;
+    const auto g = std::move(one).finish({&products[i], 1});
+    constexpr std::array<std::int64_t, 1> degrees{2};
+    const auto count = apply_all(rule_named(names[i]), g, degrees, [&](const pcg& made) {
+      CHECK(evaluate<modular61>(parallel_operators(), made) == evaluate<modular61>(parallel_operators(), g));
+      check_values(made);
+    });
+    CHECK(count > 0);
+  }
+}
