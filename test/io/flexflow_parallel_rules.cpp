@@ -52,6 +52,8 @@ std::vector<parallel_type> choices() {
 }
 
 enum class fate : std::uint8_t { derived, proved, equal, wrong_values, wrong_types, no_target, no_source, outside };
+[[maybe_unused]] constexpr std::array names{"derived by rewriting", "proved from axioms", "equal where tested", "other values",
+                                            "other types", "target never fits", "source never fits", "outside"};
 
 struct judgement {
   fate found = fate::outside;
