@@ -26,7 +26,6 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/task_times.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
@@ -66,7 +65,7 @@ struct mesh_option {
   small_vector<mesh_layout, 4> operands{};     // per operand
   small_vector<mesh_layout, 2> results{};      // per result
   picoseconds computing{};                     // forward, backward and updates, of one device
-  picoseconds updating{};                      // of that, updates
+  picoseconds busy{};                          // forward and backward alone: the average of all devices of the mesh
   picoseconds synchronizing{};                 // of gradients
   bytes weights{};                             // of one device: with gradients and what the optimizer keeps
   bytes activations{};                         // results that one device holds until they are used backward
@@ -140,22 +139,10 @@ class shard_clock {
       return std::nullopt;
     }
     shard_times t{slowest(s->op, s->inputs, s->outputs), {}};
-    if (std::find(p.wanted.begin(), p.wanted.end(), true) == p.wanted.end()) {
-      return t;
-    }
-    const auto adjoint = tensor::adjoint_of(*algebra_, s->op, s->inputs, p.wanted);
-    const auto& g = adjoint.graph;
-    const auto types = [&](std::span<const value_id> values) {
-      std::vector<tensor::tensor_type> all;
-      for (const auto v : values) {
-        all.push_back(g.type(v));
-      }
-      return all;
-    };
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operation(node_id{n}).kind.valid()) {
-        t.backward += slowest(g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
-      }
+    if (std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end()) {
+      t.backward = adjoint_time(*algebra_, *s, p.wanted, [this](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+        return slowest(op, inputs, outputs);
+      });
     }
     return t;
   }
@@ -346,6 +333,7 @@ class option_finder {
   void price(mesh_option& o, const shard_times& times) const {
     const auto& d = *operator_->dimensions;
     o.computing = times.forward + times.backward;
+    o.busy = o.computing;
     for (std::size_t x = 0; x < d.inputs.size(); ++x) {
       if (operator_->uses[x] != operand_use::weight) {
         continue;
@@ -357,10 +345,9 @@ class option_finder {
       }
       o.synchronizing += costs_.all_reduce(copies, held);
       const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
-      o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
+      o.computing += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
       o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
     }
-    o.computing += o.updating;
     for (std::size_t r = 0; r < d.outputs.size(); ++r) {
       o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
     }
@@ -373,10 +360,10 @@ class option_finder {
     for (std::size_t a = 0; a < o.roles.size(); ++a) {
       places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
     }
+    o.busy = picoseconds{o.busy.count() / places};
     places = std::min<std::int64_t>(places, std::max<std::uint32_t>(operator_->siblings, 1));
     const auto part = [places](auto& amount) { amount = std::remove_reference_t<decltype(amount)>{(amount.count() + places - 1) / places}; };
     part(o.computing);
-    part(o.updating);
     part(o.synchronizing);
     part(o.weights);
     part(o.activations);

@@ -144,6 +144,28 @@ struct shard_times {
   picoseconds backward{};  // of all operators of the adjoint
 };
 
+// The sum of what all operators of an adjoint take. timed(operation, types of operands, types of results): of one.
+// Throws: unity::error where the operator has no adjoint.
+template <class Timed>
+[[nodiscard]] picoseconds adjoint_time(const tensor::algebra& a, const shard_operation& s, const std::vector<bool>& wanted, const Timed& timed) {
+  const auto adjoint = tensor::adjoint_of(a, s.op, s.inputs, wanted);
+  const auto& g = adjoint.graph;
+  const auto types = [&](std::span<const value_id> values) {
+    std::vector<tensor::tensor_type> all;
+    for (const auto v : values) {
+      all.push_back(g.type(v));
+    }
+    return all;
+  };
+  picoseconds sum{};
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind.valid()) {
+      sum += timed(g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
+    }
+  }
+  return sum;
+}
+
 // What parts of operators take, each computed once. `wanted`, per operand: is its cotangent computed.
 class task_times {
  public:
@@ -199,22 +221,9 @@ class task_times {
     return t;
   }
   [[nodiscard]] picoseconds backward(const shard_operation& s, const std::vector<bool>& wanted, std::uint32_t model) const {
-    const auto adjoint = tensor::adjoint_of(*algebra_, s.op, s.inputs, wanted);
-    const auto& g = adjoint.graph;
-    picoseconds sum{};
-    const auto types = [&](std::span<const value_id> values) {
-      std::vector<tensor::tensor_type> all;
-      for (const auto v : values) {
-        all.push_back(g.type(v));
-      }
-      return all;
-    };
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operation(node_id{n}).kind.valid()) {
-        sum += timed(model, g.operation(node_id{n}), types(g.operands(node_id{n})), types(g.results(node_id{n})));
-      }
-    }
-    return sum;
+    return adjoint_time(*algebra_, s, wanted, [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+      return timed(model, op, inputs, outputs);
+    });
   }
 
   const tensor::algebra* algebra_;

@@ -248,15 +248,15 @@ class unity_search {
       r.strategy = found.best;
     }
   }
-  // Each operator at its least, on whichever mesh; every device computes all of them. Updates do not count: operators may
-  // share weights.
+  // Each operator at its least, on whichever mesh, the average of all devices: some device computes no less than the sum. Updates
+  // do not count: operators may share weights.
   [[nodiscard]] picoseconds bound(const parallel::operator_graph& ops) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       auto least = std::numeric_limits<std::int64_t>::max();
       for (auto& room : rooms_) {
         for (const auto& o : room->tables().of(ops.placed(i)).options) {
-          least = std::min(least, (o.computing - o.updating).count());
+          least = std::min(least, o.busy.count());
         }
       }
       sum += least;
