@@ -178,8 +178,8 @@ template <class Scalar>
       visit(y.shards[detail::shard_at(to, term, copy, block)], term, copy, block);
     });
   };
-  using shard = tensor::dense<Scalar>;
-  const auto at = [&](std::int64_t term, std::int64_t copy, const tensor::shape& block) -> const shard& {
+  using values = tensor::dense<Scalar>;
+  const auto at = [&](std::int64_t term, std::int64_t copy, const tensor::shape& block) -> const values& {
     return x.shards[detail::shard_at(x.type, term, copy, block)];
   };
   switch (p.kind) {
@@ -188,31 +188,31 @@ template <class Scalar>
     case parallel_kind::combine:
     case parallel_kind::batch: detail::join_blocks(x, y, axis, k); break;
     case parallel_kind::replicate:
-      each([&](shard& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) { s = at(term, copy / k, b); });
+      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) { s = at(term, copy / k, b); });
       break;
     case parallel_kind::discard:
-      each([&](shard& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) { s = at(term, copy * k, b); });
+      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) { s = at(term, copy * k, b); });
       break;
     case parallel_kind::reduce:
-      each([&](shard& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
+      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
         for (std::int64_t r = 0; r < k; ++r) {
           detail::add_to(s, at(term * k + r, copy, b));
         }
       });
       break;
     case parallel_kind::inject:
-      each([&](shard& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
+      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
         s = term % k == 0 ? at(term / k, copy, b) : s;
       });
       break;
     case parallel_kind::terms:
-      each([&](shard& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
+      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
         const auto& from = *operands[static_cast<std::size_t>(term / x.type.partial)];
         s = from.shards[detail::shard_at(from.type, term % x.type.partial, copy, b)];
       });
       break;
     case parallel_kind::blocks:
-      each([&](shard& s, std::int64_t term, std::int64_t copy, tensor::shape b) {
+      each([&](values& s, std::int64_t term, std::int64_t copy, tensor::shape b) {
         const auto& from = *operands[static_cast<std::size_t>(b[axis] / x.type.degrees[axis])];
         b[axis] %= x.type.degrees[axis];
         s = from.shards[detail::shard_at(from.type, term, copy, b)];
