@@ -107,13 +107,12 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
   return rows;
 }
 
-// Of the nodes with these numbers: the outer axes run over nodes, the inner ones over the devices of a node, and every
+// Of devices, a row per node: the outer axes run over nodes, the inner ones over the devices of a node, and every
 // factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of devices, and
 // where there may be one axis alone, axes run over all devices in order. Fewest axes first.
 // Complexity: linear in devices, for each mesh.
-[[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {
-  UNITY_EXPECTS(most_axes > 0 && t.device_count() > 0, "devices, and an axis at least");
-  const auto rows = devices_by_node(t);
+[[nodiscard]] inline std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows, std::size_t most_axes) {
+  UNITY_EXPECTS(most_axes > 0 && !rows.empty(), "devices, and an axis at least");
   const bool alike = most_axes > 1 && std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == rows.front().size(); });
   std::vector<device_id> all;
   for (const auto& r : rows) {
@@ -143,6 +142,10 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
     return a.sizes.size() != b.sizes.size() ? a.sizes.size() < b.sizes.size() : a.sizes < b.sizes;
   });
   return meshes;
+}
+// Of all devices.
+[[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {
+  return meshes_of(devices_by_node(t), most_axes);
 }
 
 }  // namespace unity::machine

@@ -25,6 +25,8 @@
 #include <unity/parallel/exchanges.hpp>
 #include <unity/parallel/network.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/pipelined_program.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/replicas.hpp>
 #include <unity/parallel/sum_code.hpp>
@@ -378,9 +380,11 @@ class lowering {
   std::vector<fragment_code> spare_{};  // for the next fragments around an operator
 };
 
-// The program of a plan, by the roofline of its devices.
+// The program of a plan, all of its micro-batches, by the roofline of its devices.
+// Throws: unity::error where the plan is none of its graph and machine.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
-  return lowering{a, p.graph, p.machine}.run(p.configurations);
+  check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+  return pipelined(lowering{a, p.graph, p.machine}.run(p.configurations), p.pipeline);
 }
 
 }  // namespace unity::parallel

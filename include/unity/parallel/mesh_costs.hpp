@@ -24,8 +24,10 @@ using axis_set = std::uint32_t;
 // Refers to nothing. One for each mesh.
 class mesh_costs {
  public:
+  // axes: of the mesh, from the first on, along which anything is exchanged.
   // Complexity: linear in the routes between the devices of a group, for each set of axes.
-  mesh_costs(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m) : sets_(std::size_t{1} << m.axis_count()) {
+  mesh_costs(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m, std::size_t axes = 16)
+      : sets_(std::size_t{1} << std::min(axes, m.axis_count())) {
     UNITY_EXPECTS(m.axis_count() < 16, "a mesh of a few axes");
     for (axis_set s = 1; s < sets_.size(); ++s) {
       measure(t, routes, m, s);
@@ -54,6 +56,11 @@ class mesh_costs {
   [[nodiscard]] picoseconds all_to_all(axis_set s, bytes all) const {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
+  }
+  // Each sends `held` to the next of its group.
+  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const {
+    const auto& c = sets_[s];
+    return c.size < 2 ? picoseconds{} : time(of(held), c.ring_rate, c.delay);
   }
 
  private:

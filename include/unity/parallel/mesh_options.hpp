@@ -65,6 +65,8 @@ struct mesh_option {
   small_vector<mesh_layout, 4> operands{};     // per operand
   small_vector<mesh_layout, 2> results{};      // per result
   picoseconds computing{};                     // forward, backward and updates, of one device
+  picoseconds forward{};                       // of these
+  picoseconds updating{};
   picoseconds busy{};                          // forward and backward alone: the average of all devices of the mesh
   picoseconds synchronizing{};                 // of gradients
   bytes weights{};                             // of one device: with gradients and what the optimizer keeps
@@ -332,6 +334,7 @@ class option_finder {
   }
   void price(mesh_option& o, const shard_times& times) const {
     const auto& d = *operator_->dimensions;
+    o.forward = times.forward;
     o.computing = times.forward + times.backward;
     o.busy = o.computing;
     for (std::size_t x = 0; x < d.inputs.size(); ++x) {
@@ -345,12 +348,13 @@ class option_finder {
       }
       o.synchronizing += costs_.all_reduce(copies, held);
       const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
-      o.computing += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
+      o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
       o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
     }
     for (std::size_t r = 0; r < d.outputs.size(); ++r) {
       o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
     }
+    o.computing += o.updating;
     share(o);
   }
   // Operators side by side have a place each, as far as there are as many: what a device has to do and to keep is a part of
@@ -364,6 +368,8 @@ class option_finder {
     places = std::min<std::int64_t>(places, std::max<std::uint32_t>(operator_->siblings, 1));
     const auto part = [places](auto& amount) { amount = std::remove_reference_t<decltype(amount)>{(amount.count() + places - 1) / places}; };
     part(o.computing);
+    part(o.forward);
+    part(o.updating);
     part(o.synchronizing);
     part(o.weights);
     part(o.activations);

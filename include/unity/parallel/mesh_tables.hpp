@@ -26,10 +26,11 @@
 namespace unity::parallel {
 
 // What is minimized: picoseconds. Of gradient reductions a share counts: they overlap with the backward pass. A byte of
-// memory costs `per_mebibyte` / 2^20.
+// memory costs `per_mebibyte` / 2^20; activations are held that many times at once.
 struct mapping_objective {
   int synchronizing_16ths = 16;
   std::int64_t per_mebibyte = 0;  // picoseconds
+  std::int64_t in_flight = 1;
 
   friend auto operator<=>(const mapping_objective&, const mapping_objective&) = default;
 };
@@ -49,7 +50,7 @@ struct operator_table {
 };
 
 [[nodiscard]] inline std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept {
-  const auto memory = o.weights + o.activations;
+  const bytes memory{o.weights.count() + objective.in_flight * o.activations.count()};
   return o.computing.count() + o.synchronizing.count() * objective.synchronizing_16ths / 16 +
          memory.count() / 1024 * objective.per_mebibyte / 1024;
 }

@@ -17,14 +17,15 @@ namespace unity::parallel {
 
 // data: samples. model: an index that divides weights. spatial: another dimension of results, as the rows of images are.
 // reduction: parts of a sum. special: what an operator alone has, as attention and products of batches of matrices have heads.
-// placement: no index, but operators side by side on devices of their own.
-// Source: Unger et al., Unity (OSDI 2022), section 2.1, but for pipelines, which divide no operator.
-enum class index_use : std::uint8_t { data, model, spatial, reduction, special, placement };
-inline constexpr std::array<std::string_view, 6> index_use_names{"data", "model", "spatial", "reduction", "special", "placement"};
+// placement: no index, but operators side by side on devices of their own. pipeline: none either, but stages of devices that work
+// on different samples at a time.
+// Source: Unger et al., Unity (OSDI 2022), section 2.1.
+enum class index_use : std::uint8_t { data, model, spatial, reduction, special, placement, pipeline };
+inline constexpr std::array<std::string_view, 7> index_use_names{"data", "model", "spatial", "reduction", "special", "placement", "pipeline"};
 
 // A set of them, a bit each.
 using index_uses = std::uint32_t;
-inline constexpr index_uses all_index_uses = 63;
+inline constexpr index_uses all_index_uses = 127;
 
 [[nodiscard]] constexpr bool has(index_uses set, index_use use) noexcept { return (set >> static_cast<unsigned>(use) & 1U) != 0; }
 

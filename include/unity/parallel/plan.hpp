@@ -1,7 +1,9 @@
 // What is run where: a graph, how each of its operators is divided, and a machine.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,11 +21,25 @@ namespace unity::parallel {
 // Source: Jia's dissertation (2020), section 3.3.
 using strategy = std::vector<configuration>;
 
+// Regular. The graph is of one micro-batch, and an iteration works on several, one after the other: the devices of a stage on
+// one while the next stage works on the one before it, forward and backward in turn (pipelined_program.hpp). Gradients of all
+// are added up before weights change, so that the iteration computes what one batch of all samples would.
+struct pipeline {
+  std::int64_t microbatches = 1;
+  std::vector<std::uint32_t> stages{};  // by device; empty: all are of one stage
+
+  [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stages.empty(); }
+  [[nodiscard]] std::uint32_t stage_count() const { return stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end()) + 1; }
+
+  friend bool operator==(const pipeline&, const pipeline&) = default;
+};
+
 // Regular.
 struct plan {
   tensor::tensor_graph graph{};
   strategy configurations{};
   unity::machine::machine machine{};
+  parallel::pipeline pipeline{};
 
   friend bool operator==(const plan&, const plan&) = default;
 };

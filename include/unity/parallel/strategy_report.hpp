@@ -12,6 +12,8 @@
 #include <unity/parallel/lowering.hpp>
 #include <unity/parallel/memory_limits.hpp>
 #include <unity/parallel/network.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/pipelined_program.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
@@ -30,6 +32,7 @@ struct strategy_report {
   std::size_t tasks = 0;
   std::vector<bytes> memory_peaks{};  // by device
   std::vector<memory_excess> excess{};
+  bool is_of_representatives = false;  // one device of each stage was simulated, all others do the same; what is moved is not known
 
   [[nodiscard]] bytes memory_peak() const {
     return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());
@@ -38,10 +41,12 @@ struct strategy_report {
   friend bool operator==(const strategy_report&, const strategy_report&) = default;
 };
 
-// Effects: lowers and simulates. Complexity: as those.
-// Throws: unity::error where the strategy is not one of the graph and machine.
-[[nodiscard]] inline strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m, const strategy& s) {
-  const auto p = l.run(s);
+// Effects: lowers and simulates an iteration, all micro-batches of it where there are stages. Complexity: as those.
+// Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
+[[nodiscard]] inline strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m, const strategy& s,
+                                               const pipeline& stages = {}) {
+  check(g, s, stages, m.network.device_count());
+  const auto p = pipelined(l.run(s), stages);
   simulate::full_simulation simulation;
   strategy_report r;
   r.iteration = simulation.run(p);

@@ -24,8 +24,11 @@
 #include <unity/parallel/lowering.hpp>
 #include <unity/parallel/memory_limits.hpp>
 #include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/mesh_program.hpp>
+#include <unity/parallel/mesh_report.hpp>
 #include <unity/parallel/operator_graph.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategy_report.hpp>
 #include <unity/parallel/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -36,6 +39,7 @@
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/polish.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -47,7 +51,9 @@ struct unity_options : search_options {
   parallel::index_uses uses = parallel::all_index_uses;
   std::size_t mesh_axes = 3;
   std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
-  std::size_t candidates = 12;                 // mappings that are simulated
+  std::size_t stages = 64;                     // of pipelines, at most
+  std::size_t candidates = 12;                 // mappings that are simulated, and as many pipelines
+  std::uint64_t program_tasks = 2'000'000;     // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;               // of the polish, from the best of them
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   joint_options joint{};
@@ -56,17 +62,20 @@ struct unity_options : search_options {
 // A mapping that was simulated.
 struct simulated_mapping {
   std::size_t graph = 0;  // 0: the given one; others: after substitutions for one objective
-  machine::device_mesh mesh{};
+  machine::device_mesh mesh{};  // of the devices of the first stage
+  std::uint32_t stages = 1;
+  std::int64_t microbatches = 1;
   parallel::index_uses uses = 0;
   picoseconds predicted{};
   parallel::strategy_report report{};
 };
 
 struct unity_result {
-  tensor::tensor_graph graph{};  // its outputs are handed over by operators of their own
+  tensor::tensor_graph graph{};  // its outputs are handed over by operators of their own; of one micro-batch
   parallel::strategy strategy{};
+  parallel::pipeline pipeline{};
   parallel::strategy_report report{};
-  machine::device_mesh mesh{};
+  machine::device_mesh mesh{};  // of the first stage
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less
@@ -132,13 +141,23 @@ class unity_search {
         best = other;
       }
     }
-    auto& chosen = variants[best.graph];
+    auto in_stages = best_pipeline(variants, best.graph, r);
+    const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
+    auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
     r.rules = chosen.rules;
-    r.mesh = best.candidate.room->mesh();
-    r.strategy = std::move(best.strategy);
-    r.report = std::move(best.report);
-    r.graph = std::move(chosen.graph);
-    finish(r, *best.candidate.room);
+    if (is_pipeline) {
+      take(*std::move(in_stages), r);
+    } else {
+      r.mesh = best.candidate.room->mesh();
+      r.strategy = std::move(best.strategy);
+      r.report = std::move(best.report);
+      r.graph = std::move(chosen.graph);
+      finish(r, *best.candidate.room);
+    }
+    for (const auto& one : rooms_) {
+      r.goals += one->goals();
+    }
+    r.goals += pipelines_ ? pipelines_->goals() : 0;
     r.seconds = watch_.seconds();
     return r;
   }
@@ -174,8 +193,9 @@ class unity_search {
     bool is_first = true;
     for (const auto& c : chosen_candidates(all, options_.candidates, limit_)) {
       auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
-      auto report = parallel::report_on(lowering, v.graph, machine_, strategy);
-      r.simulated.push_back({number, c.room->mesh(), c.room->uses(), picoseconds{c.predicted}, report});
+      auto report = is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
+                                               : parallel::report_on(lowering, v.graph, machine_, strategy);
+      r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
       if (is_first || is_better(report, best.report)) {
         best = {number, c, std::move(strategy), std::move(report)};
         is_first = false;
@@ -183,6 +203,61 @@ class unity_search {
     }
     return best;
   }
+  // A program of all devices, of so many micro-batches, would be too large.
+  [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
+    const auto of_one = 2 * operators * machine_.network.device_count() / stages;
+    return of_one * static_cast<std::uint64_t>(microbatches) > options_.program_tasks;
+  }
+  [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room, const parallel::operator_graph& ops,
+                                                                    const std::vector<std::uint32_t>& options) const {
+    const parallel::stage_mesh all{machine_.network, routes_, room.mesh().devices, 1};
+    return parallel::mesh_report(algebra_, machine_, room.tables(), all, ops, {options, std::vector<std::uint32_t>(ops.size()), 1});
+  }
+
+  // The best simulated pipeline of the given graph, and of the one that is best without.
+  struct simulated_pipeline {
+    std::size_t graph = 0;
+    pipeline_candidate candidate{};
+    parallel::strategy_report report{};
+  };
+  [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants, std::size_t best_graph, unity_result& r) {
+    std::optional<simulated_pipeline> best;
+    if (!parallel::has(options_.uses, parallel::index_use::pipeline)) {
+      return best;
+    }
+    pipelines_.emplace(algebra_, machine_, routes_, clock_,
+                       pipeline_options{options_.stages, options_.mesh_axes, options_.uses, options_.optimizer, limit_});
+    for (const auto v : best_graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, best_graph}) {
+      auto all = pipelines_->run(variants[v].graph);
+      all.resize(std::min(all.size(), options_.candidates));
+      for (auto& c : all) {
+        auto report = report_on(c);
+        r.simulated.push_back({v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});
+        if (!best || is_better(report, best->report)) {
+          best = simulated_pipeline{v, std::move(c), std::move(report)};
+        }
+      }
+    }
+    return best;
+  }
+  [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const {
+    if (is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count)) {
+      return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping, c.graph->count);
+    }
+    parallel::lowering lowering{algebra_, c.graph->graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+    return parallel::report_on(lowering, c.graph->graph, machine_, pipeline_search::strategy_of(c), pipeline_search::pipeline_of(c));
+  }
+  void take(simulated_pipeline best, unity_result& r) {
+    const auto& c = best.candidate;
+    r.mesh = c.room->mesh();
+    r.strategy = pipeline_search::strategy_of(c);
+    r.pipeline = pipeline_search::pipeline_of(c);
+    r.report = std::move(best.report);
+    r.graph = c.graph->graph;
+    const auto of_one = bound(c.graph->ops, c.stage->rooms);
+    r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
+  }
+
   // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, in part and not at all.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r) {
     if (rules.empty()) {
@@ -210,11 +285,10 @@ class unity_search {
   void finish(unity_result& r, mesh_room& room) {
     parallel::lowering lowering{algebra_, r.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
     const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
-    polish(r, ops, room, lowering);
-    r.mapping_bound = bound(ops);
-    for (const auto& one : rooms_) {
-      r.goals += one->goals();
+    if (!r.report.is_of_representatives) {
+      polish(r, ops, room, lowering);
     }
+    r.mapping_bound = bound(ops, rooms_);
   }
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
     const auto over = [](const parallel::strategy_report& s) {
@@ -250,11 +324,11 @@ class unity_search {
   }
   // Each operator at its least, on whichever mesh, the average of all devices: some device computes no less than the sum. Updates
   // do not count: operators may share weights.
-  [[nodiscard]] picoseconds bound(const parallel::operator_graph& ops) {
+  [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops, const std::vector<std::unique_ptr<mesh_room>>& rooms) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       auto least = std::numeric_limits<std::int64_t>::max();
-      for (auto& room : rooms_) {
+      for (const auto& room : rooms) {
         for (const auto& o : room->tables().of(ops.placed(i)).options) {
           least = std::min(least, o.busy.count());
         }
@@ -271,6 +345,7 @@ class unity_search {
   machine::route_table routes_;
   parallel::shard_clock clock_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
+  std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // of the given graph
   std::int64_t limit_ = 0;  // bytes of the smallest device; 0: not known
   stopwatch watch_{};

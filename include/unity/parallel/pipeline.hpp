@@ -1,0 +1,58 @@
+// Iterations in micro-batches, over stages of devices.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// What must hold for the devices of an operator: all are of one stage, and what it reads comes from that stage or one before.
+// Throws: unity::error that names the node.
+inline void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
+  if (p.microbatches < 1) {
+    throw error{"pipeline", std::to_string(p.microbatches) + " micro-batches", "1 or more"};
+  }
+  if (p.stages.empty()) {
+    if (p.microbatches > 1) {
+      throw error{"pipeline", "no stages", "a stage for each device"};
+    }
+    return;
+  }
+  if (p.stages.size() != devices) {
+    throw error{"pipeline", std::to_string(p.stages.size()) + " devices with a stage", "all " + std::to_string(devices)};
+  }
+  for (std::uint32_t k = 0; k < p.stage_count(); ++k) {
+    if (std::find(p.stages.begin(), p.stages.end(), k) == p.stages.end()) {
+      throw error{"pipeline", "no device of stage " + std::to_string(k), "a device at least for each stage"};
+    }
+  }
+  const auto stage_of = [&](node_id n) { return p.stages[s[n.index()].devices[0].index()]; };
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& c = s[n];
+    const auto where = "pipeline, node " + std::to_string(n);
+    for (const auto d : c.devices) {
+      if (p.stages[d.index()] != stage_of(node_id{n})) {
+        throw error{where, "tasks on devices of stages " + std::to_string(stage_of(node_id{n})) + " and " + std::to_string(p.stages[d.index()]),
+                    "devices of one stage"};
+      }
+    }
+    for (const auto v : g.operands(node_id{n})) {
+      const auto from = g.producer(v);
+      if (!g.operands(from).empty() && stage_of(from) > stage_of(node_id{n})) {
+        throw error{where, "an operand of stage " + std::to_string(stage_of(from)) + ", behind its own, " + std::to_string(stage_of(node_id{n})),
+                    "operands of its stage or those before"};
+      }
+    }
+  }
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,79 @@
+// Where a graph is cut into the stages of a pipeline.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <unity/core/config.hpp>
+
+namespace unity::systems {
+
+// A part of a graph that stays whole: what one micro-batch takes of one device, and what it holds.
+struct stage_piece {
+  std::int64_t takes = 0;        // picoseconds, forward and backward
+  std::int64_t sends = 0;        // picoseconds: its results to the next stage, and their cotangents back
+  std::int64_t weights = 0;      // bytes
+  std::int64_t activations = 0;  // bytes, that are kept for the backward pass
+
+  friend bool operator==(const stage_piece&, const stage_piece&) = default;
+};
+
+struct stage_cuts {
+  std::vector<std::size_t> first{};  // by stage: its first piece
+  std::int64_t slowest = 0;          // what a micro-batch takes of the stage that takes longest
+  std::int64_t excess = 0;           // bytes that stages hold above the limit, all together
+
+  friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
+};
+
+// So many stages of pieces that follow each other, each of one at least: of least excess, of these the one whose slowest stage is the
+// fastest. Stage k of s holds the activations of s - k micro-batches, as far as there are as many. limit: bytes; 0: none.
+// Complexity: stages times the square of the pieces.
+[[nodiscard]] inline stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages, std::int64_t microbatches, std::int64_t limit) {
+  UNITY_EXPECTS(stages > 0 && stages <= pieces.size(), "a piece for each stage");
+  struct value {
+    std::int64_t excess = std::numeric_limits<std::int64_t>::max();
+    std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
+    std::size_t from = 0;
+
+    [[nodiscard]] bool is_before(const value& o) const { return excess != o.excess ? excess < o.excess : slowest < o.slowest; }
+  };
+  // best[k][i]: the first i pieces as k stages.
+  std::vector<std::vector<value>> best(stages + 1, std::vector<value>(pieces.size() + 1));
+  best[0][0] = {0, 0, 0};
+  for (std::size_t k = 1; k <= stages; ++k) {
+    const auto held = std::min<std::int64_t>(microbatches, static_cast<std::int64_t>(stages - k + 1));
+    for (auto i = k; i + (stages - k) <= pieces.size(); ++i) {
+      stage_piece sum;
+      for (auto j = i; j-- > k - 1;) {
+        sum.takes += pieces[j].takes;
+        sum.weights += pieces[j].weights;
+        sum.activations += pieces[j].activations;
+        const auto& before = best[k - 1][j];
+        if (before.slowest == std::numeric_limits<std::int64_t>::max()) {
+          continue;
+        }
+        const auto over = limit > 0 ? std::max<std::int64_t>(0, sum.weights + held * sum.activations - limit) : 0;
+        const auto takes = sum.takes + (j > 0 ? pieces[j - 1].sends : 0);
+        const value v{before.excess + over, std::max(before.slowest, takes), j};
+        if (v.is_before(best[k][i])) {
+          best[k][i] = v;
+        }
+      }
+    }
+  }
+  const auto& end = best[stages][pieces.size()];
+  stage_cuts cuts{std::vector<std::size_t>(stages), end.slowest, end.excess};
+  auto i = pieces.size();
+  for (auto k = stages; k > 0; --k) {
+    i = best[k][i].from;
+    cuts.first[k - 1] = i;
+  }
+  return cuts;
+}
+
+}  // namespace unity::systems
