@@ -34,8 +34,10 @@ class machine_mapping {
   using goal_type = mapping_goal;
   using value_type = cost_table;
 
-  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 48)
-      : tables_{&tables}, objective_{objective}, core_width_{core_width} {}
+  // Of the states of a part that is not series-parallel the core_width cheapest go on, or as many more as core_effort steps
+  // allow: small parts are solved exactly.
+  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 48, std::size_t core_effort = 0)
+      : tables_{&tables}, objective_{objective}, core_width_{core_width}, core_effort_{core_effort} {}
 
   // Effects: the goals that follow are those of this graph, which must outlive them.
   void set_graph(const operator_graph& g) {
@@ -191,7 +193,7 @@ class machine_mapping {
       for (std::size_t o = 0; o < sum.size(); ++o) {
         auto c = costs[s];
         for (const auto x : operands) {
-          c += distance(*t.operands[x], table_of_[op]->states[s][sources[x].result], t.numbered[o].operands[x]);
+          c = std::min(unreachable, c + distance(*t.operands[x], table_of_[op]->states[s][sources[x].result], t.numbered[o].operands[x]));
         }
         least[o] = std::min(least[o], c);
       }
@@ -329,7 +331,12 @@ class machine_mapping {
     if (g.v != goal_type::none) {
       inside.push_back(g.v);
     }
-    detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, core_width_};
+    auto steps = states_of(g.u);  // for each state that goes on
+    for (const auto op : inside) {
+      steps += states_of(g.u) * table_of_[op]->options.size();
+    }
+    const auto width = std::max(core_width_, core_effort_ / steps);
+    detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, width};
     is_bounded_ = is_bounded_ || c.is_bounded();
     return c;
   }
@@ -364,7 +371,7 @@ class machine_mapping {
           ++row;
           UNITY_EXPECTS(row < costs[i].size(), "a cost that was found before");
         }
-        trace_join(program, {goal_type::kinds::join, s.part, s.before, s.last}, row, to, options);
+        trace_once(program, {goal_type::kinds::join, s.part, s.before, s.last}, row, to, options);
         to = row;
       } else {
         to = trace_operator(s, costs[i], to, wanted, options);
@@ -409,6 +416,21 @@ class machine_mapping {
     }
     UNITY_EXPECTS(false, "a state with a cost that was found before");
     return 0;
+  }
+  // Goals that are alike are traced once: layers repeat.
+  template <class Program>
+  void trace_once(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to, std::vector<std::uint32_t>& options) {
+    const auto inside = goals_->operators(g);
+    auto& known = traced_[{goals_->fingerprint_of(g), {from, to}}];
+    if (known.empty()) {
+      trace_join(program, g, from, to, options);
+      for (const auto op : inside) {
+        known.push_back(options[op]);
+      }
+    }
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      options[inside[i]] = known[i];
+    }
   }
   template <class Program>
   void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to, std::vector<std::uint32_t>& options) {
@@ -479,12 +501,14 @@ class machine_mapping {
   mesh_tables* tables_;
   mapping_objective objective_;
   std::size_t core_width_;
+  std::size_t core_effort_;
   const operator_graph* graph_ = nullptr;
   std::vector<const operator_table*> table_of_{};  // by operator
   std::vector<std::vector<std::int64_t>> prices_{};  // by operator and option
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
+  std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>, std::vector<std::uint32_t>> traced_{};  // by goal and states
   mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
   std::map<part_index, open_costs> behind_{};  // of the join at hand
 };

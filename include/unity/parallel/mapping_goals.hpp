@@ -92,6 +92,13 @@ class mapping_goals {
     return below;
   }
 
+  // Of a goal, in an order that is the same for goals that are alike; v is the last of a join. What is attached is not among them.
+  // Complexity: linear in them.
+  [[nodiscard]] std::vector<std::uint32_t> operators(const mapping_goal& g) const {
+    std::vector<std::uint32_t> all;
+    list(g, all);
+    return all;
+  }
   // Equal for goals that are alike, of this graph or others. Complexity: linear in the goal, the first time.
   [[nodiscard]] fingerprint fingerprint_of(const mapping_goal& g) {
     if (const auto known = known_.find(g); known != known_.end()) {
@@ -142,6 +149,38 @@ class mapping_goals {
     }
   }
 
+  void list(const mapping_goal& g, std::vector<std::uint32_t>& all) const {
+    if (g.kind != mapping_goal::kinds::join) {
+      for (const auto& s : steps(g)) {
+        if (s.is_join) {
+          list({mapping_goal::kinds::join, s.part, s.before, s.last}, all);
+        } else {
+          all.push_back(s.last);
+        }
+      }
+      return;
+    }
+    if (is_core(g.part)) {
+      const auto inside = operators_in(tree(), g.part);
+      all.insert(all.end(), inside.begin(), inside.end());
+    } else {
+      list_branches(g.part, g.u, all);
+    }
+    if (g.v != mapping_goal::none) {
+      all.push_back(g.v);
+    }
+  }
+  void list_branches(part_index part, std::uint32_t u, std::vector<std::uint32_t>& all) const {
+    for (const auto& b : branches(part, u)) {
+      if (b.is_wire) {
+        continue;
+      }
+      list({mapping_goal::kinds::branch, b.part, u, mapping_goal::none}, all);
+      if (b.is_open) {
+        list_branches(b.behind, b.last, all);
+      }
+    }
+  }
   void add_operator(hasher& h, std::uint32_t op) const {
     const auto key = op == mapping_goal::none ? fingerprint{} : graph_->placed(op).key;
     h.add(key.low).add(key.high);

@@ -157,13 +157,14 @@ class shard_clock {
 
 // All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of those with
 // equal layouts, the one that takes least. An operator that adds nothing up may work on terms, and pass them on: one whose
-// groups hold all operands that others make. Index uses that are not allowed leave an axis to copies.
+// groups hold all operands that others make. Index uses that are not allowed leave an axis to copies. Options that alone take
+// more than a device's memory (0: not known) are left out, but where all do.
 // Complexity: the product over axes of an operator's indices, but for those whose sizes the axes do not divide.
 class option_finder {
  public:
   option_finder(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
-                optimizer how)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, allowed_{allowed}, optimizer_{how} {}
+                optimizer how, std::int64_t memory_limit = 0)
+      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, allowed_{allowed}, optimizer_{how}, memory_limit_{memory_limit} {}
 
   [[nodiscard]] std::vector<mesh_option> run(const placed_operator& p) {
     operator_ = &p;
@@ -175,9 +176,12 @@ class option_finder {
       left_.push_back(i.size);
     }
     extend(o, 0);
+    const bool any_fits = std::any_of(found_.begin(), found_.end(), [this](const auto& f) { return fits(f.second); });
     std::vector<mesh_option> all;
     for (auto& [layouts, option] : found_) {
-      all.push_back(std::move(option));
+      if (!any_fits || fits(option)) {
+        all.push_back(std::move(option));
+      }
     }
     return all;
   }
@@ -287,6 +291,13 @@ class option_finder {
     return mesh_layout::copies;
   }
 
+  [[nodiscard]] bool fits(const mesh_option& o) const {
+    auto held = (o.weights + o.activations).count();
+    for (std::size_t x = 0; x < o.operands.size(); ++x) {
+      held += operator_->uses[x] == operand_use::weight ? 0 : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
+    }
+    return memory_limit_ == 0 || held <= memory_limit_;
+  }
   [[nodiscard]] bool has_terms(mesh_layout l) const {
     bool any = false;
     for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
@@ -381,6 +392,7 @@ class option_finder {
   shard_clock& clock_;
   index_uses allowed_;
   optimizer optimizer_;
+  std::int64_t memory_limit_;
   const placed_operator* operator_ = nullptr;
   std::vector<axis_role> roles_{};
   std::vector<std::int64_t> left_{};  // of each index, not divided yet

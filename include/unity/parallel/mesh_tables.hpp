@@ -60,8 +60,8 @@ struct operator_table {
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
-              optimizer how)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, how}, has_placement_{has(allowed, index_use::placement)} {}
+              optimizer how, std::int64_t memory_limit = 0)
+      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, how, memory_limit}, has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
 

@@ -35,6 +35,7 @@
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/unity/computing_bound.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
@@ -79,10 +80,12 @@ struct unity_result {
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less
+  picoseconds graphs_bound{};   // no plan of any graph that was met takes less
   std::size_t segments = 0;
   std::uint64_t goals = 0;      // of dynamic programs
   std::uint64_t expanded = 0;   // graphs whose substitutions were looked at
   std::uint64_t proposals = 0;
+  stop_reason stopped = stop_reason::exhausted;  // time: some step was ended early
   double seconds = 0;
 };
 
@@ -102,7 +105,11 @@ namespace detail {
 class unity_search {
  public:
   unity_search(const tensor::algebra& a, const machine::machine& m, parallel::operation_timer timer, const unity_options& options)
-      : algebra_{a}, machine_{m}, timer_{timer}, options_{options}, routes_{m.network, "machine " + m.name}, clock_{a, std::move(timer), models_of(m)} {
+      : algebra_{a}, machine_{m}, timer_{timer}, options_{options}, routes_{m.network, "machine " + m.name}, clock_{a, timer, models_of(m)},
+        computing_{a, std::move(timer), models_of(m), m.network.device_count()} {
+    for (const auto limit : parallel::memory_limits(m)) {
+      limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
+    }
     auto meshes = machine::meshes_of(m.network, options.mesh_axes);
     for (const auto& mesh : options.meshes) {
       machine::check(m.network, mesh);
@@ -121,9 +128,6 @@ class unity_search {
         add_room(mesh, uses);
       }
     }
-    for (const auto limit : parallel::memory_limits(m)) {
-      limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
-    }
   }
 
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g) {
@@ -134,6 +138,7 @@ class unity_search {
       }
     }
     std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
+    r.graphs_bound = computing_of(variants[0].graph);
     auto best = simulate(variants[0], 0, r);
     add_variants(rules, variants, r);
     for (std::size_t v = 1; v < variants.size(); ++v) {
@@ -159,12 +164,16 @@ class unity_search {
     }
     r.goals += pipelines_ ? pipelines_->goals() : 0;
     r.seconds = watch_.seconds();
+    r.stopped = r.seconds < options_.limits.seconds ? stop_reason::exhausted : stop_reason::time;
     return r;
   }
 
  private:
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
-    rooms_.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer));
+    rooms_.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
+    if (!options_.joint.dynamic) {
+      rooms_.back()->enumerate_until(watch_, options_.limits.seconds);
+    }
   }
   // A graph and the substitutions that led to it.
   struct graph_variant {
@@ -222,16 +231,18 @@ class unity_search {
   };
   [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants, std::size_t best_graph, unity_result& r) {
     std::optional<simulated_pipeline> best;
-    if (!parallel::has(options_.uses, parallel::index_use::pipeline)) {
+    if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic) {
       return best;
     }
     pipelines_.emplace(algebra_, machine_, routes_, clock_,
-                       pipeline_options{options_.stages, options_.mesh_axes, options_.uses, options_.optimizer, limit_});
+                       pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1, options_.uses, options_.optimizer, limit_});
     for (const auto v : best_graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, best_graph}) {
       auto all = pipelines_->run(variants[v].graph);
-      all.resize(std::min(all.size(), options_.candidates));
-      for (auto& c : all) {
+      std::uint64_t tasks = 0;  // large programs: few of them
+      for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
+        auto& c = all[i];
         auto report = report_on(c);
+        tasks += report.tasks;
         r.simulated.push_back({v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});
         if (!best || is_better(report, best->report)) {
           best = simulated_pipeline{v, std::move(c), std::move(report)};
@@ -272,8 +283,13 @@ class unity_search {
       }
       auto joint = options_.joint;
       joint.limits.seconds = std::min(joint.limits.seconds, options_.limits.seconds / 4);
+      if (!joint.dynamic) {  // a single mapping may have taken all the time
+        joint.limits.seconds = std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
+      }
+      joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
       auto found = improve(algebra_, rules, variants[0].graph, *c->room, c->objective, joint);
       r.expanded += found.expanded;
+      r.graphs_bound = std::min(r.graphs_bound, found.computing);
       r.segments = std::max(r.segments, found.segments);
       const bool is_known = std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
       if (!is_known) {
@@ -289,6 +305,9 @@ class unity_search {
       polish(r, ops, room, lowering);
     }
     r.mapping_bound = bound(ops, rooms_);
+  }
+  [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
+    return computing_.of(analyzed_graph{algebra_, g}.ops);
   }
   [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
     const auto over = [](const parallel::strategy_report& s) {
@@ -344,6 +363,7 @@ class unity_search {
   const unity_options& options_;
   machine::route_table routes_;
   parallel::shard_clock clock_;
+  computing_bound computing_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
   std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // of the given graph

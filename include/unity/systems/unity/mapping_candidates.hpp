@@ -50,9 +50,14 @@ struct mapping_totals {
   return t;
 }
 
-// One for each room and share; where the cheapest takes more memory than there is, bytes get a price that grows until the
-// mapping fits or nothing changes any more. Those that lay all operators alike are there once. Cheapest first.
-// Complexity: a solution for each room and share, some tens where memory is short.
+// Prices of a mebibyte, in picoseconds: from nothing to more than anything takes.
+inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 1LL << 13, 1LL << 16, 1LL << 19,
+                                                            1LL << 22, 1LL << 25, 1LL << 28, 1LL << 31, 1LL << 34};
+
+// One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes with which
+// it fits, too, or with the highest, and for the first and the last share alone. Those that lay all operators alike are there
+// once. Cheapest first.
+// Complexity: a solution for each room and share, or ten where memory is short.
 [[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(std::vector<std::unique_ptr<mesh_room>>& rooms, const parallel::operator_graph& g,
                                                                        std::int64_t memory_limit) {
   std::vector<mapping_candidate> all;
@@ -74,11 +79,24 @@ struct mapping_totals {
     return t.memory;
   };
   for (auto& room : rooms) {
+    bool is_short = false;
     for (const auto share : overlap_shares) {
-      auto memory = add(*room, {share, 0});
-      constexpr std::int64_t most = std::int64_t{1} << 40;
-      for (std::int64_t price = 1024; memory_limit > 0 && memory > memory_limit && price < most; price *= 8) {
-        memory = add(*room, {share, price});
+      if (is_short && share != overlap_shares.back()) {
+        continue;
+      }
+      const auto memory = add(*room, {share, memory_prices.front()});
+      if (memory_limit == 0 || memory <= memory_limit) {
+        continue;
+      }
+      is_short = true;
+      if (add(*room, {share, memory_prices.back()}) > memory_limit) {
+        continue;
+      }
+      auto above = std::size_t{0};  // does not fit with this price, fits with the other
+      auto below = memory_prices.size() - 1;
+      while (below - above > 1) {
+        const auto middle = (above + below) / 2;
+        (add(*room, {share, memory_prices[middle]}) <= memory_limit ? below : above) = middle;
       }
     }
   }

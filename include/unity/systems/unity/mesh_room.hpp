@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
@@ -25,6 +26,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/task_times.hpp>
 #include <unity/search/dynamic_programming.hpp>
+#include <unity/systems/unity/mapping_enumeration.hpp>
 #include <unity/systems/unity/mesh_places.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -35,8 +37,8 @@ namespace unity::systems {
 class mesh_room {
  public:
   mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes, machine::device_mesh mesh,
-            parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how)
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a, mesh_, costs_, clock, uses, how} {}
+            parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how, std::int64_t memory_limit = 0)
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a, mesh_, costs_, clock, uses, how, memory_limit} {}
   mesh_room(const mesh_room&) = delete;
   mesh_room& operator=(const mesh_room&) = delete;
 
@@ -48,7 +50,8 @@ class mesh_room {
     parallel::machine_mapping mapping;
     dynamic_program<parallel::machine_mapping> program{mapping};
 
-    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o, std::size_t width) : mapping{tables, o, width} {}
+    mapping_program(parallel::mesh_tables& tables, const parallel::mapping_objective& o, std::size_t width)
+        : mapping{tables, o, width, effort_per_state * width} {}
   };
   // width: states that go on where a graph is not series-parallel.
   mapping_program& program(const parallel::mapping_objective& o, std::size_t width) {
@@ -61,11 +64,21 @@ class mesh_room {
 
   // The cheapest mapping of the graph. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g, const parallel::mapping_objective& o) {
+    if (clock_ != nullptr) {
+      return mapping_enumeration{tables_, o}.solve(g, *clock_, seconds_);
+    }
     auto& p = program(o, core_width);
     p.mapping.set_graph(g);
     return p.mapping.solve(p.program);
   }
+  // Effects: from now on solve() tries all mappings, or those that it comes to before the clock shows that many seconds.
+  void enumerate_until(const stopwatch& clock, double seconds) {
+    clock_ = &clock;
+    seconds_ = seconds;
+  }
   static constexpr std::size_t core_width = 48;
+  // Steps of a program over states, for each of the width, that smaller parts may take with more states.
+  static constexpr std::size_t effort_per_state = 1U << 15U;
 
   [[nodiscard]] std::size_t goals() const {
     std::size_t sum = 0;
@@ -102,6 +115,8 @@ class mesh_room {
   parallel::index_uses uses_;
   parallel::mesh_costs costs_;
   parallel::mesh_tables tables_;
+  const stopwatch* clock_ = nullptr;  // null: mappings are found by dynamic programs
+  double seconds_ = 0;
   std::map<std::pair<parallel::mapping_objective, std::size_t>, std::unique_ptr<mapping_program>> programs_{};
   std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::size_t>>, parallel::configuration> configurations_{};
 };

@@ -32,6 +32,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/spine.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/systems/unity/mapping_candidates.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -199,7 +200,8 @@ class pipeline_search {
       known = std::make_unique<stage_rooms>(stage_rooms{{machine_.network, routes_, std::move(devices), stages}, {}});
       constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
       for (auto& mesh : machine::meshes_of(first, options_.mesh_axes)) {
-        known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_, options_.uses & ~placed, options_.optimizer));
+        known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_, options_.uses & ~placed, options_.optimizer,
+                                                           options_.memory_limit));
       }
     }
     return *known;
@@ -207,10 +209,9 @@ class pipeline_search {
 
   void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all) {
     const auto stages = stage.stages.mesh.sizes[0];
-    constexpr std::int64_t most = std::int64_t{1} << 40;
     const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
     std::optional<pipeline_candidate> best;
-    for (std::int64_t price = 0; price < most; price = std::max<std::int64_t>(1024, price * 8)) {
+    for (const auto price : memory_prices) {
       const parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
       auto found = room.solve(g.ops, o);
       if (found.cost >= parallel::unreachable) {
