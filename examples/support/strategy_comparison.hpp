@@ -28,6 +28,7 @@ struct named_strategy {
   std::size_t graph = 0;  // of the comparison
   unity::parallel::strategy strategy{};
   unity::parallel::strategy_report report{};
+  unity::parallel::pipeline pipeline{};  // the graph is of one of its micro-batches
 };
 
 // What does not fit in memory is worse than what does, by byte; then time decides.
@@ -68,12 +69,13 @@ class strategy_comparison {
     auto report = report_on(graph, s);
     add(std::move(name), graph, std::move(s), std::move(report));
   }
-  void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report) {
-    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report)});
+  void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report,
+           unity::parallel::pipeline p = {}) {
+    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p)});
   }
   // The best of several, which are of one graph.
   void add_best(std::string name, std::size_t graph, const std::vector<unity::parallel::strategy>& several) {
-    named_strategy best{std::move(name), graph, {}, {}};
+    named_strategy best{std::move(name), graph, {}, {}, {}};
     for (std::size_t i = 0; i < several.size(); ++i) {
       auto report = report_on(graph, several[i]);
       if (i == 0 || is_better(report, best.report)) {
@@ -96,7 +98,7 @@ class strategy_comparison {
   [[nodiscard]] const named_strategy& best() const {
     return *std::min_element(strategies_.begin(), strategies_.end(), [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
   }
-  [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const { return {graph(s.graph), s.strategy, machine_}; }
+  [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const { return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_}; }
 
  private:
   struct lowered_graph {
@@ -125,8 +127,10 @@ inline nlohmann::json to_json(const unity::machine::machine& m, const named_stra
           {"iteration_s", unity::to_seconds(p.iteration)},
           {"compute_s", unity::to_seconds(p.compute)},
           {"communication_s", unity::to_seconds(p.communication)},
-          {"communication_bytes", p.communicated.count()},
-          {"communication_elements", p.communicated_elements},
+          {"communication_bytes", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated.count())},
+          {"communication_elements", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
+          {"stages", s.pipeline.stage_count()},
+          {"microbatches", s.pipeline.microbatches},
           {"memory_peak_bytes", p.memory_peak().count()},
           {"out_of_memory", over}};
 }
@@ -144,10 +148,21 @@ inline void print(const strategy_comparison& c) {
               "memory, MB");
   for (const auto& s : c.strategies()) {
     const auto& p = s.report;
-    std::printf("%-12s %14.3f %14.3f %16.3f %14.3f %14.3f%s\n", s.name.c_str(), unity::to_seconds(p.iteration) * 1e3,
-                unity::to_seconds(p.compute) * 1e3, unity::to_seconds(p.communication) * 1e3,
-                static_cast<double>(p.communicated.count()) * 1e-6, static_cast<double>(p.memory_peak().count()) * 1e-6,
-                &s == &c.best() ? "  best" : "");
+    char moved[32] = "not known";
+    if (!p.is_of_representatives) {
+      std::snprintf(moved, sizeof moved, "%.3f", static_cast<double>(p.communicated.count()) * 1e-6);
+    }
+    std::printf("%-12s %14.3f %14.3f %16.3f %14s %14.3f%s\n", s.name.c_str(), unity::to_seconds(p.iteration) * 1e3,
+                unity::to_seconds(p.compute) * 1e3, unity::to_seconds(p.communication) * 1e3, moved,
+                static_cast<double>(p.memory_peak().count()) * 1e-6, &s == &c.best() ? "  best" : "");
+  }
+  for (const auto& s : c.strategies()) {
+    if (!s.pipeline.is_trivial()) {
+      std::printf("%s: %lld micro-batches in %u stages\n", s.name.c_str(), static_cast<long long>(s.pipeline.microbatches), s.pipeline.stage_count());
+    }
+    if (s.report.is_of_representatives) {
+      std::printf("%s: one device of each stage was simulated, the others do the same\n", s.name.c_str());
+    }
   }
   for (const auto& s : c.strategies()) {
     if (!s.report.excess.empty()) {

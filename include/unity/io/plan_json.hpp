@@ -4,9 +4,12 @@
 //  "graph": {"format": "unity graph", ...},      as json.hpp has it
 //  "machine": {"format": "unity machine", ...},  as machine_json.hpp has it, with a topology
 //  "strategy": [...]}                            as strategy_json.hpp has it
-// and may have members that plan_notes.hpp tells about.
+// and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the graph is of one
+// micro-batch and the stages are those of the machine's devices in their order, and members that plan_notes.hpp tells about.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -22,10 +25,55 @@
 #include <unity/io/plan_notes.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::io {
+
+namespace detail {
+
+// How a plan is run, where it is not the plain way.
+[[nodiscard]] inline std::string schedule_text(const parallel::plan& p) {
+  std::string text;
+  if (p.updates != parallel::optimizer::sgd) {
+    text += ",\n \"optimizer\": \"" + std::string{parallel::optimizer_names[static_cast<std::size_t>(p.updates)]} + "\"";
+  }
+  if (!p.pipeline.is_trivial()) {
+    text += ",\n \"pipeline\": " + nlohmann::json{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}}.dump();
+  }
+  return text;
+}
+inline void read_schedule(const json_place& in, parallel::plan& p) {
+  if (in.has("optimizer")) {
+    const auto at = in.at("optimizer");
+    const auto found = parallel::find_optimizer(at.word());
+    if (!found) {
+      throw error{at.where(), "is " + shown(at.word()), "sgd, momentum or adam"};
+    }
+    p.updates = *found;
+  }
+  if (!in.has("pipeline")) {
+    return;
+  }
+  const auto at = in.at("pipeline");
+  p.pipeline.microbatches = at.at("microbatches").integer();
+  for (const auto& item : at.at("stages").items()) {
+    const auto stage = item.integer();
+    if (stage < 0 || static_cast<std::size_t>(stage) >= p.machine.network.device_count()) {
+      throw error{item.where(), "is " + std::to_string(stage), "the number of a stage, less than that of devices"};
+    }
+    p.pipeline.stages.push_back(static_cast<std::uint32_t>(stage));
+  }
+  try {
+    parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+  } catch (const error& e) {
+    throw error{at.where() + ": " + e.what()};
+  }
+}
+
+}  // namespace detail
 
 // A node, an operator's configuration and the machine are a line each.
 // Throws: unity::error where the plan is not valid, the machine has no topology, or a name is not UTF-8.
@@ -33,6 +81,7 @@ namespace unity::io {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
+  parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   const auto graph = to_json(a, p.graph);
   std::vector<std::string> nodes;
   for (const auto& n : graph.at("nodes")) {
@@ -41,7 +90,7 @@ namespace unity::io {
   return "{\"format\": \"unity plan\", \"version\": 1,\n \"graph\": {\"format\": " + graph.at("format").dump() +
          ", \"version\": " + graph.at("version").dump() + ", \"nodes\": " + detail::item_lines(nodes) +
          ",\n  \"outputs\": " + graph.at("outputs").dump() + "},\n \"machine\": " + to_json(p.machine).dump() +
-         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) +
+         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + detail::schedule_text(p) +
          detail::notes_text(notes, p.machine.network) + "}\n";
 }
 
@@ -61,6 +110,7 @@ namespace unity::io {
   const parallel::graph_dimensions all{a, p.graph};
   p.configurations = detail::strategy_reader{a, all, p.machine.network}.read(in.at("strategy"));
   detail::expect_summed_outputs(in.at("strategy"), p.graph, p.configurations);
+  detail::read_schedule(in, p);
   return p;
 }
 

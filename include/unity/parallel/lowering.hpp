@@ -384,7 +384,7 @@ class lowering {
 // Throws: unity::error where the plan is none of its graph and machine.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  return pipelined(lowering{a, p.graph, p.machine}.run(p.configurations), p.pipeline);
+  return pipelined(lowering{a, p.graph, p.machine, analytic_timer(a, p.machine), transfers::exchanges, p.updates}.run(p.configurations), p.pipeline);
 }
 
 }  // namespace unity::parallel

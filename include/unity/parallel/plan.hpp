@@ -12,6 +12,7 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -40,6 +41,7 @@ struct plan {
   strategy configurations{};
   unity::machine::machine machine{};
   parallel::pipeline pipeline{};
+  parallel::optimizer updates = parallel::optimizer::sgd;
 
   friend bool operator==(const plan&, const plan&) = default;
 };
