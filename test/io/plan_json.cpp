@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
 #include <unity/parallel/lowering.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/simulate/full.hpp>
 
 #include "plan_complaint.hpp"
@@ -64,6 +66,29 @@ TEST_CASE("a plan goes through a file, and takes the time that it took") {
   CHECK(again == p);
   CHECK(simulate::full_simulation{}.run(parallel::lower(plan_operators(), again)) ==
         simulate::full_simulation{}.run(parallel::lower(plan_operators(), p)));
+}
+
+TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
+  auto p = test::lenet_plan();
+  p.updates = parallel::optimizer::adam;
+  p.pipeline = {4, std::vector<std::uint32_t>(p.machine.network.device_count())};
+  const auto text = io::to_plan_text(plan_operators(), p);
+  CHECK_THAT(text, Catch::Contains("\"optimizer\": \"adam\"") && Catch::Contains("\"microbatches\":4"));
+  const auto again = io::parse_plan(plan_operators(), text, "p.json");
+  CHECK(again == p);
+  const auto times = [](const parallel::plan& x) { return simulate::full_simulation{}.run(parallel::lower(plan_operators(), x)); };
+  CHECK(times(again) == times(p));
+  auto plain = p;
+  plain.pipeline = {};
+  CHECK(times(p) > times(plain));
+
+  const auto wrong = [&](const char* pointer, const nlohmann::json& value) {
+    return test::complaint_of(text, pointer, value, [](const std::string& t) { static_cast<void>(io::parse_plan(plan_operators(), t, "p.json")); });
+  };
+  CHECK(wrong("/optimizer", "lamb") == "p.json: plan.optimizer: is \"lamb\"; expected sgd, momentum or adam");
+  CHECK_THAT(wrong("/pipeline/microbatches", 0), Catch::Contains("plan.pipeline") && Catch::Contains("0 micro-batches"));
+  CHECK_THAT(wrong("/pipeline/stages/0", -1), Catch::Contains("plan.pipeline.stages[0]: is -1"));
+  CHECK_THAT(wrong("/pipeline/stages", nlohmann::json::array()), Catch::Contains("no stages"));
 }
 
 TEST_CASE("a plan that is not valid is not written") {

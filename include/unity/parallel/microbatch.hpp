@@ -155,7 +155,7 @@ class microbatch_maker {
 // Complexity: linear in the graph.
 [[nodiscard]] inline std::optional<tensor::tensor_graph> microbatch(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                                     const graph_dimensions& all, std::int64_t count) {
-  return detail::microbatch_maker{a, g, all, count}.run();
+  return count == 1 ? std::optional{g} : detail::microbatch_maker{a, g, all, count}.run();
 }
 
 }  // namespace unity::parallel

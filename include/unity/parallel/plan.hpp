@@ -29,7 +29,7 @@ struct pipeline {
   std::int64_t microbatches = 1;
   std::vector<std::uint32_t> stages{};  // by device; empty: all are of one stage
 
-  [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stages.empty(); }
+  [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stage_count() == 1; }
   [[nodiscard]] std::uint32_t stage_count() const { return stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end()) + 1; }
 
   friend bool operator==(const pipeline&, const pipeline&) = default;

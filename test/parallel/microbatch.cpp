@@ -1,0 +1,140 @@
+// A graph on parts of its samples makes parts of what it makes of all.
+
+#include <unity/parallel/microbatch.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/sources.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "operators.hpp"
+#include "random_model.hpp"
+
+using namespace unity;
+using parallel::test::operators;
+
+namespace {
+
+std::optional<tensor::tensor_graph> part_of(const tensor::tensor_graph& g, std::int64_t count) {
+  return parallel::microbatch(operators(), g, parallel::graph_dimensions{operators(), g}, count);
+}
+
+using values = tensor::dense<tensor::modular61>;
+
+// Part k of `count` along the one dimension in which `part` is smaller.
+values cut(const values& whole, const tensor::shape& part, std::int64_t k, std::int64_t count) {
+  std::size_t axis = 0;
+  while (axis < part.size() && whole.dims[axis] == part[axis]) {
+    ++axis;
+  }
+  REQUIRE(axis < part.size());
+  REQUIRE(whole.dims[axis] == count * part[axis]);
+  std::size_t inner = 1;
+  for (auto d = axis; d < part.size(); ++d) {
+    inner *= static_cast<std::size_t>(part[d]);
+  }
+  values cut{part};
+  for (std::size_t i = 0; i < cut.data.size(); ++i) {
+    const auto block = i / inner * static_cast<std::size_t>(count) + static_cast<std::size_t>(k);
+    cut.data[i] = whole.data[block * inner + i % inner];
+  }
+  return cut;
+}
+
+// The values of a source of a graph whose types are those of all samples.
+values source(const tensor::operation& op, const tensor::tensor_type& type, std::uint64_t seed) {
+  const auto kind = operators().definition_of(op.kind).source;
+  return tensor::arbitrary_source<tensor::modular61>(operators().read(op).word("name"), type, kind, seed);
+}
+
+// Runs each part on its samples.
+void check_parts(const tensor::tensor_graph& g, std::int64_t count, std::uint64_t seed) {
+  const auto part = part_of(g, count);
+  REQUIRE(part);
+  REQUIRE(part->node_count() == g.node_count());
+  const auto whole = tensor::evaluate<tensor::modular61>(operators(), g, seed);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto provider = [&](const tensor::operation& op, const tensor::tensor_type& type) -> std::optional<values> {
+      if (operators().signature(op.kind).name != "input") {
+        return std::nullopt;
+      }
+      const auto name = operators().read(op).word("name");
+      for (std::size_t n = 0; n < g.node_count(); ++n) {
+        const auto& from = g.operation(node_id{n});
+        if (from.kind == op.kind && operators().read(from).word("name") == name) {
+          const auto& full = g.type(g.results(node_id{n})[0]);
+          const auto all = source(from, full, seed);
+          return full.dims == type.dims ? all : cut(all, type.dims, k, count);
+        }
+      }
+      return std::nullopt;
+    };
+    const auto found = tensor::evaluate<tensor::modular61>(operators(), *part, provider, seed);
+    REQUIRE(found.size() == whole.size());
+    for (std::size_t o = 0; o < found.size(); ++o) {
+      REQUIRE(found[o] == cut(whole[o], found[o].dims, k, count));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("parts of small models make parts of their results") {
+  const auto* const model = GENERATE("zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
+                                     "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4", "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
+  const auto g = tensor::zoo::build(operators(), model);
+  CAPTURE(model);
+  CHECK(parallel::sample_count(operators(), g) % 4 == 0);
+  check_parts(g, 2, 7);
+  check_parts(g, 4, 8);
+}
+
+TEST_CASE("parts of random models make parts of their results, where there are any", "[law]") {
+  std::size_t divided = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto g = parallel::test::random_model(random, 1 + random.below(6));
+    if (part_of(g, 2)) {
+      check_parts(g, 2, seed);
+      ++divided;
+    }
+  }
+  CHECK(divided >= 20);
+}
+
+TEST_CASE("samples that are counted together are not divided") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6});
+  SECTION("a sum over them") { CHECK_FALSE(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 2)); }
+  SECTION("a count that does not divide them") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(x)}), 3)); }
+  SECTION("no samples") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(b.weight("w", {3, 4}))}), 2)); }
+  SECTION("but one part is all of them") { CHECK(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 1)); }
+}
+
+TEST_CASE("weights and what has no samples stay as they are") {
+  tensor::builder b{operators()};
+  const auto y = b.matmul(b.input("x", {4, 6}), b.relu(b.weight("w", {6, 8})));
+  const auto part = part_of(std::move(b).finish({y}), 4).value();
+  CHECK(part.type(part.outputs()[0]).dims == tensor::shape{1, 8});
+  std::size_t weights = 0;
+  for (std::size_t n = 0; n < part.node_count(); ++n) {
+    if (operators().signature(part.operation(node_id{n}).kind).name == "weight") {
+      CHECK(part.type(part.results(node_id{n})[0]).dims == tensor::shape{6, 8});
+      ++weights;
+    }
+  }
+  CHECK(weights == 1);
+}

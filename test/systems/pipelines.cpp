@@ -1,0 +1,150 @@
+// Pipelines: plans that hold, and programs of one device of each stage beside those of all.
+
+#include <unity/systems/unity/pipelines.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/mesh_program.hpp>
+#include <unity/parallel/mesh_report.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/strategy_report.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/systems/unity.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/zoo.hpp>
+
+using namespace unity;
+
+namespace {
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+struct subject {
+  unity::machine::machine machine;
+  tensor::tensor_graph graph;
+  unity::machine::route_table routes{machine.network};
+  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), machine), {0}};
+
+  subject(const std::string& model, const char* on)
+      : machine{unity::machine::preset(on)}, graph{parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
+
+  [[nodiscard]] systems::pipeline_search search(systems::pipeline_options o = {}) { return {operators(), machine, routes, clock, o}; }
+  [[nodiscard]] parallel::strategy_report report(const systems::pipeline_candidate& c) const {
+    parallel::lowering low{operators(), c.graph->graph, machine};
+    return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c), systems::pipeline_search::pipeline_of(c));
+  }
+};
+
+constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4&seq=64&batch=32";
+
+}  // namespace
+
+TEST_CASE("all pipelines that are found are plans, and take about what is said of them") {
+  subject x{small_bert, "p100:2x4"};
+  auto search = x.search();
+  const auto all = search.run(x.graph);
+  REQUIRE(all.size() >= 6);
+  std::vector<std::uint32_t> numbers;
+  for (const auto& c : all) {
+    const auto stages = c.mapping.stage_count;
+    CAPTURE(stages, c.graph->count, c.room->mesh().sizes.size());
+    numbers.push_back(stages);
+    CHECK(8 % stages == 0);
+    CHECK(32 % c.graph->count == 0);
+    CHECK(c.graph->count >= stages);
+    CHECK(*std::max_element(c.mapping.stages.begin(), c.mapping.stages.end()) + 1 == stages);
+    const auto whole = x.report(c);  // checks the plan
+    const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping, c.graph->count);
+    CHECK(one.is_of_representatives);
+    const auto took = static_cast<double>(whole.iteration.count());
+    CHECK(static_cast<double>(one.iteration.count()) == Approx(took).epsilon(0.4));
+    CHECK(static_cast<double>(c.predicted) == Approx(took).epsilon(0.5));
+    REQUIRE(one.memory_peaks.size() == whole.memory_peaks.size());
+    CHECK(static_cast<double>(one.memory_peak().count()) == Approx(static_cast<double>(whole.memory_peak().count())).epsilon(0.1));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  CHECK(numbers == std::vector<std::uint32_t>{2, 4, 8});
+  CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; }));
+}
+
+TEST_CASE("one device alone: the program of representatives is that of all") {
+  subject x{"zoo:mlp?form=fig1&batch=16", "p100:1x1"};
+  const auto mesh = unity::machine::meshes_of(x.machine.network, 1).front();
+  systems::mesh_room room{operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
+  const systems::detail::analyzed_graph known{operators(), x.graph};
+  const auto found = room.solve(known.ops, {});
+  const parallel::stage_mesh stages{x.machine.network, x.routes, mesh.devices, 1};
+  const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops,
+                                         {found.options, std::vector<std::uint32_t>(known.ops.size()), 1});
+  parallel::lowering low{operators(), x.graph, x.machine};
+  const auto whole = parallel::report_on(low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()));
+  CHECK(one.iteration.count() == whole.iteration.count());
+  CHECK(one.memory_peak() == whole.memory_peak());
+}
+
+TEST_CASE("memory that is short is divided among stages") {
+  subject x{small_bert, "p100:1x4"};
+  const auto peak_of = [&](std::int64_t limit) {
+    systems::pipeline_options o;
+    o.memory_limit = limit;
+    auto search = x.search(o);
+    const auto all = search.run(x.graph);
+    REQUIRE_FALSE(all.empty());
+    return std::pair{x.report(all.front()).memory_peak().count(), all.front().excess};
+  };
+  const auto [free, nothing] = peak_of(0);
+  CHECK(nothing == 0);
+  const auto [tight, excess] = peak_of(free * 6 / 10);
+  CHECK(excess == 0);
+  CHECK(tight <= free * 6 / 10);
+  CHECK(peak_of(1000).second > 0);
+}
+
+TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
+  subject steps{"zoo:rnnlm?seq=2&hidden=64&vocab=100&batch=8", "p100:1x4"};
+  CHECK(steps.search().run(steps.graph).empty());
+  subject odd{"zoo:mlp?form=fig1&batch=7", "p100:1x4"};  // seven micro-batches of one sample
+  auto search = odd.search();
+  for (const auto& c : search.run(odd.graph)) {
+    CHECK(c.graph->count == 7);
+  }
+  subject one{"zoo:mlp?form=fig1&batch=1", "p100:1x4"};
+  CHECK(one.search().run(one.graph).empty());
+  subject alone{"zoo:mlp?form=fig1&batch=8", "p100:1x1"};
+  CHECK(alone.search().run(alone.graph).empty());
+}
+
+TEST_CASE("a transformer that no device holds is trained in stages") {
+  // 3.6 billion parameters with Adam's numbers: 58 GB, on 8 devices of 40 GB with links to others alone.
+  const auto m = unity::machine::preset("dgx_a100:2x4");
+  const auto g = tensor::converted(operators(), tensor::zoo::build(operators(), "zoo:gpt?layers=32&hidden=3072&heads=32&seq=512&vocab=8000&batch=16"),
+                                   tensor::dtype::float32, tensor::dtype::bfloat16);
+  systems::unity_options o;
+  o.optimizer = parallel::optimizer::adam;
+  o.program_tasks = 1000;  // by representatives
+  const auto r = systems::unity(operators(), {}, g, m, parallel::analytic_timer(operators(), m), o);
+  CHECK(r.report.excess.empty());
+  CHECK(r.report.is_of_representatives);
+  CHECK(r.mapping_bound.count() > 0);
+  CHECK(r.mapping_bound <= r.report.iteration);
+  CHECK(std::any_of(r.simulated.begin(), r.simulated.end(), [](const auto& s) { return s.stages > 1 && s.report.excess.empty(); }));
+  o.uses &= ~(parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::pipeline));
+  const auto without = systems::unity(operators(), {}, g, m, parallel::analytic_timer(operators(), m), o);
+  CHECK(std::none_of(without.simulated.begin(), without.simulated.end(), [](const auto& s) { return s.stages > 1; }));
+  CHECK(without.pipeline.is_trivial());
+}
