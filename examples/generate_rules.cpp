@@ -2,6 +2,7 @@
 // from the rest, and proves it.
 //
 // run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
+// run: --parallel --max-ops 2 --out {out}/parallel.rules --json {out}/parallel.json
 // run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
 
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/parallel/pcg_algebra.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
@@ -28,6 +30,7 @@
 #include <unity/tensor/verification/rule_verifier.hpp>
 #include <unity/tensor/verification/validate.hpp>
 
+#include "support/parallel_generation.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -40,6 +43,7 @@ struct arguments {
   std::string out{};
   std::string json{};
   std::size_t memory_mb = 1024;
+  bool parallel = false;
   tensor::generation_options generation{};
 };
 
@@ -51,6 +55,10 @@ const std::map<std::string, std::string_view> vocabularies{{"tensor", tensor::te
 void declare(CLI::App& app, arguments& a) {
   auto& e = a.generation.enumeration;
   app.add_option("--ops", a.ops, "tensor, taso, matrix, image or a file: operators, parameters and inputs");
+  app.add_flag("--parallel", a.parallel,
+               "terms of parallel computation graphs instead: how many there are, are equal, and are left; of the other flags, --max-ops, "
+               "--out, which gets the rules that are made for all degrees, and --json")
+      ->excludes("--ops");
   app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(CLI::Range(1, 7));
   app.add_option("--variables", e.variables, "of each sort, at most")->check(CLI::Range(1, 8));
   app.add_option("--threads", e.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
@@ -146,9 +154,25 @@ void expect_writable(const std::string& path) {
   }
 }
 
+void run_parallel(const arguments& a) {
+  const parallel::pcg_algebra operators{tensor::training_algebra()};
+  const auto found = support::generate_parallel(operators, a.generation.enumeration.most_operators);
+  if (!a.out.empty()) {
+    atomic_write(a.out, support::written_parallel_rules(operators));
+  }
+  if (!a.json.empty()) {
+    atomic_write(a.json, support::to_json(found).dump(2) + "\n");
+  }
+  support::print(found);
+}
+
 void run(arguments a) {
   expect_writable(a.out);
   expect_writable(a.json);
+  if (a.parallel) {
+    run_parallel(a);
+    return;
+  }
   const auto operators = tensor::standard_algebra();
   const auto known = vocabularies.find(a.ops);
   const auto words = known != vocabularies.end() ? std::string{known->second} : read_file(a.ops);

@@ -34,6 +34,7 @@
 #include "support/models.hpp"
 #include "support/outputs.hpp"
 #include "support/pcg_picture.hpp"
+#include "support/plan_trace.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
 #include "support/search_flags.hpp"
@@ -86,7 +87,7 @@ void declare(CLI::App& app, arguments& a) {
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   app.add_option("--dim", a.dimensions, support::dimension_help);
-  app.add_option("--out", a.out, "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot and pcg.svg");
+  app.add_option("--out", a.out, "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot, pcg.svg and substitutions.txt");
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
@@ -106,7 +107,7 @@ tensor::tensor_graph load_graph(const tensor::algebra& operators, const argument
 std::vector<support::named_strategy> given_strategies(const support::strategy_comparison& c, const arguments& a) {
   std::vector<support::named_strategy> given;
   for (const auto& file : a.strategies) {
-    given.push_back({file, 0, io::read_strategy(c.operators(), c.graph(), c.machine(), file), {}});
+    given.push_back({file, 0, io::read_strategy(c.operators(), c.graph(), c.machine(), file), {}, {}});
   }
   return given;
 }
@@ -172,6 +173,8 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
     const auto title = a.model + " on " + c.machine().name + ": " + c.best().name;
     const auto pictures = support::pcg_pictures(c.operators(), c.plan_of(c.best()), title, a.out);
     files.insert(files.end(), pictures.begin(), pictures.end());
+    const auto steps = support::to_text(c.operators(), c.plan_of(c.best()), r.trace_to_best);
+    files.push_back({std::filesystem::path{a.out} / "substitutions.txt", steps});
   }
   support::write_all(files);
   print(a, c);

@@ -7,31 +7,17 @@
 #include <string>
 #include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/io/pcg_dot.hpp>
 #include <unity/io/svg.hpp>
-#include <unity/parallel/configuration_grid.hpp>
-#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/erasure.hpp>
-#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/pcg_algebra.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "outputs.hpp"
+#include "plan_trace.hpp"
 
 namespace support {
-
-inline unity::parallel::pcg spelled_out(const unity::parallel::pcg_algebra& a, const unity::parallel::plan& p) {
-  using namespace unity;
-  const parallel::graph_dimensions all{a.operators(), p.graph};
-  std::vector<parallel::operator_grid> grids;
-  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    const auto& o = all[node_id{n}];
-    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, p.configurations[n]));
-  }
-  return parallel::spell_out(a, p.graph, grids);
-}
 
 // pcg.dot, and pcg.svg where the graph is no larger than what Graphviz lays out in seconds; why there is none goes to
 // standard error.
@@ -40,7 +26,7 @@ inline std::vector<output> pcg_pictures(const unity::tensor::algebra& operators,
   using namespace unity;
   constexpr std::size_t most_nodes = 400;
   const parallel::pcg_algebra a{operators};
-  const auto g = spelled_out(a, p);
+  const auto g = parallel::spell_out(a, p.graph, grids_of(operators, p));
   const auto dot = io::to_dot(a, g, title);
   std::vector<output> files{{folder / "pcg.dot", dot}};
   if (g.node_count() > most_nodes) {

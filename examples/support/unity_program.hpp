@@ -7,12 +7,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -26,19 +27,21 @@
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/repeated_parameters.hpp>
 #include <unity/parallel/strategy.hpp>
+#include <unity/parallel/substitution_trace.hpp>
 #include <unity/parallel/task_times.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/systems/unity/joint_rules.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/standard_rules.hpp>
 
-#include "divisions_used.hpp"
 #include "flexflow_program.hpp"
+#include "plan_trace.hpp"
 #include "progress.hpp"
 #include "search_flags.hpp"
 #include "strategy_comparison.hpp"
@@ -49,6 +52,7 @@ struct unity_flags {
   static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
 
   std::uint64_t baseline_proposals = none;
+  std::vector<std::string> baselines{"data", "model", "expert", "figures", "flexflow", "sequential"};
   unity::systems::unity_options options{};
 };
 
@@ -70,7 +74,7 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
   const auto& names = unity::parallel::index_use_names;
   own(app.add_option_function<std::vector<std::string>>(
           "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
-          "what may be divided: of data,model,spatial,reduction,special,placement; default: all"))
+          "what may be divided: of data,model,spatial,reduction,special,placement,pipeline; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember(std::vector<std::string>{names.begin(), names.end()}));
   own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(CLI::Range(1, 1024));
@@ -78,12 +82,17 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
           "--ablate",
           [&o](const std::vector<std::string>& given) {
             for (const auto& what : given) {
-              (what == "split" ? o.joint.split : o.joint.cache) = false;
+              (what == "split" ? o.joint.split : what == "cache" ? o.joint.cache : o.joint.dynamic) = false;
             }
           },
-          "parts of the search to do without: split (of graphs into segments), cache (of mappings)"))
+          "parts of the search to do without: split (of graphs into segments), cache (of mappings), dp (dynamic programming: all "
+          "mappings are tried, as long as --budget lasts)"))
       ->delimiter(',')
-      ->check(CLI::IsMember({"split", "cache"}));
+      ->check(CLI::IsMember({"split", "cache", "dp"}));
+  own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(CLI::Range(2, 4096));
+  own(app.add_option("--baselines", f.baselines, "what is compared; none: nothing but --strategy; default: all"))
+      ->delimiter(',')
+      ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
   own(app.add_option("--baseline-proposals", f.baseline_proposals,
                      "of each search that is compared, instead of as much time as this search takes"))
       ->check(CLI::Range(0.0, 1e18));
@@ -91,18 +100,18 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
 
 struct unity_outcome {
   unity::systems::unity_result found{};
-  std::map<std::string, std::size_t> divisions{};  // of the found strategy
-  double baseline_seconds = 0;                     // that each search had which is compared; 0: it had proposals
-  double baseline_proposals = 0;                   // 0: it had time
+  std::vector<rule_count> parallel_rules{};  // that lead from the found graph to its parallel computation graph
+  std::vector<unity::parallel::substitution_step> trace_to_best{};  // from the graph of the best plan to that of the plan
+  double baseline_seconds = 0;                              // that each search had which is compared; 0: it had proposals
+  double baseline_proposals = 0;                            // 0: it had time
 };
 
 namespace detail {
 
-// The rules of both searches: proved, and of gradients too.
-inline unity::rule_set training_rules(const unity::tensor::algebra& a) {
+// Of those, what is proved, of gradients too.
+inline unity::rule_set training_rules(const unity::tensor::algebra& a, std::string_view rules) {
   using namespace unity;
-  return systems::select_rules(compile_rules(a, parse_rules(std::string{tensor::standard_rules}, "shipped rules")), syntax::standing::proved,
-                               tensor::mode::training);
+  return systems::select_rules(compile_rules(a, parse_rules(std::string{rules}, "shipped rules")), syntax::standing::proved, tensor::mode::training);
 }
 
 // Samples divided; what depends on weights alone computed by one device, and by all.
@@ -144,6 +153,8 @@ inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, con
   return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules, c.graph(), o).graph;
 }
 
+inline bool compares(const unity_flags& f, const char* name) { return std::find(f.baselines.begin(), f.baselines.end(), name) != f.baselines.end(); }
+
 inline bool is_without_work(const unity::tensor::tensor_graph& g) {
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (!g.operands(unity::node_id{n}).empty()) {
@@ -154,17 +165,26 @@ inline bool is_without_work(const unity::tensor::tensor_graph& g) {
 }
 
 // Effects: adds what needs no search.
-inline void add_fixed(strategy_comparison& c, const std::vector<named_strategy>& given) {
+inline void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given) {
   using namespace unity;
   const auto& a = c.operators();
   const auto& t = c.machine().network;
-  c.add_best("data", 0, data_strategies(c, 0));
-  c.add("model", 0, parallel::model_parallel(a, c.graph(), c.lowering().dimensions(), t));
-  const bool is_transformer = parallel::is_transformer(a, c.lowering().dimensions());
-  const auto graph = is_transformer ? c.add_graph(parallel::with_delivered_outputs(a, c.graph())) : 0;
-  c.add_best("expert", graph, parallel::expert_strategies(a, c.graph(graph), c.lowering(graph).dimensions(), t));
+  if (compares(f, "data")) {
+    c.add_best("data", 0, data_strategies(c, 0));
+  }
+  if (compares(f, "model")) {
+    c.add("model", 0, parallel::model_parallel(a, c.graph(), c.lowering().dimensions(), t));
+  }
+  if (compares(f, "expert")) {
+    const bool is_transformer = parallel::is_transformer(a, c.lowering().dimensions());
+    const auto graph = is_transformer ? c.add_graph(parallel::with_delivered_outputs(a, c.graph())) : 0;
+    c.add_best("expert", graph, parallel::expert_strategies(a, c.graph(graph), c.lowering(graph).dimensions(), t));
+  }
   for (const auto& s : given) {
     c.add(s.name, 0, s.strategy);
+  }
+  if (!compares(f, "figures")) {
+    return;
   }
   if (auto s = parallel::figure_2a_strategy(a, c.graph(), c.lowering().dimensions(), t)) {
     c.add("figure2a", 0, *std::move(s));
@@ -183,23 +203,32 @@ inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
   if (detail::is_without_work(c.graph())) {
     throw error{"model", "no operators", "work to divide"};
   }
-  const auto rules = detail::training_rules(c.operators());
+  const auto rules = detail::training_rules(c.operators(), tensor::standard_rules);
   unity_outcome r;
   auto options = f.options;
+  auto joint = rules;
+  for (auto& rule : detail::training_rules(c.operators(), systems::joint_rules)) {
+    joint.push_back(std::move(rule));
+  }
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
-  r.found = systems::unity(c.operators(), rules, c.graph(), c.machine(), parallel::analytic_timer(c.operators(), c.machine()), options);
+  r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), parallel::analytic_timer(c.operators(), c.machine()), options);
   end_progress(options.watch);
   const bool has_time = f.baseline_proposals == unity_flags::none;
   r.baseline_seconds = has_time ? r.found.seconds : 0;
   r.baseline_proposals = has_time ? 0 : static_cast<double>(f.baseline_proposals);
   const auto seconds = has_time ? r.found.seconds : std::numeric_limits<double>::infinity();
-  detail::add_fixed(c, given);
-  c.add("flexflow", 0, detail::baseline(c, 0, f, seconds).best);
-  const auto graph = c.add_graph(detail::substituted(c, rules, f, seconds));
-  c.add("sequential", graph, detail::baseline(c, graph, f, seconds).best);
+  detail::add_fixed(c, f, given);
+  if (detail::compares(f, "flexflow")) {
+    c.add("flexflow", 0, detail::baseline(c, 0, f, seconds).best);
+  }
+  if (detail::compares(f, "sequential")) {
+    const auto graph = c.add_graph(detail::substituted(c, rules, f, seconds));
+    c.add("sequential", graph, detail::baseline(c, graph, f, seconds).best);
+  }
   const auto own = c.add_graph(r.found.graph);
-  r.divisions = divisions_used(c.operators(), c.lowering(own).dimensions(), r.found.strategy);
-  c.add("unity", own, r.found.strategy);
+  c.add("unity", own, r.found.strategy, r.found.report, r.found.pipeline);
+  r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies().back())));
+  r.trace_to_best = trace_of(c.operators(), c.plan_of(c.best()));
   return r;
 }
 
@@ -216,8 +245,9 @@ inline nlohmann::json to_json(const unity_outcome& r) {
     algebraic.push_back({{"name", rule.name}, {"segments", rule.segments}});
   }
   auto parallel = nlohmann::json::array();
-  for (const auto& [name, count] : r.divisions) {
-    parallel.push_back({{"name", name}, {"count", count}});
+  for (const auto& rule : r.parallel_rules) {
+    const auto kind = rule.kind.empty() ? nlohmann::json{} : nlohmann::json(rule.kind);
+    parallel.push_back({{"name", rule.rule}, {"kind", kind}, {"is_rule", rule.is_rule}, {"count", rule.count}});
   }
   nlohmann::json baselines{{"seconds", nullptr}, {"proposals", nullptr}};
   if (r.baseline_seconds > 0) {
@@ -227,28 +257,33 @@ inline nlohmann::json to_json(const unity_outcome& r) {
   }
   return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
           {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
+          {"graphs_lower_bound_s", unity::to_seconds(r.found.graphs_bound)},
           {"gap", gap(r)},
           {"baselines", baselines},
-          {"search", {{"seconds", r.found.seconds}, {"expanded", r.found.expanded}, {"goals", r.found.goals}}}};
+          {"search", {{"seconds", r.found.seconds}, {"stop_reason", to_string(r.found.stopped)}, {"expanded", r.found.expanded}, {"goals", r.found.goals}}}};
 }
 
 inline void print(const unity_outcome& r) {
   for (const auto& rule : r.found.rules) {
     std::printf("substitution: %s, in %zu segments\n", rule.name.c_str(), rule.segments);
   }
-  for (const auto& [name, count] : r.divisions) {
-    std::printf("divided: %s, in %zu operators\n", name.c_str(), count);
+  for (const auto& rule : r.parallel_rules) {
+    std::printf("parallel substitution: %s%s%s, %zu times\n", rule.rule.c_str(), rule.kind.empty() ? "" : (" (" + rule.kind + ")").c_str(),
+                rule.is_rule ? "" : ", which is no rule", rule.count);
   }
   std::printf("lower bound: %.3f ms for mappings of this graph onto the meshes that were searched; unity takes %.1f%% more\n",
               unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
-  std::printf("search: %llu graphs expanded, %llu goals, %llu proposals, %.3f s\n", static_cast<unsigned long long>(r.found.expanded),
-              static_cast<unsigned long long>(r.found.goals), static_cast<unsigned long long>(r.found.proposals), r.found.seconds);
+  std::printf("lower bound: %.3f ms for all plans of all graphs that substitutions led to\n", unity::to_seconds(r.found.graphs_bound) * 1e3);
+  std::printf("search: %llu graphs expanded, %llu goals, %llu proposals, %.3f s%s\n", static_cast<unsigned long long>(r.found.expanded),
+              static_cast<unsigned long long>(r.found.goals), static_cast<unsigned long long>(r.found.proposals), r.found.seconds,
+              r.found.stopped == unity::stop_reason::time ? ", ended early: the time is used up" : "");
 }
 
 // What the plan's file says besides the plan.
 inline unity::io::plan_notes notes_of(const unity_outcome& r, const named_strategy& best) {
   unity::io::plan_notes notes;
   notes.predicted = unity::io::noted_prediction{unity::to_seconds(best.report.iteration), best.report.memory_peaks};
+  notes.parallel_substitutions = notes_of(r.trace_to_best);
   if (best.name == "unity") {
     notes.mesh = r.found.mesh;
     for (const auto& rule : r.found.rules) {

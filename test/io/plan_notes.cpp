@@ -23,6 +23,8 @@ namespace {
 io::plan_notes some_notes() {
   io::plan_notes n;
   n.substitutions = {{"merge_matmuls", 24}, {"fuse_relu", 1}};
+  n.parallel_substitutions = {{"matmul_over_k", {{"k", 2}}, false, true, 7}, {"combine_past_combine", {{"d", 1}, {"e", 0}, {"j", 2}, {"k", 3}}, true, true, {}},
+                              {"lstm_cell over i", {{"k", 2}}, false, false, 3}};
   n.predicted = io::noted_prediction{0.0125, {bytes{1}, bytes{2}, bytes{3}, bytes{1'000'000'000'000}}};
   n.mesh = machine::meshes_of(test::lenet_plan().machine.network, 2).back();
   return n;
@@ -53,4 +55,8 @@ TEST_CASE("notes that do not fit the machine are refused with their place") {
   CHECK_THAT(complaint("/mesh/devices/0", "n9/gpu9"), Catch::Contains("mesh.devices[0]: no device has the name \"n9/gpu9\""));
   CHECK_THAT(complaint("/mesh/sizes/0", 3), Catch::Contains("plan.mesh") && Catch::Contains("one for each of its places"));
   CHECK_THAT(complaint("/substitutions/0/rule", 7), Catch::Contains("substitutions[0].rule"));
+  CHECK_THAT(complaint("/parallel_substitutions/1/reversed", 7), Catch::Contains("parallel_substitutions[1].reversed: is number"));
+  CHECK_THAT(complaint("/parallel_substitutions/0/values", 7), Catch::Contains("parallel_substitutions[0].values: is number"));
+  CHECK_THAT(complaint("/parallel_substitutions/0/values/k", "two"), Catch::Contains("parallel_substitutions[0].values.k: is string"));
+  CHECK_THAT(complaint("/parallel_substitutions/2/node", 1.5), Catch::Contains("parallel_substitutions[2].node"));
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include <unity/parallel/substitution_trace.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo.hpp>
 
 #include "operators.hpp"
 #include "random_pcg.hpp"
@@ -65,6 +67,15 @@ pcg in_one_piece(const tensor::tensor_graph& g, const std::vector<operator_grid>
     outputs.push_back(writer.on(v, undivided(divided.type(v).global)));
   }
   return std::move(writer).finish(outputs);
+}
+
+// From 2. Precondition: size > 1.
+std::int64_t least_divisor(std::int64_t size) {
+  std::int64_t k = 2;
+  while (size % k != 0) {
+    ++k;
+  }
+  return k;
 }
 
 pcg plain(const tensor::tensor_graph& g) {
@@ -201,15 +212,62 @@ TEST_CASE("Megatron's block comes about by rules of parallel.rules") {
   CHECK(kinds["replicate"] == 2 + 5);
 }
 
-TEST_CASE("a grid without a rule is refused by name") {
+TEST_CASE("every axis along which an operator of the zoo can be divided has a rule") {
+  std::set<std::string> missing;
+  std::vector<tensor::tensor_graph> graphs;
+  for (const auto& m : tensor::zoo::models) {
+    for (const auto& f : m.forms) {
+      graphs.push_back(f.build(operators(), f.defaults));
+    }
+  }
+  for (const auto& g : graphs) {
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      const auto* o = dimensions_in(g, n);
+      if (o == nullptr) {
+        continue;
+      }
+      const auto& name = operators().signature(o->op.kind).name;
+      const auto look = [&](const grid_axis& axis, const operator_grid& grid, const std::string& what) {
+        if (types_on(*o, grid) && !lookup().find(operators(), *o, axis)) {
+          missing.insert(name + " " + what);
+        }
+      };
+      for (std::size_t i = 0; i < o->structure.indices.size(); ++i) {
+        if (o->structure.indices[i].size == 1) {
+          continue;
+        }
+        auto grid = undivided_grid(*o);
+        grid.indices[i] = least_divisor(o->structure.indices[i].size);
+        look({grid_axis::kinds::index, i, grid.indices[i]}, grid, o->structure.indices[i].name);
+      }
+      for (std::size_t k = 0; k < o->groups.size(); ++k) {
+        auto grid = undivided_grid(*o);
+        grid.groups[k] = 2;
+        look({grid_axis::kinds::group, k, 2}, grid, "terms");
+      }
+      auto grid = undivided_grid(*o);
+      grid.copies = 2;
+      look({grid_axis::kinds::copies, 0, 2}, grid, "copies");
+    }
+  }
+  for (const auto& m : missing) {
+    UNSCOPED_INFO(m);
+  }
+  CHECK(missing.empty());
+}
+
+TEST_CASE("a division that no rule states is a step which says so; what is no grid is refused") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.relu(b.input("x", {4, 6}))});
   const auto o = *dimensions_in(g, 1);
   auto grid = undivided_grid(o);
   grid.indices[0] = 2;
   const rule_lookup none{{}};
-  CHECK_THROWS_WITH(trace_of(parallel_operators(), g, std::vector{operator_grid{}, grid}, none, [](const auto&, const auto&) {}),
-                    Catch::Contains("operator relu"));
+  const auto trace = trace_of(parallel_operators(), g, std::vector{operator_grid{}, grid}, none, [](const auto&, const auto&) {});
+  REQUIRE(trace.steps.size() == 1);
+  CHECK_FALSE(trace.steps[0].is_rule);
+  CHECK(to_string(trace.steps[0]) == "relu over i k=2 (no rule)");
+  CHECK(meaning_of(trace.graph) == meaning_of(in_one_piece(g, {operator_grid{}, grid})));
   grid.indices[0] = 3;
   CHECK_THROWS_WITH(trace_of(parallel_operators(), g, std::vector{operator_grid{}, grid}), Catch::Contains("node 1"));
 }

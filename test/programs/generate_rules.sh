@@ -55,6 +55,19 @@ expect 1 'linear_under_relu: \?x float32\[[0-9,]+\], .*element 0: [-0-9.]+ and [
 printf '%s\n' 'rule r relu(?x) => ' >"$scratch/truncated.rules"
 expect 1 'truncated.rules:2:' --ops "$small" --axioms "$scratch/truncated.rules" --out "$out"
 
+# Terms of parallel computation graphs, and the rules that are shipped for all degrees.
+"$program" --parallel --max-ops 3 --out "$scratch/parallel.rules" --json "$scratch/parallel.json" >"$scratch/stdout"
+note $? 'parallel terms'
+"${python:-/usr/bin/python3}" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+sums = [sum(n[k] for n in x["languages"]) for k in ("terms", "candidates", "parallel_candidates", "kept", "not_followed")]
+sys.exit(sums != [12523, 5213, 4232, 720, 35] or not 0 < len(x["least"]) < 720)' "$scratch/parallel.json"
+note $? "counts of docs/rules.md: $(cat "$scratch/stdout")"
+rules=$source/include/unity/parallel/parallel.rules
+diff <(grep -A 9 '^rule' "$scratch/parallel.rules" | grep -v '^$\|^#\|^--') <(sed -n '/^# 1\./,/^# 3\./p' "$rules" | grep -v '^$\|^#') >"$scratch/diff"
+note $? "the shipped rules are those: $(head -3 "$scratch/diff")"
+expect 2 'ops' --parallel --ops matrix --out "$out"
+
 # Places that cannot be written to.
 expect 1 'nowhere' --ops tensor --max-ops 7 --out "$scratch/nowhere/out.rules"  # at once, not after days
 expect 1 'nowhere' --ops tensor --max-ops 7 --json "$scratch/nowhere/out.json"

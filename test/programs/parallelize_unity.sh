@@ -14,29 +14,30 @@ unity() { silent timeout 120 "$parallelize" "$@" --search unity --baseline-propo
 check 'it searches' unity "${lenet[@]}" --seed 1 --out "$scratch/a" --json "$scratch/a.json"
 cp "$scratch/stdout" "$scratch/text"
 for line in 'zoo:lenet on p100:1x4 \(4 devices\)' '^(flexflow|sequential|unity) +[0-9.]+ .* best$' '^substitution: [a-z_.]+, in [0-9]+ segments' \
-  '^divided: conv2d\.data n, in [0-9]+ operators' '^lower bound: [0-9.]+ ms for mappings of this graph onto the meshes that were searched' \
+  '^parallel substitution: conv2d_with_bias_over_n \(data\), [0-9]+ times' '^parallel substitution: partition_of_combine, [0-9]+ times' '^lower bound: [0-9.]+ ms for mappings of this graph onto the meshes that were searched' \
+  '^lower bound: [0-9.]+ ms for all plans of all graphs that substitutions led to' \
   '^search: [0-9]+ graphs expanded, [0-9]+ goals'; do
   check "the text has $line" grep -qE -- "$line" "$scratch/text"
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
-  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s", "gap", "baselines", "search"}
+  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s", "graphs_lower_bound_s", "gap", "baselines", "search"}
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes", "communication_elements",
-                     "memory_peak_bytes", "out_of_memory"} for s in x["strategies"])
-  and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"} and set(x["search"]) == {"seconds", "expanded", "goals"}
+                     "memory_peak_bytes", "out_of_memory", "stages", "microbatches"} for s in x["strategies"])
+  and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"} and set(x["search"]) == {"seconds", "stop_reason", "expanded", "goals"}
   and x["joint"]["algebraic_rules_used"] and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
-  and x["joint"]["parallel_rules_used"] and all(set(r) == {"name", "count"} for r in x["joint"]["parallel_rules_used"])
+  and x["joint"]["parallel_rules_used"] and all(set(r) == {"name", "kind", "is_rule", "count"} and r["is_rule"] for r in x["joint"]["parallel_rules_used"])
   and x["baselines"] == {"seconds": None, "proposals": 100}'
 check 'its numbers agree' json "$scratch/a.json" '
   (lambda t: t[x["best"]] == min(t.values()) and abs(t["unity"] / x["lower_bound_s"] - 1 - x["gap"]) < 1e-9 and x["gap"] >= 0
-   and t["unity"] <= min(t["data"], t["expert"]) and x["search"]["seconds"] > 0 and x["search"]["expanded"] > 0
+   and 0 < x["graphs_lower_bound_s"] <= x["lower_bound_s"] and all(x["graphs_lower_bound_s"] <= s for s in t.values()) and t["unity"] <= min(t["data"], t["expert"]) and x["search"]["seconds"] > 0 and x["search"]["expanded"] > 0
    and x["search"]["goals"] > 0)({s["name"]: s["iteration_s"] for s in x["strategies"]})'
 
 # What it writes.
 check 'the plan is simulated' silent "$simulate" "$scratch/a/plan.json" --json "$scratch/simulated.json"
 cat >"$scratch/agree.py" <<'END'
-import json, sys
+import collections, json, sys
 found, simulated, plan = (json.load(open(f)) for f in sys.argv[1:])
 best = next(s for s in found["strategies"] if s["name"] == found["best"])
 assert simulated["iteration_s"] == best["iteration_s"] == plan["predicted"]["iteration_s"]
@@ -44,9 +45,17 @@ assert [d["peak_bytes"] for d in simulated["devices"]] == plan["predicted"]["mem
 assert max(plan["predicted"]["memory_bytes"]) == best["memory_peak_bytes"]
 if found["best"] == "unity":
     assert [s["rule"] for s in plan["substitutions"]] == [r["name"] for r in found["joint"]["algebraic_rules_used"]]
+    counted = collections.Counter(s["rule"] for s in plan["parallel_substitutions"])
+    assert counted == {r["name"]: r["count"] for r in found["joint"]["parallel_rules_used"]}, counted
     assert plan["mesh"]["devices"] == ["n0/gpu%d" % i for i in range(len(plan["mesh"]["devices"]))]
 END
 check 'and takes as long as predicted, with the same memory' silent "$python" "$scratch/agree.py" "$scratch/a.json" "$scratch/simulated.json" "$scratch/a/plan.json"
+check 'the substitutions that lead there are told one by one, each by a rule' test \
+  "$(grep -cE '^[a-z0-9_]+( [a-z]=[0-9]+)+(\.reverse)?, (node [0-9]+ \([a-z0-9_]+\)|an output)$' "$scratch/a/substitutions.txt")" = \
+  "$(wc -l <"$scratch/a/substitutions.txt")" -a -s "$scratch/a/substitutions.txt"
+check 'also in the plan' "$python" -c 'import json, sys
+plan = json.load(open(sys.argv[1]))
+sys.exit(len(plan["parallel_substitutions"]) != len(open(sys.argv[2]).readlines()))' "$scratch/a/plan.json" "$scratch/a/substitutions.txt"
 check 'the parallel computation graph is drawn, operators green, what divides orange' \
   test "$(grep -c 'fillcolor="#b8e0a8"' "$scratch/a/pcg.dot")" -ge 8 -a "$(grep -c 'fillcolor="#f7b26b"' "$scratch/a/pcg.dot")" -ge 1
 if command -v dot >"$scratch/dot"; then
@@ -69,6 +78,16 @@ check 'has the plans of figure 2, and moves no more than the better one' json "$
   (lambda t: t["figure2a"] == 813056 and t["figure2b"] == 131072 and t["unity"] <= 131072)(
   {s["name"]: s["communication_elements"] for s in x["strategies"]})'
 
+# Figure 10: from a plain transformer block to Megatron's plan or a cheaper one.
+for devices in 2 4; do
+  check "a block of attention and two layers on $devices devices" unity 'zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=1' \
+    --machine p100:1x$devices --json "$scratch/block.json"
+  check 'is divided no worse than by experts, as rules say' json "$scratch/block.json" '
+    (lambda t: t["unity"] <= t["expert"])({s["name"]: s["iteration_s"] for s in x["strategies"]})
+    and all(r["is_rule"] for r in x["joint"]["parallel_rules_used"])'
+  check 'which are printed' grep -qE '^parallel substitution: matmul_over_[a-z]+ \([a-z]+\), [0-9]+ times' "$scratch/stdout"
+done
+
 # Experts.
 check 'a transformer' unity 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=1' --machine p100:1x4 --optimizer adam --json "$scratch/bert.json"
 check 'tables' unity 'zoo:dlrm?form=ae&vocab=1000' --machine p100:1x4 --mesh-axes 2 --candidates 3 --json "$scratch/tables.json"
@@ -84,12 +103,17 @@ for uses in data model data,model,reduction; do
   check "only $uses" unity "${lenet[@]}" --dims $uses --json "$scratch/dims.json"
   check 'is what is divided' "$python" -c '
 import json, sys
-used = {r["name"].split(".")[1].split()[0] for r in json.load(open(sys.argv[1]))["joint"]["parallel_rules_used"]}
-sys.exit(not used <= set(sys.argv[2].split(",")) | {"copies", "terms"})' "$scratch/dims.json" $uses
+used = {r["kind"] for r in json.load(open(sys.argv[1]))["joint"]["parallel_rules_used"]}
+sys.exit(not used <= set(sys.argv[2].split(",")) | {None, "copies", "terms"})' "$scratch/dims.json" $uses
 done
 for what in split cache; do
   check "without $what" unity "${lenet[@]}" --ablate $what --json "$scratch/without.json"
 done
+check 'without dynamic programming, where all mappings can be tried' unity 'zoo:mlp?form=fig1' --machine summit:1x2 --ablate dp --json "$scratch/tried.json"
+check 'it finds as good a plan' json "$scratch/tried.json" 'x["search"]["stop_reason"] == "exhausted" and x["search"]["goals"] == 0'
+check 'without dynamic programming, where they cannot' unity zoo:resnet50 --machine summit:1x6 --ablate dp --budget 2s --json "$scratch/cut.json"
+check 'the time ends it, as it says' grep -q ', ended early: the time is used up$' "$scratch/stdout"
+check 'also in the JSON' json "$scratch/cut.json" 'x["search"]["stop_reason"] == "time"'
 check 'without a limit for the others, they have as much time' silent timeout 120 "$parallelize" "${lenet[@]}" --search unity --json "$scratch/time.json"
 check 'which is told' json "$scratch/time.json" 'x["baselines"] == {"seconds": x["search"]["seconds"], "proposals": None}'
 

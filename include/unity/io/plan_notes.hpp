@@ -1,6 +1,7 @@
 // What a plan's file may say besides the plan: how the search came to it and what it expects.
 //
 //  "substitutions": [{"rule": "merge_matmuls", "segments": 24}, ...],  in the order of their application
+//  "parallel_substitutions": [{"rule": "matmul_over_k", "values": {"k": 2}, "node": 7}, ...],  likewise; of these each one
 //  "predicted": {"iteration_s": 0.0123, "memory_bytes": [123456, ...]},  by device, in the machine's order
 //  "mesh": {"sizes": [2, 6], "devices": ["n0/gpu0", ...]}
 #pragma once
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/json_place.hpp>
+#include <unity/io/strategy_json.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -29,6 +32,17 @@ struct noted_substitution {
   friend bool operator==(const noted_substitution&, const noted_substitution&) = default;
 };
 
+// A substitution that divides an operator, or changes the chains of divisions between operators.
+struct noted_division {
+  std::string rule{};
+  std::map<std::string, std::int64_t> values{};  // its degrees and dimensions, by name
+  bool reversed = false;                         // from the rule's right side to its left
+  bool is_rule = true;                           // false: nothing is known that leads there, and `rule` says what divides
+  std::optional<std::int64_t> node{};            // of the plan's graph: where; none: at an output
+
+  friend bool operator==(const noted_division&, const noted_division&) = default;
+};
+
 struct noted_prediction {
   double iteration_s = 0;
   std::vector<bytes> memory{};  // by device: the most that it holds
@@ -39,6 +53,7 @@ struct noted_prediction {
 // Regular. All may be missing.
 struct plan_notes {
   std::vector<noted_substitution> substitutions{};
+  std::vector<noted_division> parallel_substitutions{};  // on the plan's graph, after those
   std::optional<noted_prediction> predicted{};
   std::optional<machine::device_mesh> mesh{};
 
@@ -46,6 +61,44 @@ struct plan_notes {
 };
 
 namespace detail {
+
+[[nodiscard]] inline nlohmann::json to_json(const noted_division& s) {
+  nlohmann::json one{{"rule", s.rule}, {"values", s.values}};
+  if (s.reversed) {
+    one["reversed"] = true;
+  }
+  if (!s.is_rule) {
+    one["is_rule"] = false;
+  }
+  if (s.node) {
+    one["node"] = *s.node;
+  }
+  return one;
+}
+[[nodiscard]] inline bool flag_at(const json_place& in, const char* name, bool otherwise) {
+  if (!in.has(name)) {
+    return otherwise;
+  }
+  const auto at = in.at(name);
+  if (!at.value().is_boolean()) {
+    throw error{at.where(), std::string{"is "} + at.value().type_name(), "true or false"};
+  }
+  return at.value().get<bool>();
+}
+[[nodiscard]] inline noted_division division_from_json(const json_place& in) {
+  noted_division s{in.at("rule").word(), {}, flag_at(in, "reversed", false), flag_at(in, "is_rule", true), {}};
+  const auto values = in.at("values");
+  if (!values.value().is_object()) {
+    throw error{values.where(), std::string{"is "} + values.value().type_name(), "an object of numbers"};
+  }
+  for (const auto& [name, value] : values.value().items()) {
+    s.values[name] = values.at(name).integer();
+  }
+  if (in.has("node")) {
+    s.node = in.at("node").integer();
+  }
+  return s;
+}
 
 // Further members of an object, each on a line of its own and after a comma.
 [[nodiscard]] inline std::string notes_text(const plan_notes& n, const machine::topology& t) {
@@ -57,6 +110,13 @@ namespace detail {
       list.push_back({{"rule", s.rule}, {"segments", s.segments}});
     }
     add("substitutions", list);
+  }
+  if (!n.parallel_substitutions.empty()) {
+    std::vector<std::string> lines;
+    for (const auto& s : n.parallel_substitutions) {
+      lines.push_back(to_json(s).dump());
+    }
+    text += ",\n \"parallel_substitutions\": " + item_lines(lines);
   }
   if (n.predicted) {
     auto memory = nlohmann::json::array();
@@ -114,6 +174,11 @@ namespace detail {
   if (in.has("substitutions")) {
     for (const auto& item : in.at("substitutions").items()) {
       n.substitutions.push_back({item.at("rule").word(), item.at("segments").integer()});
+    }
+  }
+  if (in.has("parallel_substitutions")) {
+    for (const auto& item : in.at("parallel_substitutions").items()) {
+      n.parallel_substitutions.push_back(division_from_json(item));
     }
   }
   if (in.has("predicted")) {

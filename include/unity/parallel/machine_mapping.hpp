@@ -326,7 +326,8 @@ class machine_mapping {
     }
     return all;
   }
-  [[nodiscard]] detail::mapping_core core(const goal_type& g) {
+  // only: for one state of u.
+  [[nodiscard]] detail::mapping_core core(const goal_type& g, std::uint32_t only = goal_type::none) {
     auto inside = operators_in(graph_->tree(), g.part);
     if (g.v != goal_type::none) {
       inside.push_back(g.v);
@@ -336,7 +337,7 @@ class machine_mapping {
       steps += states_of(g.u) * table_of_[op]->options.size();
     }
     const auto width = std::max(core_width_, core_effort_ / steps);
-    detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, width};
+    detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, width, only};
     is_bounded_ = is_bounded_ || c.is_bounded();
     return c;
   }
@@ -435,7 +436,7 @@ class machine_mapping {
   template <class Program>
   void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to, std::vector<std::uint32_t>& options) {
     if (goals_->is_core(g.part)) {
-      core(g).trace(from, to, options);
+      core(g, from).trace(from, to, options);
       return;
     }
     std::vector<const cost_table*> values;

@@ -474,6 +474,51 @@ rule negate_of_terms_in_x
 rule negate_in_steps_over_d
   negate(?x) == batch{axis=?d, steps=?k}(negate(pipeline{axis=?d, steps=?k}(?x)))
   proved "erasure"
+rule log_over_d
+  log(?x) == combine{axis=?d, degree=?k}(log(partition{axis=?d, degree=?k}(?x)))
+  proved "erasure"
+rule log_repeated
+  log(?x) == discard{degree=?k}(log(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule log_in_steps_over_d
+  log(?x) == batch{axis=?d, steps=?k}(log(pipeline{axis=?d, steps=?k}(?x)))
+  proved "erasure"
+rule erf_over_d
+  erf(?x) == combine{axis=?d, degree=?k}(erf(partition{axis=?d, degree=?k}(?x)))
+  proved "erasure"
+rule erf_repeated
+  erf(?x) == discard{degree=?k}(erf(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule erf_in_steps_over_d
+  erf(?x) == batch{axis=?d, steps=?k}(erf(pipeline{axis=?d, steps=?k}(?x)))
+  proved "erasure"
+rule sqrt_over_d
+  sqrt(?x) == combine{axis=?d, degree=?k}(sqrt(partition{axis=?d, degree=?k}(?x)))
+  proved "erasure"
+rule sqrt_repeated
+  sqrt(?x) == discard{degree=?k}(sqrt(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule sqrt_in_steps_over_d
+  sqrt(?x) == batch{axis=?d, steps=?k}(sqrt(pipeline{axis=?d, steps=?k}(?x)))
+  proved "erasure"
+rule reciprocal_over_d
+  reciprocal(?x) == combine{axis=?d, degree=?k}(reciprocal(partition{axis=?d, degree=?k}(?x)))
+  proved "erasure"
+rule reciprocal_repeated
+  reciprocal(?x) == discard{degree=?k}(reciprocal(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule reciprocal_in_steps_over_d
+  reciprocal(?x) == batch{axis=?d, steps=?k}(reciprocal(pipeline{axis=?d, steps=?k}(?x)))
+  proved "erasure"
+rule abs_over_d
+  abs(?x) == combine{axis=?d, degree=?k}(abs(partition{axis=?d, degree=?k}(?x)))
+  proved "erasure"
+rule abs_repeated
+  abs(?x) == discard{degree=?k}(abs(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule abs_in_steps_over_d
+  abs(?x) == batch{axis=?d, steps=?k}(abs(pipeline{axis=?d, steps=?k}(?x)))
+  proved "erasure"
 rule dropout_over_d
   dropout{rate=?rate, seed=?seed}(?x) == combine{axis=?d, degree=?k}(dropout{rate=?rate, seed=?seed}(partition{axis=?d, degree=?k}(?x)))
   proved "erasure"
@@ -569,6 +614,51 @@ rule div_over_d_with_whole_y
   proved "erasure"
 rule div_in_steps_over_d_with_whole_y
   div(?x, ?y) == batch{axis=?d, steps=?k}(div(pipeline{axis=?d, steps=?k}(?x), ?y))
+  proved "erasure"
+rule maximum_over_d
+  maximum(?x, ?y) == combine{axis=?d, degree=?k}(maximum(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  proved "erasure"
+rule maximum_repeated
+  maximum(?x, ?y) == discard{degree=?k}(maximum(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
+  proved "erasure"
+rule maximum_in_steps_over_d
+  maximum(?x, ?y) == batch{axis=?d, steps=?k}(maximum(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  proved "erasure"
+rule maximum_over_d_with_whole_y
+  maximum(?x, ?y) == combine{axis=?d, degree=?k}(maximum(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
+  proved "erasure"
+rule maximum_in_steps_over_d_with_whole_y
+  maximum(?x, ?y) == batch{axis=?d, steps=?k}(maximum(pipeline{axis=?d, steps=?k}(?x), ?y))
+  proved "erasure"
+rule minimum_over_d
+  minimum(?x, ?y) == combine{axis=?d, degree=?k}(minimum(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  proved "erasure"
+rule minimum_repeated
+  minimum(?x, ?y) == discard{degree=?k}(minimum(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
+  proved "erasure"
+rule minimum_in_steps_over_d
+  minimum(?x, ?y) == batch{axis=?d, steps=?k}(minimum(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  proved "erasure"
+rule minimum_over_d_with_whole_y
+  minimum(?x, ?y) == combine{axis=?d, degree=?k}(minimum(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
+  proved "erasure"
+rule minimum_in_steps_over_d_with_whole_y
+  minimum(?x, ?y) == batch{axis=?d, steps=?k}(minimum(pipeline{axis=?d, steps=?k}(?x), ?y))
+  proved "erasure"
+rule pow_over_d
+  pow(?x, ?y) == combine{axis=?d, degree=?k}(pow(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  proved "erasure"
+rule pow_repeated
+  pow(?x, ?y) == discard{degree=?k}(pow(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
+  proved "erasure"
+rule pow_in_steps_over_d
+  pow(?x, ?y) == batch{axis=?d, steps=?k}(pow(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  proved "erasure"
+rule pow_over_d_with_whole_y
+  pow(?x, ?y) == combine{axis=?d, degree=?k}(pow(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
+  proved "erasure"
+rule pow_in_steps_over_d_with_whole_y
+  pow(?x, ?y) == batch{axis=?d, steps=?k}(pow(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule scalar_multiply_over_d
   scalar_multiply(?x, ?y) == combine{axis=?d, degree=?k}(scalar_multiply(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -732,6 +822,51 @@ rule average_pool_in_steps_over_oh
 rule average_pool_in_steps_over_ow
   average_pool{kernel=?kernel, stride=?stride, padding=?padding, pads=?pads, ceil_mode=?ceil_mode, count_include_pad=?count_include_pad}(?x) == batch{axis=3, steps=?k}(average_pool{kernel=?kernel, stride=?stride, padding=?padding, pads=?pads, ceil_mode=?ceil_mode, count_include_pad=?count_include_pad}(pipeline{axis=3, steps=?k}(?x)))
   proved "erasure"
+rule global_average_pool_over_n
+  global_average_pool(?x) == combine{axis=0, degree=?k}(global_average_pool(partition{axis=0, degree=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_over_c
+  global_average_pool(?x) == combine{axis=1, degree=?k}(global_average_pool(partition{axis=1, degree=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_over_h
+  global_average_pool(?x) == reduce{degree=?k}(global_average_pool(partition{axis=2, degree=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_over_w
+  global_average_pool(?x) == reduce{degree=?k}(global_average_pool(partition{axis=3, degree=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_repeated
+  global_average_pool(?x) == discard{degree=?k}(global_average_pool(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_of_terms_in_x
+  global_average_pool(?x) == reduce{degree=?k}(global_average_pool(inject{degree=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_in_steps_over_n
+  global_average_pool(?x) == batch{axis=0, steps=?k}(global_average_pool(pipeline{axis=0, steps=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_in_steps_over_c
+  global_average_pool(?x) == batch{axis=1, steps=?k}(global_average_pool(pipeline{axis=1, steps=?k}(?x)))
+  proved "erasure"
+rule global_average_pool_in_steps_over_h
+  global_average_pool(?x) == global_average_pool(pipeline{axis=2, steps=?k}(?x))
+  proved "erasure"
+rule global_average_pool_in_steps_over_w
+  global_average_pool(?x) == global_average_pool(pipeline{axis=3, steps=?k}(?x))
+  proved "erasure"
+rule global_max_pool_over_n
+  global_max_pool(?x) == combine{axis=0, degree=?k}(global_max_pool(partition{axis=0, degree=?k}(?x)))
+  proved "erasure"
+rule global_max_pool_over_c
+  global_max_pool(?x) == combine{axis=1, degree=?k}(global_max_pool(partition{axis=1, degree=?k}(?x)))
+  proved "erasure"
+rule global_max_pool_repeated
+  global_max_pool(?x) == discard{degree=?k}(global_max_pool(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule global_max_pool_in_steps_over_n
+  global_max_pool(?x) == batch{axis=0, steps=?k}(global_max_pool(pipeline{axis=0, steps=?k}(?x)))
+  proved "erasure"
+rule global_max_pool_in_steps_over_c
+  global_max_pool(?x) == batch{axis=1, steps=?k}(global_max_pool(pipeline{axis=1, steps=?k}(?x)))
+  proved "erasure"
 rule transpose_over_d
   transpose{permutation=?permutation}(?x) == combine{axis=at(inverse(?permutation), ?d), degree=?k}(transpose{permutation=?permutation}(partition{axis=?d, degree=?k}(?x)))
   proved "erasure"
@@ -755,6 +890,30 @@ rule reshape_of_terms_in_x
   proved "erasure"
 rule reshape_in_steps_over_d
   reshape{dims=?dims}(?x) == batch{axis=?d, steps=?k}(reshape{dims=?dims}(pipeline{axis=?e, steps=?k}(?x)))
+  proved "erasure"
+rule squeeze_over_d
+  squeeze{axes=?axes}(?x) == combine{axis=?d, degree=?k}(squeeze{axes=?axes}(partition{axis=?e, degree=?k}(?x)))
+  proved "erasure"
+rule squeeze_repeated
+  squeeze{axes=?axes}(?x) == discard{degree=?k}(squeeze{axes=?axes}(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule squeeze_of_terms_in_x
+  squeeze{axes=?axes}(?x) == reduce{degree=?k}(squeeze{axes=?axes}(inject{degree=?k}(?x)))
+  proved "erasure"
+rule squeeze_in_steps_over_d
+  squeeze{axes=?axes}(?x) == batch{axis=?d, steps=?k}(squeeze{axes=?axes}(pipeline{axis=?e, steps=?k}(?x)))
+  proved "erasure"
+rule unsqueeze_over_d
+  unsqueeze{axes=?axes}(?x) == combine{axis=?d, degree=?k}(unsqueeze{axes=?axes}(partition{axis=?e, degree=?k}(?x)))
+  proved "erasure"
+rule unsqueeze_repeated
+  unsqueeze{axes=?axes}(?x) == discard{degree=?k}(unsqueeze{axes=?axes}(replicate{degree=?k}(?x)))
+  proved "erasure"
+rule unsqueeze_of_terms_in_x
+  unsqueeze{axes=?axes}(?x) == reduce{degree=?k}(unsqueeze{axes=?axes}(inject{degree=?k}(?x)))
+  proved "erasure"
+rule unsqueeze_in_steps_over_d
+  unsqueeze{axes=?axes}(?x) == batch{axis=?d, steps=?k}(unsqueeze{axes=?axes}(pipeline{axis=?e, steps=?k}(?x)))
   proved "erasure"
 rule concat_over_d
   concat{axis=?axis}(??x...) == combine{axis=?d, degree=?k}(concat{axis=?axis}(partition{axis=?d, degree=?k}(??x)...))
@@ -869,6 +1028,21 @@ rule embedding_bag_in_steps_over_v
   proved "erasure"
 rule embedding_bag_in_steps_over_e
   embedding_bag(?x, ?y) == batch{axis=1, steps=?k}(embedding_bag(pipeline{axis=1, steps=?k}(?x), ?y))
+  proved "erasure"
+rule lstm_cell_over_samples
+  (lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).0, lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).1) == (combine{axis=0, degree=?k}(lstm_cell(partition{axis=0, degree=?k}(?x), partition{axis=0, degree=?k}(?y), partition{axis=0, degree=?k}(?z), replicate{degree=?k}(?u), replicate{degree=?k}(?v), replicate{degree=?k}(?w)).0), combine{axis=0, degree=?k}(lstm_cell(partition{axis=0, degree=?k}(?x), partition{axis=0, degree=?k}(?y), partition{axis=0, degree=?k}(?z), replicate{degree=?k}(?u), replicate{degree=?k}(?v), replicate{degree=?k}(?w)).1))
+  proved "erasure"
+rule lstm_cell_over_cells
+  (lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).0, lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).1) == (combine{axis=1, degree=?k}(lstm_cell(replicate{degree=?k}(?x), replicate{degree=?k}(?y), partition{axis=1, degree=?k}(?z), partition{axis=1, degree=?k}(?u), partition{axis=1, degree=?k}(?v), partition{axis=1, degree=?k}(?w)).0), combine{axis=1, degree=?k}(lstm_cell(replicate{degree=?k}(?x), replicate{degree=?k}(?y), partition{axis=1, degree=?k}(?z), partition{axis=1, degree=?k}(?u), partition{axis=1, degree=?k}(?v), partition{axis=1, degree=?k}(?w)).1))
+  proved "erasure"
+rule lstm_cell_repeated
+  (lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).0, lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).1) == (discard{degree=?k}(lstm_cell(replicate{degree=?k}(?x), replicate{degree=?k}(?y), replicate{degree=?k}(?z), replicate{degree=?k}(?u), replicate{degree=?k}(?v), replicate{degree=?k}(?w)).0), discard{degree=?k}(lstm_cell(replicate{degree=?k}(?x), replicate{degree=?k}(?y), replicate{degree=?k}(?z), replicate{degree=?k}(?u), replicate{degree=?k}(?v), replicate{degree=?k}(?w)).1))
+  proved "erasure"
+rule lstm_cell_in_steps_over_cells
+  (lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).0, lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).1) == (batch{axis=1, steps=?k}(lstm_cell(?x, ?y, pipeline{axis=1, steps=?k}(?z), pipeline{axis=1, steps=?k}(?u), pipeline{axis=1, steps=?k}(?v), pipeline{axis=1, steps=?k}(?w)).0), batch{axis=1, steps=?k}(lstm_cell(?x, ?y, pipeline{axis=1, steps=?k}(?z), pipeline{axis=1, steps=?k}(?u), pipeline{axis=1, steps=?k}(?v), pipeline{axis=1, steps=?k}(?w)).1))
+  proved "erasure"
+rule lstm_cell_in_steps_over_samples
+  (lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).0, lstm_cell(?x, ?y, ?z, ?u, ?v, ?w).1) == (batch{axis=0, steps=?k}(lstm_cell(pipeline{axis=0, steps=?k}(?x), pipeline{axis=0, steps=?k}(?y), pipeline{axis=0, steps=?k}(?z), ?u, ?v, ?w).0), batch{axis=0, steps=?k}(lstm_cell(pipeline{axis=0, steps=?k}(?x), pipeline{axis=0, steps=?k}(?y), pipeline{axis=0, steps=?k}(?z), ?u, ?v, ?w).1))
   proved "erasure"
 
 # 3. Hybrids: what an operator does becomes, in part, how tensors lie. Source: Unity (OSDI 2022), figures 11 and 16.

@@ -12,6 +12,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_rules.hpp>
@@ -28,17 +29,19 @@ namespace unity::parallel {
 
 // One substitution: a rule of parallel.rules, for certain degrees and dimensions.
 struct substitution_step {
-  std::string rule;
+  std::string rule;  // where there is none, what divides: "relu over i"
   rule_values values{};
-  bool reversed = false;  // from the rule's right side to its left
-  node_id node{};         // of the tensor graph: the operator that is divided, or whose operand is; none: an output
+  bool reversed = false;            // from the rule's right side to its left
+  node_id node{};                   // of the tensor graph: the operator that is divided, or whose operand is; none: an output
+  std::optional<grid_axis> axis{};  // of the operator's grid, that comes about; none: a chain changes
+  bool is_rule = true;              // false: no rule says that the operator may be divided so, only its types do
 
   friend bool operator==(const substitution_step&, const substitution_step&) = default;
 };
 
 // "matmul_over_k k=2", as compiled rules are called (with_values, compile_rule).
 [[nodiscard]] inline std::string to_string(const substitution_step& s) {
-  return name_with(s.rule, s.values) + (s.reversed ? ".reverse" : "");
+  return name_with(s.rule, s.values) + (s.reversed ? ".reverse" : "") + (s.is_rule ? "" : " (no rule)");
 }
 
 struct substitution_trace {
@@ -126,12 +129,25 @@ class trace_writer {
       if (next == left.end()) {
         throw error{where, "a grid whose axes have no order", "axes that can be divided one after the other"};
       }
-      const auto rule = rules_.find(algebra_.operators(), *o, *next);
       graph_.divide(n, operators_along(*o, *next));
       put(done, *next);
+      auto step = step_along(*o, *next, n);
       left.erase(next);
-      note({rule.name, rule.values, false, n});
+      note(std::move(step));
     }
+  }
+  [[nodiscard]] substitution_step step_along(const operator_dimensions& o, const grid_axis& axis, node_id n) const {
+    if (auto rule = rules_.find(algebra_.operators(), o, axis)) {
+      return {std::move(rule->name), std::move(rule->values), false, n, axis};
+    }
+    auto what = algebra_.operators().signature(o.op.kind).name;
+    switch (axis.kind) {
+      case grid_axis::kinds::steps: what += std::string{" in steps over "} + o.structure.indices[axis.number].name; break;
+      case grid_axis::kinds::index: what += std::string{" over "} + o.structure.indices[axis.number].name; break;
+      case grid_axis::kinds::group: what += " of terms in group " + std::to_string(axis.number); break;
+      case grid_axis::kinds::copies: what += " repeated"; break;
+    }
+    return {std::move(what), {{"k", axis.degree}}, false, n, axis, false};
   }
 
   // Until the chain in front of a value is canonical.
@@ -139,7 +155,7 @@ class trace_writer {
   void shorten(node_id n, const Value& value) {
     while (auto step = next_chain_step(graph_.chain_of(value()))) {
       graph_.replace(value(), step->first, step->count, step->made);
-      note({std::move(step->rule), std::move(step->values), step->reversed, n});
+      note({std::move(step->rule), std::move(step->values), step->reversed, n, std::nullopt});
     }
   }
 
@@ -158,10 +174,10 @@ class trace_writer {
 // runs on its grid: per operator the rules that divide it along the axes of its grid, then the rules that cancel, join
 // or exchange neighbours in the chains between operators. grids: per node, as of spell_out; those of sources are not
 // read. Substitutions keep what they are seen as from outside, so outputs are brought back into one piece, where
-// spell_out leaves them divided; else the graphs are equal. watch(step, graph): called after each step, graph.finish()
-// is what it leads to.
+// spell_out leaves them divided; else the graphs are equal. A division for which no rule was given is a step of its own kind,
+// is_rule false. watch(step, graph): called after each step, graph.finish() is what it leads to.
 // Complexity: linear in graph and steps, a look at the rules of its operator for each axis. Throws: unity::error that
-// names the node which has no such grid, or that no rule divides along an axis of it.
+// names the node which has no such grid.
 template <class Watch>
 [[nodiscard]] substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
                                           std::span<const operator_grid> grids, const rule_lookup& rules, Watch&& watch) {

@@ -146,7 +146,7 @@ class unity_search {
         best = other;
       }
     }
-    auto in_stages = best_pipeline(variants, best.graph, r);
+    auto in_stages = best_pipeline(variants, best, r);
     const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
     auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
     r.rules = chosen.rules;
@@ -191,7 +191,7 @@ class unity_search {
   [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r) {
     parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
     const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
-    const auto all = mapping_candidates(rooms_, ops, limit_);
+    const auto all = mapping_candidates(rooms_for(number), ops, limit_);
     if (all.empty()) {
       throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
     }
@@ -212,6 +212,17 @@ class unity_search {
     }
     return best;
   }
+  // All for the given graph; for others those in which that one could come near its best time if no gradient had to be reduced.
+  [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
+    std::vector<mesh_room*> all;
+    for (const auto& room : rooms_) {
+      const auto hopes = [&](const mapping_candidate& c) { return c.room == room.get() && c.solution.cost <= first_.front().predicted / 4 * 5; };
+      if (graph == 0 || std::any_of(first_.begin(), first_.end(), hopes)) {
+        all.push_back(room.get());
+      }
+    }
+    return all;
+  }
   // A program of all devices, of so many micro-batches, would be too large.
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
     const auto of_one = 2 * operators * machine_.network.device_count() / stages;
@@ -229,18 +240,24 @@ class unity_search {
     pipeline_candidate candidate{};
     parallel::strategy_report report{};
   };
-  [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants, std::size_t best_graph, unity_result& r) {
+  [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants, const simulated_best& without,
+                                                                unity_result& r) {
     std::optional<simulated_pipeline> best;
     if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic) {
       return best;
     }
     pipelines_.emplace(algebra_, machine_, routes_, clock_,
                        pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1, options_.uses, options_.optimizer, limit_});
-    for (const auto v : best_graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, best_graph}) {
+    // Predictions are not that far off.
+    const auto slowest = without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
+    for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
       auto all = pipelines_->run(variants[v].graph);
       std::uint64_t tasks = 0;  // large programs: few of them
       for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
         auto& c = all[i];
+        if (c.predicted > slowest) {
+          continue;
+        }
         auto report = report_on(c);
         tasks += report.tasks;
         r.simulated.push_back({v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});

@@ -37,6 +37,10 @@ struct shrink_options {
   shrink_care care = shrink_care::none;
   // Sources whose sizes must stay (data is there for them); asked by name.
   std::function<bool(std::string_view)> keeps{};
+  // By graph (0: the first), value and dimension: what the size stays a multiple of, if it becomes another.
+  std::function<std::int64_t(std::size_t, value_id, std::size_t)> multiple{};
+  // By graph and node: is the node's operator what is wanted on smaller operands; else the sizes of the node stay.
+  std::function<bool(std::size_t, node_id, const operation&, std::span<const tensor_type>)> accepts{};
 };
 
 // Nodes, values and outputs are numbered as in the graphs before.
@@ -57,9 +61,11 @@ struct resized_graph {
 
 class graph_resizer {
  public:
+  using node_predicate = std::function<bool(node_id, const operation&, std::span<const tensor_type>)>;
+
   graph_resizer(const algebra& a, const tensor_graph& g, const graph_sizes& numbers, const size_classes& classes,
-                std::span<const std::int64_t> chosen)
-      : algebra_{a}, graph_{g}, numbers_{numbers}, classes_{classes}, chosen_{chosen} {}
+                std::span<const std::int64_t> chosen, const node_predicate& accepts)
+      : algebra_{a}, graph_{g}, numbers_{numbers}, classes_{classes}, chosen_{chosen}, accepts_{accepts} {}
 
   [[nodiscard]] resized_graph run() {
     resized_graph out;
@@ -75,8 +81,9 @@ class graph_resizer {
                  sizes_of(numbers_.own[i], 0),
                  sizes_of(numbers_.own[i], 1)};
       const auto op = resized(algebra_, r);
-      const auto results = algebra_.infer(op, types_of(out.graph, graph_.operands(n)));
-      if (!results || !fit(*results, before, r.new_outputs)) {
+      const auto operands = types_of(out.graph, graph_.operands(n));
+      const auto results = algebra_.infer(op, operands);
+      if (!results || !fit(*results, before, r.new_outputs) || (accepts_ && !accepts_(n, op, operands))) {
         out.failed = n;
         return out;
       }
@@ -129,12 +136,13 @@ class graph_resizer {
   const graph_sizes& numbers_;
   const size_classes& classes_;
   std::span<const std::int64_t> chosen_;
+  const node_predicate& accepts_;
 };
 
 class shrinker {
  public:
   shrinker(const algebra& a, const tensor_graph& first, const tensor_graph& second, const shrink_options& o)
-      : algebra_{a}, graphs_{&first, &second}, least_{o.least}, relations_{a} {
+      : algebra_{a}, graphs_{&first, &second}, options_{o}, relations_{a} {
     for (const auto* g : graphs_) {
       numbers_.push_back(relations_.read(*g, o.keeps));
     }
@@ -149,13 +157,17 @@ class shrinker {
   }
 
   [[nodiscard]] shrunk_graphs run() {
-    size_choice choice{relations_.classes, relations_.functions(), least_};
+    size_choice choice{relations_.classes, relations_.functions(), options_.least, multiples()};
     while (true) {
       const auto& chosen = choice.run();
       std::optional<node_id> failed;
       std::vector<tensor_graph> made;
       for (std::size_t i = 0; i < 2 && !failed; ++i) {
-        auto r = graph_resizer{algebra_, *graphs_[i], numbers_[i], relations_.classes, chosen}.run();
+        graph_resizer::node_predicate accepts;
+        if (options_.accepts) {
+          accepts = [&, i](node_id n, const operation& op, std::span<const tensor_type> types) { return options_.accepts(i, n, op, types); };
+        }
+        auto r = graph_resizer{algebra_, *graphs_[i], numbers_[i], relations_.classes, chosen, accepts}.run();
         failed = r.failed;
         made.push_back(std::move(r.graph));
         if (failed && !keep_sizes(choice, i, *failed)) {
@@ -169,6 +181,18 @@ class shrinker {
   }
 
  private:
+  // By number of a size.
+  [[nodiscard]] std::vector<std::int64_t> multiples() const {
+    std::vector<std::int64_t> all(relations_.classes.count(), 1);
+    for (std::size_t i = 0; options_.multiple && i < numbers_.size(); ++i) {
+      for (std::size_t v = 0; v < numbers_[i].dims.size(); ++v) {
+        for (std::size_t d = 0; d < numbers_[i].dims[v].size(); ++d) {
+          all[numbers_[i].dims[v][d]] = options_.multiple(i, value_id{v}, d);
+        }
+      }
+    }
+    return all;
+  }
   void unite_outputs() {
     const auto& a = *graphs_[0];
     const auto& b = *graphs_[1];
@@ -267,7 +291,7 @@ class shrinker {
 
   const algebra& algebra_;
   const tensor_graph* graphs_[2];
-  std::int64_t least_;
+  const shrink_options& options_;
   size_relations relations_;
   std::vector<graph_sizes> numbers_;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/parallel/mesh_layout.hpp>
 #include <unity/parallel/mesh_tables.hpp>
@@ -53,15 +54,19 @@ class layout_distances {
 // Complexity: operators * width * options, for each state of u.
 class mapping_core {
  public:
-  // inside: ascending; its last is v, unless v is none. Operators read others of `inside`, u, or what is attached to them,
+  // only: one state of u is of interest. inside: ascending; its last is v, unless v is none. Operators read others of `inside`, u, or what is attached to them,
   // which the prices have.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
-               const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v, std::size_t width)
+               const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v, std::size_t width,
+               std::uint32_t only = operand_source::none)
       : graph_{g}, tables_{tables}, distances_{distances}, prices_{prices}, inside_{std::move(inside)}, u_{u}, v_{v}, width_{width} {
     find_lives();
     const auto rows = u == operand_source::none ? 1 : tables[u]->states.size();
+    ends_.resize(rows);
     for (std::uint32_t r = 0; r < rows; ++r) {
-      ends_.push_back(run(r));
+      if (only == operand_source::none || r == only) {
+        ends_[r] = run(r);
+      }
     }
   }
 
@@ -94,12 +99,13 @@ class mapping_core {
   }
 
  private:
+  using state_list = small_vector<std::uint32_t, 8>;
   // Of the last operator so far; `before` it, by place in the level. states: of live operators, ascending.
   struct choice {
     std::int64_t cost = 0;
     std::uint32_t before = 0;
     std::uint32_t option = 0;
-    std::vector<std::uint32_t> states{};
+    state_list states{};
   };
   struct best_option {
     std::int64_t cost = unreachable;
@@ -108,7 +114,7 @@ class mapping_core {
   };
   // Combinations with the same states of operators that live on, by state of the new one.
   struct group {
-    std::vector<std::uint32_t> states{};
+    state_list states{};
     std::vector<best_option> best{};
   };
 
@@ -153,9 +159,9 @@ class mapping_core {
     const auto& t = *tables_[inside_[i]];
     static const std::vector<std::size_t> nothing;
     const auto& live = i == 0 ? nothing : live_[i - 1];
-    std::map<std::vector<std::uint32_t>, std::size_t> number;
+    std::map<state_list, std::size_t> number;
     std::vector<group> groups;
-    std::vector<std::uint32_t> states;
+    state_list states;
     for (std::uint32_t c = 0; c < now.size(); ++c) {
       find_rows(now[c], i, row, live);
       states.clear();

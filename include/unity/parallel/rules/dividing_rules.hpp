@@ -156,6 +156,9 @@ class rule_family_writer {
       const auto found = known.find(i);
       return found == known.end() ? "d" : found->second;
     }
+    if (form_.name == "lstm_cell") {
+      return i == 0 ? "samples" : i == 1 ? "cells" : "d";
+    }
     return name == "i" || name == "b" ? "d" : name;
   }
   [[nodiscard]] static std::optional<std::int64_t> place_of(const tensor::index_structure& s,

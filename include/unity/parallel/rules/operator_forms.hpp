@@ -57,7 +57,7 @@ class form_writer {
   }
   void element_by_element() {
     const auto u = unit_;
-    for (const auto* op : {"relu", "gelu", "tanh", "sigmoid", "exp", "identity", "negate"}) {
+    for (const auto* op : {"relu", "gelu", "tanh", "sigmoid", "exp", "identity", "negate", "log", "erf", "sqrt", "reciprocal", "abs"}) {
       add(op, op, {}, {{u, 2 * u}});
       add(op, op, {}, {{u, 2 * u, 3 * u}});
     }
@@ -65,7 +65,7 @@ class form_writer {
     add("dropout", "dropout", {{"rate", 0.5}}, {{u, 2 * u, 3 * u}});
     add("cast", "cast", {{"element", "int64"}}, {{u, 2 * u}});
     add("cast", "cast", {{"element", "int64"}}, {{u, 2 * u, 3 * u}});
-    for (const auto* op : {"add", "sub", "mul", "div"}) {
+    for (const auto* op : {"add", "sub", "mul", "div", "maximum", "minimum", "pow"}) {
       add(op, op, {}, {{u, 2 * u}, {u, 2 * u}});
       add(op, op, {}, {{u, 2 * u, 3 * u}, {u, 2 * u, 3 * u}});
       add(op, op, {}, {{u, 2 * u, 3 * u}, {3 * u}});
@@ -111,6 +111,8 @@ class form_writer {
     add("batch_norm", "batch_norm", {}, {{u, 2 * u, 3 * u, 4 * u}, {2 * u}, {2 * u}, {2 * u}, {2 * u}});
     add("max_pool", "max_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}}, {{u, 2 * u, 2 * u, 4 * u}});
     add("average_pool", "average_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}}, {{u, 2 * u, 2 * u, 4 * u}});
+    add("global_average_pool", "global_average_pool", {}, {{u, 2 * u, 3 * u, 4 * u}});
+    add("global_max_pool", "global_max_pool", {}, {{u, 2 * u, 3 * u, 4 * u}});
   }
   void views() {
     const auto u = unit_;
@@ -120,6 +122,10 @@ class form_writer {
     add("reshape", "reshape", {{"dims", {2 * u * u, 3 * u}}}, {{u, 2 * u, 3 * u}});
     add("reshape", "reshape", {{"dims", {u, 6 * u * u}}}, {{u, 2 * u, 3 * u}});
     add("reshape", "reshape", {{"dims", {u, 2 * u, 3 * u}}}, {{2 * u * u, 3 * u}});
+    add("squeeze", "squeeze", {{"axes", {1}}}, {{u, 1, 2 * u}});
+    add("squeeze", "squeeze", {{"axes", {2}}}, {{u, 2 * u, 1, 3 * u}});
+    add("unsqueeze", "unsqueeze", {{"axes", {1}}}, {{u, 2 * u}});
+    add("unsqueeze", "unsqueeze", {{"axes", {2}}}, {{u, 2 * u, 3 * u}});
     add("concat", "concat", {{"axis", 1}}, {{u, 2 * u, 3 * u}, {u, 2 * u, 3 * u}});
     add("concat", "concat", {{"axis", 0}}, {{u, 2 * u}, {u, 2 * u}});
     add("split_in_two", "split", {{"axis", 1}, {"sizes", {u, u}}}, {{u, 2 * u, 3 * u}});
@@ -136,6 +142,11 @@ class form_writer {
     add("embedding", "embedding", {}, {{2 * u, 3 * u}, {u}}, {1});
     add("embedding", "embedding", {}, {{2 * u, 3 * u}, {u, 4 * u}}, {1});
     add("embedding_bag", "embedding_bag", {}, {{2 * u, 3 * u}, {u, 4 * u}}, {1});
+  }
+  void cells() {
+    const auto u = unit_;
+    add("lstm_cell", "lstm_cell", {},
+        {{u, 2 * u}, {u, 3 * u}, {u, 4 * u}, {4, 4 * u, 2 * u}, {4, 4 * u, 3 * u}, {4, 4 * u}});
   }
   [[nodiscard]] std::vector<operator_form> finish() && { return std::move(forms_); }
 
@@ -157,6 +168,7 @@ class form_writer {
   writer.reductions();
   writer.views();
   writer.tables();
+  writer.cells();
   return std::move(writer).finish();
 }
 

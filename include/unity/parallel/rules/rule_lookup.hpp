@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_operators.hpp>
@@ -29,6 +28,8 @@ struct grid_axis {
   kinds kind = kinds::index;
   std::size_t number = 0;  // of the index or group
   std::int64_t degree = 1;
+
+  friend bool operator==(const grid_axis&, const grid_axis&) = default;
 };
 
 // The parallelization operators around an operator that make the axis, one before each operand, one behind each result.
@@ -134,7 +135,7 @@ class rule_lookup {
   explicit rule_lookup(const std::vector<syntax::rule>& rules) {
     for (const auto& r : rules) {
       if (r.source[0].kind == syntax::term::form::application) {
-        by_operator_[r.source[0].name].push_back(r);
+        by_operator_[r.source[0].name].push_back({r, parameters_of(r)});
       }
     }
   }
@@ -143,16 +144,14 @@ class rule_lookup {
     std::string name;
     rule_values values{};
   };
-  // The rule whose target has these operators around the operator.
-  // Complexity: linear in the rules of the operator. Throws: unity::error where there is none.
-  [[nodiscard]] found_rule find(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
-    const auto& name = a.signature(o.op.kind).name;
+  // The rule whose target has these operators around the operator; nothing where there is none.
+  // Complexity: linear in the rules of the operator.
+  [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
     const auto wanted = operators_along(o, axis);
-    const auto rules = by_operator_.find(name);
+    const auto rules = by_operator_.find(a.signature(o.op.kind).name);
     for (std::size_t i = 0; rules != by_operator_.end() && i < rules->second.size(); ++i) {
-      const auto& r = rules->second[i];
-      const auto given = parameters_of(r);
-      const auto has = [&](const char* p) { return std::find(given.begin(), given.end(), p) != given.end(); };
+      const auto& [r, given] = rules->second[i];
+      const auto has = [&parameters = given](const char* p) { return std::find(parameters.begin(), parameters.end(), p) != parameters.end(); };
       for (std::int64_t d = 0; d < (has("d") ? most_rank : 1); ++d) {
         for (std::int64_t e = 0; e < (has("e") ? most_rank : 1); ++e) {
           rule_values values{{"k", axis.degree}};
@@ -163,12 +162,12 @@ class rule_lookup {
             values["e"] = e;
           }
           if (fits(a, o, r, values, wanted)) {
-            return {r.name, std::move(values)};
+            return found_rule{r.name, std::move(values)};
           }
         }
       }
     }
-    throw error{"operator " + name, "no rule for an axis of its grid", "a rule that divides it"};
+    return std::nullopt;
   }
 
  private:
@@ -221,7 +220,12 @@ class rule_lookup {
     return true;
   }
 
-  std::map<std::string, std::vector<syntax::rule>> by_operator_{};
+  struct known_rule {
+    syntax::rule rule;
+    std::vector<std::string> parameters{};
+  };
+
+  std::map<std::string, std::vector<known_rule>> by_operator_{};
 };
 
 }  // namespace unity::parallel

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <span>
@@ -17,6 +18,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh_layout.hpp>
@@ -37,9 +39,13 @@ struct joint_options {
   double alpha = 1.05;
   std::size_t segment = 10;             // operators at least
   std::uint64_t expansions = 12;        // of each segment's search
+  std::size_t steps = 3;                // substitutions that may make a segment dearer before it gets cheaper
+  std::size_t nearby = 400;             // graphs so many steps away from a segment; where there are more, fewer steps
   bool split = true;                    // false: one segment
   bool cache = true;                    // false: every graph's mapping is solved from scratch
+  bool dynamic = true;                  // false: the room tries all mappings, of one segment: others need the programs' tables
   budget limits{};
+  std::function<picoseconds(const parallel::operator_graph&)> computing{};  // what a graph computes at least, of any; may be none
 };
 
 // A rule that was applied, and in how many segments that are alike.
@@ -57,6 +63,7 @@ struct joint_result {
   std::size_t distinct = 0;  // segments that are not alike
   std::uint64_t expanded = 0;
   std::uint64_t candidates = 0;
+  picoseconds computing{};    // all graphs that were met compute no less; zero where options say nothing of that
 };
 
 namespace detail {
@@ -78,12 +85,15 @@ class joint_search {
   [[nodiscard]] joint_result run(const tensor::tensor_graph& g) {
     const analyzed_graph whole{algebra_, g};
     const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
-    const auto least = options_.split ? options_.segment : whole.ops.size();
+    const auto least = options_.split && options_.dynamic ? options_.segment : whole.ops.size();
     const auto ranges = cut(g, whole.ops, steps, edges_, least);
-    find_contexts(whole.ops, steps, ranges);
+    if (ranges.size() > 1) {
+      find_contexts(whole.ops, steps, ranges);
+    }
     joint_result r;
     r.segments = ranges.size();
     std::map<fingerprint, tensor::tensor_graph> known;
+    std::map<fingerprint, picoseconds> computing_of;
     std::vector<segment_graph> segments;
     std::map<fingerprint, std::pair<std::size_t, std::size_t>> rules_of;  // of a shape: first and last in r.rules
     for (std::size_t i = 0; i < ranges.size(); ++i) {
@@ -93,7 +103,9 @@ class joint_search {
       if (is_new) {
         at->second = improved(segments.back(), i, r);
         rules_of[segments.back().shape] = {first, r.rules.size()};
+        computing_of[segments.back().shape] = computing_;
       }
+      r.computing += computing_of[segments.back().shape];
       const auto [from, to] = rules_of[segments.back().shape];
       for (auto k = from; k < to; ++k) {
         ++r.rules[k].segments;
@@ -168,8 +180,19 @@ class joint_search {
   [[nodiscard]] static bool is_named(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
     return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
   }
-  [[nodiscard]] cost_value price(const tensor::tensor_graph& g) {
+  // At least the limit where the graph takes no less, and where time is over.
+  [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit) {
+    if (limit != joint_space::no_limit && watch_.seconds() >= options_.limits.seconds) {
+      return limit;
+    }
     const analyzed_graph one{algebra_, g};
+    count_computing(one.ops);
+    if (const auto least = limit == joint_space::no_limit ? 0 : bound(one.ops); least >= limit) {
+      return least;
+    }
+    if (!options_.dynamic) {
+      return room_.solve(one.ops, objective_).cost;
+    }
     auto& p = room_.program(objective_, core_width);
     if (!options_.cache) {
       p.program.forget();
@@ -177,12 +200,42 @@ class joint_search {
     p.mapping.set_graph(one.ops);
     return p.mapping.least(p.program);
   }
+  // Effects: the graph is one of those that computing_ is the least of.
+  void count_computing(const parallel::operator_graph& g) {
+    if (options_.computing) {
+      const auto takes = options_.computing(g);
+      computing_ = is_first_ ? takes : std::min(computing_, takes);
+      is_first_ = false;
+    }
+  }
+  // Each operator at its least.
+  [[nodiscard]] cost_value bound(const parallel::operator_graph& g) {
+    cost_value sum = 0;
+    for (std::uint32_t i = 0; i < g.size(); ++i) {
+      auto least = parallel::unreachable;
+      for (const auto& o : room_.tables().of(g.placed(i)).options) {
+        least = std::min(least, parallel::price_of(o, objective_));
+      }
+      sum = std::min(parallel::unreachable, sum + least);
+    }
+    return sum;
+  }
   [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, joint_result& r) {
+    is_first_ = true;
     if (s.graph.node_count() > most_nodes) {
+      count_computing(analyzed_graph{algebra_, s.graph}.ops);
       return s.graph;
     }
     define_boundaries(s, number);
-    joint_space space{algebra_, rules_, s.graph, [this](const tensor::tensor_graph& g) { return price(g); }};
+    auto g = s.graph;
+    while (is_improved(g, r)) {
+    }
+    return g;
+  }
+  // Effects: the cheapest graph that is found instead of `g`: by backtracking, or else a few steps from where that began or
+  // ended, some of which may cost something. Returns whether it is one of the latter: what is behind that was not searched.
+  bool is_improved(tensor::tensor_graph& g, joint_result& r) {
+    joint_space space{algebra_, rules_, g, [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
     backtracking_options o;
     o.alpha = options_.alpha;
     o.limits = options_.limits;
@@ -191,10 +244,24 @@ class joint_search {
     const auto found = backtracking(space, o);
     r.expanded += found.counts.expanded;
     r.candidates += found.counts.candidates;
+    std::vector<joint_space::move_type> moves;
     for (const auto& [move, cost] : found.path) {
-      r.rules.push_back({space.rule_of(move).name, 0});
+      moves.push_back(move);
     }
-    return space.graph(found.best);
+    auto near = space.cheapest_near(space.initial(), options_.steps, options_.nearby, found.cost);
+    if (near) {
+      moves.clear();
+    } else if (!moves.empty()) {
+      near = space.cheapest_near(found.best, options_.steps, options_.nearby, found.cost);
+    }
+    if (near) {
+      moves.insert(moves.end(), near->moves.begin(), near->moves.end());
+    }
+    for (const auto m : moves) {
+      r.rules.push_back({space.rule_of(m).name, 0});
+    }
+    g = space.graph(near ? near->state : found.best);
+    return near.has_value();
   }
   void define_boundaries(const segment_graph& s, std::size_t number) {
     const analyzed_graph one{algebra_, s.graph};
@@ -300,6 +367,8 @@ class joint_search {
   parallel::mapping_objective objective_;
   const joint_options& options_;
   stopwatch watch_{};
+  picoseconds computing_{};  // the least of the graphs of one segment
+  bool is_first_ = true;     // of those
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};
 };

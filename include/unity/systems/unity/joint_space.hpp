@@ -1,13 +1,17 @@
 // Graphs as a search space in which a graph costs what its best mapping takes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <unity/core/hash.hpp>
 #include <unity/cost/cost_model.hpp>
@@ -29,7 +33,9 @@ class joint_space {
   using inner_space = rewrite_space<tensor::algebra, tensor::flop_cost>;
   using move_type = inner_space::move_type;
   using scratch_type = inner_space::scratch_type;
-  using graph_price = std::function<cost_value(const tensor::tensor_graph&)>;
+  // What a graph takes; where that is no less than the second, any number from there up to what it takes.
+  using graph_price = std::function<cost_value(const tensor::tensor_graph&, cost_value)>;
+  static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
 
   struct state_type {
     inner_space::state_type at{};
@@ -56,7 +62,7 @@ class joint_space {
     }
     const auto [known, is_new] = prices_.try_emplace(c->fingerprint, 0);
     if (is_new) {
-      known->second = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)));
+      known->second = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
       inner_.prepare(s.at, scratch);
     }
     c->cost = known->second;
@@ -72,6 +78,34 @@ class joint_space {
   }
   [[nodiscard]] bool independent(move_type a, move_type b) const { return inner_.independent(a, b); }
 
+  // A graph that moves lead to from another.
+  struct neighbour {
+    state_type state{};
+    std::vector<move_type> moves{};
+  };
+  // The cheapest graph that at most so many moves lead to from `s`, whatever the graphs on the way cost; nothing where none
+  // costs less than `limit`. Of the steps, only as many are made as lead to no more than `most` graphs altogether.
+  // Complexity: linear in the graphs and their moves, and the prices of those graphs that may cost less.
+  [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most, cost_value limit) {
+    const auto all = passed(s, steps, most);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (const auto cost = price_below(all[i].at, limit); cost < limit) {
+        limit = cost;
+        best = i;
+      }
+    }
+    if (best == 0) {
+      return std::nullopt;
+    }
+    neighbour n{{all[best].at, limit}, {}};
+    for (auto i = best; i != 0; i = all[i].from) {
+      n.moves.push_back(all[i].by);
+    }
+    std::reverse(n.moves.begin(), n.moves.end());
+    return n;
+  }
+
   [[nodiscard]] tensor::tensor_graph graph(const state_type& s) const { return inner_.graph(s.at); }
   [[nodiscard]] const substitution& rule_of(move_type m) const { return inner_.rule_of(m); }
 
@@ -83,9 +117,61 @@ class joint_space {
   [[nodiscard]] cost_value price_of(const inner_space::state_type& s) const {
     const auto [known, is_new] = prices_.try_emplace(inner_.fingerprint_of(s), 0);
     if (is_new) {
-      known->second = mapped_(inner_.graph(s));
+      known->second = mapped_(inner_.graph(s), no_limit);
     }
     return known->second;
+  }
+  // A price is kept only where it is one.
+  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit) const {
+    if (const auto known = prices_.find(inner_.fingerprint_of(s)); known != prices_.end()) {
+      return known->second;
+    }
+    const auto cost = mapped_(inner_.graph(s), limit);
+    if (cost < limit) {
+      prices_.emplace(inner_.fingerprint_of(s), cost);
+    }
+    return cost;
+  }
+
+  // A graph on the way, by what it was made of.
+  struct passed_graph {
+    inner_space::state_type at{};
+    std::size_t from = 0;
+    move_type by{};
+  };
+  // All that moves lead to from a state, which comes first; a step that would make more than `most` is not made.
+  [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most) {
+    std::vector<passed_graph> all{{s.at, 0, {}}};
+    std::set<fingerprint> named;  // the cheaper question first
+    std::set<fingerprint> met;
+    scratch_type here;
+    scratch_type there;
+    met.insert(inner_.canonical_fingerprint(s.at, here));
+    std::size_t first = 0;
+    for (std::size_t step = 0; step < steps && first < all.size(); ++step) {
+      const auto end = all.size();
+      for (auto i = first; i < end; ++i) {
+        const auto moves = inner_.moves(all[i].at);
+        for (const auto m : std::vector<move_type>(moves.begin(), moves.end())) {
+          inner_.prepare(all[i].at, here);
+          const auto c = inner_.price(all[i].at, m, here);
+          if (!c || !named.insert(c->fingerprint).second) {
+            continue;
+          }
+          auto child = inner_.apply(all[i].at, m, here, there);
+          if (!met.insert(inner_.canonical_fingerprint(child, there)).second) {
+            continue;
+          }
+          if (all.size() > most) {
+            all.erase(all.begin() + static_cast<std::ptrdiff_t>(end), all.end());
+            return all;
+          }
+          all.push_back({std::move(child), i, m});
+        }
+      }
+      first = end;
+    }
+    return all;
   }
 
   graph_price mapped_;

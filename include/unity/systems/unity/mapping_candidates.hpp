@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -58,7 +57,7 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
 // it fits, too, or with the highest, and for the first and the last share alone. Those that lay all operators alike are there
 // once. Cheapest first.
 // Complexity: a solution for each room and share, or ten where memory is short.
-[[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(std::vector<std::unique_ptr<mesh_room>>& rooms, const parallel::operator_graph& g,
+[[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g,
                                                                        std::int64_t memory_limit) {
   std::vector<mapping_candidate> all;
   const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
@@ -78,7 +77,7 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
     }
     return t.memory;
   };
-  for (auto& room : rooms) {
+  for (auto* room : rooms) {
     bool is_short = false;
     for (const auto share : overlap_shares) {
       if (is_short && share != overlap_shares.back()) {

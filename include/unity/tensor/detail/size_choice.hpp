@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -22,11 +23,13 @@ class size_choice {
  public:
   using number = size_classes::number;
 
-  // least: no size becomes smaller than that.
-  size_choice(const size_classes& classes, std::span<const size_function> functions, std::int64_t least)
+  // least: no size becomes smaller than that. multiples: by number, what the size of its class is a multiple of.
+  size_choice(const size_classes& classes, std::span<const size_function> functions, std::int64_t least,
+              std::span<const std::int64_t> multiples = {})
       : classes_{classes},
         functions_{functions},
         least_{least},
+        multiples_(classes.count(), 1),
         kept_(classes.count()),
         follows_(classes.count()),
         relations_(classes.count()),
@@ -35,6 +38,10 @@ class size_choice {
       if (classes_.find(n) == n) {
         list_relations(n);
       }
+    }
+    for (number n = 0; n < multiples.size(); ++n) {
+      auto& m = multiples_[classes_.find(n)];
+      m = std::lcm(m, multiples[n]);
     }
     for (std::size_t f = 0; f < functions_.size(); ++f) {
       relations_[classes_.find(functions_[f].from)].push_back({kind::function, f, 0});
@@ -121,7 +128,8 @@ class size_choice {
     if (own <= 4 && fits(n, own)) {
       fitting.push_back(own);
     }
-    for (auto size = least; fitting.empty() || (own > 4 && fitting.size() < enough); ++size) {
+    const auto step = multiples_[n];
+    for (auto size = (least + step - 1) / step * step; fitting.empty() || (own > 4 && fitting.size() < enough); size += step) {
       if (size > std::min(own, least + most_tries)) {
         break;
       }
@@ -172,7 +180,8 @@ class size_choice {
     if (sizes_[n] != 0) {
       return sizes_[n] == size;
     }
-    if (size < least_size(n) || size > classes_.size(n) || (keeps(n) && size != classes_.size(n))) {
+    const bool is_own = size == classes_.size(n);
+    if (size < least_size(n) || size > classes_.size(n) || (!is_own && (keeps(n) || size % multiples_[n] != 0))) {
       return false;
     }
     sizes_[n] = size;
@@ -237,6 +246,7 @@ class size_choice {
   const size_classes& classes_;
   std::span<const size_function> functions_;
   std::int64_t least_;
+  std::vector<std::int64_t> multiples_;  // by class
   std::vector<bool> kept_;
   std::vector<bool> follows_;  // from others, rather than others from it
   std::vector<std::vector<relation>> relations_;

@@ -1,0 +1,103 @@
+// The parallel substitutions that lead to a plan, counted and told.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/io/plan_notes.hpp>
+#include <unity/parallel/configuration_grid.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
+#include <unity/parallel/substitution_trace.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace support {
+
+// Per node what the plan's tasks of an operator are; of sources nothing that is read.
+inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor::algebra& operators, const unity::parallel::plan& p) {
+  using namespace unity;
+  const parallel::graph_dimensions all{operators, p.graph};
+  std::vector<parallel::operator_grid> grids;
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    grids.push_back(o.inputs.empty() ? parallel::operator_grid{} : parallel::grid_of(o, p.configurations[n]));
+  }
+  return grids;
+}
+
+// In order: from the plan's graph, undivided, to its parallel computation graph.
+inline std::vector<unity::parallel::substitution_step> trace_of(const unity::tensor::algebra& operators, const unity::parallel::plan& p) {
+  return unity::parallel::trace_of(unity::parallel::pcg_algebra{operators}, p.graph, grids_of(operators, p)).steps;
+}
+
+// "data", "reduction", ..., "terms", "copies"; empty where a chain changes.
+inline std::string kind_of(const unity::tensor::algebra& operators, const unity::parallel::graph_dimensions& all,
+                           const unity::parallel::substitution_step& s) {
+  using namespace unity::parallel;
+  if (!s.axis) {
+    return {};
+  }
+  if (s.axis->kind == grid_axis::kinds::copies || s.axis->kind == grid_axis::kinds::group) {
+    return s.axis->kind == grid_axis::kinds::copies ? "copies" : "terms";
+  }
+  return std::string{index_use_names[static_cast<std::size_t>(use_of(operators, all[s.node], s.axis->number))]};
+}
+
+struct rule_count {
+  std::string rule{};
+  std::string kind{};   // of parallelism that it makes
+  bool is_rule = true;  // false: no rule leads there
+  std::size_t count = 0;
+};
+
+// By rule and kind of parallelism, whatever degrees and dimensions, in the order in which they first occur.
+inline std::vector<rule_count> counted(const unity::tensor::algebra& operators, const unity::tensor::tensor_graph& g,
+                                       const std::vector<unity::parallel::substitution_step>& steps) {
+  const unity::parallel::graph_dimensions dimensions{operators, g};
+  std::vector<rule_count> all;
+  for (const auto& s : steps) {
+    const auto kind = kind_of(operators, dimensions, s);
+    auto at = std::find_if(all.begin(), all.end(), [&](const rule_count& c) { return c.rule == s.rule && c.kind == kind; });
+    if (at == all.end()) {
+      at = all.insert(all.end(), {s.rule, kind, s.is_rule, 0});
+    }
+    ++at->count;
+  }
+  return all;
+}
+
+// A line for each step: its rule, and the operator at which it is applied.
+inline std::string to_text(const unity::tensor::algebra& operators, const unity::parallel::plan& p,
+                           const std::vector<unity::parallel::substitution_step>& steps) {
+  std::string text;
+  for (const auto& s : steps) {
+    text += unity::parallel::to_string(s) + ", ";
+    text += s.node.valid() ? "node " + std::to_string(s.node.index()) + " (" + operators.signature(p.graph.operation(s.node).kind).name + ")"
+                           : std::string{"an output"};
+    text += "\n";
+  }
+  return text;
+}
+
+inline std::vector<unity::io::noted_division> notes_of(const std::vector<unity::parallel::substitution_step>& steps) {
+  std::vector<unity::io::noted_division> notes;
+  for (const auto& s : steps) {
+    notes.push_back({s.rule, {s.values.begin(), s.values.end()}, s.reversed, s.is_rule, {}});
+    if (s.node.valid()) {
+      notes.back().node = static_cast<std::int64_t>(s.node.index());
+    }
+  }
+  return notes;
+}
+
+}  // namespace support

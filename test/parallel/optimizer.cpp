@@ -1,0 +1,28 @@
+// What optimizers keep, and their names.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+
+#include <unity/parallel/optimizer.hpp>
+#include <unity/tensor/dtype.hpp>
+
+using namespace unity;
+using parallel::optimizer;
+using parallel::state_bytes;
+using tensor::dtype;
+
+static_assert(state_bytes(optimizer::sgd, dtype::float32) == 0);
+static_assert(state_bytes(optimizer::momentum, dtype::float32) == 4);
+static_assert(state_bytes(optimizer::adam, dtype::float32) == 8);
+// With a copy of four bytes: 16 bytes a weight with its gradient under Adam, as in mixed precision training.
+static_assert(state_bytes(optimizer::sgd, dtype::bfloat16) == 4);
+static_assert(2 + 2 + state_bytes(optimizer::adam, dtype::float16) == 16);
+static_assert(state_bytes(optimizer::adam, dtype::float64) == 16);
+
+TEST_CASE("optimizers are found by their names, and nothing by others") {
+  for (std::size_t i = 0; i < parallel::optimizer_names.size(); ++i) {
+    CHECK(parallel::find_optimizer(parallel::optimizer_names[i]) == static_cast<optimizer>(i));
+  }
+  CHECK_FALSE(parallel::find_optimizer("Adam"));
+  CHECK_FALSE(parallel::find_optimizer(""));
+}

@@ -1,0 +1,61 @@
+// What the indices of operators are divided for.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+
+#include "operators.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using unity::parallel::test::operators;
+using unity::parallel::test::type;
+
+namespace {
+
+// One letter per index of more than one position, in their order: d, m, s(patial), r, o(perator's own).
+std::string uses_of(const operator_dimensions& o) {
+  std::string all;
+  for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
+    if (o.structure.indices[i].size > 1) {
+      all += std::string_view{"dmsro"}[static_cast<std::size_t>(use_of(operators(), o, i))];
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("samples, columns of weights, and sums") {
+  CHECK(uses_of(test::dimensions("matmul", {}, {type({8, 4}), type({4, 6}, true)})) == "dmr");
+  CHECK(uses_of(test::dimensions("relu", {}, {type({8, 4})})) == "ds");
+  CHECK(uses_of(test::dimensions("softmax", {{"axis", 1}}, {type({8, 4})})).front() == 'd');
+}
+
+TEST_CASE("batches of products are the operator's own, images are spatial") {
+  const auto product = uses_of(test::dimensions("matmul", {}, {type({2, 3, 8, 4}), type({2, 3, 4, 6})}));
+  CHECK(product.find('o') != std::string::npos);
+  CHECK(product.find('r') != std::string::npos);
+  const auto pool =
+      uses_of(test::dimensions("average_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}}, {type({8, 4, 6, 6})}));
+  CHECK(pool.front() == 'd');
+  CHECK(pool.find('s') != std::string::npos);
+  const auto heads = uses_of(test::dimensions("attention", {{"heads", 2}},
+                                              {type({8, 4, 6}), type({8, 4, 6}), type({8, 4, 6}), type({6, 4}, true),
+                                               type({6, 4}, true), type({6, 4}, true), type({4, 6}, true)}));
+  CHECK(heads.find('o') != std::string::npos);
+}
+
+TEST_CASE("a set of uses has what it was made of") {
+  for (std::size_t i = 0; i < index_use_names.size(); ++i) {
+    const auto use = static_cast<index_use>(i);
+    CHECK(has(all_index_uses, use));
+    CHECK_FALSE(has(all_index_uses & ~(index_uses{1} << i), use));
+    CHECK(has(index_uses{1} << i, use));
+  }
+  CHECK(all_index_uses >> index_use_names.size() == 0);
+}

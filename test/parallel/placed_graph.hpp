@@ -1,0 +1,69 @@
+// Graphs, and devices to lay them onto, for tests of mappings.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/mesh_costs.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/operation.hpp>
+
+#include "operators.hpp"
+
+namespace unity::parallel::test {
+
+// A graph with its operator graph, which refers to the rest.
+struct placed_graph {
+  tensor::tensor_graph graph;
+  graph_dimensions dimensions;
+  training_graph training;
+  operator_graph ops;
+
+  explicit placed_graph(tensor::tensor_graph g)
+      : graph{std::move(g)},
+        dimensions{operators(), graph},
+        training{operators(), graph},
+        ops{operators(), graph, dimensions, training} {}
+  placed_graph(const placed_graph&) = delete;
+  placed_graph& operator=(const placed_graph&) = delete;
+};
+
+// Four devices as an array of the given sizes, with tables.
+struct placed_mesh {
+  machine::machine machine = machine::preset("p100:1x4");
+  machine::route_table routes{machine.network};
+  shard_clock clock{operators(), analytic_timer(operators(), machine), {0}};
+  machine::device_mesh mesh;
+  mesh_costs costs;
+  mesh_tables tables;
+
+  explicit placed_mesh(const machine::mesh_sizes& sizes, index_uses uses = all_index_uses)
+      : mesh{mesh_of(sizes)}, costs{machine.network, routes, mesh}, tables{operators(), mesh, costs,
+                                                                           clock,       uses, optimizer::sgd} {}
+  placed_mesh(const placed_mesh&) = delete;
+  placed_mesh& operator=(const placed_mesh&) = delete;
+
+ private:
+  [[nodiscard]] machine::device_mesh mesh_of(const machine::mesh_sizes& sizes) const {
+    for (auto& m : machine::meshes_of(machine.network, 2)) {
+      if (m.sizes == sizes) {
+        return m;
+      }
+    }
+    throw std::logic_error{"no such mesh"};
+  }
+};
+
+}  // namespace unity::parallel::test

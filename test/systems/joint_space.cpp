@@ -1,0 +1,122 @@
+// Graphs as states whose price is that of their mapping.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/cost/cost_model.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/search/search_space.hpp>
+#include <unity/systems/unity/joint_space.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace {
+
+using namespace unity;
+using systems::joint_space;
+
+static_assert(search_space<joint_space>);
+static_assert(canonical_space<joint_space>);
+static_assert(commuting_space<joint_space>);
+static_assert(!bounded_space<joint_space>);
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+const rule_set& rules() {
+  static const auto all = compile_rules(
+      operators(),
+      parse_rules(
+          "rule push\n"
+          "  transpose{permutation=?p}(scalar_multiply(?x, ?s)) => scalar_multiply(transpose{permutation=?p}(?x), ?s)\n"
+          "rule twice\n"
+          "  transpose{permutation=?p}(transpose{permutation=?q}(?x)) => transpose{permutation=compose(?p, ?q)}(?x)\n"
+          "rule same\n"
+          "  transpose{permutation=?p}(?x) => ?x\n"
+          "  if ?p == iota(rank(?x))\n",
+          "a test"));
+  return all;
+}
+// Between two transposes a product by a number: three steps make it one without transposes.
+tensor::tensor_graph graph() {
+  tensor::builder b{operators()};
+  const auto x = b.transpose(b.input("x", {4, 6}), {1, 0});
+  return std::move(b).finish({b.transpose(b.scalar_multiply(x, b.weight("s", {})), {1, 0})});
+}
+bool is_transpose(const tensor::tensor_graph& g, node_id n) {
+  return operators().signature(g.operation(n).kind).name == "transpose";
+}
+// Ten for each operator, and a hundred for a transpose of a transpose: the first of the three steps leads uphill.
+cost_value price(const tensor::tensor_graph& g, cost_value) {
+  cost_value cost = 0;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    if (!g.operands(n).empty()) {
+      cost += is_transpose(g, n) && is_transpose(g, g.producer(g.operands(n)[0])) ? 110 : 10;
+    }
+  }
+  return cost;
+}
+
+}  // namespace
+
+TEST_CASE("the price of a move is the cost of the graph that it leads to") {
+  joint_space space{operators(), rules(), graph(), price};
+  joint_space::scratch_type from;
+  joint_space::scratch_type to;
+  auto s = space.initial();
+  CHECK(space.cost(s) == 30);
+  for (const cost_value expected : {130, 20, 10}) {
+    REQUIRE(space.moves(s).size() == 1);
+    const auto m = space.moves(s)[0];
+    space.prepare(s, from);
+    const auto c = space.price(s, m, from);
+    REQUIRE(c);
+    CHECK(c->cost == expected);
+    s = space.apply(s, m, from, to);
+    CHECK(space.cost(s) == expected);
+    CHECK(space.fingerprint_of(s) == c->fingerprint);
+    CHECK(price(space.graph(s), 0) == expected);
+  }
+  CHECK(space.moves(s).empty());
+}
+
+TEST_CASE("graphs near another are found behind dearer ones, in as many steps as asked for") {
+  joint_space space{operators(), rules(), graph(), price};
+  const auto s = space.initial();
+  const auto near = space.cheapest_near(s, 3, 100, 30);
+  REQUIRE(near);
+  CHECK(near->state.cost == 10);
+  CHECK(price(space.graph(near->state), 0) == 10);
+  std::vector<std::string> names;
+  for (const auto m : near->moves) {
+    names.push_back(space.rule_of(m).name);
+  }
+  CHECK(names == std::vector<std::string>{"push", "twice", "same"});
+  const auto nearer = space.cheapest_near(s, 2, 100, 30);
+  REQUIRE(nearer);
+  CHECK(nearer->state.cost == 20);
+  CHECK_FALSE(space.cheapest_near(s, 1, 100, 30));
+  CHECK_FALSE(space.cheapest_near(s, 3, 100, 10));
+  CHECK(space.cheapest_near(s, 3, 2, 30)->state.cost == 20);  // the third step would make a third graph
+}
+
+TEST_CASE("what is known to be too dear is not priced in full") {
+  std::size_t in_full = 0;
+  joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
+                      const auto cost = price(g, 0);
+                      in_full += cost < limit ? 1 : 0;
+                      return cost;
+                    }};
+  const auto s = space.initial();
+  CHECK(in_full == 1);
+  CHECK(space.cheapest_near(s, 3, 100, 15)->state.cost == 10);
+  CHECK(in_full == 2);
+}

@@ -1,0 +1,142 @@
+// Graphs cut into segments, and segments as graphs.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/spine.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/systems/unity/joint_search.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/segments.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/equivalence.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace {
+
+using namespace unity;
+using systems::detail::analyzed_graph;
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+tensor::tensor_graph model() {
+  return tensor::zoo::build(operators(), "zoo:gpt?layers=4&hidden=16&heads=2&seq=8&vocab=32&batch=4");
+}
+
+struct cut_graph {
+  tensor::tensor_graph graph = model();
+  analyzed_graph one{operators(), graph};
+  std::vector<parallel::spine_step> steps = parallel::spine_of(one.ops.tree(), one.ops.tree().root());
+
+  [[nodiscard]] std::vector<systems::segment_range> into(std::size_t least, const rule_set& rules = {}) const {
+    return systems::cut(graph, one.ops, steps, systems::rule_edges{rules}, least);
+  }
+  [[nodiscard]] std::size_t operators_in(const systems::segment_range& r) const {
+    std::size_t sum = 0;
+    for (auto i = r.first; i < r.last; ++i) {
+      sum += parallel::operators_of(one.ops.tree(), steps[i]).size();
+    }
+    return sum;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("segments are in order, cover the spine, and have as many operators as asked for") {
+  const cut_graph g;
+  for (const std::size_t least : {2U, 5U, 10U, 20U}) {
+    CAPTURE(least);
+    const auto all = g.into(least);
+    REQUIRE(all.size() > 1);
+    std::size_t next = 0;
+    for (const auto& s : all) {
+      CHECK(s.first == next);
+      CHECK(s.last > s.first);
+      CHECK(g.operators_in(s) >= least);
+      next = s.last;
+    }
+    CHECK(next == g.steps.size());
+  }
+  CHECK(g.into(g.one.ops.size()) == std::vector<systems::segment_range>{{0, g.steps.size()}});
+}
+
+TEST_CASE("cuts are where fewer rules lie across") {
+  tensor::builder b{operators()};
+  auto x = b.input("x", {4, 4});
+  for (int i = 0; i < 4; ++i) {
+    x = b.tanh(b.relu(x));
+  }
+  const auto graph = std::move(b).finish({x});
+  const analyzed_graph one{operators(), graph};
+  const auto steps = parallel::spine_of(one.ops.tree(), one.ops.tree().root());
+  const auto rules =
+      compile_rules(operators(), parse_rules("rule relu_then_tanh\n  tanh(relu(?x)) => relu(tanh(?x))\n", "a test"));
+  const systems::rule_edges edges{rules};
+  CHECK(edges.across(operators().kind("relu"), operators().kind("tanh")) == 1);
+  CHECK(edges.across(operators().kind("tanh"), operators().kind("relu")) == 0);
+  for (const auto& s : systems::cut(graph, one.ops, steps, edges, 3)) {
+    CHECK(s.last % 2 == 0);  // behind a tanh
+  }
+  CHECK(systems::cut(graph, one.ops, steps, systems::rule_edges{rule_set{}}, 3)[0].last == 3);
+}
+
+TEST_CASE("segments that are alike are equal graphs, whatever their weights are called") {
+  const cut_graph g;
+  const auto ranges = g.into(10);
+  std::vector<systems::segment_graph> pieces;
+  for (const auto& r : ranges) {
+    pieces.push_back(systems::segment_of(operators(), g.graph, g.one.ops, g.steps, r));
+  }
+  CHECK_FALSE(pieces.front().entry.valid());
+  CHECK_FALSE(pieces.back().exit.valid());
+  std::size_t alike = 0;
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    CHECK(pieces[i].entry == pieces[i - 1].exit);
+    for (std::size_t k = 0; k < i; ++k) {
+      if (pieces[i].shape == pieces[k].shape) {
+        ++alike;
+        CHECK(pieces[i].graph.node_count() == pieces[k].graph.node_count());
+        CHECK(pieces[i].sources.size() == pieces[k].sources.size());
+      }
+    }
+  }
+  CHECK(alike > 0);
+}
+
+TEST_CASE("a graph that is cut, and put together again, is the graph") {
+  const auto m = machine::preset("p100:1x2");
+  const machine::route_table routes{m.network};
+  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), m), {0}};
+  const auto mesh = machine::meshes_of(m.network, 1).front();
+  for (const char* name : {"zoo:gpt?layers=3&hidden=16&heads=2&seq=8&vocab=32&batch=4", "zoo:dlrm?form=ae&batch=8",
+                           "zoo:mlp?form=ae&layers=3&hidden=16&batch=8"}) {
+    for (const std::size_t least : {2U, 6U}) {
+      CAPTURE(name, least);
+      const auto g = tensor::zoo::build(operators(), name);
+      systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
+      systems::joint_options o;
+      o.segment = least;
+      const auto r = systems::improve(operators(), {}, g, room, {16, 0}, o);
+      CHECK(analyzed_graph{operators(), r.graph}.ops.size() == analyzed_graph{operators(), g}.ops.size());
+      const auto same = tensor::check_equivalence(operators(), g, r.graph);
+      CAPTURE(same.problem);
+      CHECK(same.passed);
+    }
+  }
+}

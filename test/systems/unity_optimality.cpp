@@ -1,0 +1,153 @@
+// Unity's joint search against all graphs that substitutions reach in three steps, each with all its mappings.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/mesh_layout.hpp>
+#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/mesh_tables.hpp>
+#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/substitution.hpp>
+#include <unity/systems/taso.hpp>
+#include <unity/systems/unity/joint_search.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/standard_rules.hpp>
+
+#include "all_mappings.hpp"
+#include "rewritten_graphs.hpp"
+#include "training_graphs.hpp"
+
+namespace {
+
+using namespace unity;
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+const rule_set& rules() {
+  static const auto all = systems::select_rules(
+      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
+      syntax::standing::proved, tensor::mode::training);
+  return all;
+}
+
+// Four devices as a row and as two by two.
+struct meshes {
+  machine::machine machine = machine::preset("p100:1x4");
+  machine::route_table routes{machine.network};
+  parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), machine), {0}};
+  std::vector<std::unique_ptr<systems::mesh_room>> rooms{};
+  std::vector<std::unique_ptr<test::all_mappings>> slow{};
+
+  explicit meshes(const parallel::mapping_objective& objective) {
+    for (auto& m : machine::meshes_of(machine.network, 2)) {
+      rooms.push_back(std::make_unique<systems::mesh_room>(operators(), machine, routes, std::move(m), clock,
+                                                           parallel::all_index_uses, parallel::optimizer::sgd));
+      slow.push_back(std::make_unique<test::all_mappings>(rooms.back()->tables(), objective));
+    }
+  }
+};
+
+using systems::detail::analyzed_graph;
+
+constexpr parallel::mapping_objective objective{16, 0};
+
+tensor::tensor_graph graph_of(std::uint64_t seed, std::size_t least, std::size_t most) {
+  random_engine random{seed};
+  const auto size = least + random.below(most - least + 1);
+  return parallel::with_delivered_outputs(operators(), test::random_training_graph(random, operators(), size));
+}
+
+// Every choice of options, one after the other.
+std::int64_t least_of_all(test::all_mappings& slow, parallel::mesh_tables& tables, const parallel::operator_graph& g) {
+  std::vector<std::uint32_t> chosen(g.size(), 0);
+  auto least = parallel::unreachable;
+  while (true) {
+    least = std::min(least, slow.cost(g, chosen));
+    std::uint32_t i = 0;
+    while (i < g.size() && ++chosen[i] == tables.of(g.placed(i)).options.size()) {
+      chosen[i++] = 0;
+    }
+    if (i == g.size()) {
+      return least;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("eliminating operators finds what trying all mappings does") {
+  meshes at{objective};
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 0; compared < 10; ++seed) {
+    CAPTURE(seed);
+    const auto g = graph_of(seed, 2, 3);
+    const analyzed_graph one{operators(), g};
+    if (one.ops.size() <= 4) {
+      CHECK(at.slow[0]->least(one.ops) == least_of_all(*at.slow[0], at.rooms[0]->tables(), one.ops));
+      ++compared;
+    }
+  }
+}
+
+TEST_CASE(
+    "of 200 random graphs nearly all get the cheapest of all graphs in three steps with all their mappings, and none "
+    "is far from it") {
+  meshes at{objective};
+  constexpr std::uint64_t count = 200;
+  std::size_t equal = 0;
+  std::size_t improved = 0;
+  std::size_t irreducible = 0;
+  std::size_t graphs = 0;
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    auto& room = *at.rooms[seed % 2];
+    auto& slow = *at.slow[seed % 2];
+    const auto g = graph_of(seed, 2, 8);
+    const auto found = systems::improve(operators(), rules(), g, room, objective);
+    const analyzed_graph cheapest{operators(), found.graph};
+    const auto s = room.solve(cheapest.ops, objective);
+    CAPTURE(seed, s.cost);
+    REQUIRE(s.cost == slow.cost(cheapest.ops, s.options));
+    const analyzed_graph given{operators(), g};
+    improved += s.cost < slow.least(given.ops) * 99 / 100 ? 1 : 0;
+    irreducible += given.ops.tree().is_series_parallel() ? 0 : 1;
+
+    auto least = parallel::unreachable;
+    REQUIRE(
+        test::for_each_rewritten(operators(), rules(), g, 3, 20000, [&](const tensor::tensor_graph& h, std::size_t) {
+          const analyzed_graph one{operators(), h};
+          ++graphs;
+          if (slow.bound(one.ops) < least) {
+            least = std::min(least, slow.least(one.ops));
+          }
+        }));
+    equal += s.cost <= least ? 1 : 0;  // the search may go on behind three steps
+    CHECK(static_cast<double>(s.cost) <= 1.1 * static_cast<double>(least));
+  }
+  CAPTURE(equal, improved, irreducible, graphs);
+  CHECK(equal >= count * 95 / 100);
+  CHECK(improved > count / 10);     // there was something to find
+  CHECK(irreducible > count / 20);  // and not only where the mapping is easy
+  CHECK(graphs > 20 * count);
+}

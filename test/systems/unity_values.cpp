@@ -1,0 +1,81 @@
+// Every plan computes what its graph does, forward and backward: those that are found, and those that have names.
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/expert_strategies.hpp>
+#include <unity/parallel/figure_strategies.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/systems/unity.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "plan_checks.hpp"
+
+namespace {
+
+using namespace unity;
+using test::check_found;
+using test::check_values;
+
+// But for networks of images, which take longer: unity_values_images.cpp.
+constexpr std::array<const char*, 9> models{"zoo:mlp?layers=3&hidden=96&batch=48",
+                                            "zoo:mlp?form=ae&layers=2&hidden=96&batch=48",
+                                            "zoo:dlrm?batch=96",
+                                            "zoo:dlrm?form=ae",
+                                            "zoo:xdl?form=ae",
+                                            "zoo:candle_uno?layers=2&hidden=240&batch=48",
+                                            "zoo:candle_uno?form=ae&layers=2&hidden=240&batch=48",
+                                            "zoo:bert_large?layers=1&hidden=48&heads=4&seq=16&vocab=96&batch=12",
+                                            "zoo:bert_large?form=ae&layers=2&hidden=48&heads=4&seq=16&batch=12"};
+
+}  // namespace
+
+TEST_CASE("samples divided, weights divided and what experts do: the same values and gradients") {
+  for (const char* preset : {"p100:1x4", "summit:2x6"}) {
+    for (const char* name : models) {
+      CAPTURE(name, preset);
+      const auto m = machine::preset(preset);
+      const auto g = parallel::with_delivered_outputs(test::training_operators(),
+                                                      tensor::zoo::build(test::training_operators(), name));
+      const parallel::graph_dimensions all{test::training_operators(), g};
+      check_values(g, parallel::data_parallel(all, m.network), 1);
+      check_values(g, parallel::model_parallel(test::training_operators(), g, all, m.network), 2);
+      for (const auto& s : parallel::expert_strategies(test::training_operators(), g, all, m.network)) {
+        check_values(g, s, 3);
+      }
+    }
+  }
+}
+
+TEST_CASE("both plans of figure 2 have the values and gradients of figure 1's perceptron") {
+  const auto g = tensor::zoo::build(test::training_operators(), "zoo:mlp?form=fig1");
+  const auto m = machine::preset("p100:1x2");
+  const parallel::graph_dimensions all{test::training_operators(), g};
+  const auto a = parallel::figure_2a_strategy(test::training_operators(), g, all, m.network);
+  const auto b = parallel::figure_2b_strategy(test::training_operators(), g, all, m.network);
+  REQUIRE((a && b));
+  check_values(g, *a, 1);
+  check_values(g, *b, 1);
+}
+
+TEST_CASE("what Unity's search finds has the values and gradients of the model, on any machine") {
+  std::uint64_t seed = 0;
+  for (const char* preset : {"p100:1x2", "p100:1x4", "summit:2x6"}) {
+    for (const char* name : models) {
+      CAPTURE(name, preset);
+      systems::unity_options o;
+      o.seed = ++seed;
+      o.proposals = 100;
+      if (seed % 2 == 0) {
+        o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
+      }
+      check_found(tensor::zoo::build(test::training_operators(), name), machine::preset(preset), o);
+    }
+  }
+}

@@ -1,0 +1,24 @@
+// As unity_values.cpp, of networks of images: their pools and convolutions keep images so large that it takes a while.
+
+#include <catch2/catch.hpp>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/systems/unity.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "plan_checks.hpp"
+
+using namespace unity;
+
+TEST_CASE("what Unity's search finds for networks of images has their values and gradients") {
+  for (const char* name :
+       {"zoo:resnext50?form=ae&batch=4", "zoo:resnext50?form=faithful&batch=4", "zoo:inception_v3?form=ae&batch=2"}) {
+    CAPTURE(name);
+    systems::unity_options o;
+    o.seed = 5;
+    o.proposals = 50;
+    o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
+    test::check_found(tensor::zoo::build(test::training_operators(), name), machine::preset("p100:1x2"), o);
+  }
+}

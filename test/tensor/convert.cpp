@@ -1,0 +1,63 @@
+// Graphs in another element type.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/zoo.hpp>
+
+using namespace unity;
+using tensor::converted;
+using tensor::dtype;
+
+namespace {
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("what is of one element type becomes of another, all else stays, and back again nothing has changed") {
+  for (const char* name :
+       {"zoo:mlp?layers=2&hidden=8&batch=4", "zoo:dlrm?batch=4", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16"}) {
+    CAPTURE(name);
+    const auto g = tensor::zoo::build(operators(), name);
+    const auto half = converted(operators(), g, dtype::float32, dtype::bfloat16);
+    REQUIRE(half.value_count() == g.value_count());
+    std::size_t others = 0;
+    for (std::size_t v = 0; v < g.value_count(); ++v) {
+      const auto& before = g.type(value_id{v});
+      const auto& after = half.type(value_id{v});
+      CHECK(after.element == (before.element == dtype::float32 ? dtype::bfloat16 : before.element));
+      CHECK(after.dims == before.dims);
+      CHECK(after.constant == before.constant);
+      others += before.element != dtype::float32 ? 1 : 0;
+    }
+    CHECK((others > 0) == (g.node_count() > 20));  // ids of embeddings
+    CHECK(converted(operators(), half, dtype::bfloat16, dtype::float32) == g);
+  }
+}
+
+TEST_CASE("casts to the old type become casts to the new one") {
+  tensor::builder b{operators()};
+  const auto ids = b.input("ids", {4}, dtype::int64);
+  const auto x = b.apply("cast", {ids}, {{"element", "float32"}})[0];
+  const auto g = std::move(b).finish({b.relu(x)});
+  const auto half = converted(operators(), g, dtype::float32, dtype::float16);
+  CHECK(half.type(half.outputs()[0]).element == dtype::float16);
+  CHECK(half.type(value_id{0U}).element == dtype::int64);
+}
+
+TEST_CASE("an operator that does not take the new type is named") {
+  tensor::builder b{operators()};
+  const auto g = std::move(b).finish({b.softmax(b.input("x", {4, 4}), 1)});
+  CHECK_THROWS_AS(converted(operators(), g, dtype::float32, dtype::boolean), error);
+}
