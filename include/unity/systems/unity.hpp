@@ -53,7 +53,7 @@ struct unity_options : search_options {
   std::size_t mesh_axes = 3;
   std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
   std::size_t stages = 64;                     // of pipelines, at most
-  std::size_t candidates = 12;                 // mappings that are simulated, and as many pipelines
+  std::size_t candidates = 12;                 // mappings of the graph that are simulated, as many pipelines, and half as many of other graphs
   std::uint64_t program_tasks = 2'000'000;     // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;               // of the polish, from the best of them
   parallel::optimizer optimizer = parallel::optimizer::sgd;
@@ -200,7 +200,7 @@ class unity_search {
     }
     simulated_best best;
     bool is_first = true;
-    for (const auto& c : chosen_candidates(all, options_.candidates, limit_)) {
+    for (const auto& c : chosen_candidates(all, number == 0 ? options_.candidates : (options_.candidates + 1) / 2, limit_)) {
       auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
       auto report = is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
                                                : parallel::report_on(lowering, v.graph, machine_, strategy);
@@ -212,13 +212,18 @@ class unity_search {
     }
     return best;
   }
-  // All for the given graph; for others those in which that one could come near its best time if no gradient had to be reduced.
+  // All for the given graph; for others those in which it is mapped best.
   [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
+    constexpr std::size_t most = 4;
     std::vector<mesh_room*> all;
-    for (const auto& room : rooms_) {
-      const auto hopes = [&](const mapping_candidate& c) { return c.room == room.get() && c.solution.cost <= first_.front().predicted / 4 * 5; };
-      if (graph == 0 || std::any_of(first_.begin(), first_.end(), hopes)) {
+    if (graph == 0) {
+      for (const auto& room : rooms_) {
         all.push_back(room.get());
+      }
+    }
+    for (std::size_t i = 0; i < first_.size() && graph != 0 && all.size() < most; ++i) {
+      if (std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
+        all.push_back(first_[i].room);
       }
     }
     return all;

@@ -112,10 +112,22 @@ class mapping_core {
     std::uint32_t before = 0;
     std::uint32_t option = 0;
   };
-  // Combinations with the same states of operators that live on, by state of the new one.
-  struct group {
-    state_list states{};
-    std::vector<best_option> best{};
+  // Combinations with the same states of operators that live on: of each group those states, and what is best by state of the new one.
+  struct group_list {
+    std::vector<state_list> states{};
+    std::vector<best_option> best{};  // groups one after the other
+    std::size_t width = 0;            // states of the new one
+
+    void clear(std::size_t new_states) {
+      states.clear();
+      best.clear();
+      width = new_states;
+    }
+    void add(const state_list& s) {
+      states.push_back(s);
+      best.resize(best.size() + width);
+    }
+    [[nodiscard]] std::span<best_option> of(std::size_t g) { return {best.data() + g * width, width}; }
   };
 
   [[nodiscard]] std::size_t column_of(const choice& e) const {
@@ -160,7 +172,7 @@ class mapping_core {
     static const std::vector<std::size_t> nothing;
     const auto& live = i == 0 ? nothing : live_[i - 1];
     std::map<state_list, std::size_t> number;
-    std::vector<group> groups;
+    groups_.clear(t.states.size());
     state_list states;
     for (std::uint32_t c = 0; c < now.size(); ++c) {
       find_rows(now[c], i, row, live);
@@ -170,11 +182,11 @@ class mapping_core {
           states.push_back(now[c].states[k]);
         }
       }
-      const auto [at, is_new] = number.try_emplace(states, groups.size());
+      const auto [at, is_new] = number.try_emplace(states, groups_.states.size());
       if (is_new) {
-        groups.push_back({states, std::vector<best_option>(t.states.size())});
+        groups_.add(states);
       }
-      auto& best = groups[at->second].best;
+      const auto best = groups_.of(at->second);
       for (std::uint32_t o = 0; o < t.options.size(); ++o) {
         auto cost = now[c].cost + prices_[inside_[i]][o];
         for (const auto& [operand, distances] : rows_) {
@@ -187,7 +199,7 @@ class mapping_core {
       }
     }
     const bool is_v = i + 1 == inside_.size() && v_ != operand_source::none;
-    return cheapest(groups, std::binary_search(live_[i].begin(), live_[i].end(), i), is_v);
+    return cheapest(std::binary_search(live_[i].begin(), live_[i].end(), i), is_v);
   }
   // What each operand that another operator makes takes, by the layout that it is read in.
   void find_rows(const choice& c, std::size_t i, std::uint32_t row, const std::vector<std::size_t>& live) {
@@ -215,10 +227,10 @@ class mapping_core {
     friend auto operator<=>(const ending&, const ending&) = default;
   };
   // is_live: the new operator is. is_v: its states are told apart, although nothing here reads it.
-  [[nodiscard]] std::vector<choice> cheapest(const std::vector<group>& groups, bool is_live, bool is_v) {
+  [[nodiscard]] std::vector<choice> cheapest(bool is_live, bool is_v) {
     endings_.clear();
-    for (std::uint32_t g = 0; g < groups.size(); ++g) {
-      const auto& best = groups[g].best;
+    for (std::uint32_t g = 0; g < groups_.states.size(); ++g) {
+      const auto best = groups_.of(g);
       const auto first = endings_.size();
       for (std::uint32_t s = 0; s < best.size(); ++s) {
         if (best[s].cost < unreachable) {
@@ -239,8 +251,8 @@ class mapping_core {
     std::vector<choice> all;
     all.reserve(endings_.size());
     for (const auto& e : endings_) {
-      const auto& b = groups[e.group].best[e.state];
-      all.push_back({b.cost, b.before, b.option, groups[e.group].states});
+      const auto& b = groups_.of(e.group)[e.state];
+      all.push_back({b.cost, b.before, b.option, groups_.states[e.group]});
       if (is_live) {
         all.back().states.push_back(e.state);
       }
@@ -259,6 +271,7 @@ class mapping_core {
   std::vector<std::vector<std::size_t>> live_{};  // places in inside_, after each
   std::vector<std::vector<std::vector<choice>>> ends_{};  // by state of u: levels
   std::vector<std::pair<std::size_t, std::span<const std::int64_t>>> rows_{};
+  group_list groups_{};
   std::vector<ending> endings_{};
   bool is_bounded_ = false;
 };
