@@ -25,6 +25,9 @@
 #include <unity/parallel/expert_strategies.hpp>
 #include <unity/parallel/figure_strategies.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/plan_values.hpp>
 #include <unity/parallel/repeated_parameters.hpp>
 #include <unity/parallel/strategy.hpp>
 #include <unity/parallel/substitution_trace.hpp>
@@ -102,6 +105,7 @@ struct unity_outcome {
   unity::systems::unity_result found{};
   std::vector<rule_count> parallel_rules{};  // that lead from the found graph to its parallel computation graph
   std::vector<unity::parallel::substitution_step> trace_to_best{};  // from the graph of the best plan to that of the plan
+  unity::parallel::value_comparison checked{};  // the best plan beside its graph
   double baseline_seconds = 0;                              // that each search had which is compared; 0: it had proposals
   double baseline_proposals = 0;                            // 0: it had time
 };
@@ -154,6 +158,18 @@ inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, con
 }
 
 inline bool compares(const unity_flags& f, const char* name) { return std::find(f.baselines.begin(), f.baselines.end(), name) != f.baselines.end(); }
+
+// Throws: unity::error where the plan computes something else than its graph; that is a mistake of this program.
+inline unity::parallel::value_comparison checked(const unity::tensor::algebra& a, const unity::parallel::plan& p) {
+  using namespace unity;
+  constexpr std::int64_t most_elements = 500'000;  // some seconds
+  const parallel::pcg_algebra pcgs{a};
+  auto r = parallel::compare_values(pcgs, p.graph, grids_of(a, p), most_elements);
+  if (r.verdict == parallel::value_comparison::verdicts::different) {
+    throw error{"the best plan", "it does not compute what its graph does, on " + r.sizes, "equal values"};
+  }
+  return r;
+}
 
 inline bool is_without_work(const unity::tensor::tensor_graph& g) {
   for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -228,7 +244,9 @@ inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
   const auto own = c.add_graph(r.found.graph);
   c.add("unity", own, r.found.strategy, r.found.report, r.found.pipeline);
   r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies().back())));
-  r.trace_to_best = trace_of(c.operators(), c.plan_of(c.best()));
+  const auto best = c.plan_of(c.best());
+  r.trace_to_best = trace_of(c.operators(), best);
+  r.checked = detail::checked(c.operators(), best);
   return r;
 }
 
@@ -257,6 +275,7 @@ inline nlohmann::json to_json(const unity_outcome& r) {
   }
   return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
           {"lower_bound_s", unity::to_seconds(r.found.mapping_bound)},
+          {"checked", r.checked.verdict == unity::parallel::value_comparison::verdicts::equal},
           {"graphs_lower_bound_s", unity::to_seconds(r.found.graphs_bound)},
           {"gap", gap(r)},
           {"baselines", baselines},
@@ -270,6 +289,13 @@ inline void print(const unity_outcome& r) {
   for (const auto& rule : r.parallel_rules) {
     std::printf("parallel substitution: %s%s%s, %zu times\n", rule.rule.c_str(), rule.kind.empty() ? "" : (" (" + rule.kind + ")").c_str(),
                 rule.is_rule ? "" : ", which is no rule", rule.count);
+  }
+  if (r.checked.verdict == unity::parallel::value_comparison::verdicts::equal) {
+    std::printf("checked: the best plan computes what its graph does, and %zu gradients: %zu operators, evaluated on %lld elements\n",
+                r.checked.gradients, r.checked.nodes, static_cast<long long>(r.checked.elements));
+  } else {
+    std::printf("not checked: values of the best plan, %lld elements on the least sizes that it can have\n",
+                static_cast<long long>(r.checked.elements));
   }
   std::printf("lower bound: %.3f ms for mappings of this graph onto the meshes that were searched; unity takes %.1f%% more\n",
               unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
