@@ -26,10 +26,10 @@ using circuit_space = rewrite_space<circuits, gate_count>;
 
 cost_value least(const circuit& g, std::string_view rules = "") {
   circuit_space space{circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), g};
-  const auto truth = meaning(space.graph(space.initial()));
+  const auto truth = test::meaning(space.graph(space.initial()));
   const auto r = backtracking(space);
   CHECK(structural_fault(space, r.best) == "");
-  CHECK(meaning(space.graph(r.best)) == truth);
+  CHECK(test::meaning(space.graph(r.best)) == truth);
   return r.cost;
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("merging leaves nothing that is there twice", "[law]") {
     circuit_space::scratch_type from;
     circuit_space::scratch_type to;
     auto s = space.initial();
-    const auto truth = meaning(space.graph(s));
+    const auto truth = test::meaning(space.graph(s));
     while (!space.moves(s).empty()) {
       const auto m = space.moves(s)[random.below(space.moves(s).size())];
       space.prepare(s, from);
@@ -96,7 +96,7 @@ TEST_CASE("merging leaves nothing that is there twice", "[law]") {
       REQUIRE(c->cost <= space.cost(s));
       s = std::move(next);
     }
-    REQUIRE(meaning(space.graph(s)) == truth);
+    REQUIRE(test::meaning(space.graph(s)) == truth);
     std::set<std::pair<operator_id, std::vector<value_id>>> met;
     for (const auto n : s.nodes) {
       const auto operands = space.store().operands(n);

@@ -163,11 +163,11 @@ class mutator {
       const node_id n{i};
       const auto& op = n == changed ? op_ : graph_.operation(n);
       const auto operands = n == changed ? std::span<const value_id>{operands_} : graph_.operands(n);
-      std::vector<tensor_type> types;
+      std::vector<tensor_type> of_operands;
       for (const auto v : operands) {
-        types.push_back(g.type(v));
+        of_operands.push_back(g.type(v));
       }
-      const auto results = algebra_.infer(op, types);
+      const auto results = algebra_.infer(op, of_operands);
       if (!results || results->size() != graph_.results(n).size()) {
         return std::nullopt;
       }

@@ -45,17 +45,17 @@ class constant_folder {
     for (const auto v : g.outputs()) {
       wanted[v.index()] = 1;
     }
-    tensor::tensor_graph folded;
+    tensor::tensor_graph result;
     std::vector<value_id> moved(g.value_count());
     for (std::size_t i = 0; i < g.node_count(); ++i) {
-      copy(node_id{i}, wanted, folded, moved);
+      copy(node_id{i}, wanted, result, moved);
     }
     std::vector<value_id> outputs;
     for (const auto v : g.outputs()) {
       outputs.push_back(moved[v.index()]);
     }
-    folded.set_outputs(outputs);
-    model_.graph = std::move(folded);
+    result.set_outputs(outputs);
+    model_.graph = std::move(result);
     prune(*algebra_, model_);
     return std::move(model_);
   }

@@ -291,12 +291,12 @@ class unity_search {
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
   }
 
-  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, in part and not at all.
+  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not count.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r) {
     if (rules.empty()) {
       return;
     }
-    for (const auto share : {overlap_shares.front(), overlap_shares[3], overlap_shares.back()}) {
+    for (const auto share : {overlap_shares.front(), overlap_shares.back()}) {
       const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
         return k.objective.synchronizing_16ths == share && k.room->uses() == options_.uses;
       });

@@ -169,21 +169,21 @@ class plain_enumeration {
   }
   void evaluate_step(std::uint32_t number) {
     const auto op = steps_[number].op;
-    std::vector<std::uint16_t> types;
+    std::vector<std::uint16_t> operand_types;
     std::vector<tensor_type> inputs;
     std::vector<dense<modular61>> values;
     for (const auto o : steps_[number].operands) {
-      types.push_back(tensors_[o].type);
-      inputs.push_back(language_.type_in(types.back(), 0));
+      operand_types.push_back(tensors_[o].type);
+      inputs.push_back(language_.type_in(operand_types.back(), 0));
       values.push_back(tensors_[o].value);
     }
-    auto result = language_.apply(op, types);
+    auto result = language_.apply(op, operand_types);
     if (!result) {
       return;
     }
     const auto computed = evaluate<modular61>(language_.operators(), result->operations[0], values, inputs);
     for (auto next = std::optional{op}; next; next = language_.next_result(*next)) {
-      result = language_.apply(*next, types);
+      result = language_.apply(*next, operand_types);
       steps_[number].results.push_back(add({result->type, number, 0, computed[result->result], 0, 0}));
     }
     steps_[number].valid = true;
@@ -260,14 +260,14 @@ class plain_enumeration {
     }
     const auto& s = steps_[t.step];
     std::vector<value_id> operands;
-    std::vector<std::uint16_t> types;
+    std::vector<std::uint16_t> operand_types;
     std::vector<tensor_type> inputs;
     for (const auto o : s.operands) {
       operands.push_back(value(g, made, o, world));
-      types.push_back(tensors_[o].type);
+      operand_types.push_back(tensors_[o].type);
       inputs.push_back(g.type(operands.back()));
     }
-    const auto op = language_.apply(s.op, types)->operations[world];
+    const auto op = language_.apply(s.op, operand_types)->operations[world];
     const auto node = g.add_node(op, operands, *language_.operators().infer(op, inputs));
     for (std::size_t r = 0; r < s.results.size(); ++r) {
       made[s.results[r]] = g.results(node)[r];

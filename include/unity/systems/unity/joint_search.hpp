@@ -356,7 +356,7 @@ class joint_search {
   }
 
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
-  static constexpr std::size_t core_width = 8;
+  static constexpr std::size_t core_width = 4;
   // Pieces that cannot be cut and are larger stay as they are: each of their candidates would be solved as a whole.
   static constexpr std::size_t most_nodes = 600;
 
