@@ -112,9 +112,10 @@ TEST_CASE("stages that take equally long take as long as all micro-batches and t
   const auto p = parallel::pipelined(chain(stages, forward, backward), stages_of(stages, microbatches));
   simulate::full_simulation simulation;
   const auto end = simulation.run(p).count();
-  const auto least = (microbatches + stages - 1) * (forward + backward).count() + 1000;
+  const auto rounds = microbatches + static_cast<std::int64_t>(stages) - 1;
+  const auto least = rounds * (forward + backward).count() + 1000;
   CHECK(end >= least);
-  CHECK(end <= least + 4 * (microbatches + stages));  // a picosecond behind each phase
+  CHECK(end <= least + 4 * (rounds + 1));  // a picosecond behind each phase
   // A stage keeps what it has not gone back over.
   const auto memory = simulate::memory_profiles(p, simulation.times());
   for (std::uint32_t k = 0; k < stages; ++k) {

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -116,10 +117,16 @@ class pipeline_search {
         }
       }
     }
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-      return a.excess != b.excess ? a.excess < b.excess : a.predicted < b.predicted;
+    std::vector<std::size_t> order(all.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::tuple{all[a].excess, all[a].predicted, a} < std::tuple{all[b].excess, all[b].predicted, b};
     });
-    return all;
+    std::vector<pipeline_candidate> sorted;
+    for (const auto i : order) {
+      sorted.push_back(std::move(all[i]));
+    }
+    return sorted;
   }
   // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
   [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c) {
