@@ -20,7 +20,7 @@ for line in 'zoo:lenet on p100:1x4 \(4 devices\)' '^(flexflow|sequential|unity) 
   check "the text has $line" grep -qE -- "$line" "$scratch/text"
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
-  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s", "graphs_lower_bound_s", "gap", "baselines", "search"}
+  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s", "graphs_lower_bound_s", "gap", "baselines", "search", "checked"}
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes", "communication_elements",

@@ -53,7 +53,8 @@ struct unity_options : search_options {
   std::size_t mesh_axes = 3;
   std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
   std::size_t stages = 64;                     // of pipelines, at most
-  std::size_t candidates = 12;                 // mappings of the graph that are simulated, as many pipelines, and half as many of other graphs
+  std::size_t candidates = 12;                 // mappings of each graph that are simulated, and as many pipelines; four times as many
+                                               // mappings where programs are small
   std::uint64_t program_tasks = 2'000'000;     // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;               // of the polish, from the best of them
   parallel::optimizer optimizer = parallel::optimizer::sgd;
@@ -200,10 +201,17 @@ class unity_search {
     }
     simulated_best best;
     bool is_first = true;
-    for (const auto& c : chosen_candidates(all, number == 0 ? options_.candidates : (options_.candidates + 1) / 2, limit_)) {
+    const auto first_simulated = r.simulated.size();
+    const auto least = options_.candidates;
+    std::uint64_t tasks = 0;
+    for (const auto& c : chosen_candidates(all, 4 * least, limit_)) {
+      if (r.simulated.size() >= first_simulated + least && tasks > options_.program_tasks / 4) {
+        break;
+      }
       auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
       auto report = is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
                                                : parallel::report_on(lowering, v.graph, machine_, strategy);
+      tasks += report.tasks;
       r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
       if (is_first || is_better(report, best.report)) {
         best = {number, c, std::move(strategy), std::move(report)};
