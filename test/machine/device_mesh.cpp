@@ -88,3 +88,20 @@ TEST_CASE("a registered mesh that is no array of different devices is refused") 
   CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1), id(9)}}).find("device 9") != std::string::npos);
   CHECK(message_of({"pairs", {4, 1}, {id(0), id(2), id(1), id(3)}}).find("an axis of size 1") != std::string::npos);
 }
+
+TEST_CASE("parts of a machine are powers of two, a node and a device") {
+  const auto sizes = [](const char* name) {
+    std::string text;
+    for (const auto& part : machine::parts_of(machine::preset(name).network)) {
+      text += std::to_string(part.size()) + "x" + std::to_string(part[0].size()) + " ";
+      for (const auto& row : part) {
+        CHECK(row.size() == part[0].size());
+      }
+    }
+    return text;
+  };
+  CHECK(sizes("summit:2x6") == "2x4 1x6 1x4 1x1 ");
+  CHECK(sizes("summit:3x6") == "3x4 2x6 2x4 1x6 1x4 1x1 ");
+  CHECK(sizes("p100:1x4") == "1x1 ");
+  CHECK(sizes("host:1x1").empty());
+}

@@ -134,7 +134,7 @@ TEST_CASE("a mesh that was registered is used where it is better") {
   }
   auto m = machine::preset("p100:1x4");
   m.network = machine::topology{devices, {"switch"}, cables};
-  const auto g = model("zoo:mlp?layers=4&hidden=512&batch=1024");
+  const auto g = model("zoo:mlp?layers=4&hidden=512&batch=16384");
   systems::unity_options plain;
   plain.proposals = 0;
   plain.mesh_axes = 2;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -142,6 +143,37 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
     return a.sizes.size() != b.sizes.size() ? a.sizes.size() < b.sizes.size() : a.sizes < b.sizes;
   });
   return meshes;
+}
+// Rows of some of the devices: as many nodes, or devices of each, as a power of two is less than there are, one node, and one device.
+// Sizes that all devices do not divide, these may; and some work is not worth dividing among all.
+[[nodiscard]] inline std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t) {
+  const auto rows = devices_by_node(t);
+  const auto fewest = std::min_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); })->size();
+  const auto counts = [](std::size_t n) {
+    std::vector<std::size_t> all{n, 1};
+    if (const auto power = std::bit_floor(n); power != n && power != 1) {
+      all.insert(all.begin() + 1, power);
+    }
+    return all;
+  };
+  std::vector<std::vector<std::vector<device_id>>> parts;
+  for (const auto nodes : counts(rows.size())) {
+    for (const auto width : counts(fewest)) {
+      if (width == 1 && nodes > 1) {
+        continue;  // a device of each node: all that they exchange goes between nodes
+      }
+      std::vector<std::vector<device_id>> part(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(nodes));
+      std::size_t devices = 0;
+      for (auto& row : part) {
+        row.resize(width);
+        devices += width;
+      }
+      if (devices < t.device_count() && std::find(parts.begin(), parts.end(), part) == parts.end()) {
+        parts.push_back(std::move(part));
+      }
+    }
+  }
+  return parts;
 }
 // Of all devices.
 [[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {

@@ -192,7 +192,10 @@ class unity_search {
   [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r) {
     parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
     const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
-    const auto all = mapping_candidates(rooms_for(number), ops, limit_);
+    auto all = mapping_candidates(rooms_for(number), ops, limit_);
+    if (number == 0 && !all.empty() && add_parts(v.graph, picoseconds{all.front().predicted})) {
+      all = mapping_candidates(rooms_for(number), ops, limit_);
+    }
     if (all.empty()) {
       throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
     }
@@ -219,6 +222,24 @@ class unity_search {
       }
     }
     return best;
+  }
+  // Effects: rooms of some of the devices, where these alone could compute the graph in that time. Returns whether there are any.
+  [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time) {
+    const auto count = rooms_.size();
+    const auto all = machine_.network.device_count();
+    for (const auto& part : machine::parts_of(machine_.network)) {
+      std::size_t devices = 0;
+      for (const auto& row : part) {
+        devices += row.size();
+      }
+      if (computing_of(g).count() / static_cast<std::int64_t>(devices) >= time.count() / static_cast<std::int64_t>(all)) {
+        continue;
+      }
+      for (const auto& mesh : machine::meshes_of(part, options_.mesh_axes)) {
+        add_room(mesh, options_.uses);
+      }
+    }
+    return rooms_.size() > count;
   }
   // All for the given graph; for others those in which it is mapped best.
   [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
@@ -295,7 +316,7 @@ class unity_search {
     r.pipeline = pipeline_search::pipeline_of(c);
     r.report = std::move(best.report);
     r.graph = c.graph->graph;
-    const auto of_one = bound(c.graph->ops, c.stage->rooms);
+    const auto of_one = bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
   }
 
@@ -334,7 +355,7 @@ class unity_search {
     if (!r.report.is_of_representatives) {
       polish(r, ops, room, lowering);
     }
-    r.mapping_bound = bound(ops, rooms_);
+    r.mapping_bound = bound(ops, rooms_, machine_.network.device_count());
   }
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
     return computing_.of(analyzed_graph{algebra_, g}.ops);
@@ -371,20 +392,20 @@ class unity_search {
       r.strategy = found.best;
     }
   }
-  // Each operator at its least, on whichever mesh, the average of all devices: some device computes no less than the sum. Updates
+  // Each operator at its least, on whichever mesh, the average of so many devices: some device computes no less than the sum. Updates
   // do not count: operators may share weights.
-  [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops, const std::vector<std::unique_ptr<mesh_room>>& rooms) {
+  [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops, const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       auto least = std::numeric_limits<std::int64_t>::max();
       for (const auto& room : rooms) {
         for (const auto& o : room->tables().of(ops.placed(i)).options) {
-          least = std::min(least, o.busy.count());
+          least = std::min(least, o.busy.count() * static_cast<std::int64_t>(room->mesh().devices.size()));
         }
       }
       sum += least;
     }
-    return picoseconds{sum};
+    return picoseconds{sum / static_cast<std::int64_t>(devices)};
   }
 
   const tensor::algebra& algebra_;
