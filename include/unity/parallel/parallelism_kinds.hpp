@@ -17,7 +17,7 @@ namespace unity::parallel {
 
 // data: samples. model: an index that divides weights. spatial: another dimension of results, as the rows of images are.
 // reduction: parts of a sum. special: what an operator alone has, as attention and products of batches of matrices have heads.
-// placement: no index, but operators side by side on devices of their own. pipeline: none either, but stages of devices that work
+// placement: no index, but operators side by side on devices of their own, or all on some of the devices. pipeline: none either, but stages of devices that work
 // on different samples at a time.
 // Source: Unger et al., Unity (OSDI 2022), section 2.1.
 enum class index_use : std::uint8_t { data, model, spatial, reduction, special, placement, pipeline };

@@ -227,6 +227,9 @@ class unity_search {
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time) {
     const auto count = rooms_.size();
     const auto all = machine_.network.device_count();
+    if (!parallel::has(options_.uses, parallel::index_use::placement)) {
+      return false;
+    }
     for (const auto& part : machine::parts_of(machine_.network)) {
       std::size_t devices = 0;
       for (const auto& row : part) {
