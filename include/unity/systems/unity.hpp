@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -246,16 +247,19 @@ class unity_search {
   }
   // All for the given graph; for others those in which it is mapped best.
   [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
-    constexpr std::size_t most = 4;
+    constexpr std::size_t most = 4;  // of those with all devices, and of those with some
     std::vector<mesh_room*> all;
     if (graph == 0) {
       for (const auto& room : rooms_) {
         all.push_back(room.get());
       }
     }
-    for (std::size_t i = 0; i < first_.size() && graph != 0 && all.size() < most; ++i) {
-      if (std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
+    std::array<std::size_t, 2> counts{};
+    for (std::size_t i = 0; i < first_.size() && graph != 0; ++i) {
+      auto& count = counts[first_[i].room->mesh().devices.size() == machine_.network.device_count() ? 1 : 0];
+      if (count < most && std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
         all.push_back(first_[i].room);
+        ++count;
       }
     }
     return all;

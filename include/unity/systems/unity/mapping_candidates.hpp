@@ -112,17 +112,22 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
   return all;
 }
 
-// Of so many candidates the most promising: for each kind of objective and of index uses the first in turn, and the first
-// that fits in memory.
+// Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some, the first in
+// turn, and the first that fits in memory.
 [[nodiscard]] inline std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all, std::size_t most,
                                                                       std::int64_t memory_limit) {
   std::vector<mapping_candidate> chosen;
   std::vector<bool> taken(all.size());
+  std::size_t devices = 0;
+  for (const auto& c : all) {
+    devices = std::max(devices, c.room->mesh().devices.size());
+  }
   while (chosen.size() < std::min(most, all.size())) {
-    std::vector<std::tuple<parallel::index_uses, int, bool>> met;
+    std::vector<std::tuple<parallel::index_uses, int, bool, bool>> met;
     for (std::size_t i = 0; i < all.size() && chosen.size() < most; ++i) {
       const bool fits = memory_limit == 0 || all[i].memory <= memory_limit;
-      const std::tuple kind{all[i].room->uses(), all[i].objective.synchronizing_16ths, fits};
+      const std::tuple kind{all[i].room->uses(), all[i].objective.synchronizing_16ths, fits,
+                            all[i].room->mesh().devices.size() == devices};
       if (!taken[i] && std::find(met.begin(), met.end(), kind) == met.end()) {
         met.push_back(kind);
         taken[i] = true;
