@@ -207,8 +207,9 @@ class rule_family_writer {
     }
     if (form_.any_operands) {
       f.operands.resize(1);
-      const auto n = e.inputs.size();
-      i.axes.erase(i.axes.begin() + 1, i.axes.begin() + static_cast<std::ptrdiff_t>(i.axes.size() > 1 ? n : 1));
+      if (i.axes.size() > 1) {
+        i.axes.erase(i.axes.begin() + 1, i.axes.begin() + static_cast<std::ptrdiff_t>(e.inputs.size()));
+      }
       i.ranks.resize(1);
     }
     const auto same = std::find_if(families_.begin(), families_.end(), [&](const family& g) {
