@@ -3,8 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
@@ -20,6 +22,7 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/segment_assembly.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
@@ -139,4 +142,43 @@ TEST_CASE("a graph that is cut, and put together again, is the graph") {
       CHECK(same.passed);
     }
   }
+}
+
+TEST_CASE("a piece several times in a row reads what the copy before it leaves") {
+  const cut_graph g;
+  const auto ranges = g.into(10);
+  const auto piece = systems::segment_of(operators(), g.graph, g.one.ops, g.steps, ranges.at(1));
+  REQUIRE(piece.entry.valid());
+  REQUIRE(piece.exit.valid());
+  CHECK(systems::repeated(operators(), piece.graph, 1) == piece.graph);
+  constexpr std::size_t count = 3;
+  const auto all = systems::repeated(operators(), piece.graph, count);
+  const auto boundaries = [](const tensor::tensor_graph& h, std::string_view name) {
+    std::size_t sum = 0;
+    for (std::size_t n = 0; n < h.node_count(); ++n) {
+      sum += systems::is_boundary(operators(), h.operation(node_id{n}), name) ? 1U : 0U;
+    }
+    return sum;
+  };
+  CHECK(boundaries(all, systems::before_name) == 1);
+  CHECK(boundaries(all, systems::behind_name) == 1);
+  const analyzed_graph one{operators(), piece.graph};
+  const analyzed_graph three{operators(), all};
+  CHECK(three.ops.size() == count * (one.ops.size() - 2) + 2);
+  CHECK(systems::cut(all, three.ops, parallel::spine_of(three.ops.tree(), three.ops.tree().root()), systems::rule_edges{rule_set{}}, 10).size() >= count);
+}
+
+TEST_CASE("pieces put together again are the graph") {
+  const cut_graph g;
+  std::vector<systems::segment_graph> pieces;
+  std::map<fingerprint, tensor::tensor_graph> by_shape;
+  for (const auto& r : g.into(10)) {
+    pieces.push_back(systems::segment_of(operators(), g.graph, g.one.ops, g.steps, r));
+    by_shape.try_emplace(pieces.back().shape, pieces.back().graph);
+  }
+  const auto again = systems::assembled(operators(), g.graph, pieces, by_shape);
+  CHECK(again.node_count() == g.graph.node_count());
+  const auto same = tensor::check_equivalence(operators(), g.graph, again);
+  CAPTURE(same.problem);
+  CHECK(same.passed);
 }

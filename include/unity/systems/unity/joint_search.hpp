@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,7 +9,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +27,7 @@
 #include <unity/search/backtracking.hpp>
 #include <unity/systems/unity/joint_space.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/segment_assembly.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -90,33 +89,63 @@ class joint_search {
     if (ranges.size() > 1) {
       find_contexts(whole.ops, steps, ranges);
     }
-    joint_result r;
-    r.segments = ranges.size();
-    std::map<fingerprint, tensor::tensor_graph> known;
-    std::map<fingerprint, picoseconds> computing_of;
     std::vector<segment_graph> segments;
-    std::map<fingerprint, std::pair<std::size_t, std::size_t>> rules_of;  // of a shape: first and last in r.rules
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      segments.push_back(segment_of(algebra_, g, whole.ops, steps, ranges[i]));
-      const auto [at, is_new] = known.try_emplace(segments.back().shape);
-      const auto first = r.rules.size();
-      if (is_new) {
-        at->second = improved(segments.back(), i, r);
-        rules_of[segments.back().shape] = {first, r.rules.size()};
-        computing_of[segments.back().shape] = computing_;
-      }
-      r.computing += computing_of[segments.back().shape];
-      const auto [from, to] = rules_of[segments.back().shape];
-      for (auto k = from; k < to; ++k) {
-        ++r.rules[k].segments;
-      }
+    for (const auto& range : ranges) {
+      segments.push_back(segment_of(algebra_, g, whole.ops, steps, range));
     }
-    r.distinct = known.size();
-    r.graph = assembled(g, segments, known);
-    return r;
+    return improved(g, segments);
   }
 
  private:
+  // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which the whole
+  // gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
+  [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments) {
+    joint_result r;
+    r.segments = segments.size();
+    r.graph = g;
+    std::map<fingerprint, tensor::tensor_graph> pieces;
+    std::map<fingerprint, picoseconds> computing_of;
+    for (const auto& s : segments) {
+      pieces.try_emplace(s.shape, s.graph);
+    }
+    r.distinct = pieces.size();
+    auto cost = r.distinct > 1 ? price_of(g) : parallel::unreachable;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const auto& s = segments[i];
+      if (!computing_of.contains(s.shape)) {
+        const auto first = r.rules.size();
+        auto& piece = pieces.at(s.shape);
+        auto better = improved(s, i, run_of(segments, i), r);
+        computing_of[s.shape] = computing_;
+        if (r.rules.size() > first) {
+          std::swap(piece, better);
+          auto whole = assembled(algebra_, g, segments, pieces);
+          if (const auto now = r.distinct > 1 ? price_of(whole) : 0; now < cost) {
+            cost = now;
+            r.graph = std::move(whole);
+          } else {
+            std::swap(piece, better);
+            r.rules.resize(first);
+          }
+        }
+        const auto count = std::count_if(segments.begin(), segments.end(), [&](const segment_graph& other) { return other.shape == s.shape; });
+        for (auto k = first; k < r.rules.size(); ++k) {
+          r.rules[k].segments = static_cast<std::size_t>(count);
+        }
+      }
+      r.computing += computing_of[s.shape];
+    }
+    return r;
+  }
+  // How many segments in a row are alike from one on.
+  [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first) {
+    auto last = first;
+    while (last < segments.size() && segments[last].shape == segments[first].shape) {
+      ++last;
+    }
+    return last - first;
+  }
+
   // By layout of the value at each cut: what all before it takes, and all behind it.
   void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps, std::span<const segment_range> ranges) {
     auto& p = room_.program(objective_, core_width);
@@ -177,9 +206,6 @@ class joint_search {
     }
   }
 
-  [[nodiscard]] static bool is_named(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
-    return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
-  }
   // At least the limit where the graph takes no less, and where time is over.
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit) {
     if (limit != joint_space::no_limit && watch_.seconds() >= options_.limits.seconds) {
@@ -187,17 +213,24 @@ class joint_search {
     }
     const analyzed_graph one{algebra_, g};
     count_computing(one.ops);
-    if (const auto least = limit == joint_space::no_limit ? 0 : bound(one.ops); least >= limit) {
+    if (copies_ == 1) {
+      return price_of(one.ops, limit);
+    }
+    return price_of(analyzed_graph{algebra_, repeated(algebra_, g, copies_)}.ops, limit);
+  }
+  [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) { return price_of(analyzed_graph{algebra_, g}.ops, joint_space::no_limit); }
+  [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit) {
+    if (const auto least = limit == joint_space::no_limit ? 0 : bound(ops); least >= limit) {
       return least;
     }
     if (!options_.dynamic) {
-      return room_.solve(one.ops, objective_).cost;
+      return room_.solve(ops, objective_).cost;
     }
     auto& p = room_.program(objective_, core_width);
     if (!options_.cache) {
       p.program.forget();
     }
-    p.mapping.set_graph(one.ops);
+    p.mapping.set_graph(ops);
     return p.mapping.least(p.program);
   }
   // Effects: the graph is one of those that computing_ is the least of.
@@ -220,13 +253,15 @@ class joint_search {
     }
     return sum;
   }
-  [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, joint_result& r) {
+  // run: as many in a row from `number` on are alike, and become the same.
+  [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run, joint_result& r) {
     is_first_ = true;
+    copies_ = std::min(run, most_copies);
     if (s.graph.node_count() > most_nodes) {
       count_computing(analyzed_graph{algebra_, s.graph}.ops);
       return s.graph;
     }
-    define_boundaries(s, number);
+    define_boundaries(s, number, number + run);
     auto g = s.graph;
     while (is_improved(g, r)) {
     }
@@ -263,100 +298,23 @@ class joint_search {
     g = space.graph(near ? near->state : found.best);
     return near.has_value();
   }
-  void define_boundaries(const segment_graph& s, std::size_t number) {
+  // The boundaries of a segment, or of several in a row, at two of the cuts.
+  void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last) {
     const analyzed_graph one{algebra_, s.graph};
     for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
       const auto& op = s.graph.operation(one.ops.node(i));
-      if (is_named(algebra_, op, before_name)) {
-        room_.tables().define(one.ops.placed(i), before_[number]);
-      } else if (is_named(algebra_, op, behind_name)) {
-        room_.tables().define(one.ops.placed(i), behind_[number + 1]);
+      if (is_boundary(algebra_, op, before_name)) {
+        room_.tables().define(one.ops.placed(i), before_[first]);
+      } else if (is_boundary(algebra_, op, behind_name)) {
+        room_.tables().define(one.ops.placed(i), behind_[last]);
       }
     }
-  }
-
-  // The whole graph again, with what its segments became.
-  [[nodiscard]] tensor::tensor_graph assembled(const tensor::tensor_graph& g, std::span<const segment_graph> segments,
-                                               const std::map<fingerprint, tensor::tensor_graph>& known) const {
-    tensor::tensor_graph out;
-    std::vector<value_id> now(g.value_count());
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operands(node_id{n}).empty()) {
-        const auto results = g.results(node_id{n});
-        std::vector<tensor::tensor_type> types;
-        for (const auto v : results) {
-          types.push_back(g.type(v));
-        }
-        const auto own = out.add_node(g.operation(node_id{n}), {}, types);
-        for (std::size_t r = 0; r < results.size(); ++r) {
-          now[results[r].index()] = out.results(own)[r];
-        }
-      }
-    }
-    for (const auto& s : segments) {
-      place(s, known.at(s.shape), now, out);
-    }
-    std::vector<value_id> outputs;
-    for (const auto v : g.outputs()) {
-      outputs.push_back(now[v.index()]);
-    }
-    out.set_outputs(outputs);
-    return out;
-  }
-  void place(const segment_graph& s, const tensor::tensor_graph& piece, std::vector<value_id>& now,
-             tensor::tensor_graph& out) const {
-    std::vector<value_id> map(piece.value_count());
-    for (std::size_t n = 0; n < piece.node_count(); ++n) {
-      const node_id node{n};
-      const auto& op = piece.operation(node);
-      const auto results = piece.results(node);
-      if (is_named(algebra_, op, behind_name)) {
-        now[s.exit.index()] = map[piece.operands(node)[0].index()];
-      } else if (is_named(algebra_, op, before_name)) {
-        map[results[0].index()] = now[s.entry.index()];
-      } else if (const auto source = source_number(op); piece.operands(node).empty() && source < s.sources.size()) {
-        map[results[0].index()] = now[s.sources[source].index()];
-      } else if (!is_entry(op)) {
-        std::vector<value_id> operands;
-        for (const auto v : piece.operands(node)) {
-          operands.push_back(map[v.index()]);
-        }
-        std::vector<tensor::tensor_type> types;
-        for (const auto v : results) {
-          types.push_back(piece.type(v));
-        }
-        const auto own = out.add_node(op, operands, types);
-        for (std::size_t r = 0; r < results.size(); ++r) {
-          map[results[r].index()] = out.results(own)[r];
-        }
-      }
-    }
-    // Outputs of the graph that the piece has, in their order.
-    auto next = s.exit.valid() ? std::size_t{1} : 0;
-    for (const auto v : s.outputs) {
-      now[v.index()] = map[piece.outputs()[next++].index()];
-    }
-  }
-  [[nodiscard]] bool is_entry(const tensor::operation& op) const {
-    const auto& name = algebra_.signature(op.kind).name;
-    return (name == "weight" || name == "input") && algebra_.read(op).word("name").starts_with(before_name);
-  }
-  // Of a source of the piece; none for others.
-  [[nodiscard]] std::size_t source_number(const tensor::operation& op) const {
-    const auto& name = algebra_.signature(op.kind).name;
-    if (name != "weight" && name != "input" && name != "constant") {
-      return std::numeric_limits<std::size_t>::max();
-    }
-    const auto text = algebra_.read(op).word("name");
-    std::size_t number = std::numeric_limits<std::size_t>::max();
-    if (text.starts_with('s')) {
-      std::from_chars(text.data() + 1, text.data() + text.size(), number);
-    }
-    return number;
   }
 
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
   static constexpr std::size_t core_width = 4;
+  // Of pieces in a row that are alike: the layouts between them count, too.
+  static constexpr std::size_t most_copies = 3;
   // Pieces that cannot be cut and are larger stay as they are: each of their candidates would be solved as a whole.
   static constexpr std::size_t most_nodes = 600;
 
@@ -369,6 +327,7 @@ class joint_search {
   stopwatch watch_{};
   picoseconds computing_{};  // the least of the graphs of one segment
   bool is_first_ = true;     // of those
+  std::size_t copies_ = 1;   // of the segment, in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};
 };

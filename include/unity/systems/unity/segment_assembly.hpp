@@ -1,0 +1,151 @@
+// Graphs made of pieces again.
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/systems/unity/segments.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// Is it what comes before or behind a piece?
+[[nodiscard]] inline bool is_boundary(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
+  return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
+}
+
+namespace detail {
+
+// Appends pieces to a graph.
+class piece_writer {
+ public:
+  explicit piece_writer(const tensor::algebra& a) : a_{a} {}
+
+  // One more operator of a piece; map: what values of the piece are.
+  void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) {
+    std::vector<value_id> operands;
+    for (const auto v : piece.operands(node)) {
+      operands.push_back(map[v.index()]);
+    }
+    const auto results = piece.results(node);
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : results) {
+      types.push_back(piece.type(v));
+    }
+    const auto own = out_.add_node(piece.operation(node), operands, types);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      map[results[r].index()] = out_.results(own)[r];
+    }
+  }
+  // What stands for the value before a piece.
+  [[nodiscard]] bool is_entry(const tensor::operation& op) const {
+    const auto& name = a_.signature(op.kind).name;
+    return (name == "weight" || name == "input") && a_.read(op).word("name").starts_with(before_name);
+  }
+  // Pieces have names of their own for these; other sources are what they say.
+  [[nodiscard]] bool is_named_source(const tensor::operation& op) const {
+    const auto& name = a_.signature(op.kind).name;
+    return name == "weight" || name == "input" || name == "constant";
+  }
+  // Of a source of the piece; none for others.
+  [[nodiscard]] std::size_t source_number(const tensor::operation& op) const {
+    std::size_t number = std::numeric_limits<std::size_t>::max();
+    if (!is_named_source(op)) {
+      return number;
+    }
+    const auto text = a_.read(op).word("name");
+    if (text.starts_with('s')) {
+      std::from_chars(text.data() + 1, text.data() + text.size(), number);
+    }
+    return number;
+  }
+  [[nodiscard]] tensor::tensor_graph take(const std::vector<value_id>& outputs) && {
+    out_.set_outputs(outputs);
+    return std::move(out_);
+  }
+
+ private:
+  const tensor::algebra& a_;
+  tensor::tensor_graph out_{};
+};
+
+}  // namespace detail
+
+// A piece with boundaries so many times in a row, each reading what the one before it leaves.
+// Complexity: linear in what is made.
+[[nodiscard]] inline tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece, std::size_t count) {
+  detail::piece_writer w{a};
+  std::vector<value_id> outputs;
+  value_id left{};  // by the last copy
+  for (std::size_t c = 0; c < count; ++c) {
+    std::vector<value_id> map(piece.value_count());
+    for (std::size_t n = 0; n < piece.node_count(); ++n) {
+      const node_id node{n};
+      const auto& op = piece.operation(node);
+      if (is_boundary(a, op, behind_name) && c + 1 < count) {
+        left = map[piece.operands(node)[0].index()];
+      } else if (c > 0 && is_boundary(a, op, before_name)) {
+        map[piece.results(node)[0].index()] = left;
+      } else if (c == 0 || !w.is_entry(op)) {
+        w.add(piece, node, map);
+      }
+    }
+    for (const auto v : piece.outputs()) {
+      if (map[v.index()].valid()) {
+        outputs.push_back(map[v.index()]);
+      }
+    }
+  }
+  return std::move(w).take(outputs);
+}
+
+// The graph of which segments are pieces again, with what these became.
+// Complexity: linear in the graph.
+[[nodiscard]] inline tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g, std::span<const segment_graph> segments,
+                                                    const std::map<fingerprint, tensor::tensor_graph>& pieces) {
+  detail::piece_writer w{a};
+  std::vector<value_id> now(g.value_count());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operands(node_id{n}).empty() && w.is_named_source(g.operation(node_id{n}))) {
+      w.add(g, node_id{n}, now);
+    }
+  }
+  for (const auto& s : segments) {
+    const auto& piece = pieces.at(s.shape);
+    std::vector<value_id> map(piece.value_count());
+    for (std::size_t n = 0; n < piece.node_count(); ++n) {
+      const node_id node{n};
+      const auto& op = piece.operation(node);
+      if (is_boundary(a, op, behind_name)) {
+        now[s.exit.index()] = map[piece.operands(node)[0].index()];
+      } else if (is_boundary(a, op, before_name)) {
+        map[piece.results(node)[0].index()] = now[s.entry.index()];
+      } else if (const auto source = w.source_number(op); piece.operands(node).empty() && source < s.sources.size()) {
+        map[piece.results(node)[0].index()] = now[s.sources[source].index()];
+      } else if (!w.is_entry(op)) {
+        w.add(piece, node, map);
+      }
+    }
+    // Outputs of the graph that the piece has, in their order.
+    auto next = s.exit.valid() ? std::size_t{1} : 0;
+    for (const auto v : s.outputs) {
+      now[v.index()] = map[piece.outputs()[next++].index()];
+    }
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(now[v.index()]);
+  }
+  return std::move(w).take(outputs);
+}
+
+}  // namespace unity::systems
