@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/mesh_costs.hpp>
@@ -108,7 +110,10 @@ class layout_space {
 
   [[nodiscard]] std::size_t size() const noexcept { return layouts_.size(); }
   [[nodiscard]] mesh_layout operator[](std::uint32_t number) const { return layouts_[number]; }
-  [[nodiscard]] std::span<const layout_arc> arcs() const noexcept { return arcs_; }
+  [[nodiscard]] std::span<const layout_arc> arcs() const noexcept { return arcs_; }  // by the layout that they begin in
+  [[nodiscard]] std::span<const layout_arc> arcs_from(std::uint32_t layout) const {
+    return {arcs_.data() + first_arc_[layout], first_arc_[layout + std::size_t{1}] - first_arc_[layout]};
+  }
   // none: not a layout of this tensor.
   [[nodiscard]] std::uint32_t number(mesh_layout l) const {
     const auto k = key(l);
@@ -162,6 +167,7 @@ class layout_space {
   }
   void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent) {
     for (std::uint32_t from = 0; from < layouts_.size(); ++from) {
+      first_arc_.push_back(arcs_.size());
       const auto before = layouts_[from];
       const auto held = shard_bytes(t, m, before);
       for (std::size_t a = 0; a < axes_; ++a) {
@@ -169,6 +175,7 @@ class layout_space {
         if (old < mesh_layout::placed && !is_innermost(before, a, old)) {
           continue;
         }
+        const auto share = bytes{held.count() / other_places(m, before, a)};
         for (unsigned next = 0; next <= t.dims.size() + 1; ++next) {
           const auto role = next < t.dims.size() ? next : next == t.dims.size() ? mesh_layout::copies : mesh_layout::placed;
           const bool is_sum_placed = old == mesh_layout::partial && role == mesh_layout::placed;
@@ -178,11 +185,20 @@ class layout_space {
           auto after = before;
           after.set(a, role);
           if (const auto to = number(after); to != none) {
-            arcs_.push_back({from, to, price(costs, a, old, role, held, m.sizes[a], has_cotangent)});
+            arcs_.push_back({from, to, price(costs, a, old, role, share, m.sizes[a], has_cotangent)});
           }
         }
       }
     }
+    first_arc_.push_back(arcs_.size());
+  }
+  // Along other axes values lie at as many places, each of which exchanges its own: a value's share of all groups' time.
+  [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const {
+    std::int64_t places = 1;
+    for (std::size_t a = 0; a < axes_; ++a) {
+      places *= a != axis && l[a] == mesh_layout::placed ? m.sizes[a] : 1;
+    }
+    return places;
   }
   // The adjoint of an all-reduce is one, that of a reduce-scatter an all-gather, that of an all-gather messages back along
   // the same links, that of an all-to-all another.
@@ -209,30 +225,44 @@ class layout_space {
   std::vector<mesh_layout> layouts_{};
   std::vector<std::uint32_t> numbers_{};
   std::vector<layout_arc> arcs_{};
+  std::vector<std::size_t> first_arc_{};  // per layout, and behind the last
 };
 
 inline constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::max() / 4;
 
 // Effects: costs[l] becomes the least that it takes to have the tensor in layout l, from costs in the layouts it is made in:
-// chains of steps are tried until none is shorter. from[l], where asked for, is the layout that the best chain begins in.
-// Complexity: linear in the steps, for each step of the longest of the best chains: two or three times the axes.
+// steps from layouts that have become cheaper are tried until none has. from[l], where asked for, is the layout that the best
+// chain begins in.
+// Complexity: linear in the steps from layouts that can be reached, for each time that one becomes cheaper: once or twice.
 inline void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector<std::uint32_t>* from = nullptr) {
   UNITY_EXPECTS(costs.size() == space.size(), "a cost for each layout");
+  constexpr std::size_t usual = 64;  // words: spaces of up to four axes and five dimensions
+  small_vector<std::uint64_t, usual> waiting((costs.size() + 63) / 64, 0);  // a bit for each layout whose steps are to be tried
   if (from != nullptr) {
     from->resize(costs.size());
-    for (std::uint32_t l = 0; l < costs.size(); ++l) {
+  }
+  for (std::uint32_t l = 0; l < costs.size(); ++l) {
+    waiting[l / 64] |= std::uint64_t{costs[l] < unreachable ? 1U : 0U} << l % 64;
+    if (from != nullptr) {
       (*from)[l] = l;
     }
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (const auto& arc : space.arcs()) {
-      const auto reached = costs[arc.from] + arc.takes;
-      if (reached < costs[arc.to]) {
-        costs[arc.to] = reached;
-        changed = true;
-        if (from != nullptr) {
-          (*from)[arc.to] = (*from)[arc.from];
+    for (std::size_t word = 0; word < waiting.size(); ++word) {
+      while (waiting[word] != 0) {
+        const auto l = static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(waiting[word])));
+        waiting[word] &= waiting[word] - 1;
+        for (const auto& arc : space.arcs_from(l)) {
+          const auto reached = costs[l] + arc.takes;
+          if (reached < costs[arc.to]) {
+            costs[arc.to] = reached;
+            waiting[arc.to / 64] |= std::uint64_t{1} << arc.to % 64;
+            changed = changed || arc.to / 64 < word;
+            if (from != nullptr) {
+              (*from)[arc.to] = (*from)[l];
+            }
+          }
         }
       }
     }

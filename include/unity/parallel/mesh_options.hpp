@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -46,8 +47,22 @@ struct placed_operator {
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: is its cotangent computed
   bool is_output = false;      // a result leaves the graph: it is no sum of terms
-  std::uint32_t siblings = 0;  // parts of the graph that lie side by side, of which it is in one; 0: none
+  // Of the parts of the graph that lie side by side, of which it is in one, how large they are, in any unit, descending; empty: there are
+  // no others.
+  std::vector<std::int64_t> siblings{};
 };
+
+// The share of the most loaded of so many places in all work, where each piece goes to the place with the least so far, the largest
+// first. work: descending. Complexity: the pieces times the places.
+[[nodiscard]] inline double largest_share(std::span<const std::int64_t> work, std::int64_t places) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(places), 0);
+  std::int64_t sum = 0;
+  for (const auto w : work) {
+    *std::min_element(loads.begin(), loads.end()) += w;
+    sum += w;
+  }
+  return sum == 0 ? 1.0 : static_cast<double>(*std::max_element(loads.begin(), loads.end())) / static_cast<double>(sum);
+}
 
 // What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, a linear group
 // whose terms lie along it, or nothing: its tasks are at one place along it, others at other places.
@@ -203,7 +218,7 @@ class option_finder {
       }
     }
     roles.push_back({axis_role::kinds::copies, 0});
-    if (p.siblings > 1 && has(allowed_, index_use::placement)) {
+    if (p.siblings.size() > 1 && has(allowed_, index_use::placement)) {
       roles.push_back({axis_role::kinds::placed, 0});
     }
     const bool adds = std::any_of(o.structure.indices.begin(), o.structure.indices.end(),
@@ -368,16 +383,21 @@ class option_finder {
     o.computing += o.updating;
     share(o);
   }
-  // Operators side by side have a place each, as far as there are as many: what a device has to do and to keep is a part of
-  // what one of them takes.
+  // Operators side by side have a place each: what a device has to do and to keep is a part of what one of them takes, that of the
+  // place that has most to do.
   void share(mesh_option& o) const {
     std::int64_t places = 1;
     for (std::size_t a = 0; a < o.roles.size(); ++a) {
       places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
     }
+    if (places == 1) {
+      return;
+    }
     o.busy = picoseconds{o.busy.count() / places};
-    places = std::min<std::int64_t>(places, std::max<std::uint32_t>(operator_->siblings, 1));
-    const auto part = [places](auto& amount) { amount = std::remove_reference_t<decltype(amount)>{(amount.count() + places - 1) / places}; };
+    const auto share = largest_share(operator_->siblings, places);
+    const auto part = [share](auto& amount) {
+      amount = std::remove_reference_t<decltype(amount)>{static_cast<std::int64_t>(std::ceil(static_cast<double>(amount.count()) * share))};
+    };
     part(o.computing);
     part(o.forward);
     part(o.updating);

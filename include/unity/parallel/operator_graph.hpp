@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -153,21 +155,51 @@ class operator_graph {
       if (tree_[i].kind != part_kind::parallel) {
         continue;
       }
-      std::uint32_t branches = 0;
+      std::vector<std::int64_t> branches;
       for (const auto c : tree_.children(i)) {
-        branches += tree_[c].kind == part_kind::wire ? 0 : 1;
+        if (tree_[c].kind != part_kind::wire) {
+          branches.push_back(elements_of(c));
+        }
       }
+      in_parts(branches);
       for (const auto op : operators_in(tree_, i)) {
-        auto& siblings = placed_[op].siblings;
-        siblings = siblings == 0 ? branches : siblings;
+        if (placed_[op].siblings.empty()) {
+          placed_[op].siblings = branches;
+        }
       }
     }
+  }
+  // Descending, in halves of what all are on average, so that operators among much the same others are alike.
+  static void in_parts(std::vector<std::int64_t>& work) {
+    constexpr std::int64_t parts = 2;
+    const auto sum = std::max<std::int64_t>(std::accumulate(work.begin(), work.end(), std::int64_t{0}), 1);
+    for (auto& w : work) {
+      w = std::llround(static_cast<double>(w) / static_cast<double>(sum) * static_cast<double>(parts * static_cast<std::int64_t>(work.size())));
+    }
+    std::sort(work.rbegin(), work.rend());
+  }
+  // That the operators of a part read of sources, and make.
+  [[nodiscard]] std::int64_t elements_of(series_parallel_tree::part_index part) const {
+    std::int64_t sum = 0;
+    for (const auto op : operators_in(tree_, part)) {
+      const auto& o = *placed_[op].dimensions;
+      for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+        sum += placed_[op].uses[x] != operand_use::made ? tensor::element_count(o.inputs[x].dims) : 0;
+      }
+      for (const auto& t : o.outputs) {
+        sum += tensor::element_count(t.dims);
+      }
+    }
+    return sum;
   }
 
   [[nodiscard]] static fingerprint key_of(const placed_operator& p) {
     const auto& o = *p.dimensions;
     hasher h{std::hash<tensor::operation>{}(o.op)};
-    h.add(p.is_output ? 1 : 0).add(p.siblings);
+    h.add(p.is_output ? 1 : 0);
+    for (const auto work : p.siblings) {
+      h.add(static_cast<std::uint64_t>(work));
+    }
     for (std::size_t x = 0; x < o.inputs.size(); ++x) {
       h.add(std::hash<tensor::tensor_type>{}(o.inputs[x]));
       h.add(static_cast<std::uint64_t>(p.uses[x]) << 1U | (p.wanted[x] ? 1U : 0U));

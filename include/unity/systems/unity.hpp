@@ -120,7 +120,7 @@ class unity_search {
     // What is best with fewer uses is often close to the best of all, and simulation may prefer it.
     constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
     std::vector<parallel::index_uses> sets{options.uses};
-    for (const auto fewer : {options.uses & ~bit(parallel::index_use::placement), options.uses & bit(parallel::index_use::data)}) {
+    for (const auto fewer : {options.uses & ~bit(parallel::index_use::placement), options.uses & samples_alone}) {
       if (fewer != 0 && std::find(sets.begin(), sets.end(), fewer) == sets.end()) {
         sets.push_back(fewer);
       }
@@ -247,17 +247,19 @@ class unity_search {
   }
   // All for the given graph; for others those in which it is mapped best.
   [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
-    constexpr std::size_t most = 4;  // of those with all devices, and of those with some
+    constexpr std::array<std::size_t, 3> most{4, 4, 1};  // with all devices, with some, and where samples alone are divided
     std::vector<mesh_room*> all;
     if (graph == 0) {
       for (const auto& room : rooms_) {
         all.push_back(room.get());
       }
     }
-    std::array<std::size_t, 2> counts{};
+    std::array<std::size_t, 3> counts{};
     for (std::size_t i = 0; i < first_.size() && graph != 0; ++i) {
-      auto& count = counts[first_[i].room->mesh().devices.size() == machine_.network.device_count() ? 1 : 0];
-      if (count < most && std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
+      const bool is_whole = first_[i].room->mesh().devices.size() == machine_.network.device_count();
+      const auto kind = first_[i].room->uses() == samples_alone ? 2U : is_whole ? 0U : 1U;
+      auto& count = counts[kind];
+      if (count < most[kind] && std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
         all.push_back(first_[i].room);
         ++count;
       }
@@ -327,14 +329,16 @@ class unity_search {
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
   }
 
-  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not count.
+  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not count; and
+  // those where all operators divide samples: these reductions overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r) {
     if (rules.empty()) {
       return;
     }
-    for (const auto share : {overlap_shares.front(), overlap_shares.back()}) {
+    for (const auto& [uses, share] : {std::pair{options_.uses, overlap_shares.front()}, std::pair{options_.uses, overlap_shares.back()},
+                                      std::pair{samples_alone, overlap_shares.back()}}) {
       const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
-        return k.objective.synchronizing_16ths == share && k.room->uses() == options_.uses;
+        return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
       });
       if (c == first_.end()) {
         continue;
@@ -345,7 +349,7 @@ class unity_search {
         joint.limits.seconds = std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
       }
       joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
-      auto found = improve(algebra_, rules, variants[0].graph, *c->room, c->objective, joint);
+      auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
       r.expanded += found.expanded;
       r.graphs_bound = std::min(r.graphs_bound, found.computing);
       r.segments = std::max(r.segments, found.segments);
@@ -414,6 +418,8 @@ class unity_search {
     }
     return picoseconds{sum / static_cast<std::int64_t>(devices)};
   }
+
+  static constexpr auto samples_alone = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::data);
 
   const tensor::algebra& algebra_;
   const machine::machine& machine_;

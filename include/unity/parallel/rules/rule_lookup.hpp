@@ -144,9 +144,28 @@ class rule_lookup {
     std::string name;
     rule_values values{};
   };
-  // The rule whose target has these operators around the operator; nothing where there is none.
+  // The rule whose target has these operators around the operator, with its operands in either order where that does not matter;
+  // nothing where there is none.
   // Complexity: linear in the rules of the operator.
   [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
+    auto found = find_in_order(a, o, axis);
+    if (!found && o.inputs.size() == 2 && a.signature(o.op.kind).commutative) {
+      auto turned = o;
+      std::swap(turned.inputs[0], turned.inputs[1]);
+      std::swap(turned.structure.operands[0], turned.structure.operands[1]);
+      for (auto& group : turned.groups) {
+        for (auto& operand : group) {
+          operand = 1 - operand;
+        }
+        std::sort(group.begin(), group.end());
+      }
+      found = find_in_order(a, turned, axis);
+    }
+    return found;
+  }
+
+ private:
+  [[nodiscard]] std::optional<found_rule> find_in_order(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
     const auto wanted = operators_along(o, axis);
     const auto rules = by_operator_.find(a.signature(o.op.kind).name);
     for (std::size_t i = 0; rules != by_operator_.end() && i < rules->second.size(); ++i) {
@@ -170,7 +189,6 @@ class rule_lookup {
     return std::nullopt;
   }
 
- private:
   static constexpr std::int64_t most_rank = 8;
 
   // Is the term these operators, one at most, around `inner` (by name of a variable, or of an operator).

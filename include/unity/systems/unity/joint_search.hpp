@@ -39,7 +39,7 @@ struct joint_options {
   std::size_t segment = 10;             // operators at least
   std::uint64_t expansions = 12;        // of each segment's search
   std::size_t steps = 3;                // substitutions that may make a segment dearer before it gets cheaper
-  std::size_t nearby = 400;             // graphs so many steps away from a segment; where there are more, fewer steps
+  std::size_t nearby = 14'000;          // nodes of all graphs so many steps away from a segment; where there are more, fewer steps
   bool split = true;                    // false: one segment
   bool cache = true;                    // false: every graph's mapping is solved from scratch
   bool dynamic = true;                  // false: the room tries all mappings, of one segment: others need the programs' tables
@@ -283,11 +283,12 @@ class joint_search {
     for (const auto& [move, cost] : found.path) {
       moves.push_back(move);
     }
-    auto near = space.cheapest_near(space.initial(), options_.steps, options_.nearby, found.cost);
+    const auto nearby = options_.nearby / std::max<std::size_t>(g.node_count(), 1);
+    auto near = space.cheapest_near(space.initial(), options_.steps, nearby, found.cost);
     if (near) {
       moves.clear();
     } else if (!moves.empty()) {
-      near = space.cheapest_near(found.best, options_.steps, options_.nearby, found.cost);
+      near = space.cheapest_near(found.best, options_.steps, nearby, found.cost);
     }
     if (near) {
       moves.insert(moves.end(), near->moves.begin(), near->moves.end());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -113,7 +114,7 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
 }
 
 // Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some, the first in
-// turn, and the first that fits in memory.
+// turn, and the first that fits in memory; and the first of the fewest index uses.
 [[nodiscard]] inline std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all, std::size_t most,
                                                                       std::int64_t memory_limit) {
   std::vector<mapping_candidate> chosen;
@@ -121,6 +122,14 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
   std::size_t devices = 0;
   for (const auto& c : all) {
     devices = std::max(devices, c.room->mesh().devices.size());
+  }
+  // What synchronizes most is predicted to be slowest, and may be hidden best.
+  const auto simplest = std::min_element(all.begin(), all.end(), [](const mapping_candidate& a, const mapping_candidate& b) {
+    return std::popcount(a.room->uses()) < std::popcount(b.room->uses());
+  });
+  if (simplest != all.end() && most > 0) {
+    taken[static_cast<std::size_t>(simplest - all.begin())] = true;
+    chosen.push_back(*simplest);
   }
   while (chosen.size() < std::min(most, all.size())) {
     std::vector<std::tuple<parallel::index_uses, int, bool, bool>> met;
