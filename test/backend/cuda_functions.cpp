@@ -28,6 +28,7 @@
 #include <unity/core/random.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "adjoint_suite.hpp"
 #include "operator_suite.hpp"
 
 namespace {
@@ -119,7 +120,6 @@ struct host_queue {
       }
     }
   }
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 };
 
 float as_float(dtype t, const std::byte* from, std::int64_t i) { return cuda::load_element<float>(t, from, i); }
@@ -220,6 +220,54 @@ class host_convolution final : public cuda::routine<host_queue> {
   cuda::routine_ptr<host_queue> ending_;
 };
 
+// The adjoint of a convolution with one padding for both ends: each product of the convolution gives to one element.
+class host_convolution_gradient final : public cuda::routine<host_queue> {
+ public:
+  host_convolution_gradient(const cuda::convolution_plan& p, cuda::convolution_operand of, cuda::types inputs,
+                            const tensor_type& result)
+      : plan_{p}, to_image_{of == cuda::convolution_operand::image}, image_{to_image_ ? result : inputs[0]},
+        weight_{to_image_ ? inputs[1] : result}, cotangent_{to_image_ ? inputs[0] : inputs[1]} {
+    REQUIRE((p.symmetric() && cuda::is_row_major(inputs[0]) && cuda::is_row_major(inputs[1]) && cuda::is_row_major(result)));
+  }
+
+  void run(const cuda::call<host_queue>& c) const override {
+    const auto& result = to_image_ ? image_ : weight_;
+    std::vector<double> sums(static_cast<std::size_t>(unity::tensor::element_count(result.dims)));
+    const auto& d = cotangent_.dims;
+    for (std::int64_t i = 0; i < unity::tensor::element_count(d); ++i) {
+      add(c, i, i / (d[1] * d[2] * d[3]), i / (d[2] * d[3]) % d[1], i / d[3] % d[2], i % d[3], sums);
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      cuda::store_element(result.element, c.outputs[0], static_cast<std::int64_t>(i), sums[i]);
+    }
+  }
+
+ private:
+  void add(const cuda::call<host_queue>& c, std::int64_t i, std::int64_t n, std::int64_t channel, std::int64_t row,
+           std::int64_t column, std::vector<double>& sums) const {
+    const auto& w = weight_.dims;
+    const auto y = static_cast<double>(as_float(cotangent_.element, c.inputs[to_image_ ? 0 : 1], i));
+    for (std::int64_t tap = 0; tap < w[1] * w[2] * w[3]; ++tap) {
+      const auto at_y = row * plan_.y.stride + tap / w[3] % w[2] * plan_.y.dilation - plan_.y.before;
+      const auto at_x = column * plan_.x.stride + tap % w[3] * plan_.x.dilation - plan_.x.before;
+      if (at_y < 0 || at_y >= image_.dims[2] || at_x < 0 || at_x >= image_.dims[3]) {
+        continue;
+      }
+      const auto plane = n * image_.dims[1] + channel / (w[0] / plan_.groups) * w[1] + tap / (w[2] * w[3]);
+      const auto point = (plane * image_.dims[2] + at_y) * image_.dims[3] + at_x;
+      const auto weight = channel * w[1] * w[2] * w[3] + tap;
+      const auto factor = as_float(cotangent_.element, c.inputs[to_image_ ? 1 : 0], to_image_ ? weight : point);
+      sums[static_cast<std::size_t>(to_image_ ? point : weight)] += y * static_cast<double>(factor);
+    }
+  }
+
+  cuda::convolution_plan plan_;
+  bool to_image_;
+  tensor_type image_;
+  tensor_type weight_;
+  tensor_type cotangent_;
+};
+
 // A pooling of images in rows as cuDNN does it: one padding for both ends, averages over all of a window or over what of
 // it lies in the image.
 class host_pooling final : public cuda::routine<host_queue> {
@@ -299,6 +347,11 @@ struct host_library {
   [[nodiscard]] cuda::routine_ptr<host_queue> convolution(const cuda::convolution_plan& p, cuda::types inputs,
                                                           const tensor_type& result) const {
     return std::make_unique<host_convolution>(p, inputs, result);
+  }
+  [[nodiscard]] cuda::routine_ptr<host_queue> convolution_gradient(const cuda::convolution_plan& p,
+                                                                   cuda::convolution_operand of, cuda::types inputs,
+                                                                   const tensor_type& result) const {
+    return std::make_unique<host_convolution_gradient>(p, of, inputs, result);
   }
   [[nodiscard]] cuda::routine_ptr<host_queue> pooling(const cuda::pooling_plan& p, const tensor_type& image,
                                                       const tensor_type& result, cuda::routine_ptr<host_queue> own) const {
@@ -547,6 +600,21 @@ TEST_CASE("the functions of the cuda backend compute every operator in other typ
 
 TEST_CASE("the functions of the cuda backend compute large operators", "[cuda]") {
   check_large_operators(with_libraries);
+}
+
+TEST_CASE("the functions of the cuda backend compute every operator of adjoints", "[cuda]") {
+  check_adjoint_operators(with_libraries, {.cases = 40});
+  check_adjoint_operators(without_libraries, {.cases = 20, .seed = 2});
+  check_adjoint_operators(in_teams, {.cases = 4, .seed = 3});
+  check_adjoint_operators(with_libraries, {.tolerance = 1e-2, .cases = 10, .element = dtype::bfloat16});
+  check_adjoint_operators(with_libraries, {.cases = 10, .element = dtype::float64});
+}
+
+TEST_CASE("the functions of the cuda backend compute large adjoints", "[cuda]") {
+  auto b = with_libraries(training());
+  for (const auto& c : large_adjoint_cases()) {
+    static_cast<void>(check_large_adjoint(b, c));
+  }
 }
 
 TEST_CASE("the functions of the cuda backend compute rows in groups of threads", "[cuda]") {

@@ -27,6 +27,7 @@
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../backend/adjoint_suite.hpp"
 #include "../backend/operator_suite.hpp"
 
 namespace {
@@ -89,6 +90,20 @@ TEST_CASE("every operator in other types", "[cuda]") {
   check_operators(make_cuda, {.tolerance = 1e-2, .cases = cases(15), .element = dtype::bfloat16});
   check_operators(make_cuda, {.tolerance = 3e-3, .cases = cases(15), .element = dtype::float16});
   check_operators(make_cuda, {.cases = cases(10), .element = dtype::float64});
+}
+
+TEST_CASE("every operator of adjoints", "[cuda]") {
+  check_adjoint_operators(make_cuda, {.cases = cases(60)});
+  check_adjoint_operators(make_cuda, {.tolerance = 1e-2, .cases = cases(10), .element = dtype::bfloat16});
+  check_adjoint_operators(make_cuda, {.cases = cases(10), .element = dtype::float64});
+}
+
+TEST_CASE("large adjoints", "[cuda]") {
+  cuda_backend b{training()};
+  const auto all = large_adjoint_cases();
+  for (std::size_t i = 0; i < all.size(); i += divisor == 1 ? 1 : 5) {
+    static_cast<void>(check_large_adjoint(b, all[i]));
+  }
 }
 
 TEST_CASE("large operators", "[cuda]") {

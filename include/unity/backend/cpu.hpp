@@ -21,13 +21,19 @@
 #include <unity/backend/cpu/composite.hpp>
 #include <unity/backend/cpu/conversion.hpp>
 #include <unity/backend/cpu/convolution.hpp>
+#include <unity/backend/cpu/convolution_gradient.hpp>
+#include <unity/backend/cpu/convolution_weight_gradient.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/embedding.hpp>
+#include <unity/backend/cpu/embedding_gradient.hpp>
+#include <unity/backend/cpu/joined_transposes.hpp>
 #include <unity/backend/cpu/matmul.hpp>
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/normalization.hpp>
+#include <unity/backend/cpu/normalization_gradient.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/pooling.hpp>
+#include <unity/backend/cpu/pooling_gradient.hpp>
 #include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
@@ -129,8 +135,9 @@ class cpu_backend {
   [[nodiscard]] routine_ptr make(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_primitive(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_composite(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
-  [[nodiscard]] routine_ptr make_body(const tensor::operation& op, cpu::types inputs) const;
+  [[nodiscard]] routine_ptr make_body(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_plain(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
+  [[nodiscard]] routine_ptr make_adjoint(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
                                     bool elements, bool layouts) const;
 
@@ -183,7 +190,7 @@ inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operat
     return r;
   }
   const std::string_view name = algebra_->signature(op.kind).name;
-  if (name == "embedding" || name == "embedding_bag") {
+  if (name.starts_with("embedding")) {
     return convert(op, inputs, outputs, false, true);
   }
   // Matrix products take any layout.
@@ -193,17 +200,19 @@ inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operat
 inline cpu_backend::routine_ptr cpu_backend::make_composite(const tensor::operation& op, cpu::types inputs,
                                                             cpu::types outputs) const {
   const std::string_view name = algebra_->signature(op.kind).name;
-  if (name == "softmax" || name == "layer_norm" || name == "batch_norm") {
+  if (name == "softmax" || name.starts_with("layer_norm") || name.starts_with("batch_norm") ||
+      cpu::pool_adjoint_of(name)) {
     return convert(op, inputs, outputs, true, true);
   }
   // Intermediate results are not rounded to 16 bits.
   const bool narrow = std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
     return t.element == tensor::dtype::float16 || t.element == tensor::dtype::bfloat16;
   });
-  return narrow ? convert(op, inputs, outputs, true, false) : make_body(op, inputs);
+  return narrow ? convert(op, inputs, outputs, true, false) : make_body(op, inputs, outputs);
 }
 
-inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& op, cpu::types inputs) const {
+inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& op, cpu::types inputs,
+                                                       cpu::types outputs) const {
   std::vector<tensor::tensor_type> variable{inputs.begin(), inputs.end()};
   for (auto& t : variable) {
     t.constant = false;
@@ -213,18 +222,22 @@ inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& 
     return nullptr;
   }
   const auto prepare = [this](const tensor::operation& o, cpu::types in, cpu::types out) { return make(o, in, out); };
-  return std::make_unique<cpu::composite_routine>(*algebra_, cpu::with_turned_operands(*algebra_, *body), inputs, threads_,
-                                                  prepare);
+  const auto turned = cpu::with_turned_operands(*algebra_, cpu::with_joined_transposes(*algebra_, *body));
+  return std::make_unique<cpu::composite_routine>(*algebra_, turned, inputs, outputs, threads_, prepare);
 }
 
-// The operator on float32 (elements) in row-major order (layouts), between conversions where it is needed.
+// The operator on float32 (elements) in row-major order (layouts), between conversions where it is needed. Integers
+// beside reals number something, and stay.
 inline cpu_backend::routine_ptr cpu_backend::convert(const tensor::operation& op, cpu::types inputs,
                                                      cpu::types outputs, bool elements, bool layouts) const {
   bool same = true;
+  const bool has_reals =
+      std::any_of(inputs.begin(), inputs.end(), [](const auto& t) { return tensor::is_floating(t.element); });
   const auto plain = [&](cpu::types given) {
     std::vector<tensor::tensor_type> all{given.begin(), given.end()};
     for (auto& t : all) {
-      const auto element = elements ? tensor::dtype::float32 : t.element;
+      const bool changes = elements && (tensor::is_floating(t.element) || !has_reals);
+      const auto element = changes ? tensor::dtype::float32 : t.element;
       const auto order = layouts && !cpu::is_row_major(t) ? tensor::layout::row_major : t.order;
       if (element != t.element || order != t.order) {
         t = {element, order, false, t.dims};
@@ -273,9 +286,38 @@ inline cpu_backend::routine_ptr cpu_backend::make_plain(const tensor::operation&
   if (name == "embedding_bag") {
     return std::make_unique<cpu::embedding_bag_routine>(inputs);
   }
+  if (auto r = make_adjoint(op, inputs, outputs)) {
+    return r;
+  }
   return std::holds_alternative<tensor::composite>(algebra_->definition_of(op.kind).body)
-             ? make_body(op, inputs)
+             ? make_body(op, inputs, outputs)
              : cpu::reduction_along_axes(*algebra_, op, inputs, outputs);
+}
+
+// Nothing where the operator is no adjoint with a kernel of its own.
+inline cpu_backend::routine_ptr cpu_backend::make_adjoint(const tensor::operation& op, cpu::types inputs,
+                                                          cpu::types outputs) const {
+  const std::string_view name = algebra_->signature(op.kind).name;
+  const auto a = algebra_->read(op);
+  if (name == "conv2d_input_gradient") {
+    return cpu::convolution_input_gradient_routine(library_, a, inputs, outputs);
+  }
+  if (name == "conv2d_weight_gradient") {
+    return std::make_unique<cpu::convolution_weight_gradient_routine>(library_, a, inputs, outputs, threads_);
+  }
+  if (name == "embedding_gradient" || name == "embedding_bag_gradient") {
+    return std::make_unique<cpu::embedding_gradient_routine>(inputs, outputs, name == "embedding_bag_gradient");
+  }
+  if (name == "layer_norm_gradient") {
+    return std::make_unique<cpu::layer_norm_gradient_routine>(a, inputs);
+  }
+  if (name == "batch_norm_gradient") {
+    return std::make_unique<cpu::batch_norm_gradient_routine>(a, inputs);
+  }
+  if (const auto what = cpu::pool_adjoint_of(name)) {
+    return cpu::pool_gradient(*what, a, inputs, outputs, threads_);
+  }
+  return nullptr;
 }
 
 }  // namespace unity::backend

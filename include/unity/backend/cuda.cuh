@@ -76,6 +76,10 @@ class libraries {
                                                 const tensor::tensor_type& result) const {
     return dnn_.convolution(p, inputs, result);
   }
+  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of, types inputs,
+                                                         const tensor::tensor_type& result) const {
+    return dnn_.convolution_gradient(p, of, inputs, result);
+  }
   [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan& p, const tensor::tensor_type& image,
                                             const tensor::tensor_type& result, routine_ptr<stream> own) const {
     return dnn_.pooling(p, image, result, std::move(own));
@@ -88,6 +92,10 @@ class libraries {
   libraries(const stream&, bool tf32) : blas_{tf32} {}
   [[nodiscard]] bool convolves(tensor::dtype) const { return false; }
   [[nodiscard]] routine_ptr<stream> convolution(const convolution_plan&, types, const tensor::tensor_type&) const {
+    return nullptr;
+  }
+  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan&, convolution_operand, types,
+                                                         const tensor::tensor_type&) const {
     return nullptr;
   }
   [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan&, const tensor::tensor_type&, const tensor::tensor_type&,

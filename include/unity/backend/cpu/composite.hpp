@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include <unity/backend/cpu/elementwise.hpp>
+#include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
@@ -21,6 +21,7 @@
 #include <unity/program/storage.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
 
@@ -33,14 +34,14 @@ class composite_routine final : public routine {
       std::function<std::unique_ptr<routine>(const tensor::operation&, types inputs, types outputs)>;
 
   // body: as tensor::algebra::body gives it for inputs of which none is constant.
-  composite_routine(const tensor::algebra& a, const tensor::tensor_graph& body, types inputs, int threads,
+  composite_routine(const tensor::algebra& a, const tensor::tensor_graph& body, types inputs, types outputs, int threads,
                     const prepare_node& prepare) {
     const backend::detail::run_list list{a, body, true};
     places_.assign(body.value_count(), {});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       places_[body.results(node_id{i})[0].index()] = {region::input, i};
     }
-    place_outputs(body, list);
+    place_outputs(body, list, outputs);
     packings_.resize(inputs.size());
     packs_ = packable(body, list, inputs);
     for (const auto items : {list.constants(), list.running()}) {
@@ -68,7 +69,7 @@ class composite_routine final : public routine {
       s.run->run({s.in, s.out, c.work + offsets_[s.work], c.threads});
     }
     for (const auto& copy : copies_) {
-      std::memcpy(c.outputs[copy.output], read_address(c, copy.from), copy.size);
+      copy.how.run(c.outputs[copy.output], read_address(c, copy.from), copy.element, c.threads);
     }
   }
 
@@ -97,22 +98,25 @@ class composite_routine final : public routine {
   struct copy_out {
     std::size_t output;
     place from;
-    std::size_t size;
+    strided_copy how;
+    std::int64_t element;  // bytes
   };
   struct packing {
     std::size_t step = none;
     std::size_t operand = 0;
   };
 
-  // What is computed is written to its output; a second output, or one that is an operand, is a copy.
-  void place_outputs(const tensor::tensor_graph& body, const backend::detail::run_list& list) {
+  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand may lie
+  // in another layout than results do.
+  void place_outputs(const tensor::tensor_graph& body, const backend::detail::run_list& list, types outputs) {
     for (std::size_t o = 0; o < body.outputs().size(); ++o) {
       const auto root = list.root(body.outputs()[o]);
       auto& p = places_[root.index()];
       if (p.where == region::nowhere) {
         p = {region::output, o};
       } else {
-        copies_.push_back({o, p, byte_count(body.type(root))});
+        const auto& t = body.type(body.outputs()[o]);
+        copies_.push_back({o, p, relayout(t.dims, outputs[o].order, t.order), tensor::size_of(t.element)});
       }
     }
   }

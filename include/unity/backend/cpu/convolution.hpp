@@ -1,64 +1,49 @@
 // conv2d on oneDNN.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include <dnnl.hpp>
 
+#include <unity/backend/cpu/convolution_geometry.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operators/activation.hpp>
-#include <unity/tensor/operators/sliding.hpp>
-#include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::backend::cpu {
 
 // Inputs: float32, row-major. Throws: dnnl::error where the library has no such convolution.
 //
-// A 1x1 convolution of stride 1 is a matrix product on plain images. Any other is fastest on images of the library's own
-// form, also with the time that it takes to bring them there and back: 1.2 to 4 times on layers of ResNeXt-50 and on
-// depthwise ones (bench/onednn_overhead.cpp).
+// A 1x1 convolution of stride 1 is a matrix product on plain images. Any other is fastest on images of the library's
+// own form, also with the time that it takes to bring them there and back: 1.2 to 4 times on layers of ResNeXt-50 and
+// on depthwise ones (bench/onednn_overhead.cpp).
 [[nodiscard]] inline std::unique_ptr<routine> convolution_routine(const onednn& library,
                                                                   const tensor::attribute_reader& a, types inputs,
                                                                   types outputs) {
-  tensor::space s{inputs};
-  const auto& w = inputs[1].dims;
-  const auto dilation = a.integers("dilation");
-  const auto y = tensor::operators::slide_of(s, a, 0, w[2], dilation[0], false);
-  const auto x = tensor::operators::slide_of(s, a, 1, w[3], dilation[1], false);
-  const auto groups = a.integer("groups");
-  const bool product = groups == 1 && y.reach() == 1 && x.reach() == 1 && y.stride == 1 && x.stride == 1 &&
-                       y.before + y.after + x.before + x.after == 0;
-
+  const convolution_geometry g{a, inputs, inputs[0].dims, inputs[1].dims};
+  const bool product = g.is_product();
   const auto image = plain_desc(inputs[0].dims);
   const auto result = plain_desc(outputs[0].dims);
-  const auto weights = groups == 1 ? plain_desc(w) : plain_desc({groups, w[0] / groups, w[1], w[2], w[3]});
+  const auto weights = plain_desc(g.weights());
   const auto free = [&](const dnnl_desc& d) { return product ? d : any_desc(d.dims()); };
-  const dnnl_dims stride{y.stride, x.stride};
-  const dnnl_dims dilates{y.dilation - 1, x.dilation - 1};
-  const dnnl_dims before{y.before, x.before};
-  const dnnl_dims after{y.after, x.after};
   const bool biased = inputs.size() == 3;
   const auto bias = biased ? plain_desc(inputs[2].dims) : dnnl_desc{};
   using convolution = dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_inference;
   const auto direct = dnnl::algorithm::convolution_direct;
   const auto any_weights = any_desc(weights.dims());
-  const auto d = biased ? convolution::desc{kind,   direct,  free(image), any_weights, bias, free(result), stride,
-                                            dilates, before, after}
-                        : convolution::desc{kind,   direct,  free(image), any_weights, free(result), stride,
-                                            dilates, before, after};
+  const auto d = biased ? convolution::desc{kind,         direct,   free(image), any_weights, bias,
+                                            free(result), g.stride, g.dilates,   g.before,    g.after}
+                        : convolution::desc{kind,     direct,    free(image), any_weights, free(result),
+                                            g.stride, g.dilates, g.before,    g.after};
   // The library ends a product's results one by one: slower, up to 5 times, than a second pass over them.
   const auto ending = a.choice<tensor::operators::activation>("activation");
   const bool ends_later = product && ending != tensor::operators::activation::none;
-  const convolution::primitive_desc pd{
-      d, ends_later ? onednn_routine::user_scratch() : ending_with(ending), library.engine};
+  const convolution::primitive_desc pd{d, ends_later ? onednn_routine::user_scratch() : ending_with(ending),
+                                       library.engine};
 
   auto r = std::make_unique<onednn_routine>(library);
   const bool in_place = pd.dst_desc() == result;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/cuda/movement.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/run_list.hpp>
@@ -36,14 +37,14 @@ template <class Queue>
 class graph_routine final : public routine<Queue> {
  public:
   // graph: its nodes `inputs`, in that order, have the operands as their results. fuse: are chains one routine.
-  graph_routine(const tensor::algebra& a, const tensor::tensor_graph& graph, std::span<const node_id> inputs, bool fuse,
-                const graph_parts<Queue>& parts) {
+  graph_routine(const tensor::algebra& a, const tensor::tensor_graph& graph, std::span<const node_id> inputs,
+                types outputs, bool fuse, const graph_parts<Queue>& parts) {
     const backend::detail::run_list list{a, graph, fuse};
     places_.assign(graph.value_count(), {});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       places_[graph.results(inputs[i])[0].index()] = {region::input, i};
     }
-    place_outputs(graph, list);
+    place_outputs(graph, list, outputs);
     for (const auto items : {list.constants(), list.running()}) {
       for (const auto& item : items) {
         if (places_[item.results[0].index()].where != region::input) {
@@ -71,7 +72,7 @@ class graph_routine final : public routine<Queue> {
       s.run->run({s.in, s.out, c.work + offsets_[s.work], c.queue});
     }
     for (const auto& copy : copies_) {
-      c.queue.copy(c.outputs[copy.output], read_address(c, copy.from), copy.size);
+      copy.how.run(c.queue, c.outputs[copy.output], read_address(c, copy.from));
     }
   }
 
@@ -92,18 +93,19 @@ class graph_routine final : public routine<Queue> {
   struct copy_out {
     std::size_t output;
     place from;
-    std::size_t size;
+    strided_copy how;
   };
 
-  // What is computed is written to its output; a second output, or one that is an operand, is a copy.
-  void place_outputs(const tensor::tensor_graph& graph, const backend::detail::run_list& list) {
+  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand may lie
+  // in another layout than results do.
+  void place_outputs(const tensor::tensor_graph& graph, const backend::detail::run_list& list, types outputs) {
     for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
       const auto root = list.root(graph.outputs()[o]);
       auto& p = places_[root.index()];
       if (p.where == region::nowhere) {
         p = {region::output, o};
       } else {
-        copies_.push_back({o, p, byte_count(graph.type(root))});
+        copies_.push_back({o, p, relayout(graph.type(graph.outputs()[o]), outputs[o].order)});
       }
     }
   }

@@ -7,9 +7,13 @@
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operators/activation.hpp>
 #include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::backend::cuda {
+
+// With respect to what an adjoint is.
+enum class convolution_operand : std::uint8_t { image, weight };
 
 struct convolution_plan {
   tensor::operators::slide y{};
@@ -29,6 +33,21 @@ struct convolution_plan {
   return {tensor::operators::slide_of(s, a, 0, w[2], dilation[0], false),
           tensor::operators::slide_of(s, a, 1, w[3], dilation[1], false), a.integer("groups"), inputs.size() == 3,
           a.choice<tensor::operators::activation>("activation")};
+}
+
+// Of the adjoint with respect to an operand of these dims, of (cotangent, weights) or (image, cotangent).
+[[nodiscard]] inline convolution_plan plan_convolution_gradient(const tensor::attribute_reader& a, convolution_operand of,
+                                                                types inputs, const tensor::shape& dims) {
+  tensor::space s{inputs};
+  const auto dilation = a.integers("dilation");
+  const bool to_image = of == convolution_operand::image;
+  const auto& image = to_image ? dims : inputs[0].dims;
+  const auto& w = to_image ? inputs[1].dims : dims;
+  convolution_plan p;
+  p.y = tensor::operators::slide_over(s, a, 0, image[2], w[2], dilation[0], false);
+  p.x = tensor::operators::slide_over(s, a, 1, image[3], w[3], dilation[1], false);
+  p.groups = a.integer("groups");
+  return p;
 }
 
 }  // namespace unity::backend::cuda

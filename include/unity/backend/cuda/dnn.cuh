@@ -12,8 +12,9 @@
 
 #include <cudnn.h>
 
-#include <unity/backend/cuda/blas.cuh>
 #include <unity/backend/cuda/convolution_plan.hpp>
+#include <unity/backend/cuda/dnn_convolution_gradient.cuh>
+#include <unity/backend/cuda/dnn_descriptions.cuh>
 #include <unity/backend/cuda/ending.hpp>
 #include <unity/backend/cuda/pooling_plan.hpp>
 #include <unity/backend/cuda/routine.hpp>
@@ -21,53 +22,6 @@
 #include <unity/core/error.hpp>
 
 namespace unity::backend::cuda {
-
-namespace detail {
-
-inline void check_dnn(cudnnStatus_t s, std::string_view what) {
-  if (s != CUDNN_STATUS_SUCCESS) {
-    throw error{"cuda backend", std::string{what} + ": " + cudnnGetErrorString(s), "success"};
-  }
-}
-
-using dnn_handle = owned<cudnnHandle_t, cudnnDestroy>;
-using dnn_tensor = owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
-using dnn_filter = owned<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
-using dnn_convolution = owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
-using dnn_activation = owned<cudnnActivationDescriptor_t, cudnnDestroyActivationDescriptor>;
-using dnn_pooling = owned<cudnnPoolingDescriptor_t, cudnnDestroyPoolingDescriptor>;
-
-template <class Owned, class Handle>
-[[nodiscard]] Owned make_dnn(cudnnStatus_t (*create)(Handle*)) {
-  Handle made = nullptr;
-  check_dnn(create(&made), "making a description for cuDNN");
-  return Owned{made};
-}
-
-[[nodiscard]] inline cudnnDataType_t dnn_type(tensor::dtype t) {
-  return t == tensor::dtype::float16    ? CUDNN_DATA_HALF
-         : t == tensor::dtype::bfloat16 ? CUDNN_DATA_BFLOAT16
-                                        : CUDNN_DATA_FLOAT;
-}
-
-[[nodiscard]] inline std::array<std::int64_t, 4> four(const tensor::shape& dims) {
-  return {dims[0], dims[1], dims[2], dims[3]};
-}
-[[nodiscard]] inline dnn_tensor images_of(tensor::dtype element, const std::array<std::int64_t, 4>& dims) {
-  auto d = make_dnn<dnn_tensor>(cudnnCreateTensorDescriptor);
-  const auto size = [&](std::size_t i) { return static_cast<int>(dims[i]); };
-  check_dnn(cudnnSetTensor4dDescriptor(d.get(), CUDNN_TENSOR_NCHW, dnn_type(element), size(0), size(1), size(2), size(3)),
-            "describing images");
-  return d;
-}
-
-}  // namespace detail
-
-// Does the library count the elements of both: it does so in 32 bits.
-[[nodiscard]] inline bool dnn_counts(const tensor::tensor_type& a, const tensor::tensor_type& b) {
-  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
-  return tensor::element_count(a.dims) <= most && tensor::element_count(b.dims) <= most;
-}
 
 // One convolution, with bias and relu where the library does those in one; else with those after it.
 class dnn_convolution_routine final : public routine<stream> {
@@ -81,22 +35,9 @@ class dnn_convolution_routine final : public routine<stream> {
         image_{detail::images_of(result.element, detail::four(inputs[0].dims))},
         result_{detail::images_of(result.element, detail::four(result.dims))},
         bias_{detail::images_of(result.element, {1, result.dims[1], 1, 1})},
-        weight_{detail::make_dnn<detail::dnn_filter>(cudnnCreateFilterDescriptor)},
-        convolution_{detail::make_dnn<detail::dnn_convolution>(cudnnCreateConvolutionDescriptor)},
+        weight_{detail::filters_of(result.element, inputs[1].dims)},
+        convolution_{detail::convolution_of(p, exact_)},
         relu_{detail::make_dnn<detail::dnn_activation>(cudnnCreateActivationDescriptor)} {
-    const auto type = detail::dnn_type(result.element);
-    const auto number = [](std::int64_t n) { return static_cast<int>(n); };
-    const auto w = detail::four(inputs[1].dims);
-    detail::check_dnn(cudnnSetFilter4dDescriptor(weight_.get(), type, CUDNN_TENSOR_NCHW, number(w[0]), number(w[1]),
-                                                 number(w[2]), number(w[3])),
-                      "describing weights");
-    detail::check_dnn(cudnnSetConvolution2dDescriptor(convolution_.get(), number(p.y.before), number(p.x.before),
-                                                      number(p.y.stride), number(p.x.stride), number(p.y.dilation),
-                                                      number(p.x.dilation), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-                      "describing a convolution");
-    detail::check_dnn(cudnnSetConvolutionGroupCount(convolution_.get(), number(p.groups)), "describing groups");
-    detail::check_dnn(cudnnSetConvolutionMathType(convolution_.get(), exact_ ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH),
-                      "choosing arithmetic");
     // The joint call takes no other relu than one that makes 0 of what is no number.
     detail::check_dnn(cudnnSetActivationDescriptor(relu_.get(), CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0),
                       "describing relu");
@@ -213,6 +154,18 @@ class dnn {
     return r->choose() ? std::move(r) : nullptr;
   }
 
+  // Null where the library has none. No routine may outlive the handle.
+  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of, types inputs,
+                                                         const tensor::tensor_type& result) const {
+    if (!dnn_counts(inputs[0], result) || !dnn_counts(inputs[1], result)) {
+      return nullptr;
+    }
+    if (of == convolution_operand::image) {
+      return choose<dnn_input_gradient>(p, inputs, result);
+    }
+    return choose<dnn_weight_gradient>(p, inputs, result);
+  }
+
   // No routine may outlive the handle.
   [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan& p, const tensor::tensor_type& image,
                                             const tensor::tensor_type& result, routine_ptr<stream> own) const {
@@ -258,6 +211,12 @@ class dnn {
   }
 
  private:
+  template <class Direction>
+  [[nodiscard]] routine_ptr<stream> choose(const convolution_plan& p, types inputs, const tensor::tensor_type& result) const {
+    auto r = std::make_unique<dnn_convolution_gradient_routine<Direction>>(handle_.get(), p, inputs, result, tf32_);
+    return r->choose() ? std::move(r) : nullptr;
+  }
+
   template <class Call>
   [[nodiscard]] static routine_ptr<stream> on_own(Call library, routine_ptr<stream> own) {
     return std::make_unique<dnn_routine<Call>>(std::move(library), std::move(own));

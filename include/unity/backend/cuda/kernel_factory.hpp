@@ -6,17 +6,19 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <unity/backend/cpu/joined_transposes.hpp>
 #include <unity/backend/cuda/composite.hpp>
 #include <unity/backend/cuda/convolution_plan.hpp>
 #include <unity/backend/cuda/elementwise.hpp>
+#include <unity/backend/cuda/embedding_gradient.hpp>
 #include <unity/backend/cuda/ending.hpp>
 #include <unity/backend/cuda/movement.hpp>
+#include <unity/backend/cuda/padded_convolution.hpp>
 #include <unity/backend/cuda/pooling_plan.hpp>
 #include <unity/backend/cuda/product_plan.hpp>
 #include <unity/backend/cuda/reduction.hpp>
@@ -34,6 +36,7 @@ namespace unity::backend::cuda {
 //   l.product(plan, result)               a routine of the operands of matmul or linear
 //   l.convolves(element)                  are there convolutions
 //   l.convolution(plan, inputs, result)   a routine of the operands of conv2d, of a symmetric plan
+//   l.convolution_gradient(plan, of, inputs, result)   a routine of the operands of an adjoint of conv2d, likewise
 //   l.pooling(plan, image, result, own)   a routine of the operand of a plain pooling
 //   l.normalization(epsilon, image, own)  a routine of the operands of batch_norm, in float32
 // Images lie in rows. own: a routine of the same, which runs where the library turns out to have none.
@@ -69,7 +72,8 @@ class kernel_factory {
         inputs.push_back(node_id{n});
       }
     }
-    return std::make_unique<graph_routine<Queue>>(*algebra_, region, inputs, false, parts());
+    const auto outputs = backend::detail::types_of(region, region.outputs());
+    return std::make_unique<graph_routine<Queue>>(*algebra_, region, inputs, outputs, false, parts());
   }
 
  private:
@@ -101,12 +105,22 @@ class kernel_factory {
       const auto inner = [](types in, types) { return std::make_unique<embedding_bag_routine<Queue>>(in); };
       return between_conversions(inputs, outputs, false, true, inner);
     }
+    if (name == "embedding_gradient" || name == "embedding_bag_gradient") {
+      const auto inner = [&](types in, types out) {
+        return std::make_unique<embedding_gradient_routine<Queue>>(in, out, name == "embedding_bag_gradient");
+      };
+      return between_conversions(inputs, outputs, false, true, inner);
+    }
     routine_ptr<Queue> r;
     if ((name == "matmul" || name == "linear") && has_library_type(inputs)) {
       const auto then = a.template choice<tensor::operators::activation>("activation");
       r = library_->product(plan_product(inputs, outputs[0], name == "linear", then), outputs[0]);
     } else if (name == "conv2d" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
       r = make_convolution(op, a, inputs, outputs);
+    } else if (name == "conv2d_input_gradient" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
+      r = make_convolution_gradient(op, convolution_operand::image, inputs, outputs);
+    } else if (name == "conv2d_weight_gradient" && has_library_type(inputs) && library_->convolves(inputs[0].element)) {
+      r = make_convolution_gradient(op, convolution_operand::weight, inputs, outputs);
     } else if ((name == "max_pool" || name == "average_pool") && has_library_type(inputs) && is_row_major(inputs[0])) {
       r = make_pooling(op, plan_pooling(a, inputs, name == "average_pool"), inputs, outputs);
     }
@@ -124,43 +138,23 @@ class kernel_factory {
                                                     types inputs, types outputs) const {
     const auto plan = plan_convolution(a, inputs);
     if (!plan.symmetric()) {
-      const auto [graph, sources] = padded_convolution(op, plan, inputs);
-      return std::make_unique<graph_routine<Queue>>(*algebra_, graph, sources, false, parts());
+      return of_graph(padded_convolution{*algebra_, op, plan, inputs}, outputs);
     }
     return between_conversions(inputs, outputs, false, true,
                                [&](types in, types out) { return library_->convolution(plan, in, out[0]); });
   }
-
-  // The same convolution of an image that is padded beforehand.
-  [[nodiscard]] std::pair<tensor::tensor_graph, std::vector<node_id>> padded_convolution(
-      const tensor::operation& op, const convolution_plan& plan, types inputs) const {
-    tensor::tensor_graph g;
-    std::vector<node_id> sources;
-    std::vector<value_id> operands;
-    for (auto t : inputs) {
-      t.constant = false;
-      sources.push_back(g.add_node(algebra_->make_operation("input", {{"name", std::to_string(sources.size())},
-                                                                      {"element", tensor::name_of(t.element)},
-                                                                      {"dims", t.dims}}),
-                                   {}, {&t, 1}));
-      operands.push_back(g.results(sources.back())[0]);
+  [[nodiscard]] routine_ptr<Queue> make_convolution_gradient(const tensor::operation& op, convolution_operand of,
+                                                             types inputs, types outputs) const {
+    const auto plan = plan_convolution_gradient(algebra_->read(op), of, inputs, outputs[0].dims);
+    if (!plan.symmetric()) {
+      return of_graph(padded_convolution{*algebra_, op, plan, inputs, of, outputs[0].dims}, outputs);
     }
-    const auto add = [&](tensor::operation made, std::span<const value_id> from) {
-      const auto results = *algebra_->infer(made, backend::detail::types_of(g, from));
-      return g.results(g.add_node(std::move(made), from, results))[0];
-    };
-    operands[0] = add(algebra_->make_operation("pad", {{"pads", {0, 0, plan.y.before, plan.x.before, 0, 0, plan.y.after,
-                                                                plan.x.after}}}),
-                      {operands.data(), 1});
-    const auto a = algebra_->read(op);
-    const auto result = add(algebra_->make_operation("conv2d", {{"stride", a.integers("stride")},
-                                                                {"padding", 0},
-                                                                {"dilation", a.integers("dilation")},
-                                                                {"groups", plan.groups},
-                                                                {"activation", a.integer("activation")}}),
-                            operands);
-    g.set_outputs({&result, 1});
-    return {std::move(g), std::move(sources)};
+    return between_conversions(inputs, outputs, false, true, [&](types in, types out) {
+      return library_->convolution_gradient(plan, of, in, out[0]);
+    });
+  }
+  [[nodiscard]] routine_ptr<Queue> of_graph(const padded_convolution& p, types outputs) const {
+    return std::make_unique<graph_routine<Queue>>(*algebra_, p.graph(), p.operands(), outputs, false, parts());
   }
 
   [[nodiscard]] routine_ptr<Queue> make_composite(const tensor::operation& op, types inputs, types outputs) const {
@@ -185,13 +179,13 @@ class kernel_factory {
       return tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
     });
     if (!narrow) {
-      return make_body(op, inputs);
+      return make_body(op, inputs, outputs);
     }
     return between_conversions(inputs, outputs, true, false,
-                               [&](types in, types) { return make_body(op, in); });
+                               [&](types in, types out) { return make_body(op, in, out); });
   }
 
-  [[nodiscard]] routine_ptr<Queue> make_body(const tensor::operation& op, types inputs) const {
+  [[nodiscard]] routine_ptr<Queue> make_body(const tensor::operation& op, types inputs, types outputs) const {
     types_list variable{inputs.begin(), inputs.end()};
     std::vector<node_id> sources;
     for (auto& t : variable) {
@@ -199,7 +193,11 @@ class kernel_factory {
       sources.push_back(node_id{sources.size()});
     }
     const auto body = algebra_->body(op, variable);
-    return body ? std::make_unique<graph_routine<Queue>>(*algebra_, *body, sources, true, parts()) : nullptr;
+    if (!body) {
+      return nullptr;
+    }
+    const auto joined = cpu::with_joined_transposes(*algebra_, *body);
+    return std::make_unique<graph_routine<Queue>>(*algebra_, joined, sources, outputs, true, parts());
   }
 
   // What inner(inputs, outputs) prepares, on float32 instead of narrower floats (elements) in row-major order (layouts).

@@ -28,14 +28,11 @@ class reduction_writer {
  public:
   reduction_writer(const tensor::space& s, const tensor::scalar_kernel& kernel, types inputs,
                    const tensor::tensor_type& output)
-      : space_{s}, kept_{cpu::result_indices(s, output.order)} {
-    for (std::size_t i = 0; i < s.indices().size(); ++i) {
-      const bool reduces = std::find(kept_.begin(), kept_.end(), i) == kept_.end();
-      if (reduces && s.indices()[i].size > 1) {
-        reduced_.push_back(i);
-      }
+      : space_{s} {
+    for (const auto& i : s.indices()) {
+      sizes_.push_back(i.size);
     }
-    std::erase_if(kept_, [&](std::size_t i) { return s.indices()[i].size == 1; });
+    divide_loops(output);
     fits_ = inputs.size() <= reduction_function::max_operands && s.windows().size() <= reduction_function::max_windows &&
             kept_.size() <= max_loops && reduced_.size() <= max_loops && write(kernel.inner, f_.inner) &&
             write(kernel.outer, f_.outer);
@@ -44,10 +41,10 @@ class reduction_writer {
     }
     order_reduced(inputs);
     for (const auto i : kept_) {
-      f_.kept.add(s.indices()[i].size);
+      f_.kept.add(sizes_[i]);
     }
     for (const auto i : reduced_) {
-      f_.reduced.add(s.indices()[i].size);
+      f_.reduced.add(sizes_[i]);
     }
     f_.points = f_.reduced.points();
     f_.how = kernel.reduce;
@@ -58,8 +55,13 @@ class reduction_writer {
     for (std::size_t o = 0; o < inputs.size(); ++o) {
       f_.operands[f_.operand_count++] = {nullptr, offset_of(s.operand(o), inputs[o]), inputs[o].element};
     }
-    for (const auto& w : s.windows()) {
-      f_.windows[f_.window_count++] = {position_of(w), w.extent, w.count_from, w.count_to};
+    for (std::size_t w = 0; w < s.windows().size(); ++w) {
+      if (place_of(w) == no_place) {
+        const auto& window = s.windows()[w];
+        f_.windows[f_.window_count++] = {position_of(window), window.extent, window.count_from, window.count_to};
+      } else {
+        add_quotient(w, inputs);
+      }
     }
     f_.part_points = f_.points;
     f_.quads = has_quads();
@@ -69,6 +71,55 @@ class reduction_writer {
   [[nodiscard]] std::optional<reduction_function> take() const { return fits_ ? std::optional{f_} : std::nullopt; }
 
  private:
+  static constexpr auto no_place = static_cast<std::size_t>(-1);
+
+  // The result's loops, in the order in which it lies, and the others. A window along which the result lies has a loop
+  // of its own, over places; the index that its windows count follows from place and tap.
+  void divide_loops(const tensor::tensor_type& output) {
+    const auto accesses = space_.result_accesses(0);
+    places_.assign(space_.windows().size(), no_place);
+    std::vector<std::size_t> derived;
+    for (const auto d : cpu::memory_order(accesses.size(), output.order)) {
+      if (accesses[d].is_window()) {
+        const auto w = accesses[d].window_number();
+        places_[w] = sizes_.size();
+        derived.push_back(static_cast<std::size_t>(space_.windows()[w].outer));
+        kept_.push_back(sizes_.size());
+        sizes_.push_back(space_.windows()[w].extent);
+      }
+      for (std::size_t i = 0; i < accesses[d].size(); ++i) {
+        kept_.push_back(accesses[d][i]);
+      }
+    }
+    for (std::size_t i = 0; i < space_.indices().size(); ++i) {
+      const auto is_in = [i](const auto& all) { return std::find(all.begin(), all.end(), i) != all.end(); };
+      if (!is_in(kept_) && !is_in(derived) && sizes_[i] > 1) {
+        reduced_.push_back(i);
+      }
+    }
+    std::erase_if(kept_, [&](std::size_t i) { return sizes_[i] == 1; });
+  }
+  // The loop over the places of a window along which the result lies.
+  [[nodiscard]] std::size_t place_of(std::size_t window) const { return places_[window]; }
+
+  void add_quotient(std::size_t number, types inputs) {
+    const auto& w = space_.windows()[number];
+    auto& q = f_.quotients[f_.quotient_count++];
+    std::vector<std::int64_t> steps(sizes_.size(), 0);
+    steps[place_of(number)] = 1;
+    if (w.inner >= 0) {
+      steps[static_cast<std::size_t>(w.inner)] = -w.dilation;
+    }
+    q.dividend = form_of(steps, w.before);
+    q.stride = loop_size{w.stride};
+    q.extent = space_.size_of(w.outer);
+    for (std::size_t o = 0; o < inputs.size(); ++o) {
+      std::vector<std::int64_t> of_operand(sizes_.size(), 0);
+      add(of_operand, space_.operand(o), inputs[o]);
+      q.steps[o] = of_operand[static_cast<std::size_t>(w.outer)];
+    }
+  }
+
   static bool write(const tensor::scalar_program& from, flat_program& to) {
     bool fits = from.size() <= static_cast<std::size_t>(flat_program::max_size);
     for (std::size_t i = 0; fits && i < from.size(); ++i) {
@@ -79,7 +130,7 @@ class reduction_writer {
   }
   // Is it a sum, or a largest one, of elements of one operand that lie next to each other, fours at multiples of four.
   [[nodiscard]] bool has_quads() const {
-    if (f_.window_count > 0 || f_.how == tensor::reduction::none || f_.inner.size != 1 ||
+    if (f_.window_count + f_.quotient_count > 0 || f_.how == tensor::reduction::none || f_.inner.size != 1 ||
         f_.inner.code[0].op != tensor::scalar_op::operand || f_.points % 4 != 0) {
       return false;
     }
@@ -100,7 +151,7 @@ class reduction_writer {
     if (inputs.empty()) {
       return;
     }
-    std::vector<std::int64_t> steps(space_.indices().size(), 0);
+    std::vector<std::int64_t> steps(sizes_.size(), 0);
     add(steps, space_.operand(0), inputs[0]);
     std::sort(reduced_.begin(), reduced_.end(), [&](std::size_t i, std::size_t j) {
       return steps[i] != steps[j] ? steps[i] > steps[j] : i < j;
@@ -114,7 +165,12 @@ class reduction_writer {
     for (std::size_t d = 0; d < accesses.size(); ++d) {
       auto stride = strides[d];
       if (accesses[d].is_window()) {
-        const auto& w = space_.windows()[accesses[d].window_number()];
+        const auto number = accesses[d].window_number();
+        if (place_of(number) != no_place) {
+          steps[place_of(number)] += stride;
+          continue;
+        }
+        const auto& w = space_.windows()[number];
         base -= w.before * stride;
         steps[static_cast<std::size_t>(w.outer)] += w.stride * stride;
         if (w.inner >= 0) {
@@ -123,18 +179,18 @@ class reduction_writer {
       }
       for (std::size_t i = accesses[d].size(); i-- > 0;) {
         steps[accesses[d][i]] += stride;
-        stride *= space_.indices()[accesses[d][i]].size;
+        stride *= sizes_[accesses[d][i]];
       }
     }
     return base;
   }
   [[nodiscard]] form offset_of(std::span<const tensor::access> accesses, const tensor::tensor_type& type) const {
-    std::vector<std::int64_t> steps(space_.indices().size(), 0);
+    std::vector<std::int64_t> steps(sizes_.size(), 0);
     const auto base = add(steps, accesses, type);
     return form_of(steps, base);
   }
   [[nodiscard]] form position_of(const tensor::window& w) const {
-    std::vector<std::int64_t> steps(space_.indices().size(), 0);
+    std::vector<std::int64_t> steps(sizes_.size(), 0);
     steps[static_cast<std::size_t>(w.outer)] = w.stride;
     if (w.inner >= 0) {
       steps[static_cast<std::size_t>(w.inner)] = w.dilation;
@@ -154,6 +210,8 @@ class reduction_writer {
   }
 
   const tensor::space& space_;
+  std::vector<std::int64_t> sizes_;   // of the indices, and of loops over places
+  std::vector<std::size_t> places_;   // per window
   std::vector<std::size_t> kept_;
   std::vector<std::size_t> reduced_;
   reduction_function f_;

@@ -40,6 +40,15 @@ struct reduction_window {
   std::int64_t count_to = 0;
 };
 
+// The index of operands whose windows give to a place of the result: what is left of the place when a tap is taken off,
+// divided by the stride. No window gives where the rest is not zero.
+struct reduction_quotient {
+  form dividend{};
+  loop_size stride{};
+  std::int64_t extent = 0;     // of the index
+  std::int64_t steps[3] = {};  // of the operands
+};
+
 // What a part of the points of a result gives.
 struct reduction_part {
   double total = 0;
@@ -60,8 +69,10 @@ struct reduction_function {
   bool quads = false;   // are the elements of one operand reduced, which lie in fours at multiples of four
   int operand_count = 0;
   int window_count = 0;
+  int quotient_count = 0;
   reduction_operand operands[max_operands];
   reduction_window windows[max_windows];
+  reduction_quotient quotients[max_windows];
   flat_program inner{};
   flat_program outer{};
   std::byte* to = nullptr;
@@ -76,10 +87,10 @@ struct reduction_function {
     const auto result = parts == 1 ? number : number / parts;
     const auto first = parts == 1 ? 0 : (number - result * parts) * part_points;
     const auto last = first + part_points < points ? first + part_points : points;
-    std::int64_t at[max_operands + max_windows];
+    std::int64_t at[places];
     start(result, at);
     reduction_part found{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
-    if (how != tensor::reduction::none) {
+    if (how != tensor::reduction::none || counts) {
       if (quads) {
         found.total = reduce_quads(group, at, first, last);
         found.counted = static_cast<double>(last - first);
@@ -107,13 +118,17 @@ struct reduction_function {
     }
     found = over_all(group, found);
     if (group.rank() == 0) {
-      std::int64_t at[max_operands + max_windows];
+      std::int64_t at[places];
       start(result, at);
       finish(result, at, found);
     }
   }
 
  private:
+  // Of every operand, every window and every quotient.
+  static constexpr int places = max_operands + 2 * max_windows;
+  static constexpr int first_quotient = max_operands + max_windows;
+
   [[nodiscard]] UNITY_HOST_DEVICE double add(double total, double x) const {
     return how == tensor::reduction::sum ? total + x : total < x ? x : total;
   }
@@ -131,9 +146,9 @@ struct reduction_function {
                                                         std::int64_t last) const {
     reduction_part mine{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
     for (std::int64_t p = first + group.rank(); p < last; p += group.size()) {
-      std::int64_t here[max_operands + max_windows];
+      std::int64_t here[places];
       move(p, at, here);
-      bool inside = true;
+      bool inside = divide(here);
       bool counts_here = true;
       for (int w = 0; w < window_count; ++w) {
         const auto x = here[max_operands + w];
@@ -175,6 +190,9 @@ struct reduction_function {
     for (int w = 0; w < window_count; ++w) {
       at[max_operands + w] = windows[w].position.base;
     }
+    for (int q = 0; q < quotient_count; ++q) {
+      at[first_quotient + q] = quotients[q].dividend.base;
+    }
     for (int l = kept.count - 1; l >= 0; --l) {
       const auto i = kept.sizes[l].split(result);
       for (int o = 0; o < operand_count; ++o) {
@@ -182,6 +200,9 @@ struct reduction_function {
       }
       for (int w = 0; w < window_count; ++w) {
         at[max_operands + w] += i * windows[w].position.kept.steps[l];
+      }
+      for (int q = 0; q < quotient_count; ++q) {
+        at[first_quotient + q] += i * quotients[q].dividend.kept.steps[l];
       }
     }
   }
@@ -192,6 +213,9 @@ struct reduction_function {
     for (int w = 0; w < window_count; ++w) {
       here[max_operands + w] = at[max_operands + w];
     }
+    for (int q = 0; q < quotient_count; ++q) {
+      here[first_quotient + q] = at[first_quotient + q];
+    }
     for (int l = reduced.count - 1; l >= 0; --l) {
       const auto i = reduced.sizes[l].split(point);
       for (int o = 0; o < operand_count; ++o) {
@@ -200,7 +224,24 @@ struct reduction_function {
       for (int w = 0; w < window_count; ++w) {
         here[max_operands + w] += i * windows[w].position.reduced.steps[l];
       }
+      for (int q = 0; q < quotient_count; ++q) {
+        here[first_quotient + q] += i * quotients[q].dividend.reduced.steps[l];
+      }
     }
+  }
+  // Moves the operands to the windows; false where there are none.
+  [[nodiscard]] UNITY_HOST_DEVICE bool divide(std::int64_t* here) const {
+    bool inside = true;
+    for (int q = 0; q < quotient_count; ++q) {
+      auto quotient = here[first_quotient + q];
+      inside = inside && quotient >= 0;
+      const auto rest = inside ? quotients[q].stride.split(quotient) : 0;
+      inside = inside && rest == 0 && quotient < quotients[q].extent;
+      for (int o = 0; o < operand_count; ++o) {
+        here[o] += quotient * quotients[q].steps[o];
+      }
+    }
+    return inside;
   }
 
   [[nodiscard]] UNITY_HOST_DEVICE double load(int operand, const std::int64_t* at) const {

@@ -16,7 +16,6 @@ namespace unity::backend::cuda {
 //   q.rows(n, width, f)   f(group, i) for i in [0, n), each by `width` threads: 1, 32 or 256
 //   q.tiles(n, f)         for i in [0, n), by block_threads threads t, whose tile is an array of f.tile_size F::element:
 //                         f.read(tile, t, i) by all of them, and then f.write(tile, t, i)
-//   q.copy(to, from, bytes)
 // A group: g.rank() in [0, g.size()), and g.sum(x), g.largest(x) over the threads of the group, given to each of them.
 // Models: stream (backend/cuda/stream.cuh), and a loop on the host by which the functions are tested without a device.
 

@@ -192,9 +192,6 @@ class stream {
       note(cudaGetLastError());
     }
   }
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-    note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
-  }
 
   // Whose launches follow.
   void begin(std::shared_ptr<const std::string> name) noexcept { name_ = std::move(name); }

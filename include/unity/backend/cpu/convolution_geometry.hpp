@@ -1,0 +1,55 @@
+// How a convolution and its adjoints slide, as oneDNN is told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <unity/backend/cpu/onednn.hpp>
+#include <unity/backend/cpu/routine.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::backend::cpu {
+
+// Of an image [n, c, h, w] and a kernel [oc, c / groups, kh, kw], from the attributes of conv2d and its adjoints.
+struct convolution_geometry {
+  dnnl_dims stride;
+  dnnl_dims dilates;  // 0: taps are neighbours
+  dnnl_dims before;
+  dnnl_dims after;
+  tensor::shape kernel;
+  std::int64_t groups;
+
+  convolution_geometry(const tensor::attribute_reader& a, types inputs, const tensor::shape& image,
+                       const tensor::shape& weights)
+      : kernel{weights}, groups{a.integer("groups")} {
+    tensor::space s{inputs};
+    for (std::size_t d = 0; d < 2; ++d) {
+      const auto w =
+          tensor::operators::slide_over(s, a, d, image[2 + d], weights[2 + d], a.integers("dilation")[d], false);
+      stride.push_back(w.stride);
+      dilates.push_back(w.dilation - 1);
+      before.push_back(w.before);
+      after.push_back(w.after);
+    }
+  }
+
+  // Is it a matrix product per image: one tap, which visits every point once.
+  [[nodiscard]] bool is_product() const {
+    const dnnl_dims once{1, 1};
+    const dnnl_dims nothing{0, 0};
+    return groups == 1 && kernel[2] * kernel[3] == 1 && stride == once && before == nothing && after == nothing;
+  }
+  // The dimensions of the kernel of `filters` of its results, whole groups of them: groups come apart.
+  [[nodiscard]] tensor::shape weights(std::int64_t filters) const {
+    const auto each = kernel[0] / groups;
+    return groups == 1 ? tensor::shape{filters, kernel[1], kernel[2], kernel[3]}
+                       : tensor::shape{filters / each, each, kernel[1], kernel[2], kernel[3]};
+  }
+  [[nodiscard]] tensor::shape weights() const { return weights(kernel[0]); }
+};
+
+}  // namespace unity::backend::cpu

@@ -1,0 +1,57 @@
+// conv2d_input_gradient on oneDNN.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <dnnl.hpp>
+
+#include <unity/backend/cpu/convolution_geometry.hpp>
+#include <unity/backend/cpu/onednn.hpp>
+#include <unity/backend/cpu/routine.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::backend::cpu {
+
+// Inputs: cotangent and weights, float32, row-major. Forms as those of convolution_routine.
+// Throws: dnnl::error where the library has no such convolution.
+[[nodiscard]] inline std::unique_ptr<routine> convolution_input_gradient_routine(const onednn& library,
+                                                                                 const tensor::attribute_reader& a,
+                                                                                 types inputs, types outputs) {
+  const convolution_geometry g{a, inputs, outputs[0].dims, inputs[1].dims};
+  const auto image = plain_desc(outputs[0].dims);
+  const auto result = plain_desc(inputs[0].dims);
+  const auto weights = plain_desc(g.weights());
+  const auto free = [&](const dnnl_desc& d) { return g.is_product() ? d : any_desc(d.dims()); };
+  const auto any_weights = any_desc(weights.dims());
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const dnnl::convolution_forward::desc forward{dnnl::prop_kind::forward_training,
+                                                direct,
+                                                free(image),
+                                                any_weights,
+                                                free(result),
+                                                g.stride,
+                                                g.dilates,
+                                                g.before,
+                                                g.after};
+  const dnnl::convolution_forward::primitive_desc hint{forward, onednn_routine::user_scratch(), library.engine};
+  using backward = dnnl::convolution_backward_data;
+  const backward::desc d{direct, free(image), any_weights, free(result), g.stride, g.dilates, g.before, g.after};
+  const backward::primitive_desc pd{d, onednn_routine::user_scratch(), library.engine, hint};
+
+  auto r = std::make_unique<onednn_routine>(library);
+  const bool in_place = pd.diff_src_desc() == image;
+  const auto target = in_place ? place::output(0) : r->reserve(pd.diff_src_desc().get_size());
+  const auto cotangent = r->take(0, result, pd.diff_dst_desc(), false);
+  const auto kernel = r->take(1, weights, pd.weights_desc(), inputs[1].constant);
+  r->add(backward{pd}, pd.scratchpad_desc(),
+         {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc(), cotangent},
+          {DNNL_ARG_WEIGHTS, pd.weights_desc(), kernel},
+          {DNNL_ARG_DIFF_SRC, pd.diff_src_desc(), target}});
+  if (!in_place) {
+    r->add_reorder(pd.diff_src_desc(), target, image, place::output(0));
+  }
+  return r;
+}
+
+}  // namespace unity::backend::cpu

@@ -1,0 +1,48 @@
+// Loops over elements as blocks of a fixed size, which compilers make vector code of at every level of optimization.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace unity::backend::cpu {
+
+namespace detail {
+
+template <std::int64_t Size, class Real, class F>
+[[gnu::always_inline]] inline void write_block(Real* to, std::int64_t step, std::int64_t first, const F& f) {
+  std::array<Real, static_cast<std::size_t>(Size)> block;
+  auto* const b = block.data();
+  for (std::int64_t j = 0; j < Size; ++j) {
+    b[j] = f(first + j);
+  }
+  for (std::int64_t j = 0; j < Size; ++j) {
+    to[(first + j) * step] = b[j];
+  }
+}
+
+}  // namespace detail
+
+// to[i * step] = f(i) for i in [begin, end). f may read what it gives, as all of a block is computed before any of it
+// is written, so that nobody asks whether one element depends on another.
+template <class Real, class F>
+[[gnu::always_inline]] inline void write_each(Real* to, std::int64_t step, std::int64_t begin, std::int64_t end,
+                                              const F& f) {
+  auto i = begin;
+  for (; i + 16 <= end; i += 16) {
+    detail::write_block<16>(to, step, i, f);
+  }
+  if (i + 8 <= end) {
+    detail::write_block<8>(to, step, i, f);
+    i += 8;
+  }
+  for (; i < end; ++i) {
+    to[i * step] = f(i);
+  }
+}
+template <class Real, class F>
+[[gnu::always_inline]] inline void write_each(Real* to, std::int64_t n, const F& f) {
+  write_each(to, 1, 0, n, f);
+}
+
+}  // namespace unity::backend::cpu

@@ -1,0 +1,268 @@
+// Every operator that the adjoints of standard operators are made of on a backend, against the double reference.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/backend/device_backend.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+#include "../tensor/random_case.hpp"
+#include "kernel_run.hpp"
+#include "operator_suite.hpp"
+
+namespace unity::backend::test {
+
+// The kinds that adjoints have besides standard ones.
+inline std::vector<std::string> adjoint_kinds() {
+  std::vector<std::string> kinds;
+  for (auto k = standard().kind_count(); k < training().kind_count(); ++k) {
+    kinds.push_back(training().definition_of(kind_id{k}).signature.name);
+  }
+  return kinds;
+}
+
+// Runs nodes of graphs by themselves, on the operands that the reference computes.
+template <class Backend>
+class node_checker {
+ public:
+  node_checker(Backend& backend, const suite_options& options, random_engine& random)
+      : backend_{backend}, options_{options}, random_{random} {}
+
+  // given: values of the first nodes. Checks the nodes whose kinds standard graphs do not have, and those of the bodies
+  // of pooling's adjoints.
+  void check(const tensor::tensor_graph& g, std::vector<dense<double>> given) {
+    std::vector<dense<double>> values(g.value_count());
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (n < given.size()) {
+        values[g.results(node_id{n})[0].index()] = std::move(given[n]);
+        continue;
+      }
+      auto results = compute(g, node_id{n}, values);
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        values[g.results(node_id{n})[r].index()] = std::move(results[r]);
+      }
+    }
+  }
+  void check(const suite_case& c, const std::vector<dense<double>>& numbers) {
+    if (c.op.kind.index() >= standard().kind_count()) {
+      check_node(c, numbers);
+    }
+  }
+  [[nodiscard]] const std::map<std::string, int>& counts() const { return counts_; }
+  // Of all that was checked.
+  [[nodiscard]] const std::vector<std::vector<std::byte>>& results() const { return results_; }
+
+ private:
+  [[nodiscard]] bool takes(std::span<const tensor_type> types) const {
+    return std::all_of(types.begin(), types.end(), [&](const tensor_type& t) {
+      return options_.types.empty() || std::count(options_.types.begin(), options_.types.end(), t.element) > 0;
+    });
+  }
+
+  [[nodiscard]] std::vector<dense<double>> compute(const tensor::tensor_graph& g, node_id n,
+                                                   const std::vector<dense<double>>& values) {
+    suite_case c{g.operation(n), {}, {}};
+    std::vector<dense<double>> operands;
+    for (const auto v : g.operands(n)) {
+      c.inputs.push_back(g.type(v));
+      operands.push_back(values[v.index()]);
+    }
+    check(c, operands);
+    return tensor::evaluate<double>(training(), c.op, operands, c.inputs);
+  }
+
+  void check_node(suite_case c, const std::vector<dense<double>>& numbers) {
+    const auto& name = training().signature(c.op.kind).name;
+    if (name == "max_pool_gradient" || name == "average_pool_gradient") {
+      check(*training().body(c.op, c.inputs), numbers);
+    }
+    vary_types(c);
+    if (!takes(c.inputs) || !takes(c.outputs)) {
+      return;
+    }
+    suite_operands operands;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      operands.add(numbers[i], c.inputs[i]);
+    }
+    const auto expected = tensor::evaluate<double>(training(), c.op, operands.numbers, c.inputs);
+    if (!all_finite(expected) || is_ill_conditioned(c, operands, expected, options_.tolerance)) {
+      return;
+    }
+    CAPTURE(describe(c.op, c.inputs));
+    const auto kernel = backend_.prepare(c.op, c.inputs, c.outputs);
+    auto found = run_kernel(backend_, kernel, c.inputs, c.outputs, operands.bytes);
+    check_results(found, c.outputs, expected, options_.tolerance);
+    std::move(found.begin(), found.end(), std::back_inserter(results_));
+    ++counts_[name];
+  }
+
+  // Layouts, and what is constant, as graphs vary them.
+  void vary_types(suite_case& c) {
+    for (auto& t : c.inputs) {
+      t.order = t.rank() >= 2 && random_.below(3) == 0 ? tensor::layout::column_major : tensor::layout::row_major;
+      t.constant = packing_backend<Backend> && random_.below(2) == 0;
+    }
+    const auto variants = training().variants(c.op, c.inputs);
+    if (!variants.empty() && random_.below(2) == 0) {
+      c.op = variants[0];
+    }
+    c.outputs = *training().infer(c.op, c.inputs);
+  }
+
+  Backend& backend_;
+  const suite_options& options_;
+  random_engine& random_;
+  std::map<std::string, int> counts_;
+  std::vector<std::vector<std::byte>> results_;
+};
+
+// Operators of losses, whose adjoints are of their own, and which are no standard ones themselves.
+inline constexpr std::array loss_kinds{"one_hot", "cross_entropy"};
+
+inline tensor::test::random_case draw_loss(const std::string& kind, random_engine& random) {
+  tensor::test::case_maker m{random};
+  const auto logits = m.dims(1, 3);
+  const tensor::shape rows(std::span<const std::int64_t>{logits}.first(logits.size() - 1));
+  const auto labels = tensor::test::type(rows, tensor::dtype::int32);
+  if (kind == "one_hot") {
+    return {training().make_operation(kind, {{"classes", m.size(6)}}), {labels}};
+  }
+  return {training().make_operation(kind, std::span<const tensor::named_attribute>{}),
+          {tensor::test::type(logits), labels}};
+}
+
+// Operands of a drawn case, rounded to their types. Half of the images have few different elements, so that windows
+// have several largest ones.
+inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_case& c, random_engine& random) {
+  const std::string_view kind = training().signature(c.op.kind).name;
+  const bool ties = kind.ends_with("max_pool") || kind.ends_with("imum") || kind == "reduce_max" || kind == "relu";
+  const bool coarse = ties && random.below(2) == 0;
+  suite_operands operands;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    dense<double> values{c.inputs[i].dims};
+    for (auto& x : values.data) {
+      x = random_value(kind, i, c.inputs[i], random);
+      x = coarse ? std::round(2 * x) / 2 : x;
+    }
+    operands.add(std::move(values), c.inputs[i]);
+  }
+  return std::move(operands.numbers);
+}
+
+// One drawn case, where it is not of the standard algebra, and its adjoint, node by node.
+template <class Backend>
+void check_adjoint(node_checker<Backend>& checker, tensor::test::random_case c, const suite_options& options,
+                   random_engine& random) {
+  for (auto& t : c.inputs) {
+    t.element = t.element == tensor::dtype::float32 ? options.element : t.element;
+  }
+  const auto outputs = training().infer(c.op, c.inputs);
+  if (!outputs) {
+    return;
+  }
+  auto given = adjoint_operands(c, random);
+  checker.check({c.op, c.inputs, *outputs}, given);
+  auto results = tensor::evaluate<double>(training(), c.op, given, c.inputs);
+  const auto count = results.size();
+  std::move(results.begin(), results.end(), std::back_inserter(given));
+  for (std::size_t r = 0; r < count; ++r) {
+    given.push_back(tensor::test::random_tensor((*outputs)[r].dims, random));
+  }
+  checker.check(tensor::adjoint_of(training(), c.op, c.inputs).graph, std::move(given));
+}
+
+// make(algebra): a backend. The adjoints of random cases of every kind of operator. A kind that adjoints are made of
+// and that did not run as often as cases were asked for is a failure.
+template <class MakeBackend>
+void check_adjoint_operators(const MakeBackend& make, const suite_options& options = {}) {
+  auto backend = make(training());
+  std::map<std::string, int> counts;
+  auto kinds = suite_kinds();
+  const auto losses = kinds.insert(kinds.end(), loss_kinds.begin(), loss_kinds.end());
+  for (auto kind = kinds.begin(); kind != kinds.end(); ++kind) {
+    for (int i = 0; i < options.cases; ++i) {
+      const auto seed = hash_combine(hash_combine(options.seed, hash_bytes(*kind)), static_cast<std::uint64_t>(i));
+      CAPTURE(*kind, seed);
+      random_engine random{seed};
+      node_checker checker{backend, options, random};
+      auto drawn = kind < losses ? tensor::test::draw(*kind, random) : draw_loss(*kind, random);
+      check_adjoint(checker, std::move(drawn), options, random);
+      for (const auto& [name, n] : checker.counts()) {
+        counts[name] += n;
+      }
+    }
+  }
+  for (const auto& kind : adjoint_kinds()) {
+    CAPTURE(kind);
+    CHECK(counts[kind] >= options.cases / 2);
+  }
+}
+
+// Operators whose adjoints take more than one tile, row or piece.
+inline std::vector<tensor::test::random_case> large_adjoint_cases() {
+  using tensor::test::type;
+  std::vector<tensor::test::random_case> all;
+  const auto add = [&](std::string_view name, tensor::test::attributes a, tensor::test::types inputs) {
+    all.push_back({training().make_operation(name, a), std::move(inputs)});
+  };
+  add("conv2d", {{"padding", "same"}}, {type({4, 24, 17, 15}), type({130, 24, 3, 3})});
+  add("conv2d", {{"padding", "valid"}}, {type({5, 48, 13, 14}), type({72, 48, 1, 1}), type({72})});
+  add("conv2d", {{"padding", "valid"}}, {type({3, 160, 5, 5}), type({150, 160, 1, 1})});
+  add("conv2d", {{"stride", {2, 2}}, {"padding", "explicit"}, {"pads", {3, 2, 2, 3}}},
+      {type({3, 18, 27, 30}), type({33, 18, 7, 5})});
+  add("conv2d", {{"stride", {2, 1}}, {"dilation", {1, 2}}, {"padding", "same_lower"}},
+      {type({4, 20, 18, 19}), type({70, 20, 3, 3})});
+  add("conv2d", {{"groups", 26}, {"padding", "same"}}, {type({3, 78, 14, 15}), type({130, 3, 3, 3})});
+  add("conv2d", {{"groups", 70}, {"padding", "same"}}, {type({9, 70, 19, 21}), type({140, 1, 3, 3})});
+  for (const std::int64_t stride : {1, 2, 3}) {
+    const tensor::shape strides{stride, stride};
+    const auto x = type({3, 13, 37, 41});
+    add("max_pool", {{"kernel", {3, 3}}, {"stride", strides}, {"padding", "same"}}, {x});
+    add("max_pool", {{"kernel", {3, 2}}, {"stride", strides}, {"dilation", {2, 1}}, {"ceil_mode", 1}}, {x});
+    add("average_pool", {{"kernel", {4, 3}}, {"stride", strides}, {"padding", "explicit"}, {"pads", {1, 2, 0, 1}}},
+        {x});
+    add("average_pool", {{"kernel", {4, 3}}, {"stride", strides}, {"padding", "same"}, {"count_include_pad", 1}}, {x});
+  }
+  add("layer_norm", {{"axis", 2}}, {type({5, 13, 1031}), type({1031}), type({1031})});
+  add("layer_norm", {{"axis", 1}}, {type({100, 13, 31}), type({13, 31}), type({13, 31})});
+  const auto channels = type({37});
+  add("batch_norm", {}, {type({3, 37, 29, 31}), channels, channels, channels, channels});
+  add("softmax", {{"axis", 1}}, {type({5, 13, 1031})});
+  add("embedding", {}, {type({70, 129}), type({31, 33}, tensor::dtype::int64)});
+  add("embedding_bag", {}, {type({70, 529}), type({19, 33}, tensor::dtype::int32)});
+  add("cross_entropy", {}, {type({5, 13, 1031}), type({5, 13}, tensor::dtype::int32)});
+  add("gelu", {}, {type({5, 13, 1031})});
+  return all;
+}
+
+// The bytes of all results of the adjoint of one large case.
+template <class Backend>
+std::vector<std::vector<std::byte>> check_large_adjoint(Backend& backend, const tensor::test::random_case& c,
+                                                        const suite_options& options = {}) {
+  CAPTURE(options.seed, describe(c.op, c.inputs));
+  random_engine random{options.seed};
+  node_checker checker{backend, options, random};
+  check_adjoint(checker, c, options, random);
+  CHECK(!checker.results().empty());
+  return checker.results();
+}
+
+}  // namespace unity::backend::test
