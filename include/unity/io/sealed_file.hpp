@@ -1,0 +1,227 @@
+// Files that are refused when they were cut short or altered, as checkpoints of training and data sets are:
+//
+//   16 bytes   a line: what the file holds, and the version, such as "unity weights 1\n"
+//    8 bytes   the length of the file
+//    8 bytes   the length of the header
+//              the header, JSON
+//              zeros up to a multiple of 64, then the values
+//   16 bytes   the checksum of all before it
+//
+// Numbers are little-endian.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/hash.hpp>
+
+namespace unity::io {
+
+static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers");
+
+// The first line; 16 bytes that end in a version and a line break.
+inline constexpr std::size_t sealed_line_length = 16;
+inline constexpr std::uint64_t sealed_prefix_length = sealed_line_length + 2 * sizeof(std::uint64_t);
+inline constexpr std::uint64_t sealed_checksum_length = 2 * sizeof(std::uint64_t);
+inline constexpr std::uint64_t sealed_alignment = 64;
+
+[[nodiscard]] constexpr std::uint64_t sealed_aligned(std::uint64_t offset) noexcept {
+  return (offset + sealed_alignment - 1) / sealed_alignment * sealed_alignment;
+}
+
+// The checksum of a stream of bytes, in pieces of any lengths: core/hash.hpp's `hasher` over its words of 8 bytes,
+// little-endian, the last one filled up with zeros, then over its length.
+class byte_hasher {
+ public:
+  void add(std::span<const std::byte> bytes) noexcept {
+    length_ += bytes.size();
+    while (filled_ > 0 && !bytes.empty()) {
+      tail_ |= std::uint64_t{static_cast<std::uint8_t>(bytes.front())} << (8 * filled_);
+      bytes = bytes.subspan(1);
+      if (++filled_ == sizeof tail_) {
+        words_.add(std::exchange(tail_, 0));
+        filled_ = 0;
+      }
+    }
+    for (; bytes.size() >= sizeof tail_; bytes = bytes.subspan(sizeof tail_)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data(), sizeof word);
+      words_.add(word);
+    }
+    for (const auto b : bytes) {
+      tail_ |= std::uint64_t{static_cast<std::uint8_t>(b)} << (8 * filled_++);
+    }
+  }
+  [[nodiscard]] fingerprint result() const noexcept {
+    auto all = words_;
+    if (filled_ > 0) {
+      all.add(tail_);
+    }
+    return all.add(length_).result();
+  }
+
+ private:
+  hasher words_;
+  std::uint64_t tail_ = 0;
+  unsigned filled_ = 0;
+  std::uint64_t length_ = 0;
+};
+
+// The first line, the two lengths, the header and zeros: all before the values, of which there are so many bytes.
+[[nodiscard]] inline std::string sealed_head(std::string_view line, std::string_view header, std::uint64_t values) {
+  UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
+  const auto begin = sealed_aligned(sealed_prefix_length + header.size());
+  const std::uint64_t lengths[2]{begin + values + sealed_checksum_length, header.size()};
+  std::string head{line};
+  head.append(reinterpret_cast<const char*>(lengths), sizeof lengths).append(header);
+  head.resize(begin, '\0');
+  return head;
+}
+
+// The checksum of the first `length` bytes of what read(offset, bytes) reads. Memory: a megabyte.
+template <class Read>
+[[nodiscard]] fingerprint checksum_of(std::uint64_t length, Read&& read) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 20U;
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(length, most)));
+  byte_hasher sum;
+  for (std::uint64_t at = 0; at < length; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min(length - at, most)));
+    read(at, std::span{piece});
+    sum.add(piece);
+  }
+  return sum.result();
+}
+
+// Effects: all of `bytes` is read from a place of an open file.
+// Throws: unity::error naming the file where it cannot be read or ends before.
+inline void read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, const std::string& name) {
+  while (!bytes.empty()) {
+    const auto got =
+        ::pread(file, bytes.data(), std::min(bytes.size(), std::size_t{1} << 30U), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      throw error{name,
+                  got == 0 ? std::string{"ends early"} : std::string{"cannot be read ("} + std::strerror(errno) + ")",
+                  std::to_string(bytes.size()) + " bytes from byte " + std::to_string(offset)};
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+// A sealed file that is open, and was whole when it was opened.
+class sealed_reader {
+ public:
+  // `line`: the one that it must begin with. `other`: a file that messages mention where it exists.
+  // Effects: reads all of the file once. Memory: a megabyte and the header.
+  // Throws: unity::error where the file is missing, of another kind or version, cut short or altered.
+  sealed_reader(const std::filesystem::path& path, std::string_view line, const std::filesystem::path& other = {})
+      : name_{path.string()}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC)} {
+    UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
+    std::error_code ignored;
+    if (!other.empty() && std::filesystem::is_regular_file(other, ignored)) {
+      instead_ = "; " + other.string() + " is there";
+    }
+    struct stat status {};
+    if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) {
+      refuse(std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file");
+    }
+    if (!S_ISREG(status.st_mode)) {
+      refuse("is no regular file", "a file of \"" + kind_of(line) + "\"");
+    }
+    check(line, static_cast<std::uint64_t>(status.st_size));
+  }
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& header() const noexcept { return header_; }
+  // Units: bytes.
+  [[nodiscard]] std::uint64_t value_bytes() const noexcept { return end_ - begin_; }
+
+  // `offset`: from the first value on. Throws: unity::error where the file cannot be read any more.
+  void read(std::uint64_t offset, std::span<std::byte> bytes) const {
+    UNITY_EXPECTS(offset <= value_bytes() && bytes.size() <= value_bytes() - offset, "a place among the values");
+    read_at(file_.get(), begin_ + offset, bytes, name_);
+  }
+
+  // Throws: unity::error about this file, which mentions the other one if it exists.
+  [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
+    throw error{name_, found, std::string{expected} + instead_};
+  }
+
+ private:
+  [[nodiscard]] static std::string kind_of(std::string_view line) {
+    return std::string{line.substr(0, line.size() - 1)};
+  }
+
+  void check(std::string_view line, std::uint64_t size) {
+    std::string prefix(std::min(size, sealed_prefix_length), '\0');
+    read_at(file_.get(), 0, std::as_writable_bytes(std::span{prefix}), name_);
+    const auto known = std::min(prefix.size(), line.size() - 2);  // without version and line break
+    if (known == 0 || prefix.compare(0, known, line.substr(0, known)) != 0) {
+      refuse("another kind of file", "one that begins with \"" + kind_of(line) + "\"");
+    }
+    if (prefix.size() < sealed_prefix_length) {
+      refuse("is cut short at byte " + std::to_string(size), std::to_string(sealed_prefix_length) + " bytes at least");
+    }
+    if (prefix.compare(0, line.size(), line) != 0) {
+      refuse("another version", "\"" + kind_of(line) + "\"");
+    }
+    std::uint64_t lengths[2]{};
+    std::memcpy(lengths, prefix.data() + sealed_line_length, sizeof lengths);
+    if (size != lengths[0]) {
+      refuse((size < lengths[0] ? "is cut short at byte " : "goes on to byte ") + std::to_string(size),
+             std::to_string(lengths[0]) + " bytes, as it says");
+    }
+    if (size < sealed_prefix_length + sealed_checksum_length || lengths[1] > size) {
+      refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
+             "one that fits");
+    }
+    begin_ = sealed_aligned(sealed_prefix_length + lengths[1]);
+    end_ = size - sealed_checksum_length;
+    if (begin_ > end_) {
+      refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
+             "one that fits");
+    }
+    check_sum();
+    header_.resize(static_cast<std::size_t>(lengths[1]));
+    read_at(file_.get(), sealed_prefix_length, std::as_writable_bytes(std::span{header_}), name_);
+  }
+  void check_sum() const {
+    const auto read = [&](std::uint64_t at, std::span<std::byte> bytes) { read_at(file_.get(), at, bytes, name_); };
+    const auto sum = checksum_of(end_, read);
+    std::uint64_t stored[2]{};
+    read(end_, std::as_writable_bytes(std::span{stored}));
+    if (sum != fingerprint{stored[0], stored[1]}) {
+      refuse("its checksum is not that of its content", "a file that was not altered");
+    }
+  }
+
+  std::string name_;
+  unity::detail::descriptor file_;
+  std::string instead_;
+  std::string header_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace unity::io

@@ -1,0 +1,149 @@
+// Tensors one after the other in a file: what each is, where it begins, and where the parts of it lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/io/sealed_file.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io {
+
+// Regular. Name and kind together are different for all tensors of a file.
+struct stored_tensor {
+  std::string name{};
+  std::string kind{};  // what it is of the thing of that name, in the words of the kind of file
+  tensor::dtype element = tensor::dtype::float32;
+  tensor::shape dims{};
+
+  [[nodiscard]] std::uint64_t byte_count() const noexcept {
+    return static_cast<std::uint64_t>(tensor::element_count(dims) * tensor::size_of(element));
+  }
+
+  friend bool operator==(const stored_tensor&, const stored_tensor&) = default;
+};
+
+// For messages: weight "w" float32[2,3].
+[[nodiscard]] inline std::string to_string(const stored_tensor& t) {
+  return t.kind + (t.kind.empty() ? "" : " ") + detail::shown(t.name) + " " +
+         tensor::to_string(tensor::tensor_type{.element = t.element, .dims = t.dims});
+}
+
+// Where each tensor begins, each at a multiple of 64, and last where the values end. Units: bytes.
+[[nodiscard]] inline std::vector<std::uint64_t> offsets_of(std::span<const stored_tensor> tensors) {
+  std::vector<std::uint64_t> offsets{0};
+  for (const auto& t : tensors) {
+    offsets.back() = sealed_aligned(offsets.back());
+    offsets.push_back(offsets.back() + t.byte_count());
+  }
+  return offsets;
+}
+
+// Calls f(at, from, count) for the pieces of a box that lie side by side, ascending: `count` elements, the first of
+// which is number `at` of the tensor and number `from` of the box, row-major.
+// Complexity: as many calls as there are pieces.
+template <class F>
+void for_each_run(const tensor::shape& dims, const parallel::box& part, F&& f) {
+  UNITY_EXPECTS(part.begin.size() == dims.size() && part.end.size() == dims.size(), "a box of as many dimensions");
+  if (part.empty()) {
+    return;
+  }
+  const auto strides = tensor::strides_of(dims);
+  const auto sizes = part.sizes();
+  auto inner = dims.size();  // along the dimensions from here on the box is one piece
+  std::int64_t run = 1;
+  while (inner > 0 && run == strides[inner - 1]) {
+    --inner;
+    run *= sizes[inner];
+  }
+  auto at = part.begin;
+  for (std::int64_t from = 0;; from += run) {
+    std::int64_t place = 0;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      place += at[d] * strides[d];
+    }
+    f(place, from, run);
+    auto d = inner;
+    while (d > 0 && ++at[d - 1] == part.end[d - 1]) {
+      at[d - 1] = part.begin[d - 1];
+      --d;
+    }
+    if (d == 0) {
+      return;
+    }
+  }
+}
+
+namespace detail {
+
+// Throws: unity::error where a name is not UTF-8.
+[[nodiscard]] inline nlohmann::json to_json(std::span<const stored_tensor> tensors) {
+  const auto offsets = offsets_of(tensors);
+  auto list = nlohmann::json::array();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& t = tensors[i];
+    list.push_back({{"name", t.name},
+                    {"kind", t.kind},
+                    {"element", tensor::name_of(t.element)},
+                    {"dims", std::vector<std::int64_t>(t.dims.begin(), t.dims.end())},
+                    {"offset", offsets[i]}});
+  }
+  return list;
+}
+
+[[nodiscard]] inline stored_tensor stored_tensor_from(const json_place& in) {
+  stored_tensor t{in.at("name").word(), in.at("kind").word(), {}, {}};
+  const auto element = tensor::find_dtype(in.at("element").word());
+  if (!element) {
+    throw error{in.at("element").where(), "unknown element type " + shown(in.at("element").word()), "one as float32"};
+  }
+  t.element = *element;
+  for (const auto& size : in.at("dims").items()) {
+    t.dims.push_back(size.integer());
+  }
+  if (!tensor::checked_element_count(t.dims)) {
+    throw error{in.at("dims").where(), "not the sizes of a tensor", "positive sizes, and not too many"};
+  }
+  return t;
+}
+
+// Throws: unity::error where tensors are malformed, named twice, not where they belong, or do not fill `value_bytes`.
+[[nodiscard]] inline std::vector<stored_tensor> stored_tensors_from(const json_place& in, std::uint64_t value_bytes) {
+  std::vector<stored_tensor> all;
+  std::set<std::pair<std::string, std::string>> names;
+  const auto items = in.items();
+  for (const auto& item : items) {
+    all.push_back(stored_tensor_from(item));
+    if (!names.emplace(all.back().name, all.back().kind).second) {
+      throw error{item.where(), "a second " + to_string(all.back()), "different names"};
+    }
+  }
+  const auto offsets = offsets_of(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto offset = items[i].at("offset");
+    if (static_cast<std::uint64_t>(offset.integer()) != offsets[i]) {
+      throw error{offset.where(), "is " + std::to_string(offset.integer()), std::to_string(offsets[i])};
+    }
+  }
+  if (offsets.back() != value_bytes) {
+    throw error{in.where(), "tensors of " + std::to_string(offsets.back()) + " bytes",
+                std::to_string(value_bytes) + " bytes, as the file has"};
+  }
+  return all;
+}
+
+}  // namespace detail
+
+}  // namespace unity::io

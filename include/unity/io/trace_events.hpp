@@ -1,0 +1,72 @@
+// The trace format of Chrome, which Perfetto and chrome://tracing show: spans of time on the threads of processes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace unity::io {
+
+namespace detail {
+
+// Picoseconds as microseconds, exactly.
+[[nodiscard]] inline std::string trace_time(std::int64_t picoseconds) {
+  const auto fraction = std::to_string(picoseconds % 1'000'000);
+  return std::to_string(picoseconds / 1'000'000) + "." + std::string(6 - fraction.size(), '0') + fraction;
+}
+
+[[nodiscard]] inline std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace detail
+
+// Of one thread. Units: picoseconds, not below 0.
+struct trace_span {
+  std::size_t process = 0;
+  std::size_t thread = 0;
+  std::string name{};
+  std::string category{};
+  std::int64_t start = 0;
+  std::int64_t duration = 0;
+  std::string arguments{};  // members of a JSON object, separated by commas
+};
+
+// A trace under construction. Names are any text.
+class trace_events {
+ public:
+  void name_process(std::size_t process, const std::string& text) { name("process_name", process, 0, text); }
+  void name_thread(std::size_t process, std::size_t thread, const std::string& text) {
+    name("thread_name", process, thread, text);
+  }
+  void add(const trace_span& s) {
+    event(R"("ph":"X","pid":)" + std::to_string(s.process) + R"(,"tid":)" + std::to_string(s.thread) + R"(,"name":)" +
+          detail::quoted(s.name) + R"(,"cat":)" + detail::quoted(s.category) + R"(,"ts":)" +
+          detail::trace_time(s.start) + R"(,"dur":)" + detail::trace_time(s.duration) + R"(,"args":{)" + s.arguments +
+          "}");
+  }
+  // From `time` on what `name` counts is so many `unit`.
+  void count(std::size_t process, const std::string& name, std::int64_t time, const std::string& unit,
+             std::int64_t value) {
+    event(R"("ph":"C","pid":)" + std::to_string(process) + R"(,"name":)" + detail::quoted(name) + R"(,"ts":)" +
+          detail::trace_time(time) + R"(,"args":{)" + detail::quoted(unit) + ":" + std::to_string(value) + "}");
+  }
+  // JSON of all that was added. Complexity: linear.
+  [[nodiscard]] std::string text() const {
+    return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" + events_ + "\n]}\n";
+  }
+
+ private:
+  void event(const std::string& members) { events_ += (events_.empty() ? "\n{" : ",\n{") + members + "}"; }
+  void name(std::string_view what, std::size_t process, std::size_t thread, const std::string& text) {
+    event(R"("ph":"M","name":")" + std::string{what} + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" +
+          std::to_string(thread) + R"(,"args":{"name":)" + detail::quoted(text) + "}");
+  }
+
+  std::string events_;
+};
+
+}  // namespace unity::io

@@ -1,0 +1,236 @@
+// Checkpoints of training: a model's weights, and what the optimizer keeps for each, independent of how they are
+// divided. A run that stopped under one plan goes on under another, on another number of ranks.
+//
+// A sealed file (io/sealed_file.hpp) of the line "unity weights 1", with the header
+//
+// {"graph": "90f3a1...", "step": 100, "seed": 7, "optimizer": "adam",
+//  "tensors": [{"name": "w", "kind": "weight", "element": "float32", "dims": [64, 10], "offset": 0}, ...]}
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/io/replaced_file.hpp>
+#include <unity/io/sealed_file.hpp>
+#include <unity/io/stored_tensor.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io {
+
+inline constexpr std::string_view weights_line = "unity weights 1\n";
+
+// Regular. The kind of a tensor is "weight", or what the optimizer calls its number for the weight of that name.
+struct weights_header {
+  std::string graph{};  // the fingerprint of the model's graph (io/strategy_json.hpp)
+  std::int64_t step = 0;
+  std::uint64_t seed = 0;
+  parallel::optimizer optimizer = parallel::optimizer::sgd;
+  std::vector<stored_tensor> tensors{};
+
+  friend bool operator==(const weights_header&, const weights_header&) = default;
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string weights_header_text(const weights_header& h, const std::string& file) {
+  try {
+    return nlohmann::json{{"graph", h.graph},
+                          {"step", h.step},
+                          {"seed", h.seed},
+                          {"optimizer", parallel::optimizer_names[static_cast<std::size_t>(h.optimizer)]},
+                          {"tensors", to_json(h.tensors)}}
+        .dump();
+  } catch (const nlohmann::json::exception&) {
+    throw error{file, "a name of a tensor or graph that is not UTF-8", "names in UTF-8"};
+  }
+}
+
+[[nodiscard]] inline std::uint64_t seed_from(const json_place& in) {
+  if (!in.value().is_number_unsigned()) {
+    throw error{in.where(), std::string{"is "} + in.value().type_name(), "a number of 64 bits that is not negative"};
+  }
+  return in.value().get<std::uint64_t>();
+}
+
+[[nodiscard]] inline weights_header weights_header_from(const sealed_reader& file) {
+  const auto document = parse_json(file.header(), file.name());
+  const json_place in{document, file.name() + ": header"};
+  weights_header h{in.at("graph").word(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}};
+  const auto optimizer = parallel::find_optimizer(in.at("optimizer").word());
+  if (!optimizer) {
+    throw error{in.at("optimizer").where(), shown(in.at("optimizer").word()), "sgd, momentum or adam"};
+  }
+  h.optimizer = *optimizer;
+  h.tensors = stored_tensors_from(in.at("tensors"), file.value_bytes());
+  return h;
+}
+
+// Whether values for a part of a tensor can be meant.
+[[nodiscard]] inline bool fits(const stored_tensor& t, const parallel::box& part, std::size_t bytes) {
+  if (part.begin.size() != t.dims.size() || part.end.size() != t.dims.size() ||
+      (!part.empty() && parallel::intersection(part, parallel::whole(t.dims)) != part)) {
+    return false;
+  }
+  return static_cast<std::uint64_t>(part.volume() * tensor::size_of(t.element)) == bytes;
+}
+
+}  // namespace detail
+
+// Writes a checkpoint part by part, in any order; the values are not held in memory.
+class weights_writer {
+ public:
+  // Effects: a file under construction beside `path`.
+  // Throws: unity::error where it cannot be created, is being written, or a name is not UTF-8.
+  weights_writer(const std::filesystem::path& path, weights_header header)
+      : file_{path}, header_{std::move(header)}, offsets_{offsets_of(header_.tensors)} {
+    for (const auto& t : header_.tensors) {
+      UNITY_EXPECTS(tensor::checked_element_count(t.dims), "sizes of a tensor");
+      missing_.push_back({parallel::whole(t.dims)});
+    }
+    const auto head = sealed_head(weights_line, detail::weights_header_text(header_, file_.name()), offsets_.back());
+    begin_ = head.size();
+    file_.write(0, std::as_bytes(std::span{head}));
+  }
+
+  // Row-major elements of a part of a tensor (its number in the header).
+  // Complexity: linear in bytes, in pieces of the part that lie side by side, and in the parts of the tensor so far.
+  // Throws: unity::error where an element was written before, or there is no room.
+  void put(std::size_t tensor, const parallel::box& part, std::span<const std::byte> values) {
+    UNITY_EXPECTS(tensor < header_.tensors.size(), "a tensor of the header");
+    const auto& t = header_.tensors[tensor];
+    UNITY_EXPECTS(detail::fits(t, part, values.size()), "a box of the tensor and as many values");
+    take(tensor, part);
+    const auto size = tensor::size_of(t.element);
+    for_each_run(t.dims, part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
+      file_.write(begin_ + offsets_[tensor] + static_cast<std::uint64_t>(at * size),
+                  values.subspan(static_cast<std::size_t>(from * size), static_cast<std::size_t>(count * size)));
+    });
+  }
+
+  // Effects: as replaced_file::commit. Afterwards this object can only be destroyed.
+  // Complexity: reads all that was written, for the checksum.
+  // Throws: unity::error where an element was not written, or the file cannot be made to last. The one before is then
+  // still there.
+  void commit() {
+    for (std::size_t i = 0; i < missing_.size(); ++i) {
+      if (!missing_[i].empty()) {
+        refuse_incomplete(i);
+      }
+    }
+    const auto end = begin_ + offsets_.back();
+    // Between tensors are zeros, as nothing was written there.
+    const auto sum = checksum_of(end, [&](std::uint64_t at, std::span<std::byte> bytes) { file_.read(at, bytes); });
+    const std::uint64_t words[2]{sum.low, sum.high};
+    file_.write(end, std::as_bytes(std::span{words}));
+    file_.commit();
+  }
+
+ private:
+  // Strikes the part off what is missing.
+  void take(std::size_t tensor, const parallel::box& part) {
+    std::vector<parallel::box> rest;
+    std::int64_t found = 0;
+    for (const auto& open : missing_[tensor]) {
+      const auto common = parallel::intersection(open, part);
+      found += common.empty() ? 0 : common.volume();
+      parallel::subtract(open, part, rest);
+    }
+    if (!part.empty() && found != part.volume()) {
+      throw error{file_.name(), "a part of " + to_string(header_.tensors[tensor]) + " is written twice",
+                  "each element once"};
+    }
+    missing_[tensor] = std::move(rest);
+  }
+  [[noreturn]] void refuse_incomplete(std::size_t tensor) const {
+    std::int64_t count = 0;
+    for (const auto& open : missing_[tensor]) {
+      count += open.volume();
+    }
+    std::string first;
+    for (const auto begin : missing_[tensor].front().begin) {
+      first += (first.empty() ? "" : ",") + std::to_string(begin);
+    }
+    const auto& t = header_.tensors[tensor];
+    throw error{file_.name(),
+                to_string(t) + " lacks " + std::to_string(count) + " of " +
+                    std::to_string(tensor::element_count(t.dims)) + " elements, such as [" + first + "]",
+                "all of them before commit"};
+  }
+
+  replaced_file file_;
+  weights_header header_;
+  std::vector<std::uint64_t> offsets_;
+  std::uint64_t begin_ = 0;
+  std::vector<std::vector<parallel::box>> missing_;  // by tensor, disjoint
+};
+
+// A checkpoint that was whole when it was opened.
+class weights_reader {
+ public:
+  // Effects: reads all of the file once. Memory: a megabyte and the header.
+  // Throws: unity::error where it is missing, another kind of file or version, cut short or altered; it says whether
+  // the one before is there.
+  explicit weights_reader(const std::filesystem::path& path)
+      : file_{path, weights_line, previous_of(path)},
+        header_{detail::weights_header_from(file_)},
+        offsets_{offsets_of(header_.tensors)} {}
+
+  [[nodiscard]] const weights_header& header() const noexcept { return header_; }
+
+  // Throws: unity::error where the checkpoint is of another graph.
+  void expect_graph(std::string_view fingerprint) const {
+    if (header_.graph != fingerprint) {
+      file_.refuse("weights of another model, fingerprint " + detail::shown(header_.graph),
+                   "this one, fingerprint " + detail::shown(std::string{fingerprint}));
+    }
+  }
+
+  // The number of the tensor of that name and kind. Complexity: linear in tensors.
+  // Throws: unity::error where there is none, or it has another element type or other sizes.
+  [[nodiscard]] std::size_t find(const stored_tensor& wanted) const {
+    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
+      const auto& t = header_.tensors[i];
+      if (t.name == wanted.name && t.kind == wanted.kind) {
+        if (t != wanted) {
+          file_.refuse("has " + to_string(t), to_string(wanted));
+        }
+        return i;
+      }
+    }
+    file_.refuse("has no " + wanted.kind + " " + detail::shown(wanted.name), to_string(wanted));
+  }
+
+  // Effects: fills `values` with the row-major elements of a part of a tensor.
+  // Complexity: linear in bytes, and in the pieces of the part that lie side by side.
+  // Throws: unity::error where the file cannot be read any more.
+  void get(std::size_t tensor, const parallel::box& part, std::span<std::byte> values) const {
+    UNITY_EXPECTS(tensor < header_.tensors.size(), "a tensor of the header");
+    const auto& t = header_.tensors[tensor];
+    UNITY_EXPECTS(detail::fits(t, part, values.size()), "a box of the tensor and as much room");
+    const auto size = tensor::size_of(t.element);
+    for_each_run(t.dims, part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
+      file_.read(offsets_[tensor] + static_cast<std::uint64_t>(at * size),
+                 values.subspan(static_cast<std::size_t>(from * size), static_cast<std::size_t>(count * size)));
+    });
+  }
+
+ private:
+  sealed_reader file_;
+  weights_header header_;
+  std::vector<std::uint64_t> offsets_;
+};
+
+}  // namespace unity::io
