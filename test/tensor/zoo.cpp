@@ -109,11 +109,13 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:resnet50?form=taso", 84, 152, 23'445'504, 0},
       {"zoo:resnext50", 175, 458, 25'028'904, 68'224},
       {"zoo:resnext50?branches=1", 703, 1978, 25'028'904, 68'224},
+      {"zoo:resnet50?statistics=batch", 175 + 7 * 53, 458 + 11 * 53, 25'557'032, 0},
       {"zoo:resnext50?form=ae", 55, 155, 22'222'056, 0},
       {"zoo:resnext50?form=ae&branches=1", 583, 2171, 22'222'056, 0},
       {"zoo:resnext50?form=taso", 86, 155, 22'911'680, 0},
       {"zoo:resnext50?form=taso&branches=1", 614, 1675, 22'911'680, 0},
       {"zoo:nasnet_a", 911, 2193, 5'289'978, 36'738},
+      {"zoo:nasnet_a?statistics=batch", 911 + 7 * 192, 2193 + 11 * 192, 5'289'978, 0},
       {"zoo:nasnet_a?form=taso", 383, 762, 39'838'528, 0},
       {"zoo:nasrnn", 230, 385, 20'972'032, 0},
       {"zoo:bert", 358, 618, 109'482'240, 0},
@@ -123,6 +125,8 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:bert_large?form=ae", 37, 134, 75'498'496, 0},
       {"zoo:gpt", 5 + 30 * 12, 10 + 52 * 12, 124'439'808, 0},
       {"zoo:densenet121", 427, 1568, 7'978'856, 83'648},
+      {"zoo:densenet121?statistics=batch", 427 + 7 * 121, 1568 + 11 * 121, 7'978'856, 0},
+      {"zoo:inception_v3?statistics=batch", 309 + 7 * 94, 816 + 11 * 94, 23'834'568, 0},
       {"zoo:inception_v3", 309, 816, 23'834'568, 34'432},
       {"zoo:inception_v3?form=ae", 122, 347, 21'788'842, 0},
       {"zoo:squeezenet1_1", 65, 125, 1'235'496, 0},
@@ -469,7 +473,10 @@ TEST_CASE("a name resolves to a form and its sizes", "[zoo]") {
   CHECK(r.values.batch == 4);
   CHECK(r.values.branches == zoo::sizes::absent);
   CHECK(r.values.image == zoo::sizes::absent);
-  CHECK(zoo::parse("zoo:densenet121?batch=2").values == zoo::sizes{.batch = 2, .image = 224});
+  CHECK(zoo::parse("zoo:densenet121?batch=2").values ==
+        zoo::sizes{.batch = 2, .image = 224, .statistics = zoo::given_statistics});
+  CHECK(zoo::parse("zoo:resnet50?statistics=given").values == zoo::parse("zoo:resnet50").values);
+  CHECK(zoo::parse("zoo:resnet50?statistics=batch").values.statistics == zoo::statistics_of_batch);
   CHECK(zoo::parse("zoo:squeezenet1_1?image=227").values == zoo::sizes{.batch = 1, .image = 227});
   CHECK(zoo::is_name("zoo:anything"));
   CHECK_FALSE(zoo::is_name("model.onnx"));
@@ -512,7 +519,11 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"zoo:resnext50?branches=2", "zoo:resnext50: branches=\"2\"; expected an integer from 0 to 1"},
       {"zoo:vgg16?image=224", "zoo:vgg16: key \"image\"; expected a key of form=faithful: form, batch"},
       {"zoo:densenet121?layers=6",
-       "zoo:densenet121: key \"layers\"; expected a key of form=faithful: form, batch, image"},
+       "zoo:densenet121: key \"layers\"; expected a key of form=faithful: form, batch, image, statistics"},
+      {"zoo:resnet50?statistics=running", "zoo:resnet50: statistics=\"running\"; expected one of given, batch"},
+      {"zoo:resnet50?statistics=1", "zoo:resnet50: statistics=\"1\"; expected one of given, batch"},
+      {"zoo:resnet50?form=taso&statistics=batch",
+       "zoo:resnet50: key \"statistics\"; expected a key of form=taso: form, batch"},
       {"zoo:densenet121?image=0", "zoo:densenet121: image=\"0\"; expected an integer from 1 to 16384"},
       {"zoo:densenet121?image=16385", "zoo:densenet121: image=\"16385\"; expected an integer from 1 to 16384"},
       {"zoo:densenet121?image=28", "zoo: image=28; expected at least 29 pixels a side for DenseNet-121"},

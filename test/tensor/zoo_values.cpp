@@ -80,14 +80,15 @@ TEST_CASE("separate branches compute what the grouped convolution computes", "[z
 
 TEST_CASE("a dense block computes what appending its layers one by one computes", "[zoo]") {
   constexpr int layers = 3;
+  const zoo::sizes s{.statistics = zoo::given_statistics};
   const auto graph = [&](bool appending) {
     builder b{operators()};
     auto x = b.input("x", {2, 3, 4, 5});
     if (!appending) {
-      return std::move(b).finish({zoo::detail::densenet_block(b, "block", x, layers)});
+      return std::move(b).finish({zoo::detail::densenet_block(b, s, "block", x, layers)});
     }
     for (int i = 1; i <= layers; ++i) {
-      x = b.concat(1, std::array{x, zoo::detail::densenet_layer(b, "block.denselayer" + std::to_string(i), x)});
+      x = b.concat(1, std::array{x, zoo::detail::densenet_layer(b, s, "block.denselayer" + std::to_string(i), x)});
     }
     return std::move(b).finish({x});
   };

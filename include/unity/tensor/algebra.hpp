@@ -177,11 +177,14 @@ class algebra {
   return a;
 }
 
-// And those that their gradients are written with (tensor/differentiate.hpp). Kinds of the standard algebra have the
-// same numbers, so its graphs are graphs of this algebra.
+// And those that their gradients (tensor/differentiate.hpp) and losses (tensor/loss.hpp) are written with. Kinds of the
+// standard algebra have the same numbers, so its graphs are graphs of this algebra.
 [[nodiscard]] inline algebra training_algebra() {
   auto a = standard_algebra();
   for (auto& d : gradient_operators()) {
+    a.add(std::move(d));
+  }
+  for (auto& d : loss_operators()) {
     a.add(std::move(d));
   }
   return a;

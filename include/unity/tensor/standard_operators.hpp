@@ -7,6 +7,7 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/attention.hpp>
 #include <unity/tensor/operators/convolution.hpp>
+#include <unity/tensor/operators/cross_entropy.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
 #include <unity/tensor/operators/matmul.hpp>
@@ -48,5 +49,8 @@ namespace unity::tensor {
   }
   return all;
 }
+
+// What training has besides models and their gradients. Append only, too.
+[[nodiscard]] inline std::vector<definition> loss_operators() { return operators::losses(); }
 
 }  // namespace unity::tensor

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -134,7 +135,22 @@ struct setting {
   return found != nullptr ? *found : m.forms[0];
 }
 
+[[nodiscard]] inline std::string one_of(std::span<const std::string_view> words) {
+  std::string list = "one of ";
+  for (const auto w : words) {
+    list += (w == words.front() ? "" : ", ") + std::string{w};
+  }
+  return list;
+}
+
 [[nodiscard]] inline std::int64_t parse_value(const key& k, std::string_view text, const std::string& where) {
+  if (!k.words.empty()) {
+    const auto found = std::ranges::find(k.words, text);
+    if (found == k.words.end()) {
+      throw error{where, std::string{k.name} + "=" + quoted(text), one_of(k.words)};
+    }
+    return found - k.words.begin();
+  }
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || end != text.data() + text.size() || value < k.least || value > k.most) {

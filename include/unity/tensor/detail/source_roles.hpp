@@ -104,6 +104,8 @@ class source_roles {
       join(4, positive);
     } else if (name == "embedding" || name == "embedding_bag") {
       join(1, {.below = g.type(operands[0]).dims[0], .read = true});
+    } else if (name == "cross_entropy" || name == "cross_entropy_gradient") {
+      join(1, {.below = g.type(operands[0]).dims[g.type(operands[0]).rank() - 1], .read = true});
     }
     if (name == "pow") {
       join(1, {.exponent = true});

@@ -1,6 +1,7 @@
 // Layers that the convolutional models share. Each names its weights after itself.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -34,10 +35,31 @@ inline value_id convolution_with_bias(builder& b, const std::string& name, value
   return b.conv2d(x, w, b.weight(name + ".bias", {channels}), how);
 }
 
-inline value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon) {
+// The mean and the (biased) variance of each channel over the whole batch. Sums are formed before they are scaled, so
+// that where the batch is divided they are sums of parts, and no part knows how many there are.
+// Shapes: [n, c, h, w] to twice [c].
+inline std::array<value_id, 2> channel_statistics(builder& b, value_id x) {
+  const auto d = b.dims(x);
+  const auto share = b.fill(1 / (static_cast<double>(d[0]) * static_cast<double>(d[2]) * static_cast<double>(d[3])), {},
+                            b.type(x).element);
+  const auto mean_of = [&](value_id v) {
+    return b.mul(b.apply("reduce_sum", {v}, {{"axes", {0, 2, 3}}, {"keep_dims", 0}})[0], share);
+  };
+  const auto mean = mean_of(x);
+  const auto centred = b.sub(x, b.reshape(mean, {d[1], 1, 1}));
+  return {mean, mean_of(b.mul(centred, centred))};
+}
+
+// Shapes: [n, c, h, w]. statistics: one of batch_statistics; those of the batch ask for no weights.
+inline value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon,
+                           std::int64_t statistics = given_statistics) {
   const shape channels{b.dims(x)[1]};
   const auto scale = b.weight(name + ".weight", channels);
   const auto bias = b.weight(name + ".bias", channels);
+  if (statistics == statistics_of_batch) {
+    const auto [mean, variance] = channel_statistics(b, x);
+    return b.batch_norm(x, scale, bias, mean, variance, epsilon);
+  }
   const auto mean = b.weight(name + ".running_mean", channels);
   return b.batch_norm(x, scale, bias, mean, b.weight(name + ".running_var", channels), epsilon);
 }

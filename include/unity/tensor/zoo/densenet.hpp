@@ -18,29 +18,29 @@ namespace unity::tensor::zoo {
 namespace detail {
 
 // Before a convolution, not behind it.
-inline value_id norm_relu(builder& b, const std::string& name, value_id x) {
-  return b.relu(batch_norm(b, name, x, 1e-5));
+inline value_id norm_relu(builder& b, const sizes& s, const std::string& name, value_id x) {
+  return b.relu(batch_norm(b, name, x, 1e-5, s.statistics));
 }
 
-inline value_id densenet_layer(builder& b, const std::string& name, value_id x) {
+inline value_id densenet_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
   constexpr std::int64_t growth = 32;
-  x = convolution(b, name + ".conv1", norm_relu(b, name + ".norm1", x), 4 * growth, {1, 1});
-  return convolution(b, name + ".conv2", norm_relu(b, name + ".norm2", x), growth, {3, 3}, {.pads = {1, 1, 1, 1}});
+  x = convolution(b, name + ".conv1", norm_relu(b, s, name + ".norm1", x), 4 * growth, {1, 1});
+  return convolution(b, name + ".conv2", norm_relu(b, s, name + ".norm2", x), growth, {3, 3}, {.pads = {1, 1, 1, 1}});
 }
 
 // A layer reads the block's input and all that the layers before it made, and so does what comes after the block.
-inline value_id densenet_block(builder& b, const std::string& name, value_id x, int layers) {
+inline value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers) {
   std::vector<value_id> made{x};
   for (int i = 1; i <= layers; ++i) {
-    made.push_back(densenet_layer(b, name + ".denselayer" + std::to_string(i), x));
+    made.push_back(densenet_layer(b, s, name + ".denselayer" + std::to_string(i), x));
     x = b.concat(1, made);
   }
   return x;
 }
 
 // Halves channels, height and width.
-inline value_id densenet_transition(builder& b, const std::string& name, value_id x) {
-  x = convolution(b, name + ".conv", norm_relu(b, name + ".norm", x), b.dims(x)[1] / 2, {1, 1});
+inline value_id densenet_transition(builder& b, const sizes& s, const std::string& name, value_id x) {
+  x = convolution(b, name + ".conv", norm_relu(b, s, name + ".norm", x), b.dims(x)[1] / 2, {1, 1});
   return b.average_pool(x, {.kernel = {2, 2}, .stride = {2, 2}});
 }
 
@@ -52,18 +52,19 @@ inline value_id densenet_transition(builder& b, const std::string& name, value_i
   builder b{operators};
   auto x = image_input(b, s, 29, "DenseNet-121");
   x = convolution(b, "conv0", x, 64, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
-  x = detail::norm_relu(b, "norm0", x);
+  x = detail::norm_relu(b, s, "norm0", x);
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i > 0) {
-      x = detail::densenet_transition(b, "transition" + std::to_string(i), x);
+      x = detail::densenet_transition(b, s, "transition" + std::to_string(i), x);
     }
-    x = detail::densenet_block(b, "denseblock" + std::to_string(i + 1), x, blocks[i]);
+    x = detail::densenet_block(b, s, "denseblock" + std::to_string(i + 1), x, blocks[i]);
   }
-  x = flatten(b, b.global_average_pool(detail::norm_relu(b, "norm5", x)));
+  x = flatten(b, b.global_average_pool(detail::norm_relu(b, s, "norm5", x)));
   return std::move(b).finish({dense(b, "classifier", x, 1000)});
 }
 
-inline constexpr std::array<form, 1> densenet121_forms{{{"faithful", {.batch = 1, .image = 224}, densenet121}}};
+inline constexpr std::array<form, 1> densenet121_forms{
+    {{"faithful", {.batch = 1, .image = 224, .statistics = given_statistics}, densenet121}}};
 
 }  // namespace unity::tensor::zoo

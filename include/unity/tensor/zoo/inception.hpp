@@ -19,7 +19,8 @@ namespace detail {
 // The blocks are the same in both forms; what a layer is made of differs.
 class inception_blocks {
  public:
-  inception_blocks(builder& b, bool faithful) noexcept : b_{b}, faithful_{faithful} {}
+  inception_blocks(builder& b, const sizes& s, bool faithful) noexcept
+      : b_{b}, statistics_{s.statistics}, faithful_{faithful} {}
 
   // The ae form has activations up to the last A block.
   void drop_activations() noexcept { activation_ = "none"; }
@@ -29,7 +30,7 @@ class inception_blocks {
     const auto name = "conv" + std::to_string(++layers_);
     if (faithful_) {
       x = convolution(b_, name, x, channels, kernel, how);
-      return b_.relu(batch_norm(b_, "bn" + std::to_string(layers_), x, 1e-3));
+      return b_.relu(batch_norm(b_, "bn" + std::to_string(layers_), x, 1e-3, statistics_));
     }
     how.activation = activation_;
     return convolution_with_bias(b_, name, x, channels, kernel, how);
@@ -87,6 +88,7 @@ class inception_blocks {
 
  private:
   builder& b_;
+  std::int64_t statistics_;
   bool faithful_;
   std::string_view activation_ = "relu";
   int layers_ = 0;
@@ -94,7 +96,7 @@ class inception_blocks {
 
 inline tensor_graph inception(const algebra& operators, const sizes& s, bool faithful) {
   builder b{operators};
-  inception_blocks blocks{b, faithful};
+  inception_blocks blocks{b, s, faithful};
   auto x = blocks.stem(b.input("x", {s.batch, 3, 299, 299}));
   x = blocks.a(blocks.a(blocks.a(x, 32), 64), 64);
   blocks.drop_activations();
@@ -116,7 +118,7 @@ inline tensor_graph inception(const algebra& operators, const sizes& s, bool fai
 }
 
 inline constexpr std::array<form, 2> inception_v3_forms{{
-    {"faithful", {.batch = 64}, inception_v3_faithful},
+    {"faithful", {.batch = 64, .statistics = given_statistics}, inception_v3_faithful},
     {"ae", {.batch = 64}, inception_v3_ae},
 }};
 

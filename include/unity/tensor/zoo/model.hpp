@@ -24,9 +24,14 @@ struct sizes {
   std::int64_t vocab = absent;
   std::int64_t branches = absent;
   std::int64_t image = absent;
+  std::int64_t statistics = absent;  // of batch norms, one of batch_statistics
 
   friend bool operator==(const sizes&, const sizes&) = default;
 };
+
+// Where batch norms have means and variances from: weights (inference), or the batch at hand (training).
+enum batch_statistics : std::int64_t { given_statistics, statistics_of_batch };
+inline constexpr std::array<std::string_view, 2> batch_statistics_names{"given", "batch"};
 
 // A key of the text form, and the range within which its values make sense.
 struct key {
@@ -34,16 +39,18 @@ struct key {
   std::int64_t sizes::*member;
   std::int64_t least;
   std::int64_t most;
+  std::span<const std::string_view> words{};  // not empty: how values are spelled, from 0
 };
 
-inline constexpr std::array<key, 8> keys{{{"batch", &sizes::batch, 1, 1 << 20},
+inline constexpr std::array<key, 9> keys{{{"batch", &sizes::batch, 1, 1 << 20},
                                           {"layers", &sizes::layers, 1, 4096},
                                           {"hidden", &sizes::hidden, 1, 1 << 20},
                                           {"heads", &sizes::heads, 1, 1 << 16},
                                           {"seq", &sizes::seq, 1, 1 << 16},
                                           {"vocab", &sizes::vocab, 1, 1 << 30},
                                           {"branches", &sizes::branches, 0, 1},
-                                          {"image", &sizes::image, 1, 1 << 14}}};
+                                          {"image", &sizes::image, 1, 1 << 14},
+                                          {"statistics", &sizes::statistics, 0, 1, batch_statistics_names}}};
 
 struct form {
   std::string_view name;

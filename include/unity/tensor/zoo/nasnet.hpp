@@ -77,9 +77,9 @@ class nasnet_taso_cells {
 // The published cells.
 class nasnet_cells {
  public:
-  explicit nasnet_cells(builder& b) noexcept : b_{b} {}
+  nasnet_cells(builder& b, const sizes& s) noexcept : b_{b}, statistics_{s.statistics} {}
 
-  value_id normed(const std::string& name, value_id x) { return batch_norm(b_, name, x, 1e-3); }
+  value_id normed(const std::string& name, value_id x) { return batch_norm(b_, name, x, 1e-3, statistics_); }
 
   value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width) {
     const auto left = adjusted(name + ".left", older, newer, width);
@@ -144,6 +144,7 @@ class nasnet_cells {
   }
 
   builder& b_;
+  std::int64_t statistics_;
 };
 
 }  // namespace detail
@@ -173,7 +174,7 @@ class nasnet_cells {
 [[nodiscard]] inline tensor_graph nasnet_a_faithful(const algebra& operators, const sizes& s) {
   constexpr std::int64_t filters = 44;
   builder b{operators};
-  detail::nasnet_cells cells{b};
+  detail::nasnet_cells cells{b, s};
   auto older = b.input("x", {s.batch, 3, 224, 224});
   older = cells.normed("stem.norm", convolution(b, "stem.conv", older, 32, {3, 3}, {.stride = {2, 2}}));
   auto x = cells.first_reduction("stem0", older, filters / 4);
@@ -193,7 +194,7 @@ class nasnet_cells {
 }
 
 inline constexpr std::array<form, 2> nasnet_a_forms{{
-    {"faithful", {.batch = 1, .layers = 4}, nasnet_a_faithful},
+    {"faithful", {.batch = 1, .layers = 4, .statistics = given_statistics}, nasnet_a_faithful},
     {"taso", {.batch = 1, .layers = 5}, nasnet_a_taso},
 }};
 

@@ -26,6 +26,7 @@ struct residual_network {
   std::int64_t groups;
   bool branches;  // grouped convolutions as separate ones
   std::array<int, 4> depths{3, 4, 6, 3};
+  std::int64_t statistics = given_statistics;
 };
 
 inline constexpr residual_network resnet50_network{{64, 128, 256, 512}, 4, 1, false};
@@ -89,13 +90,14 @@ inline value_id inner(builder& b, const residual_network& net, const residual_bl
 inline value_id faithful_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
   constexpr double epsilon = 1e-5;
   auto y = convolution(b, at.name + ".conv1", x, at.middle, {1, 1});
-  y = b.relu(batch_norm(b, at.name + ".bn1", y, epsilon));
+  y = b.relu(batch_norm(b, at.name + ".bn1", y, epsilon, net.statistics));
   y = inner(b, net, at, y, {.pads = {1, 1, 1, 1}});
-  y = b.relu(batch_norm(b, at.name + ".bn2", y, epsilon));
-  y = batch_norm(b, at.name + ".bn3", convolution(b, at.name + ".conv3", y, at.out, {1, 1}), epsilon);
+  y = b.relu(batch_norm(b, at.name + ".bn2", y, epsilon, net.statistics));
+  y = batch_norm(b, at.name + ".bn3", convolution(b, at.name + ".conv3", y, at.out, {1, 1}), epsilon,
+                 net.statistics);
   if (needs_projection(b, x, at)) {
     x = convolution(b, at.name + ".downsample.0", x, at.out, {1, 1}, {.stride = {at.stride, at.stride}});
-    x = batch_norm(b, at.name + ".downsample.1", x, epsilon);
+    x = batch_norm(b, at.name + ".downsample.1", x, epsilon, net.statistics);
   }
   return b.relu(b.add(y, x));
 }
@@ -119,11 +121,12 @@ inline value_id ae_block(builder& b, const residual_network& net, value_id x, co
   return convolution_with_bias(b, at.name + ".conv3", x, at.out, {1, 1});
 }
 
-inline tensor_graph residual_faithful(const algebra& operators, const sizes& s, const residual_network& net) {
+inline tensor_graph residual_faithful(const algebra& operators, const sizes& s, residual_network net) {
+  net.statistics = s.statistics;
   builder b{operators};
   auto x = b.input("x", {s.batch, 3, 224, 224});
   x = convolution(b, "conv1", x, 64, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
-  x = b.relu(batch_norm(b, "bn1", x, 1e-5));
+  x = b.relu(batch_norm(b, "bn1", x, 1e-5, s.statistics));
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   x = residual_stages(net, x, [&](value_id v, const residual_block& at) { return faithful_block(b, net, v, at); });
   x = flatten(b, b.global_average_pool(x));
@@ -176,12 +179,13 @@ inline tensor_graph residual_taso(const algebra& operators, const residual_netwo
 }
 
 inline constexpr std::array<form, 2> resnet50_forms{{
-    {"faithful", {.batch = 1}, resnet50_faithful},
+    {"faithful", {.batch = 1, .statistics = given_statistics}, resnet50_faithful},
     {"taso", {.batch = 1}, resnet50_taso},
 }};
-inline constexpr std::array<form, 1> resnet101_forms{{{"faithful", {.batch = 64}, resnet101_faithful}}};
+inline constexpr std::array<form, 1> resnet101_forms{
+    {{"faithful", {.batch = 64, .statistics = given_statistics}, resnet101_faithful}}};
 inline constexpr std::array<form, 3> resnext50_forms{{
-    {"faithful", {.batch = 64, .branches = 0}, resnext50_faithful},
+    {"faithful", {.batch = 64, .branches = 0, .statistics = given_statistics}, resnext50_faithful},
     {"ae", {.batch = 16, .branches = 0}, resnext50_ae},
     {"taso", {.batch = 1, .branches = 0}, resnext50_taso},
 }};

@@ -1,0 +1,139 @@
+// The loss of a model, appended to its graph: what training makes smaller.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+enum class loss : std::uint8_t { cross_entropy, mean_square };
+inline constexpr std::array<std::string_view, 2> loss_names{"cross_entropy", "mean_square"};
+
+[[nodiscard]] constexpr std::optional<loss> find_loss(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < loss_names.size(); ++i) {
+    if (loss_names[i] == name) {
+      return static_cast<loss>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// The inputs that with_loss adds for output k. Shapes: of the output without the last dimension; of the output.
+[[nodiscard]] inline std::string labels_name(std::size_t output) { return "labels of " + std::to_string(output); }
+[[nodiscard]] inline std::string target_name(std::size_t output) { return "target of " + std::to_string(output); }
+
+namespace detail {
+
+// Appends the losses of outputs to a graph that is being built.
+class loss_writer {
+ public:
+  loss_writer(const algebra& a, const tensor_graph& g, std::int64_t parts) : graph_{g}, b_{a, g}, parts_{parts} {}
+
+  [[nodiscard]] tensor_graph write(loss what) && {
+    value_id sum;
+    for (std::size_t k = 0; k < graph_.outputs().size(); ++k) {
+      const auto v = graph_.outputs()[k];
+      if (is_floating(graph_.type(v).element)) {
+        const auto one = what == loss::cross_entropy ? cross_entropy(k, v) : mean_square(k, v);
+        sum = sum.valid() ? b_.add("add", {sum, one}) : one;
+      }
+    }
+    if (!sum.valid()) {
+      throw error{"loss", "no output of real numbers", "a graph that computes some"};
+    }
+    return std::move(b_).finish(std::array{sum});
+  }
+
+ private:
+  [[nodiscard]] value_id cross_entropy(std::size_t k, value_id output) {
+    const auto logits = logits_of(output);
+    const auto& t = graph_.type(logits);
+    if (t.rank() == 0) {
+      throw error{"output " + std::to_string(k), "cross entropy of " + to_string(t), "a dimension of classes"};
+    }
+    const std::span<const std::int64_t> rows = std::span<const std::int64_t>{t.dims}.first(t.rank() - 1);
+    const auto labels = input(labels_name(k), dtype::int32, rows);
+    return mean(b_.add("cross_entropy", {logits, labels}), element_count(rows));
+  }
+  [[nodiscard]] value_id mean_square(std::size_t k, value_id output) {
+    const auto t = graph_.type(output);
+    const auto apart = b_.add("sub", {output, input(target_name(k), t.element, t.dims)});
+    return mean(b_.add("mul", {apart, apart}), element_count(t.dims));
+  }
+
+  // The cross entropy of a softmax is that of what the softmax is taken of, and asks for no logarithm of it.
+  [[nodiscard]] value_id logits_of(value_id v) const {
+    const auto n = graph_.producer(v);
+    const auto& op = graph_.operation(n);
+    const auto& a = b_.operators();
+    if (op.kind != a.kind("softmax") ||
+        a.read(op).integer("axis") + 1 != static_cast<std::int64_t>(graph_.type(v).rank())) {
+      return v;
+    }
+    return graph_.operands(n)[0];
+  }
+
+  [[nodiscard]] value_id input(const std::string& name, dtype element, std::span<const std::int64_t> dims) {
+    const auto kind = b_.operators().kind("input");
+    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+      const auto& op = graph_.operation(node_id{n});
+      if (op.kind == kind && b_.operators().read(op).word("name") == name) {
+        throw error{"loss", "an input \"" + name + "\" in the graph", "that name to be free"};
+      }
+    }
+    return b_.add("input", {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
+  }
+
+  // The sum is formed first: of a divided batch it is a sum of parts, and these are scaled alike.
+  [[nodiscard]] value_id mean(value_id terms, std::int64_t count) {
+    const auto t = b_.type(terms);
+    small_vector<std::int64_t, 6> axes;
+    for (std::size_t d = 0; d < t.rank(); ++d) {
+      axes.push_back(static_cast<std::int64_t>(d));
+    }
+    const auto sum = axes.empty() ? terms : b_.add("reduce_sum", {terms}, {{"axes", axes}, {"keep_dims", 0}});
+    const auto share = 1 / (static_cast<double>(count) * static_cast<double>(parts_));
+    const auto scale = b_.add("fill", {}, {{"value", share}, {"element", name_of(t.element)}, {"dims", {}}});
+    return b_.add("mul", {sum, scale});
+  }
+
+  const tensor_graph& graph_;
+  body_graph b_;
+  std::int64_t parts_;
+};
+
+}  // namespace detail
+
+// The graph with one output, a number: the sum over the outputs of real numbers of their losses. Nodes and values keep
+// their numbers; what computes the loss comes behind. Cross entropy is the mean over rows (all dimensions but the last,
+// which is that of classes) of minus the logarithm of the softmax at the row's label, mean square the mean over
+// elements of the square of what they differ by from the target. Labels (int32) and targets are new inputs.
+// Where an output is a softmax along its last dimension, cross entropy reads what the softmax is taken of.
+// parts: the graph's samples are one of so many parts of a batch, and the loss their share of the batch's mean, so that
+// the parts' losses and gradients add up to the batch's.
+// Operators are those of an algebra that has the losses, such as training_algebra(). Complexity: linear in the graph.
+// Throws: unity::error where no output is of real numbers, one has no dimension of classes, or an input has the name.
+[[nodiscard]] inline tensor_graph with_loss(const algebra& a, const tensor_graph& g, loss what,
+                                            std::int64_t parts = 1) {
+  UNITY_EXPECTS(parts > 0, "a positive number of parts");
+  return detail::loss_writer{a, g, parts}.write(what);
+}
+
+}  // namespace unity::tensor

@@ -1,0 +1,109 @@
+// The loss of a classifier.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::operators {
+
+// 1 at the class that a number stands for, 0 elsewhere; 0 everywhere for a number that stands for none.
+// Shapes: labels[...] -> [..., classes].
+[[nodiscard]] inline definition one_hot() {
+  const auto iteration = [](space& s, const attribute_reader& a) {
+    const auto classes = a.integer("classes");
+    s.allow_mixed_elements();
+    if (!s.require(is_integral(s.inputs()[0].element), "integers", 0) ||
+        !s.require(classes > 0 && classes <= max_elements, "a positive number of classes")) {
+      return;
+    }
+    // The first index is that of the classes: the kernel names it.
+    const auto c = s.parallel("c", classes);
+    accesses labels;
+    for (std::size_t d = 0; d < s.rank(0); ++d) {
+      labels.push_back(s.parallel("i"));
+    }
+    s.read(labels);
+    labels.push_back(c);
+    s.write(labels, a.choice<dtype>("element"));
+  };
+  const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::equal(kernels::x(0), kernels::coordinate(0));
+  };
+  return define("one_hot", 1, 1, {integer_field("classes"), dtype_field("element")}, primitive{iteration, kernel});
+}
+
+// logits[..., c] and labels[...]; reports what is wrong.
+inline bool require_labelled_logits(judgement& j) {
+  j.allow_mixed_elements();
+  return j.require(is_floating(j.inputs()[0].element), "floating-point elements", 0) &&
+         j.require(is_integral(j.inputs()[1].element), "integers", 1) &&
+         j.require(j.rank(0) >= 1, "an operand of rank 1 or more", 0) &&
+         j.require(j.dims(1) == shape(std::span<const std::int64_t>{j.dims(0)}.first(j.rank(0) - 1)),
+                   "a label per row of the logits", 1);
+}
+
+[[nodiscard]] inline value_id one_hot_like(body_builder& b, value_id labels, value_id logits) {
+  const auto& t = b.type(logits);
+  return b.add("one_hot", {labels}, {{"classes", t.dims[t.rank() - 1]}, {"element", name_of(t.element)}});
+}
+
+// Minus the logarithm of the softmax at the label; 0 where the label is no class. The logits must be finite.
+// Shapes: logits[..., c], labels[...] -> [...].
+[[nodiscard]] inline definition cross_entropy() {
+  const auto types = [](judgement& j, const attribute_reader&) {
+    if (require_labelled_logits(j)) {
+      j.result(j.dims(1), j.inputs()[0].element);
+    }
+  };
+  const auto body = [](body_builder& b, const attribute_reader&, std::span<const value_id> x) {
+    const auto last = static_cast<std::int64_t>(b.type(x[0]).rank()) - 1;
+    const auto shifted = b.add("sub", {x[0], b.add("reduce_max", {x[0]}, {{"axes", {last}}})});
+    const auto sum = b.add("reduce_sum", {b.add("exp", {shifted})}, {{"axes", {last}}});
+    const auto of_each = b.add("sub", {b.add("log", {sum}), shifted});
+    const auto of_label = b.add("mul", {one_hot_like(b, x[1], x[0]), of_each});
+    return std::vector{b.add("reduce_sum", {of_label}, {{"axes", {last}}, {"keep_dims", 0}})};
+  };
+  const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
+    const auto logits =
+        b.add("cross_entropy_gradient", {p.operand(0), p.operand(1), p.cotangents[0]});
+    return std::vector{logits, value_id{}};
+  };
+  return define("cross_entropy", 2, 1, {}, composite{body, types}).with_adjoint(adjoint);
+}
+
+// (softmax - one-hot row of the label) * cotangent; 0 where the label is no class.
+// Shapes: logits[..., c], labels[...], cotangent[...] -> [..., c].
+[[nodiscard]] inline definition cross_entropy_gradient() {
+  const auto types = [](judgement& j, const attribute_reader&) {
+    if (require_labelled_logits(j) && j.require(j.dims(2) == j.dims(1), "a cotangent per row of the logits", 2) &&
+        j.require(j.inputs()[2].element == j.inputs()[0].element, "the element type of the logits", 2)) {
+      j.result(j.dims(0));
+    }
+  };
+  const auto body = [](body_builder& b, const attribute_reader&, std::span<const value_id> x) {
+    const auto& t = b.type(x[0]);
+    const auto last = static_cast<std::int64_t>(t.rank()) - 1;
+    const auto classes = t.dims[t.rank() - 1];
+    const auto ones = b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", {classes}}});
+    // Not the sum of the one-hot row, which would pass over it once more.
+    const auto is_class = b.add("embedding", {ones, x[1]});
+    const auto of_row = b.add("unsqueeze", {b.add("mul", {x[2], is_class})}, {{"axes", {last}}});
+    const auto apart = b.add("sub", {b.add("softmax", {x[0]}, {{"axis", last}}), one_hot_like(b, x[1], x[0])});
+    return std::vector{b.add("mul", {apart, of_row})};
+  };
+  return define("cross_entropy_gradient", 3, 1, {}, composite{body, types});
+}
+
+[[nodiscard]] inline std::vector<definition> losses() {
+  return {one_hot(), cross_entropy(), cross_entropy_gradient()};
+}
+
+}  // namespace unity::tensor::operators

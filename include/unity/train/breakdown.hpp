@@ -1,0 +1,111 @@
+// Where the time of a run went.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/train/timeline.hpp>
+
+namespace unity::train {
+
+// Each instant of a rank counts once: for the first of its activities at that time, in the order of `activity`. So
+// communication is what computation does not hide. Regular.
+struct time_shares {
+  picoseconds compute{};
+  picoseconds update{};
+  picoseconds communication{};
+  picoseconds waiting{};
+  picoseconds other{};   // nothing was recorded
+  picoseconds hidden{};  // communication while computing or updating; not in the sum
+
+  // What it did not spend on others or on nothing.
+  [[nodiscard]] picoseconds busy() const noexcept { return compute + update + communication; }
+  [[nodiscard]] picoseconds total() const noexcept { return busy() + waiting + other; }
+
+  time_shares& operator+=(const time_shares& o) noexcept {
+    compute += o.compute;
+    update += o.update;
+    communication += o.communication;
+    waiting += o.waiting;
+    other += o.other;
+    hidden += o.hidden;
+    return *this;
+  }
+  friend bool operator==(const time_shares&, const time_shares&) = default;
+};
+
+// Regular.
+struct breakdown {
+  picoseconds elapsed{};  // of which each rank has this much
+  std::vector<time_shares> ranks{};
+  time_shares all{};         // added up over ranks
+  std::size_t critical = 0;  // the rank that was busy for longest, for which the others waited; the first of equals
+
+  friend bool operator==(const breakdown&, const breakdown&) = default;
+};
+
+namespace detail {
+
+// Sweeps over the spans of a rank between two times, in nanoseconds.
+[[nodiscard]] inline time_shares shares_of(const rank_timeline& rank, std::int64_t from, std::int64_t until) {
+  struct change {
+    std::int64_t at;
+    activity kind;
+    int by;
+  };
+  std::vector<change> changes{{until, activity::waiting, 0}};
+  for (const auto& s : rank.spans) {
+    const auto start = std::max(s.start, from);
+    const auto end = std::min(s.end, until);
+    if (start < end) {
+      changes.push_back({start, s.kind, 1});
+      changes.push_back({end, s.kind, -1});
+    }
+  }
+  std::sort(changes.begin(), changes.end(), [](const change& a, const change& b) { return a.at < b.at; });
+  std::array<int, activity_names.size()> open{};
+  std::array<picoseconds, activity_names.size() + 1> sums{};
+  picoseconds hidden{};
+  auto before = from;
+  for (const auto& c : changes) {
+    const picoseconds passed{(c.at - before) * 1000};
+    const auto first = std::find_if(open.begin(), open.end(), [](int count) { return count > 0; });
+    sums[static_cast<std::size_t>(first - open.begin())] += passed;
+    if (first < open.begin() + 2 && open[static_cast<std::size_t>(activity::communication)] > 0) {
+      hidden += passed;
+    }
+    open[static_cast<std::size_t>(c.kind)] += c.by;
+    before = c.at;
+  }
+  return {sums[0], sums[1], sums[2], sums[3], sums[4], hidden};
+}
+
+}  // namespace detail
+
+// Of what happened between two times, in nanoseconds since the origin, such as the start and end of an iteration.
+// Complexity: n log n in spans.
+[[nodiscard]] inline breakdown break_down(const merged_timeline& t, std::int64_t from, std::int64_t until) {
+  UNITY_EXPECTS(from <= until, "an end that is not before the start");
+  breakdown b{picoseconds{(until - from) * 1000}, {}, {}, 0};
+  for (const auto& rank : t.ranks) {
+    b.ranks.push_back(detail::shares_of(rank, from, until));
+    b.all += b.ranks.back();
+    if (b.ranks.back().busy() > b.ranks[b.critical].busy()) {
+      b.critical = b.ranks.size() - 1;
+    }
+  }
+  return b;
+}
+
+// Of everything.
+[[nodiscard]] inline breakdown break_down(const merged_timeline& t) {
+  const auto [from, until] = t.extent();
+  return break_down(t, from, until);
+}
+
+}  // namespace unity::train

@@ -1,0 +1,135 @@
+// What the ranks of a run did, and when.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+
+namespace unity::train {
+
+// Of several at once, the first counts (train/breakdown.hpp).
+//   compute         operators, forward and backward
+//   update          of weights
+//   communication   data on their way to or from this rank
+//   waiting         for another rank, while nothing is on its way
+enum class activity : std::uint8_t { compute, update, communication, waiting };
+inline constexpr std::array<std::string_view, 4> activity_names{"compute", "update", "communication", "waiting"};
+
+inline constexpr std::int32_t no_peer = -1;
+
+// Units: nanoseconds since the origin of its timeline. Travels between ranks as it is.
+struct activity_span {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::uint32_t label = 0;  // in a list of names that is the caller's
+  std::int32_t peer = no_peer;
+  activity kind = activity::compute;
+
+  friend bool operator==(const activity_span&, const activity_span&) = default;
+};
+
+// Of one rank. Spans are in the order in which they were added, and may overlap. One thread adds at a time.
+class timeline {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  // Has room for so many spans, and takes no memory after that.
+  explicit timeline(std::size_t capacity) : spans_(capacity) {}
+
+  // Effects: forgets all spans; times are counted from `origin`. Ranks on one machine share the clock, so all should
+  // take the origin of one of them; ranks on several machines each the end of the same barrier.
+  void restart(clock::time_point origin = clock::now()) noexcept {
+    origin_ = origin;
+    count_ = 0;
+    dropped_ = 0;
+  }
+
+  // Effects: none but for the count of what was dropped, where there is no room.
+  void add(activity kind, std::uint32_t label, clock::time_point start, clock::time_point end,
+           std::int32_t peer = no_peer) noexcept {
+    UNITY_EXPECTS(start <= end, "a span that does not end before it starts");
+    if (count_ == spans_.size()) {
+      ++dropped_;
+      return;
+    }
+    spans_[count_++] = {since_origin(start), since_origin(end), label, peer, kind};
+  }
+
+  // Adds the span of its life.
+  class measurement {
+   public:
+    measurement(timeline& to, activity kind, std::uint32_t label, std::int32_t peer) noexcept
+        : to_{to}, start_{clock::now()}, label_{label}, peer_{peer}, kind_{kind} {}
+    measurement(const measurement&) = delete;
+    measurement& operator=(const measurement&) = delete;
+    ~measurement() { to_.add(kind_, label_, start_, clock::now(), peer_); }
+
+   private:
+    timeline& to_;
+    clock::time_point start_;
+    std::uint32_t label_;
+    std::int32_t peer_;
+    activity kind_;
+  };
+  [[nodiscard]] measurement measure(activity kind, std::uint32_t label, std::int32_t peer = no_peer) noexcept {
+    return {*this, kind, label, peer};
+  }
+
+  [[nodiscard]] clock::time_point origin() const noexcept { return origin_; }
+  [[nodiscard]] std::span<const activity_span> spans() const noexcept { return std::span{spans_}.first(count_); }
+  // How many spans there was no room for. What is there is then only the beginning.
+  [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
+
+ private:
+  [[nodiscard]] std::int64_t since_origin(clock::time_point t) const noexcept {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(t - origin_).count();
+  }
+
+  std::vector<activity_span> spans_;  // all there from the start, so that adding one touches no new memory
+  std::size_t count_ = 0;
+  std::uint64_t dropped_ = 0;
+  clock::time_point origin_ = clock::now();
+};
+
+// What one rank recorded. Regular.
+struct rank_timeline {
+  std::vector<activity_span> spans{};
+  std::uint64_t dropped = 0;
+
+  friend bool operator==(const rank_timeline&, const rank_timeline&) = default;
+};
+
+// Of all ranks, in their order. Regular.
+struct merged_timeline {
+  std::vector<rank_timeline> ranks{};
+  std::vector<std::string> labels{};
+
+  [[nodiscard]] bool complete() const noexcept {
+    return std::all_of(ranks.begin(), ranks.end(), [](const rank_timeline& r) { return r.dropped == 0; });
+  }
+  // From the first start to the last end; both 0 where there is no span.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> extent() const noexcept {
+    std::pair<std::int64_t, std::int64_t> all{0, 0};
+    bool is_first = true;
+    for (const auto& r : ranks) {
+      for (const auto& s : r.spans) {
+        all = {is_first ? s.start : std::min(all.first, s.start), is_first ? s.end : std::max(all.second, s.end)};
+        is_first = false;
+      }
+    }
+    return all;
+  }
+
+  friend bool operator==(const merged_timeline&, const merged_timeline&) = default;
+};
+
+}  // namespace unity::train

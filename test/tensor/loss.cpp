@@ -1,0 +1,218 @@
+#include <unity/tensor/loss.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+#include "testing.hpp"
+
+using namespace unity::tensor;
+using namespace unity::tensor::test;
+
+namespace {
+
+using unity::node_id;
+
+const algebra& training() {
+  static const auto a = training_algebra();
+  return a;
+}
+
+using named_values = std::map<std::string, dense<double>>;
+
+std::vector<dense<double>> run_on(const tensor_graph& g, const named_values& values) {
+  return evaluate<double>(training(), g, [&](const operation& op, const tensor_type&) -> std::optional<dense<double>> {
+    if (training().definition_of(op.kind).source == source_kind::none) {
+      return std::nullopt;
+    }
+    return values.at(training().read(op).word("name"));
+  });
+}
+
+// x w, of `rows` samples.
+tensor_graph linear_model(std::int64_t rows) {
+  builder b{training()};
+  const auto x = b.input("x", {rows, 5});
+  return std::move(b).finish({b.matmul(x, b.weight("w", {5, 3}))});
+}
+
+std::map<std::string, tensor_type> inputs_of(const tensor_graph& g) {
+  std::map<std::string, tensor_type> all;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& op = g.operation(node_id{n});
+    if (op.kind == training().kind("input")) {
+      all[training().read(op).word("name")] = g.type(g.results(node_id{n})[0]);
+    }
+  }
+  return all;
+}
+
+double cross_entropy_of(const double* logits, std::size_t classes, std::size_t label) {
+  double sum = 0;
+  for (std::size_t c = 0; c < classes; ++c) {
+    sum += std::exp(logits[c]);
+  }
+  return std::log(sum) - logits[label];
+}
+
+std::string message_of(const tensor_graph& g, loss what) {
+  try {
+    static_cast<void>(with_loss(training(), g, what));
+  } catch (const unity::error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+// Rows [begin, end) of dimension 0.
+dense<double> rows_of(const dense<double>& t, std::int64_t begin, std::int64_t end) {
+  auto dims = t.dims;
+  const auto row = static_cast<std::ptrdiff_t>(element_count(dims) / dims[0]);
+  dims[0] = end - begin;
+  return {dims, {t.data.begin() + begin * row, t.data.begin() + end * row}};
+}
+
+}  // namespace
+
+TEST_CASE("a loss is one number, the mean over rows or elements, and its inputs say what they are of") {
+  unity::random_engine random{1};
+  const auto g = linear_model(4);
+  named_values values{{"x", random_tensor({4, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
+  const auto y = run_on(g, values)[0];
+
+  const auto entropy = with_loss(training(), g, loss::cross_entropy);
+  CHECK(inputs_of(entropy).at("labels of 0") == type({4}, dtype::int32));
+  values["labels of 0"] = {{4}, {2, 0, 1, 1}};
+  double sum = 0;
+  for (std::size_t row = 0; row < 4; ++row) {
+    sum += cross_entropy_of(y.data.data() + row * 3, 3, static_cast<std::size_t>(values["labels of 0"].data[row]));
+  }
+  const auto found = run_on(entropy, values);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].dims.empty());
+  CHECK(found[0].data[0] == Approx(sum / 4).epsilon(1e-14));
+
+  const auto squares = with_loss(training(), g, loss::mean_square);
+  CHECK(inputs_of(squares).at("target of 0") == type({4, 3}));
+  values["target of 0"] = random_tensor({4, 3}, random);
+  sum = 0;
+  for (std::size_t i = 0; i < 12; ++i) {
+    sum += std::pow(y.data[i] - values["target of 0"].data[i], 2);
+  }
+  CHECK(run_on(squares, values)[0].data[0] == Approx(sum / 12).epsilon(1e-14));
+}
+
+TEST_CASE("losses of several outputs add up, and those of no real numbers have none") {
+  builder b{training()};
+  const auto x = b.input("x", {2, 3});
+  const auto ids = b.input("ids", {2}, dtype::int64);
+  const auto s = b.apply("reduce_sum", {x}, {{"axes", {0, 1}}, {"keep_dims", 0}})[0];
+  const auto g = std::move(b).finish({x, ids, s});
+  const auto with = with_loss(training(), g, loss::mean_square);
+  CHECK(inputs_of(with).contains("target of 0"));
+  CHECK_FALSE(inputs_of(with).contains("target of 1"));
+  const named_values values{{"x", {{2, 3}, {1, 2, 3, 4, 5, 6}}},
+                            {"target of 0", {{2, 3}, {0, 2, 3, 4, 5, 4}}},
+                            {"target of 2", {{}, {20}}}};
+  CHECK(run_on(with, values)[0].data[0] == Approx(5.0 / 6 + 1));
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    CHECK(with.operation(node_id{n}) == g.operation(node_id{n}));
+  }
+}
+
+TEST_CASE("cross entropy of a softmax is that of what it is taken of") {
+  unity::random_engine random{2};
+  const auto build = [](bool softmax, std::int64_t axis) {
+    builder b{training()};
+    const auto x = b.input("x", {4, 3});
+    return std::move(b).finish({softmax ? b.softmax(x, axis) : x});
+  };
+  const named_values values{{"x", random_tensor({4, 3}, random)}, {"labels of 0", {{4}, {2, 0, 1, 1}}}};
+  const auto loss_of = [&](const tensor_graph& g) {
+    return run_on(with_loss(training(), g, loss::cross_entropy), values)[0].data[0];
+  };
+  CHECK(loss_of(build(true, 1)) == loss_of(build(false, 0)));
+  CHECK(loss_of(build(true, 0)) != loss_of(build(false, 0)));  // a softmax over samples is no row of classes
+}
+
+TEST_CASE("losses and gradients of the parts of a batch add up to the batch's") {
+  unity::random_engine random{3};
+  const auto what = GENERATE(loss::cross_entropy, loss::mean_square);
+  named_values values{{"x", random_tensor({6, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
+  values["labels of 0"] = {{6}, {2, 0, 1, 1, 2, 0}};
+  values["target of 0"] = random_tensor({6, 3}, random);
+  const auto train = [](std::int64_t rows, loss which, std::int64_t parts) {
+    const auto g = with_loss(training(), linear_model(rows), which, parts);
+    return differentiate(training(), g, {g.outputs()[0], {}}).graph;
+  };
+  const auto whole = run_on(train(6, what, 1), values);
+  REQUIRE(whole.size() == 2);
+  auto sum = whole;
+  for (auto& t : sum) {
+    t.data.assign(t.data.size(), 0);
+  }
+  for (std::int64_t part = 0; part < 3; ++part) {
+    named_values own;
+    for (const auto& [name, value] : values) {
+      own[name] = name == "w" ? value : rows_of(value, 2 * part, 2 * part + 2);
+    }
+    const auto found = run_on(train(2, what, 3), own);
+    for (std::size_t o = 0; o < 2; ++o) {
+      for (std::size_t i = 0; i < sum[o].data.size(); ++i) {
+        sum[o].data[i] += found[o].data[i];
+      }
+    }
+  }
+  CHECK(distance(sum[0], whole[0]) < 1e-14);
+  CHECK(distance(sum[1], whole[1]) < 1e-14);
+}
+
+TEST_CASE("the gradient of a loss agrees with central differences") {
+  unity::random_engine random{4};
+  const auto what = GENERATE(loss::cross_entropy, loss::mean_square);
+  named_values values{{"x", random_tensor({4, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
+  values["labels of 0"] = {{4}, {2, 0, 1, 1}};
+  values["target of 0"] = random_tensor({4, 3}, random);
+  const auto g = with_loss(training(), linear_model(4), what);
+  const auto gradient = run_on(differentiate(training(), g, {g.outputs()[0], {}}).graph, values)[1];
+  constexpr double h = 1e-6;
+  for (std::size_t i = 0; i < gradient.data.size(); ++i) {
+    auto above = values;
+    auto below = values;
+    above["w"].data[i] += h;
+    below["w"].data[i] -= h;
+    const auto slope = (run_on(g, above)[0].data[0] - run_on(g, below)[0].data[0]) / (2 * h);
+    CHECK(gradient.data[i] == Approx(slope).margin(1e-9));
+  }
+}
+
+TEST_CASE("a graph without a loss says so in one line") {
+  builder b{training()};
+  const auto ids = b.input("ids", {2}, dtype::int64);
+  CHECK(message_of(std::move(b).finish({ids}), loss::mean_square) ==
+        "loss: no output of real numbers; expected a graph that computes some");
+  builder c{training()};
+  const auto one = c.input("x", {});
+  CHECK(message_of(std::move(c).finish({one}), loss::cross_entropy) ==
+        "output 0: cross entropy of float32[]; expected a dimension of classes");
+  builder d{training()};
+  const auto y = d.input("labels of 0", {2, 3});
+  CHECK(message_of(std::move(d).finish({y}), loss::cross_entropy) ==
+        "loss: an input \"labels of 0\" in the graph; expected that name to be free");
+  CHECK(find_loss("mean_square") == loss::mean_square);
+  CHECK_FALSE(find_loss("hinge").has_value());
+}

@@ -1,0 +1,122 @@
+#include <unity/tensor/training_form.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "testing.hpp"
+
+using namespace unity::tensor;
+using namespace unity::tensor::test;
+
+namespace {
+
+using unity::node_id;
+using unity::value_id;
+
+const algebra& training() {
+  static const auto a = training_algebra();
+  return a;
+}
+
+value_id dropped(builder& b, value_id x, double rate, std::int64_t seed) {
+  return b.apply("dropout", {x}, {{"rate", rate}, {"seed", seed}})[0];
+}
+
+// Of ones; the masks drop every other element.
+std::vector<dense<double>> run_halved(const tensor_graph& g) {
+  return evaluate<double>(training(), g, [](const operation& op, const tensor_type& t) -> std::optional<dense<double>> {
+    if (training().definition_of(op.kind).source == source_kind::none) {
+      return std::nullopt;
+    }
+    dense<double> values{t.dims};
+    const auto rule = rule_of_mask(training().read(op).word("name"));
+    for (std::size_t i = 0; i < values.data.size(); ++i) {
+      values.data[i] = !rule ? 1 : i % 2 == 0 ? 0 : 1 / (1 - rule->rate);
+    }
+    return values;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("dropouts become products with masks, forward and backward") {
+  builder b{training()};
+  const auto x = b.input("x", {2, 3});
+  const auto w = b.weight("w", {2, 3});
+  const auto y = dropped(b, b.mul(x, w), 0.25, 7);
+  const auto z = dropped(b, b.add(y, y), 0.5, 7);
+  const auto g = std::move(b).finish({z});
+  const auto form = training_form(training(), g);
+
+  REQUIRE(form.masks.size() == 2);
+  CHECK(form.masks[0].rule == dropout_rule{0.25, 7});
+  CHECK(form.masks[1].rule == dropout_rule{0.5, 7});
+  CHECK(form.masks[0].name != form.masks[1].name);
+  for (const auto& m : form.masks) {
+    CHECK(form.graph.operation(m.node).kind == training().kind("input"));
+    CHECK(training().read(form.graph.operation(m.node)).word("name") == m.name);
+    CHECK(form.graph.type(form.graph.results(m.node)[0]) == type({2, 3}));
+    CHECK(rule_of_mask(m.name) == m.rule);
+  }
+  REQUIRE(form.nodes.size() == g.node_count());
+  CHECK(form.graph.node_count() == g.node_count() + 2);
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const bool drops = g.operation(node_id{n}).kind == training().kind("dropout");
+    const auto& now = form.graph.operation(form.nodes[n]);
+    CHECK((drops ? now == training().make_operation("mul") : now == g.operation(node_id{n})));
+  }
+
+  const std::vector<double> halved{0, 16.0 / 3, 0, 16.0 / 3, 0, 16.0 / 3};
+  const auto trained = run_halved(differentiate(training(), form.graph).graph);
+  REQUIRE(trained.size() == 2);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(trained[0].data[i] == Approx(halved[i]));
+    CHECK(trained[1].data[i] == Approx(halved[i]));
+  }
+}
+
+TEST_CASE("a mask of weights makes what is computed of them variable") {
+  builder b{training()};
+  const auto y = b.relu(dropped(b, b.weight("w", {4}), 0.5, 1));
+  const auto g = std::move(b).finish({y});
+  CHECK(g.type(g.outputs()[0]).constant);
+  const auto form = training_form(training(), g);
+  for (std::size_t v = 0; v < form.graph.value_count(); ++v) {
+    const auto n = form.graph.producer(value_id{v});
+    std::vector<tensor_type> inputs;
+    for (const auto o : form.graph.operands(n)) {
+      inputs.push_back(form.graph.type(o));
+    }
+    CHECK(training().infer(form.graph.operation(n), inputs)->at(0) == form.graph.type(value_id{v}));
+  }
+}
+
+TEST_CASE("a graph that drops nothing out is trained as it is") {
+  const auto g = zoo::build(training(), "zoo:bert?layers=1&hidden=12&heads=3&seq=4&vocab=9");
+  const auto form = training_form(training(), g);
+  CHECK(form.graph == g);
+  CHECK(form.masks.empty());
+}
+
+TEST_CASE("the name of a mask says its rule, and no other name does") {
+  for (const auto& rule : {dropout_rule{0.1, -3}, dropout_rule{0, 0}, dropout_rule{1.0 / 3, std::int64_t{1} << 62}}) {
+    CHECK(rule_of_mask(mask_name(12, rule)) == rule);
+  }
+  for (const char* name : {"", "mask", "mask 1", "mask 1 rate 0.5", "mask 1 rate 0.5 seed", "mask x rate 0.5 seed 1",
+                           "mask 1 rate 1.5 seed 1", "mask 1 rate nan seed 1", "mask 1 rate 0.5 seed 1 ", "x"}) {
+    CAPTURE(name);
+    CHECK_FALSE(rule_of_mask(name).has_value());
+  }
+}
