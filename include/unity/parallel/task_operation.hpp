@@ -31,8 +31,6 @@ struct task_operation {
   part_of_operation part{};
   std::int64_t first_row = 0;  // of a table: numbers of rows (operand 1) are less by it
   double share = 1;            // what results are multiplied by: a mean's parts are means of fewer
-
-  friend bool operator==(const task_operation&, const task_operation&) = default;
 };
 
 namespace detail {

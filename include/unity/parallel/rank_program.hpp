@@ -1,0 +1,85 @@
+// What each rank does in an iteration: operators on parts of values, and what it sends and receives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// run      the node's operator
+// send     begins to send the value to a peer
+// receive  begins to receive the node's result from a peer
+// reduce   begins to add up the value over a group of ranks; the node's result is the sum
+// wait     until what an earlier step began has ended
+enum class step_kind : std::uint8_t { run, send, receive, reduce, wait };
+
+// Regular.
+struct rank_step {
+  step_kind kind = step_kind::run;
+  node_id node{};          // run, receive, reduce
+  value_id value{};        // send, reduce
+  std::uint32_t peer = 0;  // send, receive: a rank; reduce: a group; wait: the step that began
+  std::uint32_t tag = 0;   // send, receive: the same at both ends, and at no other message of the iteration
+  node_id origin{};        // of the plan's graph: what the step belongs to
+  bool is_backward = false;
+  std::int64_t microbatch = 0;
+
+  friend bool operator==(const rank_step&, const rank_step&) = default;
+};
+
+// A part of a value that is there before the iteration. Regular.
+struct given_part {
+  value_id of{};     // of the plan's graph
+  box part{};
+  value_id value{};  // of the rank's graph
+  std::int64_t microbatch = 0;  // of inputs
+
+  friend bool operator==(const given_part&, const given_part&) = default;
+};
+
+// A part of a weight that the rank holds, and its gradient over the whole batch; the null id: it has none. Regular.
+struct weight_part {
+  given_part weight{};
+  value_id gradient{};
+
+  friend bool operator==(const weight_part&, const weight_part&) = default;
+};
+
+// A part of an output of the plan's graph: what the rank has made, or its cotangent. Regular.
+struct output_part {
+  std::uint32_t output = 0;
+  box part{};
+  value_id value{};
+  std::int64_t microbatch = 0;
+
+  friend bool operator==(const output_part&, const output_part&) = default;
+};
+
+// Nodes without operands and of no kind are what comes from outside: inputs, weights, what is received, sums over ranks.
+// Regular.
+struct rank_program {
+  tensor::tensor_graph graph{};
+  std::vector<rank_step> steps{};  // in the order in which the rank does them
+  std::vector<given_part> inputs{};
+  std::vector<output_part> cotangents{};  // that the backward passes begin with
+  std::vector<weight_part> weights{};
+  std::vector<output_part> outputs{};
+
+  friend bool operator==(const rank_program&, const rank_program&) = default;
+};
+
+// Regular.
+struct rank_programs {
+  std::vector<rank_program> ranks{};
+  std::vector<std::vector<std::uint32_t>> groups{};  // of ranks, ascending, that add up values together
+
+  friend bool operator==(const rank_programs&, const rank_programs&) = default;
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,147 @@
+// Programs of ranks, run in one thread in double: what a step needs has come, or the next rank goes on.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::test {
+
+using numbers = tensor::dense<double>;
+
+template <class Visit>
+void for_each_offset(const tensor::shape& dims, const box& b, const Visit& visit) {
+  auto at = b.begin;
+  for (auto left = b.volume(); left > 0; --left) {
+    std::size_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      offset = offset * static_cast<std::size_t>(dims[d]) + static_cast<std::size_t>(at[d]);
+    }
+    visit(offset);
+    for (auto d = at.size(); d-- > 0 && ++at[d] == b.end[d];) {
+      at[d] = b.begin[d];
+    }
+  }
+}
+inline numbers part_of(const numbers& x, const box& b) {
+  numbers y{b.sizes()};
+  std::size_t i = 0;
+  for_each_offset(x.dims, b, [&](std::size_t offset) { y.data[i++] = x.data[offset]; });
+  return y;
+}
+inline void put_part(numbers& x, const box& b, const numbers& part) {
+  std::size_t i = 0;
+  for_each_offset(x.dims, b, [&](std::size_t offset) { x.data[offset] = part.data[i++]; });
+}
+
+// Where every rank is, and what is on its way.
+class rank_run {
+ public:
+  rank_run(const tensor::algebra& a, const rank_programs& p) : a_{a}, programs_{p}, at_(p.ranks.size()), values_(p.ranks.size()) {
+    for (std::size_t r = 0; r < p.ranks.size(); ++r) {
+      values_[r].resize(p.ranks[r].graph.value_count());
+    }
+  }
+  void set(std::size_t rank, value_id v, numbers x) { values_[rank][v.index()] = std::move(x); }
+  [[nodiscard]] const numbers& get(std::size_t rank, value_id v) const {
+    REQUIRE(values_[rank][v.index()].has_value());
+    return *values_[rank][v.index()];
+  }
+  // Returns whether all came to the end.
+  [[nodiscard]] bool run() {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (std::size_t r = 0; r < at_.size(); ++r) {
+        while (at_[r] < programs_.ranks[r].steps.size() && take(r, programs_.ranks[r].steps[at_[r]])) {
+          ++at_[r];
+          goes_on = true;
+        }
+      }
+    }
+    for (std::size_t r = 0; r < at_.size(); ++r) {
+      if (at_[r] != programs_.ranks[r].steps.size()) {
+        return false;
+      }
+    }
+    return messages_.empty();
+  }
+
+ private:
+  bool take(std::size_t rank, const rank_step& s) {
+    const auto& g = programs_.ranks[rank].graph;
+    switch (s.kind) {
+      case step_kind::run: {
+        std::vector<numbers> operands;
+        std::vector<tensor::tensor_type> types;
+        for (const auto v : g.operands(s.node)) {
+          operands.push_back(get(rank, v));
+          types.push_back(g.type(v));
+        }
+        const auto results = tensor::evaluate<double>(a_, g.operation(s.node), operands, types);
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          set(rank, g.results(s.node)[i], results[i]);
+        }
+        return true;
+      }
+      case step_kind::send: messages_[s.tag] = get(rank, s.value); return true;
+      case step_kind::receive: return true;
+      case step_kind::reduce: {
+        auto& sum = sums_[s.tag];
+        const auto& x = get(rank, s.value);
+        sum.value = sum.value.dims.empty() && sum.value.data.empty() ? numbers{x.dims} : sum.value;
+        for (std::size_t i = 0; i < x.data.size(); ++i) {
+          sum.value.data[i] += x.data[i];
+        }
+        ++sum.count;
+        return true;
+      }
+      case step_kind::wait: return wait(rank, programs_.ranks[rank].steps[s.peer]);
+    }
+    return false;
+  }
+  bool wait(std::size_t rank, const rank_step& begun) {
+    const auto& g = programs_.ranks[rank].graph;
+    if (begun.kind == step_kind::receive) {
+      const auto found = messages_.find(begun.tag);
+      if (found == messages_.end()) {
+        return false;
+      }
+      REQUIRE(found->second.dims == g.type(g.results(begun.node)[0]).dims);
+      set(rank, g.results(begun.node)[0], std::move(found->second));
+      messages_.erase(found);
+    } else if (begun.kind == step_kind::reduce) {
+      const auto& sum = sums_[begun.tag];
+      if (sum.count < programs_.groups[begun.peer].size()) {
+        return false;
+      }
+      set(rank, g.results(begun.node)[0], sum.value);
+    }
+    return begun.kind != step_kind::send || !messages_.contains(begun.tag);
+  }
+
+  struct partial_sum {
+    numbers value{};
+    std::size_t count = 0;
+  };
+
+  const tensor::algebra& a_;
+  const rank_programs& programs_;
+  std::vector<std::size_t> at_;
+  std::vector<std::vector<std::optional<numbers>>> values_;
+  std::map<std::uint32_t, numbers> messages_{};
+  std::map<std::uint32_t, partial_sum> sums_{};
+};
+
+}  // namespace unity::parallel::test
