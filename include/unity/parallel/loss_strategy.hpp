@@ -1,0 +1,87 @@
+// How operators behind those of a plan are divided: as what they read.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <unity/core/id.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/task_grid.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+namespace detail {
+
+// As many parts along the first dimension of the operand as its producer has there, each where one of them is made; on one device where
+// the operator has no such parts.
+[[nodiscard]] inline configuration following(const operator_dimensions& o, std::size_t operand, const operator_dimensions& producer,
+                                             const configuration& made, std::size_t devices) {
+  configuration alone{degree_list(o.divisible.size(), 1), {made.devices[0]}, {}, {}, 1};
+  std::int64_t parts = 1;
+  std::int64_t inner = 1;  // tasks from one part to the next
+  for (std::size_t k = 0; k < producer.divisible.size(); ++k) {
+    parts = producer.divisible[k].dimension == 0 ? made.degrees[k] : parts;
+    inner *= producer.divisible[k].dimension == 0 ? 1 : made.degrees[k];
+  }
+  const bool is_outer = !producer.divisible.empty() && producer.divisible[0].dimension == 0;
+  const auto& dims = o.structure.operands[operand];
+  if (parts == 1 || !is_outer || dims.empty() || dims[0].indices.empty()) {
+    return alone;
+  }
+  auto c = alone;
+  const auto index = dims[0].indices[0];
+  bool is_divided = false;
+  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
+    if (o.divisible[k].indices[0] == index) {
+      c.degrees[k] = parts;
+      is_divided = true;
+    }
+  }
+  for (std::size_t r = 0; r < o.reductions.size() && !is_divided; ++r) {
+    if (o.reductions[r].indices[0] == index) {
+      c.reductions = degree_list(o.reductions.size(), 1);
+      c.reductions[r] = parts;
+      is_divided = true;
+    }
+  }
+  c.devices.clear();
+  for (std::int64_t b = 0; b < parts; ++b) {
+    c.devices.push_back(made.devices[static_cast<std::size_t>(b * inner)]);
+  }
+  return is_divided && why_not(o, c, devices).empty() ? c : alone;
+}
+
+}  // namespace detail
+
+// Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss, say. Outputs are not left
+// as terms of a sum.
+// Complexity: linear in the nodes.
+inline void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s) {
+  for (auto n = s.size(); n < g.node_count(); ++n) {
+    s.emplace_back();
+    const auto operands = g.operands(node_id{n});
+    const auto made = std::find_if(operands.begin(), operands.end(), [&](value_id v) { return s[g.producer(v).index()].task_count() > 0; });
+    const auto& o = all[node_id{n}];
+    if (operands.empty()) {
+      continue;
+    }
+    if (made == operands.end()) {
+      s[n] = {degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
+      continue;
+    }
+    const auto from = g.producer(*made);
+    s[n] = detail::following(o, static_cast<std::size_t>(made - operands.begin()), all[from], s[from.index()], devices);
+    const bool is_output = std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) { return g.producer(v) == node_id{n}; });
+    if (is_output && product(s[n].reductions) > 1) {
+      s[n] = {degree_list(o.divisible.size(), 1), {s[from.index()].devices[0]}, {}, {}, 1};
+    }
+  }
+}
+
+}  // namespace unity::parallel

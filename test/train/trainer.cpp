@@ -1,0 +1,118 @@
+// Training on ranks is training on one device.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <unity/backend/local_communicator.hpp>
+#include <unity/backend/reference.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/expert_strategies.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategy.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/zoo.hpp>
+#include <unity/train/trainer.hpp>
+
+namespace {
+
+using namespace unity;
+using numbers = tensor::dense<double>;
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+parallel::plan plan_of(const std::string& model, std::size_t devices, const std::string& how) {
+  parallel::plan p;
+  p.graph = parallel::with_delivered_outputs(
+      operators(), tensor::converted(operators(), tensor::zoo::build(operators(), model), tensor::dtype::float32, tensor::dtype::float64));
+  p.machine = machine::preset("p100:1x" + std::to_string(devices));
+  const parallel::graph_dimensions all{operators(), p.graph};
+  p.configurations = how == "data" ? parallel::data_parallel(all, p.machine.network) : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
+  return p;
+}
+
+std::string name_of(const tensor::tensor_graph& g, value_id v) { return std::string{operators().read(g.operation(g.producer(v))).word("name")}; }
+
+// Losses of training on one device: differentiation of the whole graph and its evaluation, weights changed one by one.
+std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::update_rule& rule, std::uint64_t seed, std::uint64_t steps) {
+  const auto one = tensor::differentiate(operators(), g, {g.outputs()[0], {}});
+  const train::synthetic_data data{operators(), g, seed};
+  const train::initial_weights first{operators(), g, seed};
+  std::map<std::string, numbers> weights;
+  std::map<std::string, numbers> velocity;
+  std::vector<std::byte> buffer;
+  const auto decoded = [&](const tensor::tensor_type& t) { return backend::decode<double>(buffer.data(), t); };
+  std::vector<double> losses;
+  for (std::uint64_t s = 0; s < steps; ++s) {
+    const auto provide = [&](const tensor::operation& op, const tensor::tensor_type& t) -> std::optional<numbers> {
+      const auto kind = operators().definition_of(op.kind).source;
+      if (kind == tensor::source_kind::none) {
+        return std::nullopt;
+      }
+      const std::string name{operators().read(op).word("name")};
+      buffer.resize(backend::byte_count(t));
+      if (op.kind == operators().kind("weight")) {
+        if (!weights.contains(name)) {
+          first.fill(name, t, parallel::whole(t.dims), buffer);
+          weights[name] = decoded(t);
+        }
+        return weights[name];
+      }
+      data.fill(name, t, parallel::whole(t.dims), s, buffer);
+      return decoded(t);
+    };
+    const auto made = tensor::evaluate<double>(operators(), one.graph, provide);
+    losses.push_back(made[0].data[0]);
+    for (std::size_t i = 0; i < one.sources.size(); ++i) {
+      auto& w = weights[name_of(g, one.sources[i])];
+      auto& v = velocity[name_of(g, one.sources[i])];
+      v = v.data.empty() ? numbers{w.dims} : v;
+      for (std::size_t k = 0; k < w.data.size(); ++k) {
+        v.data[k] = rule.momentum * v.data[k] + made[1 + i].data[k];
+        w.data[k] -= rule.learning_rate * v.data[k];
+      }
+    }
+  }
+  return losses;
+}
+
+}  // namespace
+
+TEST_CASE("losses of some steps are those of one device, whatever the strategy and the number of ranks") {
+  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
+                               "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
+  const auto* how = GENERATE("data", "model");
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
+  CAPTURE(model, how, devices);
+  constexpr std::uint64_t steps = 4;
+  constexpr std::uint64_t seed = 7;
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto p = train::with_loss(operators(), plan_of(model, devices, how), tensor::loss::mean_square);
+  const auto expected = on_one_device(p.graph, rule, seed, steps);
+  std::vector<std::vector<double>> losses(devices);
+  backend::run_local(static_cast<int>(devices), [&](backend::local_communicator& world) {
+    backend::reference_backend b{operators()};
+    train::trainer rank{b, operators(), p, world, rule, seed};
+    for (std::uint64_t s = 0; s < steps; ++s) {
+      losses[static_cast<std::size_t>(world.rank())].push_back(rank.step(s));
+    }
+  });
+  for (const auto& own : losses) {
+    REQUIRE(own.size() == steps);
+    for (std::size_t s = 0; s < steps; ++s) {
+      CHECK(std::abs(own[s] - expected[s]) <= 1e-9 * std::abs(expected[s]));
+    }
+  }
+  CHECK(expected.back() != expected.front());
+}
