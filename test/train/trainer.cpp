@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/backend/local_communicator.hpp>
@@ -13,7 +15,7 @@
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/expert_strategies.hpp>
+#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategy.hpp>
 #include <unity/tensor/convert.hpp>
@@ -115,4 +117,43 @@ TEST_CASE("losses of some steps are those of one device, whatever the strategy a
     }
   }
   CHECK(expected.back() != expected.front());
+}
+
+TEST_CASE("micro-batches in stages, one forward, one backward, train as one batch does on one device") {
+  const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
+  const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4});
+  CAPTURE(stages, microbatches);
+  constexpr std::uint64_t steps = 3;
+  constexpr std::uint64_t seed = 3;
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto whole = plan_of("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  const auto expected = on_one_device(train::with_loss(operators(), whole, tensor::loss::mean_square).graph, rule, seed, steps);
+  parallel::plan p;
+  p.graph = parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches).value();
+  p.machine = machine::preset("p100:1x" + std::to_string(stages));
+  p.pipeline.microbatches = microbatches;
+  const parallel::graph_dimensions all{operators(), p.graph};
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    const auto stage = n * stages / p.graph.node_count();
+    p.configurations.push_back(o.inputs.empty() ? parallel::configuration{}
+                                                : parallel::configuration{parallel::degree_list(o.divisible.size(), 1), {machine::device_id{stage}}, {}, {}, 1});
+  }
+  for (std::size_t d = 0; d < stages; ++d) {
+    p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
+  }
+  p = train::with_loss(operators(), std::move(p), tensor::loss::mean_square);
+  std::vector<std::vector<double>> losses(stages);
+  backend::run_local(static_cast<int>(stages), [&](backend::local_communicator& world) {
+    backend::reference_backend b{operators()};
+    train::trainer rank{b, operators(), p, world, rule, seed};
+    for (std::uint64_t s = 0; s < steps; ++s) {
+      losses[static_cast<std::size_t>(world.rank())].push_back(rank.step(s));
+    }
+  });
+  for (const auto& own : losses) {
+    for (std::size_t s = 0; s < steps; ++s) {
+      CHECK(std::abs(own.at(s) - expected[s]) <= 1e-9 * std::abs(expected[s]));
+    }
+  }
 }

@@ -227,7 +227,7 @@ class rank_executor {
         k.workspace = add(chains_[k.kernel].workspace());
         auto& scalars = scalar_places_[t.element];
         while (scalars.size() < scalar_names(rule_.how).size()) {
-          scalars.push_back(add(tensor::size_of(t.element)));
+          scalars.push_back(add(static_cast<std::size_t>(tensor::size_of(t.element))));
         }
       }
       weights_.push_back(std::move(k));

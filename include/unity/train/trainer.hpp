@@ -16,7 +16,6 @@
 #include <unity/core/id.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/loss_strategy.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/rank_lowering.hpp>
 #include <unity/parallel/rank_program.hpp>
@@ -47,7 +46,7 @@ class trainer {
   // p: with a loss, its only output. Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks and rank_executor.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed)
       : algebra_{a}, plan_{p}, world_{world}, programs_{programs_for(a, p, world)}, ranks_{b, a, programs_, world, rule}, data_{a, p.graph, seed},
-        samples_{parallel::sample_count(a, p.graph)} {
+        samples_{samples_of(a, p.graph)} {
     const initial_weights first{a, p.graph, seed};
     for (const auto& w : ranks_.program().weights) {
       buffer_.resize(ranks_.size_of(w.weight.value));
@@ -88,6 +87,18 @@ class trainer {
       throw error{"plan", "one for " + std::to_string(devices) + " devices", "as many as the " + std::to_string(world.size()) + " ranks"};
     }
     return parallel::programs_of_ranks(a, p);
+  }
+  // Of what the loss is compared with: as many as the samples of a micro-batch.
+  [[nodiscard]] static std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (g.operation(node_id{n}).kind == a.kind("input")) {
+        const auto name = a.read(g.operation(node_id{n})).word("name");
+        if (name == tensor::labels_name(0) || name == tensor::target_name(0)) {
+          return g.type(g.results(node_id{n})[0]).dims[0];
+        }
+      }
+    }
+    return 0;
   }
   [[nodiscard]] std::string name_of(value_id v) const { return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")}; }
   // Micro-batches are the blocks of a batch along the samples.
