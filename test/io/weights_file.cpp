@@ -89,7 +89,10 @@ io::weights_header small_header() {
           parallel::optimizer::momentum,
           {{"w", "weight", dtype::float32, {3, 4}},
            {"w", "momentum", dtype::float32, {3, 4}},
-           {"s", "weight", dtype::float64, {}}}};
+           {"s", "weight", dtype::float64, {}}},
+          {{"learning_rate", 0.1}, {"momentum", 1.0 / 3}, {"batch", 64}},
+          "cross_entropy",
+          "synthetic"};
 }
 
 // Writes a checkpoint of small_header at a step; every byte of its values is `fill`.
@@ -109,7 +112,7 @@ TEST_CASE("a checkpoint written under one division is read under another") {
   const auto seed = GENERATE(range(0U, 60U));
   CAPTURE(seed);
   unity::random_engine random{seed};
-  io::weights_header header{"00ff", random.between(0, 1000), random(), parallel::optimizer::adam, {}};
+  io::weights_header header{"00ff", random.between(0, 1000), random(), parallel::optimizer::adam, {}, {}, {}, {}};
   std::vector<std::string> values;
   for (std::uint64_t t = random.below(5); t > 0; --t) {
     shape dims;
@@ -228,7 +231,7 @@ TEST_CASE("other files and versions are named for what they are") {
   const auto with_header = [&](const std::string& header) {
     return refused(sealed_files::sealed(io::weights_line, header, std::string(64, '\0')));
   };
-  const std::string start = R"({"graph":"","step":0,"seed":1,"optimizer":"sgd","tensors":[)";
+  const std::string start = R"({"graph":"","step":0,"seed":1,"optimizer":"sgd","settings":{},"loss":"","data":"","tensors":[)";
   const std::string good = R"({"name":"w","kind":"weight","element":"float32","dims":[4,4],"offset":0}]})";
   CHECK(with_header(start + good).empty());
   CHECK(with_header("{") == path.string() + ", byte 2: is not JSON; expected a value, ',' or a closing bracket");
@@ -236,6 +239,8 @@ TEST_CASE("other files and versions are named for what they are") {
   CHECK(with_header(R"({"graph":"","step":0,"seed":-1})").find("header.seed: is number") != std::string::npos);
   CHECK(with_header(R"({"graph":"","step":0,"seed":1,"optimizer":"lion"})").find("sgd, momentum or adam") !=
         std::string::npos);
+  CHECK(with_header(R"({"graph":"","step":0,"seed":1,"optimizer":"sgd","settings":{"rate":"high"}})")
+            .find("header.settings.rate: is string; expected a number") != std::string::npos);
   const auto first = [&](const std::string& element, const std::string& dims, int offset) {
     return with_header(start + R"({"name":"w","kind":"weight","element":")" + element + R"(","dims":)" + dims +
                        R"(,"offset":)" + std::to_string(offset) + "}]}");
@@ -291,7 +296,7 @@ TEST_CASE("names and sizes that a model has not are refused") {
   CHECK_NOTHROW(reader.expect_graph("0123456789abcdef"));
   CHECK(message_of([&] { reader.expect_graph("1123456789abcdef"); }).find("weights of another model") !=
         std::string::npos);
-  CHECK(message_of([&] { io::weights_writer{path, {"\xff", 0, 0, {}, {}}}; }).find("not UTF-8") != std::string::npos);
+  CHECK(message_of([&] { io::weights_writer{path, {"\xff", 0, 0, {}, {}, {}, {}, {}}}; }).find("not UTF-8") != std::string::npos);
   CHECK(file_count(path.parent_path()) == 1);
 }
 

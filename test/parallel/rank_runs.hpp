@@ -82,6 +82,8 @@ class rank_run {
   bool take(std::size_t rank, const rank_step& s) {
     const auto& g = programs_.ranks[rank].graph;
     switch (s.kind) {
+      case step_kind::load: return values_[rank][g.results(s.node)[0].index()].has_value();
+      case step_kind::update: return values_[rank][programs_.ranks[rank].weights[s.peer].gradient.index()].has_value();
       case step_kind::run: {
         std::vector<numbers> operands;
         std::vector<tensor::tensor_type> types;

@@ -12,11 +12,14 @@
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
+#include <unity/core/error.hpp>
+#include <unity/io/dataset.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/rank_lowering.hpp>
 #include <unity/parallel/strategy.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -47,16 +50,20 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, const std:
 std::string name_of(const tensor::tensor_graph& g, value_id v) { return std::string{operators().read(g.operation(g.producer(v))).word("name")}; }
 
 // Losses of training on one device: differentiation of the whole graph and its evaluation, weights changed one by one.
-std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::update_rule& rule, std::uint64_t seed, std::uint64_t steps) {
+// is_delayed: gradients are those at the weights that were there one step before. batch_at_end: then follows the loss of that one.
+std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::update_rule& rule, std::uint64_t seed, std::uint64_t steps, bool is_delayed = false,
+                                  std::optional<std::uint64_t> batch_at_end = std::nullopt) {
   const auto one = tensor::differentiate(operators(), g, {g.outputs()[0], {}});
   const train::synthetic_data data{operators(), g, seed};
   const train::initial_weights first{operators(), g, seed};
   std::map<std::string, numbers> weights;
+  std::map<std::string, numbers> before;
   std::map<std::string, numbers> velocity;
   std::vector<std::byte> buffer;
   const auto decoded = [&](const tensor::tensor_type& t) { return backend::decode<double>(buffer.data(), t); };
   std::vector<double> losses;
-  for (std::uint64_t s = 0; s < steps; ++s) {
+  for (std::uint64_t s = 0; s < steps + (batch_at_end ? 1 : 0); ++s) {
+    const auto batch = s < steps ? s : *batch_at_end;
     const auto provide = [&](const tensor::operation& op, const tensor::tensor_type& t) -> std::optional<numbers> {
       const auto kind = operators().definition_of(op.kind).source;
       if (kind == tensor::source_kind::none) {
@@ -68,20 +75,22 @@ std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::up
         if (!weights.contains(name)) {
           first.fill(name, t, parallel::whole(t.dims), buffer);
           weights[name] = decoded(t);
+          before[name] = weights[name];
         }
-        return weights[name];
+        return is_delayed && s < steps ? before[name] : weights[name];
       }
-      data.fill(name, t, parallel::whole(t.dims), s, buffer);
+      data.fill(name, t, parallel::whole(t.dims), batch, buffer);
       return decoded(t);
     };
     const auto made = tensor::evaluate<double>(operators(), one.graph, provide);
     losses.push_back(made[0].data[0]);
+    before = weights;
     for (std::size_t i = 0; i < one.sources.size(); ++i) {
       auto& w = weights[name_of(g, one.sources[i])];
       auto& v = velocity[name_of(g, one.sources[i])];
       v = v.data.empty() ? numbers{w.dims} : v;
       for (std::size_t k = 0; k < w.data.size(); ++k) {
-        v.data[k] = rule.momentum * v.data[k] + made[1 + i].data[k];
+        v.data[k] = (rule.how == parallel::optimizer::momentum ? rule.momentum : 0) * v.data[k] + made[1 + i].data[k];
         w.data[k] -= rule.learning_rate * v.data[k];
       }
     }
@@ -119,15 +128,8 @@ TEST_CASE("losses of some steps are those of one device, whatever the strategy a
   CHECK(expected.back() != expected.front());
 }
 
-TEST_CASE("micro-batches in stages, one forward, one backward, train as one batch does on one device") {
-  const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
-  const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4});
-  CAPTURE(stages, microbatches);
-  constexpr std::uint64_t steps = 3;
-  constexpr std::uint64_t seed = 3;
-  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
-  const auto whole = plan_of("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
-  const auto expected = on_one_device(train::with_loss(operators(), whole, tensor::loss::mean_square).graph, rule, seed, steps);
+// A chain in stages, a device for each.
+parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches) {
   parallel::plan p;
   p.graph = parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches).value();
   p.machine = machine::preset("p100:1x" + std::to_string(stages));
@@ -142,17 +144,45 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
   }
-  p = train::with_loss(operators(), std::move(p), tensor::loss::mean_square);
+  return p;
+}
+
+TEST_CASE("micro-batches in stages, one forward, one backward, train as one batch does on one device") {
+  const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
+  const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
+  const auto is_delayed = GENERATE(false, true);
+  const auto how = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
+  CAPTURE(stages, microbatches, is_delayed);
+  constexpr std::uint64_t steps = 6;
+  constexpr std::uint64_t seed = 3;
+  const train::update_rule rule{how, 0.05};
+  const auto whole = plan_of("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  auto p = train::with_loss(operators(), in_stages(whole, stages, microbatches), tensor::loss::mean_square);
+  p.pipeline.is_delayed = is_delayed;
+  if (is_delayed && microbatches < static_cast<std::int64_t>(stages)) {
+    CHECK_THROWS_AS(parallel::programs_of_ranks(operators(), p), error);
+    return;
+  }
+  auto g = train::with_loss(operators(), whole, tensor::loss::mean_square).graph;
+  auto expected = on_one_device(g, rule, seed, is_delayed ? steps - 1 : steps, is_delayed);
   std::vector<std::vector<double>> losses(stages);
   backend::run_local(static_cast<int>(stages), [&](backend::local_communicator& world) {
     backend::reference_backend b{operators()};
     train::trainer rank{b, operators(), p, world, rule, seed};
-    for (std::uint64_t s = 0; s < steps; ++s) {
-      losses[static_cast<std::size_t>(world.rank())].push_back(rank.step(s));
+    auto& own = losses[static_cast<std::size_t>(world.rank())];
+    for (std::uint64_t s = 0; s < expected.size(); ++s) {
+      own.push_back(rank.step(s));
+    }
+    if (is_delayed) {
+      own.push_back(rank.loss_of(0, io::dataset_part::train));  // the last gradients have come, too
     }
   });
+  if (is_delayed) {
+    expected.push_back(on_one_device(g, rule, seed, steps - 1, true, 0).back());
+  }
   for (const auto& own : losses) {
-    for (std::size_t s = 0; s < steps; ++s) {
+    for (std::size_t s = 0; s < expected.size(); ++s) {
+      CAPTURE(s);
       CHECK(std::abs(own.at(s) - expected[s]) <= 1e-9 * std::abs(expected[s]));
     }
   }

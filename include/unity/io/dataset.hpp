@@ -67,6 +67,7 @@ class dataset {
   explicit dataset(const std::filesystem::path& path) {
     const sealed_reader file{path, dataset_line};
     name_ = file.name();
+    sum_ = file.sum();
     const auto document = detail::parse_json(file.header(), name_);
     const detail::json_place in{document, name_ + ": header"};
     const auto word = in.at("content").word();
@@ -86,6 +87,8 @@ class dataset {
   }
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  // The file's checksum.
+  [[nodiscard]] const fingerprint& sum() const noexcept { return sum_; }
   [[nodiscard]] dataset_content content() const noexcept { return content_; }
   // Labels, and the numbers of characters, are below it.
   [[nodiscard]] std::int64_t classes() const noexcept { return classes_; }
@@ -244,6 +247,7 @@ class dataset {
   }
 
   std::string name_;
+  fingerprint sum_{};
   dataset_content content_ = dataset_content::images;
   std::int64_t classes_ = 0;
   std::array<stored, 2> parts_{};

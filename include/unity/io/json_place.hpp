@@ -53,6 +53,12 @@ class json_place {
     }
     return value_.get<std::int64_t>();
   }
+  [[nodiscard]] bool boolean() const {
+    if (!value_.is_boolean()) {
+      throw error{where_, std::string{"is "} + value_.type_name(), "true or false"};
+    }
+    return value_.get<bool>();
+  }
   [[nodiscard]] std::string word() const {
     if (!value_.is_string()) {
       throw error{where_, std::string{"is "} + value_.type_name(), "a string"};

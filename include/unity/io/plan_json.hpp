@@ -5,7 +5,8 @@
 //  "machine": {"format": "unity machine", ...},  as machine_json.hpp has it, with a topology
 //  "strategy": [...]}                            as strategy_json.hpp has it
 // and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the graph is of one
-// micro-batch and the stages are those of the machine's devices in their order, and members that plan_notes.hpp tells about.
+// micro-batch and the stages are those of the machine's devices in their order, with "delayed": true where nothing is flushed, and members
+// that plan_notes.hpp tells about.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +42,11 @@ namespace detail {
     text += ",\n \"optimizer\": \"" + std::string{parallel::optimizer_names[static_cast<std::size_t>(p.updates)]} + "\"";
   }
   if (!p.pipeline.is_trivial()) {
-    text += ",\n \"pipeline\": " + nlohmann::json{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}}.dump();
+    nlohmann::json how{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}};
+    if (p.pipeline.is_delayed) {
+      how["delayed"] = true;
+    }
+    text += ",\n \"pipeline\": " + how.dump();
   }
   return text;
 }
@@ -59,6 +64,7 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
   }
   const auto at = in.at("pipeline");
   p.pipeline.microbatches = at.at("microbatches").integer();
+  p.pipeline.is_delayed = at.has("delayed") && at.at("delayed").boolean();
   for (const auto& item : at.at("stages").items()) {
     const auto stage = item.integer();
     if (stage < 0 || static_cast<std::size_t>(stage) >= p.machine.network.device_count()) {

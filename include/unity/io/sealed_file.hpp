@@ -154,6 +154,8 @@ class sealed_reader {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::string& header() const noexcept { return header_; }
+  // The checksum.
+  [[nodiscard]] const fingerprint& sum() const noexcept { return sum_; }
   // Units: bytes.
   [[nodiscard]] std::uint64_t value_bytes() const noexcept { return end_ - begin_; }
 
@@ -206,12 +208,12 @@ class sealed_reader {
     header_.resize(static_cast<std::size_t>(lengths[1]));
     read_at(file_.get(), sealed_prefix_length, std::as_writable_bytes(std::span{header_}), name_);
   }
-  void check_sum() const {
+  void check_sum() {
     const auto read = [&](std::uint64_t at, std::span<std::byte> bytes) { read_at(file_.get(), at, bytes, name_); };
-    const auto sum = checksum_of(end_, read);
+    sum_ = checksum_of(end_, read);
     std::uint64_t stored[2]{};
     read(end_, std::as_writable_bytes(std::span{stored}));
-    if (sum != fingerprint{stored[0], stored[1]}) {
+    if (sum_ != fingerprint{stored[0], stored[1]}) {
       refuse("its checksum is not that of its content", "a file that was not altered");
     }
   }
@@ -220,6 +222,7 @@ class sealed_reader {
   unity::detail::descriptor file_;
   std::string instead_;
   std::string header_;
+  fingerprint sum_{};
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
 };

@@ -4,12 +4,14 @@
 // A sealed file (io/sealed_file.hpp) of the line "unity weights 1", with the header
 //
 // {"graph": "90f3a1...", "step": 100, "seed": 7, "optimizer": "adam",
+//  "settings": {"learning_rate": 0.001, ...}, "loss": "cross_entropy", "data": "synthetic",
 //  "tensors": [{"name": "w", "kind": "weight", "element": "float32", "dims": [64, 10], "offset": 0}, ...]}
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,11 +36,14 @@ inline constexpr std::string_view weights_line = "unity weights 1\n";
 
 // Regular. The kind of a tensor is "weight", or what the optimizer calls its number for the weight of that name.
 struct weights_header {
-  std::string graph{};  // the fingerprint of the model's graph (io/strategy_json.hpp)
-  std::int64_t step = 0;
+  std::string graph{};    // the fingerprint of the model, in the words of whoever writes it
+  std::int64_t step = 0;  // how many were done
   std::uint64_t seed = 0;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::vector<stored_tensor> tensors{};
+  std::map<std::string, double> settings{};  // finite numbers
+  std::string loss{};
+  std::string data{};  // what was trained on
 
   friend bool operator==(const weights_header&, const weights_header&) = default;
 };
@@ -51,10 +56,13 @@ namespace detail {
                           {"step", h.step},
                           {"seed", h.seed},
                           {"optimizer", parallel::optimizer_names[static_cast<std::size_t>(h.optimizer)]},
+                          {"settings", h.settings},
+                          {"loss", h.loss},
+                          {"data", h.data},
                           {"tensors", to_json(h.tensors)}}
         .dump();
   } catch (const nlohmann::json::exception&) {
-    throw error{file, "a name of a tensor or graph that is not UTF-8", "names in UTF-8"};
+    throw error{file, "a name that is not UTF-8", "names in UTF-8"};
   }
 }
 
@@ -65,15 +73,32 @@ namespace detail {
   return in.value().get<std::uint64_t>();
 }
 
+[[nodiscard]] inline std::map<std::string, double> settings_from(const json_place& in) {
+  if (!in.value().is_object()) {
+    throw error{in.where(), std::string{"is "} + in.value().type_name(), "an object of numbers"};
+  }
+  std::map<std::string, double> settings;
+  for (const auto& [name, value] : in.value().items()) {
+    if (!value.is_number()) {
+      throw error{in.at(name).where(), std::string{"is "} + value.type_name(), "a number"};
+    }
+    settings[name] = value.get<double>();
+  }
+  return settings;
+}
+
 [[nodiscard]] inline weights_header weights_header_from(const sealed_reader& file) {
   const auto document = parse_json(file.header(), file.name());
   const json_place in{document, file.name() + ": header"};
-  weights_header h{in.at("graph").word(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}};
+  weights_header h{in.at("graph").word(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}, {}, {}, {}};
   const auto optimizer = parallel::find_optimizer(in.at("optimizer").word());
   if (!optimizer) {
     throw error{in.at("optimizer").where(), shown(in.at("optimizer").word()), "sgd, momentum or adam"};
   }
   h.optimizer = *optimizer;
+  h.settings = settings_from(in.at("settings"));
+  h.loss = in.at("loss").word();
+  h.data = in.at("data").word();
   h.tensors = stored_tensors_from(in.at("tensors"), file.value_bytes());
   return h;
 }

@@ -28,6 +28,9 @@ using strategy = std::vector<configuration>;
 struct pipeline {
   std::int64_t microbatches = 1;
   std::vector<std::uint32_t> stages{};  // by device; empty: all are of one stage
+  // No flush: a batch begins while backward passes of the one before go on, and its gradients change the weights one iteration later.
+  // Source: Narayanan et al., Memory-efficient pipeline-parallel DNN training, ICML 2021 (PipeDream-2BW).
+  bool is_delayed = false;
 
   [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stage_count() == 1; }
   [[nodiscard]] std::uint32_t stage_count() const { return stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end()) + 1; }

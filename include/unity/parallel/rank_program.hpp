@@ -12,28 +12,31 @@
 
 namespace unity::parallel {
 
+// load     the node's result comes from outside: a part of an input
 // run      the node's operator
 // send     begins to send the value to a peer
 // receive  begins to receive the node's result from a peer
 // reduce   begins to add up the value over a group of ranks; the node's result is the sum
-// wait     until what an earlier step began has ended
-enum class step_kind : std::uint8_t { run, send, receive, reduce, wait };
+// wait     until what a step began has ended
+// update   makes a weight's next version of its gradient; what reads the weight goes on with the version from before
+enum class step_kind : std::uint8_t { load, run, send, receive, reduce, wait, update };
 
 // Regular.
 struct rank_step {
   step_kind kind = step_kind::run;
-  node_id node{};          // run, receive, reduce
+  node_id node{};          // load, run, receive, reduce
   value_id value{};        // send, reduce
-  std::uint32_t peer = 0;  // send, receive: a rank; reduce: a group; wait: the step that began
+  std::uint32_t peer = 0;  // load: an input; send, receive: a rank; reduce: a group; wait: the step that began; update: a weight
   std::uint32_t tag = 0;   // send, receive: the same at both ends, and at no other message of the iteration
   node_id origin{};        // of the plan's graph: what the step belongs to
   bool is_backward = false;
+  bool is_late = false;  // it belongs to the batch before, and to that batch's version of the weights
   std::int64_t microbatch = 0;
 
   friend bool operator==(const rank_step&, const rank_step&) = default;
 };
 
-// A part of a value that is there before the iteration. Regular.
+// A part of a value that the plan's graph has from outside. Regular.
 struct given_part {
   value_id of{};     // of the plan's graph
   box part{};
@@ -63,6 +66,10 @@ struct output_part {
 
 // Nodes without operands and of no kind are what comes from outside: inputs, weights, what is received, sums over ranks.
 // Regular.
+//
+// Of delayed updates (plan.hpp), an iteration begins with the forward passes of its batch while the last backward passes of the batch before
+// are under way: these steps are late. What they read was made in the iteration before. Training begins with an iteration without late steps
+// and ends with late steps alone.
 struct rank_program {
   tensor::tensor_graph graph{};
   std::vector<rank_step> steps{};  // in the order in which the rank does them

@@ -33,7 +33,7 @@ class region_writer {
   // Steps from now on belong to that.
   void begin(std::vector<rank_step>& steps, node_id origin, bool is_backward, std::int64_t microbatch) {
     steps_ = &steps;
-    mark_ = {step_kind::run, {}, {}, 0, 0, origin, is_backward, microbatch};
+    mark_ = {step_kind::run, {}, {}, 0, 0, origin, is_backward, false, microbatch};
   }
   [[nodiscard]] tensor::tensor_graph& graph() noexcept { return graph_; }
 

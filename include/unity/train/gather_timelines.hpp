@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/communicator.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/train/host_exchange.hpp>
 #include <unity/train/timeline.hpp>
 
 namespace unity::train {
@@ -19,16 +18,8 @@ namespace unity::train {
 // `labels`: the names that spans refer to, the same on all ranks.
 // Complexity: of memory, ranks times the spans of the rank that has most.
 // Throws: unity::error where a rank is lost.
-template <class C>
-requires backend::host_communicator<C> || backend::host_gathering_communicator<C>
+template <host_reaching_communicator C>
 [[nodiscard]] merged_timeline gather_timelines(C& c, const timeline& own, std::vector<std::string> labels) {
-  const auto gather = [&](std::span<const std::byte> in, std::span<std::byte> out) {
-    if constexpr (backend::host_gathering_communicator<C>) {
-      c.gather_on_host(in, out);
-    } else {
-      c.all_gather(in.data(), out.data(), in.size(), tensor::dtype::uint8).wait();
-    }
-  };
   struct size {
     std::uint64_t spans;
     std::uint64_t dropped;
@@ -36,7 +27,7 @@ requires backend::host_communicator<C> || backend::host_gathering_communicator<C
   const auto ranks = static_cast<std::size_t>(c.size());
   const size of_own{own.spans().size(), own.dropped()};
   std::vector<size> sizes(ranks);
-  gather(std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
+  gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
   std::uint64_t most = 0;
   for (const auto& s : sizes) {
     most = std::max(most, s.spans);
@@ -45,7 +36,7 @@ requires backend::host_communicator<C> || backend::host_gathering_communicator<C
   sent.resize(static_cast<std::size_t>(most));
   std::vector<activity_span> all(ranks * sent.size());
   if (most > 0) {
-    gather(std::as_bytes(std::span{sent}), std::as_writable_bytes(std::span{all}));
+    gather_bytes(c, std::as_bytes(std::span{sent}), std::as_writable_bytes(std::span{all}));
   }
   merged_timeline merged{{}, std::move(labels)};
   for (std::size_t r = 0; r < ranks; ++r) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,38 +16,34 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/loss_strategy.hpp>
+#include <unity/io/dataset.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/rank_lowering.hpp>
 #include <unity/parallel/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/train/data.hpp>
+#include <unity/train/batches.hpp>
+#include <unity/train/host_exchange.hpp>
 #include <unity/train/initial_weights.hpp>
+#include <unity/train/non_numbers.hpp>
 #include <unity/train/rank_executor.hpp>
+#include <unity/train/run_settings.hpp>
 #include <unity/train/timeline.hpp>
+#include <unity/train/training_plan.hpp>
 #include <unity/train/update.hpp>
 
 namespace unity::train {
-
-// The plan with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
-// Throws: as tensor::with_loss.
-[[nodiscard]] inline parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what) {
-  p.graph = tensor::with_loss(a, p.graph, what, p.pipeline.microbatches);
-  parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations);
-  return p;
-}
 
 // One rank of a run. What it computes does not depend on the plan but for rounding: data and first weights are functions of places in whole
 // tensors. All ranks construct theirs, and take their steps, together. The plan must outlive it.
 template <backend::fusing_backend Backend, backend::host_communicator Communicator>
 class trainer {
  public:
-  // p: with a loss, its only output. Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks and rank_executor.
-  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed)
-      : algebra_{a}, plan_{p}, world_{world}, programs_{programs_for(a, p, world)}, ranks_{b, a, programs_, world, rule}, data_{a, p.graph, seed},
+  // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
+  // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks and rank_executor.
+  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed, batches data)
+      : algebra_{a}, plan_{p}, world_{world}, programs_{programs_for(a, p, world)}, ranks_{b, a, programs_, world, rule}, data_{std::move(data)},
         samples_{samples_of(a, p.graph)} {
     const initial_weights first{a, p.graph, seed};
     for (const auto& w : ranks_.program().weights) {
@@ -59,26 +57,47 @@ class trainer {
     }
   }
 
+  // On synthetic data.
+  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed)
+      : trainer{b, a, p, world, rule, seed, batches{a, p.graph, seed}} {}
+
   // One iteration on the batch of that number. Returns its loss, before weights change; the same on all ranks.
+  // Throws: unity::error where the loss is not finite. It names the operator that made the first number that is not, and weights are then what
+  // they were when all was well.
   double step(std::uint64_t number, timeline* record = nullptr) {
-    for (const auto& x : ranks_.program().inputs) {
-      read_batch(x, number);
+    const auto all = iterate(number, io::dataset_part::train, record);
+    if (!std::isfinite(all)) {
+      refuse(number, "a loss of " + std::to_string(all));
     }
-    ranks_.run(record);
-    double own = 0;
-    for (const auto& o : ranks_.program().outputs) {
-      buffer_.resize(ranks_.size_of(o.value));
-      ranks_.read(o.value, buffer_);
-      own += backend::decode<double>(buffer_.data(), ranks_.program().graph.type(o.value)).data[0];
-    }
-    double all = 0;
-    world_.all_reduce(reinterpret_cast<const std::byte*>(&own), reinterpret_cast<std::byte*>(&all), 1, tensor::dtype::float64, backend::reduction::sum).wait();
-    ranks_.update(number);
+    ranks_.commit();
+    last_ = number;
     return all;
+  }
+  // Of delayed updates: the last batch changes weights, too. Otherwise without effect.
+  void finish() {
+    if (last_) {
+      ranks_.finish(*last_);
+      last_.reset();
+    }
+  }
+  // The loss of a batch; weights stay. It may be no number. Effects: finishes.
+  [[nodiscard]] double loss_of(std::uint64_t number, io::dataset_part from, timeline* record = nullptr) {
+    finish();
+    const auto all = iterate(number, from, record);
+    ranks_.restart();
+    return all;
+  }
+  // Throws: unity::error like step, where a weight or what the optimizer keeps of it is not finite after so many steps.
+  void expect_finite(std::uint64_t steps) {
+    if (!are_weights_finite()) {
+      refuse(steps, "weights that are no numbers");
+    }
   }
 
   [[nodiscard]] rank_executor<Backend, Communicator>& executor() noexcept { return ranks_; }
   [[nodiscard]] const parallel::rank_programs& programs() const noexcept { return programs_; }
+  [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
+  [[nodiscard]] const batches& data() const noexcept { return data_; }
 
  private:
   [[nodiscard]] static parallel::rank_programs programs_for(const tensor::algebra& a, const parallel::plan& p, const Communicator& world) {
@@ -88,31 +107,51 @@ class trainer {
     }
     return parallel::programs_of_ranks(a, p);
   }
-  // Of what the loss is compared with: as many as the samples of a micro-batch.
-  [[nodiscard]] static std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operation(node_id{n}).kind == a.kind("input")) {
-        const auto name = a.read(g.operation(node_id{n})).word("name");
-        if (name == tensor::labels_name(0) || name == tensor::target_name(0)) {
-          return g.type(g.results(node_id{n})[0]).dims[0];
-        }
+  [[nodiscard]] std::string name_of(value_id v) const { return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")}; }
+  [[nodiscard]] double iterate(std::uint64_t number, io::dataset_part from, timeline* record) {
+    ranks_.run(number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, from); }, record);
+    double own = 0;
+    for (const auto& o : ranks_.program().outputs) {
+      buffer_.resize(ranks_.size_of(o.value));
+      ranks_.read(o.value, buffer_);
+      own += backend::decode<double>(buffer_.data(), ranks_.program().graph.type(o.value)).data[0];
+    }
+    return sum_over_ranks(world_, own);
+  }
+  [[nodiscard]] bool are_weights_finite() {
+    bool all = true;
+    for (std::size_t i = 0; i < ranks_.program().weights.size() && all; ++i) {
+      const auto& w = ranks_.program().weights[i];
+      const auto element = ranks_.program().graph.type(w.weight.value).element;
+      buffer_.resize(ranks_.size_of(w.weight.value));
+      ranks_.read(w.weight.value, buffer_);
+      all = is_finite(element, buffer_);
+      for (std::size_t k = 0; k < ranks_.state_count(i) && all; ++k) {
+        ranks_.read_state(i, k, buffer_);
+        all = is_finite(element, buffer_);
       }
     }
-    return 0;
+    return sum_over_ranks(world_, all ? 0 : 1) == 0;
   }
-  [[nodiscard]] std::string name_of(value_id v) const { return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")}; }
-  // Micro-batches are the blocks of a batch along the samples.
-  void read_batch(const parallel::given_part& x, std::uint64_t number) {
-    auto type = plan_.graph.type(x.of);
-    auto part = x.part;
-    const auto count = plan_.pipeline.microbatches;
-    if (count > 1 && !type.dims.empty() && type.dims[0] == samples_) {
-      part.begin[0] += x.microbatch * samples_;
-      part.end[0] += x.microbatch * samples_;
-      type.dims[0] *= count;
-    }
+  // Takes the iteration once more, with an eye on each step; where weights are at fault, the one before, which made them.
+  [[noreturn]] void refuse(std::uint64_t number, const std::string& found) {
+    const bool is_earlier = !are_weights_finite() && ranks_.revert();
+    number -= is_earlier ? 1 : 0;
+    ranks_.restart();
+    non_number_search search{ranks_, plan_.graph};
+    ranks_.run(number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, io::dataset_part::train); }, nullptr, search);
+    std::vector<iteration_place> all(static_cast<std::size_t>(world_.size()));
+    const auto own = search.first();
+    gather_bytes(world_, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
+    const auto first = std::min_element(all.begin(), all.end());
+    const auto where = !first->is_none() ? to_string(algebra_, plan_.graph, *first) + ", on rank " + std::to_string(first - all.begin())
+                       : is_earlier      ? std::string{"a change of weights"}
+                                         : std::string{"the sum of the ranks' losses"};
+    throw error{"step " + std::to_string(number), found + ", first from " + where, "numbers; is the learning rate too large?"};
+  }
+  void read_part(const parallel::given_part& x, std::uint64_t number, io::dataset_part from) {
     buffer_.resize(ranks_.size_of(x.value));
-    data_.fill(name_of(x.of), type, part, number, buffer_);
+    data_.fill_part(name_of(x.of), plan_.graph.type(x.of), x, {samples_, plan_.pipeline.microbatches}, number, buffer_, from);
     ranks_.write(x.value, buffer_);
   }
 
@@ -121,8 +160,9 @@ class trainer {
   Communicator& world_;
   parallel::rank_programs programs_;
   rank_executor<Backend, Communicator> ranks_;
-  synthetic_data data_;
-  std::int64_t samples_;
+  batches data_;
+  std::int64_t samples_;  // of a micro-batch
+  std::optional<std::uint64_t> last_{};  // a step that is not finished
   std::vector<std::byte> buffer_{};
 };
 

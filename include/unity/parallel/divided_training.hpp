@@ -1,0 +1,68 @@
+// A plan with what lowering it to ranks looks up all the time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/divisions.hpp>
+#include <unity/parallel/network.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/parallel/value_flows.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::detail {
+
+class divided_training {
+ public:
+  // Throws: as check.
+  divided_training(const tensor::algebra& a, const plan& p)
+      : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
+    parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
+    const network n{p.machine};
+    for (const auto& e : training_.edges()) {
+      const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices, e.operands};
+      flows_.push_back(flows_of(n, table_, d, number_of(e.value)));
+    }
+  }
+
+  [[nodiscard]] const tensor::algebra& algebra() const noexcept { return algebra_; }
+  [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return plan_.graph; }
+  [[nodiscard]] const training_graph& training() const noexcept { return training_; }
+  [[nodiscard]] const operator_dimensions& dimensions_of(node_id n) const { return dimensions_[n]; }
+  [[nodiscard]] const configuration& division_of(node_id n) const { return plan_.configurations[n.index()]; }
+  [[nodiscard]] const division& parts_of(node_id n) const { return table_.of(dimensions_.kind(n), dimensions_[n], division_of(n)); }
+  [[nodiscard]] std::uint32_t rank_of(node_id n, std::uint32_t task) const {
+    return static_cast<std::uint32_t>(division_of(n).devices[task].index());
+  }
+  [[nodiscard]] bool is_operator(node_id n) const { return !graph().operands(n).empty(); }
+  // Which of its producer's results a value is.
+  [[nodiscard]] std::uint32_t number_of(value_id v) const {
+    const auto results = graph().results(graph().producer(v));
+    return static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin());
+  }
+  [[nodiscard]] tensor::tensor_type type_of(value_id v, const box& b) const {
+    auto t = graph().type(v);
+    t.dims = b.sizes();
+    return t;
+  }
+  // What goes along an edge.
+  [[nodiscard]] const value_flows& flows(std::uint32_t edge) const { return flows_[edge]; }
+
+ private:
+  const tensor::algebra& algebra_;
+  const plan& plan_;
+  graph_dimensions dimensions_;
+  training_graph training_;
+  mutable division_table table_{};  // a cache
+  std::vector<value_flows> flows_{};
+};
+
+}  // namespace unity::parallel::detail

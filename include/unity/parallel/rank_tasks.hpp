@@ -1,0 +1,69 @@
+// The tasks of one micro-batch while they are being written.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/divided_training.hpp>
+#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/region_writer.hpp>
+#include <unity/parallel/task_operation.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/parallel/value_flows.hpp>
+
+namespace unity::parallel::detail {
+
+struct task_state {
+  task_operation code{};
+  std::vector<value_id> operands{};  // as the operator reads them
+  std::vector<value_id> raw{};       // results before they are scaled
+  std::vector<value_id> results{};
+  std::vector<value_id> cotangents{};  // of operands; null: zero
+};
+
+// Of a node; outer vectors by operand or result, inner ones by task.
+struct node_state {
+  std::vector<task_state> tasks{};
+  std::vector<std::vector<std::vector<held_part>>> operands{};    // what has come
+  std::vector<std::vector<std::vector<held_part>>> cotangents{};  // of results: what has come back
+  std::vector<std::vector<rank_step>> waits{};                    // by task: before it runs
+  std::vector<std::vector<rank_step>> waits_back{};
+};
+
+// By node; of those without operands it is empty.
+[[nodiscard]] inline std::vector<node_state> tasks_of(const divided_training& d) {
+  std::vector<node_state> all(d.graph().node_count());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const node_id n{i};
+    if (d.is_operator(n)) {
+      const auto tasks = d.division_of(n).task_count();
+      all[i].tasks.resize(tasks);
+      all[i].operands.assign(d.graph().operands(n).size(), std::vector<std::vector<held_part>>(tasks));
+      all[i].cotangents.assign(d.graph().results(n).size(), std::vector<std::vector<held_part>>(tasks));
+      all[i].waits.resize(tasks);
+      all[i].waits_back.resize(tasks);
+    }
+  }
+  return all;
+}
+
+// Ranks, ascending, that have terms of a sum.
+[[nodiscard]] inline std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e, const summed_flow& s) {
+  std::set<std::uint32_t> all;
+  for (const auto p : s.producers) {
+    all.insert(d.rank_of(e.from, p));
+  }
+  return {all.begin(), all.end()};
+}
+[[nodiscard]] inline std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s, std::uint32_t rank) {
+  std::vector<flow_reader> all;
+  std::copy_if(s.readers.begin(), s.readers.end(), std::back_inserter(all), [&](const flow_reader& r) { return d.rank_of(e.to, r.task) == rank; });
+  return all;
+}
+
+}  // namespace unity::parallel::detail

@@ -1,0 +1,155 @@
+// Checkpoints of a run: all of each weight, and of what the optimizer keeps for it, in one file, however they are divided.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/backend/agreement.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/io/replaced_file.hpp>
+#include <unity/io/stored_tensor.hpp>
+#include <unity/io/weights_file.hpp>
+#include <unity/parallel/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/train/host_exchange.hpp>
+#include <unity/train/run_settings.hpp>
+#include <unity/train/update.hpp>
+
+namespace unity::train {
+
+namespace detail {
+
+// The tensors that ranks hold parts of, each weight's numbers one after the other: the weight, then what the optimizer keeps.
+class kept_tensors {
+ public:
+  // Throws: unity::error where two weights have one name.
+  kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::rank_programs& programs, parallel::optimizer how) {
+    std::map<std::size_t, bool> weights;  // by node: does it change
+    for (const auto& r : programs.ranks) {
+      for (const auto& w : r.weights) {
+        auto& changes = weights[g.producer(w.weight.of).index()];
+        changes = changes || w.gradient.valid();
+      }
+    }
+    std::set<std::string> names;
+    for (const auto& [n, changes] : weights) {
+      const auto& t = g.type(g.results(node_id{n})[0]);
+      const std::string name{a.read(g.operation(node_id{n})).word("name")};
+      if (!names.insert(name).second) {
+        throw error{"checkpoint", "two weights \"" + name + "\" in the graph", "weights of different names"};
+      }
+      first_[n] = all_.size();
+      all_.push_back({name, "weight", t.element, t.dims});
+      for (const auto state : changes ? state_names(how) : std::vector<std::string_view>{}) {
+        all_.push_back({name, std::string{state}, t.element, t.dims});
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<io::stored_tensor>& all() const noexcept { return all_; }
+  [[nodiscard]] std::size_t first_of(node_id weight) const { return first_.at(weight.index()); }
+
+ private:
+  std::vector<io::stored_tensor> all_{};
+  std::map<std::size_t, std::size_t> first_{};  // by node of the weight
+};
+
+// Calls f(rank, number of the rank's weight, tensor, its number among those of the weight) for each part of a tensor that a rank holds; the
+// same calls in the same order on all ranks.
+template <class F>
+void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const parallel::rank_programs& programs, parallel::optimizer how,
+                   const F& f) {
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    for (std::size_t i = 0; i < programs.ranks[r].weights.size(); ++i) {
+      const auto& w = programs.ranks[r].weights[i];
+      const auto count = 1 + (w.gradient.valid() ? state_names(how).size() : 0);
+      for (std::size_t k = 0; k < count; ++k) {
+        f(static_cast<int>(r), i, tensors.first_of(g.producer(w.weight.of)) + k, k);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+// Effects: what is delayed is done (Rank::finish); the first rank writes the file, and what it held before is kept (io/replaced_file.hpp). To be
+// called by all ranks.
+// steps: how many were done. Memory: a part of a weight.
+// Throws: unity::error where it cannot be written, on the first rank; the one before is then still there. As Rank::expect_finite.
+template <class Rank, host_reaching_communicator Communicator>
+void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world, const run_settings& run,
+                      std::int64_t steps) {
+  rank.finish();
+  rank.expect_finite(static_cast<std::uint64_t>(steps));
+  const auto& g = rank.plan().graph;
+  const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
+  std::optional<io::weights_writer> file;
+  if (world.rank() == 0) {
+    auto header = header_of(run, steps);
+    header.tensors = tensors.all();
+    file.emplace(path, std::move(header));
+  }
+  std::set<std::pair<std::size_t, std::vector<std::int64_t>>> written;  // tensors and where parts of them begin: ranks may hold the same
+  std::vector<std::byte> bytes;
+  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how, [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
+    const auto& w = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight].weight;
+    if (!written.insert({tensor, {w.part.begin.begin(), w.part.begin.end()}}).second) {
+      return;
+    }
+    const auto size = static_cast<std::size_t>(w.part.volume() * tensor::size_of(tensors.all()[tensor].element));
+    bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
+    if (world.rank() == from && number == 0) {
+      rank.executor().read(w.value, bytes);
+    } else if (world.rank() == from) {
+      rank.executor().read_state(weight, number - 1, bytes);
+    }
+    hand_over(world, from, 0, size, bytes);
+    if (file) {
+      file->put(tensor, w.part, bytes);
+    }
+  });
+  if (file) {
+    file->commit();
+  }
+}
+
+// Effects: weights, and what the optimizer keeps, are those of the file, which every rank reads.
+// Returns how many steps were done. To be called by all ranks.
+// Throws: unity::error where the file is not of this run, or not the same for all ranks.
+template <class Rank, host_reaching_communicator Communicator>
+[[nodiscard]] std::int64_t read_checkpoint(const io::weights_reader& file, const std::filesystem::path& path, const tensor::algebra& a, Rank& rank,
+                                           Communicator& world, const run_settings& run) {
+  const auto& h = file.header();
+  expect_same(settings_in(h, path.string()), run, path.string());
+  backend::agree(world, hasher{}.add(static_cast<std::uint64_t>(h.step)).add(h.seed).result(), path.string());
+  const auto& g = rank.plan().graph;
+  const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
+  std::vector<std::byte> bytes;
+  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how, [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
+    if (of != world.rank()) {
+      return;
+    }
+    const auto& w = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight].weight;
+    bytes.resize(rank.executor().size_of(w.value));
+    file.get(file.find(tensors.all()[tensor]), w.part, bytes);
+    if (number == 0) {
+      rank.executor().write(w.value, bytes);
+    } else {
+      rank.executor().write_state(weight, number - 1, bytes);
+    }
+  });
+  return h.step;
+}
+
+}  // namespace unity::train

@@ -1,0 +1,42 @@
+// Of what ranks do in an iteration, what makes the outputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/rank_program.hpp>
+
+namespace unity::train {
+
+// Without backward passes and updates: no weight has a gradient. Precondition: nothing is delayed.
+// Complexity: linear in the programs.
+[[nodiscard]] inline parallel::rank_programs forward_programs(parallel::rank_programs all) {
+  for (auto& p : all.ranks) {
+    std::vector<parallel::rank_step> forward;
+    std::vector<std::uint32_t> now(p.steps.size());  // of each step that stays, its number
+    for (std::size_t s = 0; s < p.steps.size(); ++s) {
+      auto step = p.steps[s];
+      UNITY_EXPECTS(!step.is_late, "programs without late steps");
+      if (step.is_backward || step.kind == parallel::step_kind::update) {
+        continue;
+      }
+      if (step.kind == parallel::step_kind::wait) {
+        step.peer = now[step.peer];
+      }
+      now[s] = static_cast<std::uint32_t>(forward.size());
+      forward.push_back(step);
+    }
+    p.steps = std::move(forward);
+    p.cotangents.clear();
+    for (auto& w : p.weights) {
+      w.gradient = {};
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::train

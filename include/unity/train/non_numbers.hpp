@@ -1,0 +1,133 @@
+// Where the first number that is none comes from: an infinity, or what is no number at all.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unity/backend/host_values.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::train {
+
+// Complexity: linear in the bytes.
+[[nodiscard]] inline bool is_finite(tensor::dtype element, std::span<const std::byte> bytes) noexcept {
+  if (!tensor::is_floating(element)) {
+    return true;
+  }
+  const auto size = static_cast<std::size_t>(tensor::size_of(element));
+  for (std::size_t i = 0; i < bytes.size(); i += size) {
+    if (!std::isfinite(backend::detail::read_element<double>(element, bytes.data() + i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A place in an iteration, in the topological order of the plan's graph: forward operators, then backward ones the other way round. Of equal
+// places that of a sum over ranks comes behind: one of its terms may be to blame. Regular.
+struct iteration_place {
+  std::uint64_t order = std::numeric_limits<std::uint64_t>::max();  // none
+
+  [[nodiscard]] static iteration_place of(const parallel::rank_step& s, std::size_t nodes) noexcept {
+    const auto n = s.origin.index();
+    return {2 * (s.is_backward ? 2 * nodes - 1 - n : n) + (s.kind == parallel::step_kind::reduce ? 1U : 0U)};
+  }
+  [[nodiscard]] bool is_none() const noexcept { return *this == iteration_place{}; }
+  [[nodiscard]] bool is_backward(std::size_t nodes) const noexcept { return order / 2 >= nodes; }
+  [[nodiscard]] node_id node(std::size_t nodes) const noexcept {
+    const auto n = static_cast<std::size_t>(order / 2);
+    return node_id{n < nodes ? n : 2 * nodes - 1 - n};
+  }
+
+  friend auto operator<=>(const iteration_place&, const iteration_place&) = default;
+};
+
+// As in: matmul 12, backward; weight 3 "fc1.weight".
+[[nodiscard]] inline std::string to_string(const tensor::algebra& a, const tensor::tensor_graph& g, iteration_place p) {
+  const auto n = p.node(g.node_count());
+  const auto& op = g.operation(n);
+  const auto text = a.signature(op.kind).name + " " + std::to_string(n.index());
+  if (a.definition_of(op.kind).source != tensor::source_kind::none) {
+    return text + " \"" + std::string{a.read(op).word("name")} + "\"";
+  }
+  return text + (p.is_backward(g.node_count()) ? ", backward" : ", forward");
+}
+
+// Watches a rank's iteration for the first step whose operands are numbers and whose results are not.
+template <class Executor>
+class non_number_search {
+ public:
+  // g: the plan's graph. What is there before the iteration is looked at now. The executor must outlive this.
+  non_number_search(Executor& e, const tensor::tensor_graph& g)
+      : executor_{e}, graph_{g}, is_bad_(e.program().graph.value_count()) {
+    for (const auto& w : e.program().weights) {
+      look(w.weight);
+    }
+  }
+
+  // After step s of the executor's program.
+  void operator()(std::size_t s) {
+    const auto& p = executor_.program();
+    using kinds = parallel::step_kind;
+    auto step = p.steps[s];
+    if (step.kind == kinds::load) {
+      look(p.inputs[step.peer]);
+      return;
+    }
+    if (step.kind == kinds::wait) {
+      step = p.steps[step.peer];
+    } else if (step.kind != kinds::run) {
+      return;
+    }
+    if (step.kind == kinds::send) {
+      return;
+    }
+    const bool was_good = step.kind == kinds::reduce ? !is_bad_[step.value.index()] : step.kind == kinds::run && are_good(p.graph.operands(step.node));
+    bool is_good = true;
+    for (const auto v : p.graph.results(step.node)) {
+      is_good = !is_bad(v) && is_good;
+    }
+    if (was_good && !is_good) {
+      blame(step);
+    }
+  }
+
+  [[nodiscard]] iteration_place first() const noexcept { return first_; }
+
+ private:
+  void look(const parallel::given_part& x) {
+    if (is_bad(x.value)) {
+      blame({parallel::step_kind::run, {}, {}, 0, 0, graph_.producer(x.of), false, false, 0});
+    }
+  }
+  [[nodiscard]] bool is_bad(value_id v) {
+    buffer_.resize(executor_.size_of(v));
+    executor_.read(v, buffer_);
+    is_bad_[v.index()] = !is_finite(executor_.program().graph.type(v).element, buffer_);
+    return is_bad_[v.index()];
+  }
+  [[nodiscard]] bool are_good(std::span<const value_id> values) const {
+    return std::none_of(values.begin(), values.end(), [&](value_id v) { return is_bad_[v.index()]; });
+  }
+  void blame(const parallel::rank_step& s) { first_ = std::min(first_, iteration_place::of(s, graph_.node_count())); }
+
+  Executor& executor_;
+  const tensor::tensor_graph& graph_;
+  std::vector<bool> is_bad_;  // per value of the rank's graph; those that are not there yet are not
+  std::vector<std::byte> buffer_{};
+  iteration_place first_{};
+};
+
+}  // namespace unity::train

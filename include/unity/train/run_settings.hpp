@@ -1,0 +1,157 @@
+// What a run of training is, whatever ranks it runs on: what a checkpoint says about itself, and is checked against.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/io/weights_file.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/loss.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/train/update.hpp>
+
+namespace unity::train {
+
+// Regular.
+struct run_settings {
+  std::string model{};     // model_fingerprint
+  std::int64_t batch = 0;  // samples of an iteration
+  std::string loss{};
+  std::string data{};  // "synthetic", or what says which set and how it is read
+  update_rule rule{};
+  std::uint64_t seed = 0;
+
+  friend bool operator==(const run_settings&, const run_settings&) = default;
+};
+
+// A number of an update rule, as checkpoints and flags call it.
+struct rule_setting {
+  std::string_view name{};
+  double update_rule::*number = nullptr;
+};
+
+// Those on which a step of the optimizer depends.
+[[nodiscard]] inline std::vector<rule_setting> settings_of(parallel::optimizer how) {
+  switch (how) {
+    case parallel::optimizer::sgd: return {{"rate", &update_rule::learning_rate}};
+    case parallel::optimizer::momentum: return {{"rate", &update_rule::learning_rate}, {"momentum", &update_rule::momentum}};
+    case parallel::optimizer::adam:
+      return {{"rate", &update_rule::learning_rate},
+              {"beta1", &update_rule::beta1},
+              {"beta2", &update_rule::beta2},
+              {"epsilon", &update_rule::epsilon}};
+  }
+  return {};
+}
+
+// As many as the first input has that the loss compares with, of one micro-batch; 0 where there is none.
+[[nodiscard]] inline std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == a.kind("input")) {
+      const auto name = a.read(g.operation(node_id{n})).word("name");
+      const auto& dims = g.type(g.results(node_id{n})[0]).dims;
+      if (!dims.empty() && (name == tensor::labels_name(0) || name == tensor::target_name(0))) {
+        return dims[0];
+      }
+    }
+  }
+  return 0;
+}
+
+// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not on how many samples it is
+// for, nor on how operators were rewritten. Complexity: n log n in the graph.
+[[nodiscard]] inline std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto samples = samples_of(a, g);
+  std::set<std::string> lines;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& op = g.operation(node_id{n});
+    const bool is_weight = op.kind == a.kind("weight");
+    if (!is_weight && op.kind != a.kind("input")) {
+      continue;
+    }
+    const auto& t = g.type(g.results(node_id{n})[0]);
+    std::string line = std::string{is_weight ? "w " : "i "} + std::string{a.read(op).word("name")} + " " + std::string{tensor::name_of(t.element)};
+    for (std::size_t d = 0; d < t.rank(); ++d) {
+      line += !is_weight && d == 0 && t.dims[d] == samples ? " samples" : " " + std::to_string(t.dims[d]);
+    }
+    lines.insert(line);
+  }
+  hasher all;
+  for (const auto& line : lines) {
+    all.add(hash_bytes(line));
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(all.result().low));
+  return digits;
+}
+
+// Without tensors.
+[[nodiscard]] inline io::weights_header header_of(const run_settings& s, std::int64_t step) {
+  io::weights_header h{s.model, step, s.seed, s.rule.how, {}, {{"batch", static_cast<double>(s.batch)}}, s.loss, s.data};
+  for (const auto& setting : settings_of(s.rule.how)) {
+    h.settings[std::string{setting.name}] = s.rule.*setting.number;
+  }
+  return h;
+}
+
+// Throws: unity::error about `file` where a setting of its optimizer is missing.
+[[nodiscard]] inline run_settings settings_in(const io::weights_header& h, const std::string& file) {
+  const auto number = [&](std::string_view name) {
+    const auto found = h.settings.find(std::string{name});
+    if (found == h.settings.end()) {
+      throw error{file, "no setting \"" + std::string{name} + "\"", "those of the optimizer, and the batch"};
+    }
+    return found->second;
+  };
+  if (h.step < 0) {
+    throw error{file, "step " + std::to_string(h.step), "a number of steps"};
+  }
+  run_settings s{h.graph, static_cast<std::int64_t>(number("batch")), h.loss, h.data, {}, h.seed};
+  s.rule.how = h.optimizer;
+  for (const auto& setting : settings_of(h.optimizer)) {
+    s.rule.*setting.number = number(setting.name);
+  }
+  return s;
+}
+
+// Throws: unity::error that names the first thing in which a checkpoint's run is another one.
+inline void expect_same(const run_settings& found, const run_settings& wanted, const std::string& file) {
+  const auto expect = [&](const auto& of, const auto& here, const auto& text) {
+    if (of != here) {
+      throw error{file, "of a run with " + text(of), text(here) + ", as here"};
+    }
+  };
+  const auto optimizer = [](parallel::optimizer o) {
+    return "optimizer " + std::string{parallel::optimizer_names[static_cast<std::size_t>(o)]};
+  };
+  expect(found.loss, wanted.loss, [](const std::string& x) { return "loss " + x; });
+  if (found.model != wanted.model) {
+    throw error{file, "weights of another model, fingerprint \"" + found.model + "\"", "this one, fingerprint \"" + wanted.model + "\""};
+  }
+  expect(found.batch, wanted.batch, [](std::int64_t x) { return "batches of " + std::to_string(x) + " samples"; });
+  expect(found.rule.how, wanted.rule.how, optimizer);
+  for (const auto& s : settings_of(wanted.rule.how)) {
+    expect(found.rule.*s.number, wanted.rule.*s.number, [&](double x) {
+      char text[32];
+      std::snprintf(text, sizeof text, " %.17g", x);
+      return std::string{s.name} + text;
+    });
+  }
+  expect(found.seed, wanted.seed, [](std::uint64_t x) { return "seed " + std::to_string(x); });
+  expect(found.data, wanted.data, [](const std::string& x) { return "data " + x; });
+}
+
+}  // namespace unity::train

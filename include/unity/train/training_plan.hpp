@@ -1,0 +1,70 @@
+// A plan as it is trained: with masks for what is dropped out, and a loss.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/loss_strategy.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/loss.hpp>
+#include <unity/tensor/training_form.hpp>
+
+namespace unity::train {
+
+namespace detail {
+
+// That of a dropout for the product with its mask: degrees of the same dimensions, and as many terms of the first operand.
+[[nodiscard]] inline parallel::configuration masked(const parallel::operator_dimensions& product, const parallel::operator_dimensions& dropout,
+                                                    const parallel::configuration& of) {
+  parallel::configuration c{parallel::degree_list(product.divisible.size(), 1), of.devices, {}, {}, of.copies};
+  for (std::size_t k = 0; k < dropout.divisible.size(); ++k) {
+    const auto same = std::find_if(product.divisible.begin(), product.divisible.end(),
+                                   [&](const auto& d) { return d.dimension == dropout.divisible[k].dimension; });
+    c.degrees[static_cast<std::size_t>(same - product.divisible.begin())] = of.degrees[k];
+  }
+  if (parallel::product(of.terms) > 1) {
+    c.terms = parallel::degree_list(product.groups.size(), 1);
+    const auto first = std::find_if(product.groups.begin(), product.groups.end(), [](const auto& g) { return g.front() == 0; });
+    c.terms[static_cast<std::size_t>(first - product.groups.begin())] = parallel::product(of.terms);
+  }
+  return c;
+}
+
+}  // namespace detail
+
+// The plan with each dropout as a product with a mask, an input (tensor/training_form.hpp), that is divided as the dropout was.
+// Complexity: linear in the plan.
+[[nodiscard]] inline parallel::plan with_masks(const tensor::algebra& a, parallel::plan p) {
+  auto form = tensor::training_form(a, p.graph);
+  if (form.masks.empty()) {
+    return p;
+  }
+  const parallel::graph_dimensions before{a, p.graph};
+  const parallel::graph_dimensions now{a, form.graph};
+  parallel::strategy s(form.graph.node_count());
+  for (std::size_t n = 0; n < form.nodes.size(); ++n) {
+    const auto to = form.nodes[n];
+    const bool is_dropout = p.graph.operation(node_id{n}).kind == a.kind("dropout");
+    s[to.index()] = is_dropout ? detail::masked(now[to], before[node_id{n}], p.configurations[n]) : p.configurations[n];
+  }
+  p.graph = std::move(form.graph);
+  p.configurations = std::move(s);
+  return p;
+}
+
+// Likewise, and with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
+// Throws: as tensor::with_loss.
+[[nodiscard]] inline parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what) {
+  p = with_masks(a, std::move(p));
+  p.graph = tensor::with_loss(a, p.graph, what, p.pipeline.microbatches);
+  parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations);
+  return p;
+}
+
+}  // namespace unity::train

@@ -1,0 +1,162 @@
+// Runs that stop and go on, under whatever plan.
+
+#include <unity/train/checkpoint.hpp>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/io/weights_file.hpp>
+#include <unity/parallel/optimizer.hpp>
+
+#include "runs.hpp"
+
+namespace {
+
+using namespace unity;
+using train::test::operators;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t seed = 5;
+
+fs::path fresh(const std::string& name) {
+  const auto folder = fs::path{UNITY_TEST_SCRATCH_DIR} / ("train_" + name);
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder / "w";
+}
+
+struct strategy_of {
+  const char* how;
+  std::size_t devices;
+};
+
+parallel::plan plan_of(const std::string& model, const strategy_of& s) {
+  return train::with_loss(operators(), train::test::plan_for(model, s.devices, s.how), tensor::loss::mean_square);
+}
+
+train::run_settings settings_for(const parallel::plan& p, const train::update_rule& rule) {
+  return {train::model_fingerprint(operators(), p.graph), train::samples_of(operators(), p.graph), "mean_square", "synthetic", rule, seed};
+}
+
+// The losses of steps from one up to another, not included; begins with a file where one is given, and ends with one.
+std::vector<double> train_some(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from, std::uint64_t until,
+                               const fs::path& before, const fs::path& after) {
+  std::vector<double> losses;
+  const train::batches data{operators(), p.graph, seed};
+  train::test::on_threads(p, rule, seed, data, [&](auto& rank, auto& world) {
+    const auto run = settings_for(p, rule);
+    if (!before.empty()) {
+      const io::weights_reader file{before};
+      if (train::read_checkpoint(file, before, operators(), rank, world, run) != static_cast<std::int64_t>(from)) {
+        throw error{"test", "another step", std::to_string(from)};
+      }
+    }
+    for (auto s = from; s < until; ++s) {
+      const auto loss = rank.step(s);
+      if (world.rank() == 0) {
+        losses.push_back(loss);
+      }
+    }
+    if (!after.empty()) {
+      train::write_checkpoint(after, operators(), rank, world, run, static_cast<std::int64_t>(until));
+    }
+  });
+  return losses;
+}
+
+std::string content_of(const fs::path& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+template <class F>
+std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a run that stopped under one plan goes on under another, on another number of ranks") {
+  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
+  const auto how = GENERATE(parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam);
+  const auto first = GENERATE(strategy_of{"data", 2}, strategy_of{"model", 4});
+  const auto second = GENERATE(strategy_of{"model", 2}, strategy_of{"mixed", 4}, strategy_of{"data", 1});
+  CAPTURE(model, static_cast<int>(how), first.how, first.devices, second.how, second.devices);
+  const train::update_rule rule{how, 0.01};
+  const auto p = plan_of(model, first);
+  const auto whole = train_some(p, rule, 0, 6, {}, {});
+  const auto file = fresh("goes_on");
+  auto stopped = train_some(p, rule, 0, 3, {}, file);
+  const auto same = train_some(p, rule, 3, 6, file, {});
+  const auto other = train_some(plan_of(model, second), rule, 3, 6, file, {});
+  for (std::size_t s = 0; s < 3; ++s) {
+    CHECK(stopped[s] == whole[s]);
+    CHECK(same[s] == whole[3 + s]);
+    CHECK(std::abs(other[s] - whole[3 + s]) <= 1e-9 * std::abs(whole[3 + s]));
+  }
+}
+
+TEST_CASE("a checkpoint that is read and written again, whatever the plan, is the same file") {
+  const auto* model = "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4";
+  const train::update_rule rule{parallel::optimizer::adam, 0.01};
+  const auto file = fresh("same");
+  train_some(plan_of(model, {"mixed", 4}), rule, 0, 2, {}, file);
+  const auto content = content_of(file);
+  for (const auto& s : {strategy_of{"data", 1}, strategy_of{"data", 4}, strategy_of{"model", 2}, strategy_of{"mixed", 2}}) {
+    const auto again = fs::path{file.string() + ".again"};
+    train_some(plan_of(model, s), rule, 2, 2, file, again);
+    CHECK((content_of(again) == content));
+  }
+}
+
+TEST_CASE("a checkpoint of another run is refused, and says in what it is another") {
+  const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto file = fresh("other_run");
+  const auto p = plan_of(model, {"data", 2});
+  train_some(p, rule, 0, 1, {}, file);
+  const auto refused = [&](const parallel::plan& other, const train::update_rule& other_rule) {
+    return message_of([&] { train_some(other, other_rule, 1, 2, file, {}); });
+  };
+  const auto where = file.string() + ": of a run with ";
+  CHECK(refused(p, rule).empty());
+  CHECK(refused(plan_of("zoo:mlp?layers=3&hidden=12&batch=8", {"data", 2}), rule).starts_with(file.string() + ": weights of another model, fingerprint "));
+  CHECK(refused(plan_of("zoo:mlp?layers=2&hidden=8&batch=8", {"data", 2}), rule).starts_with(file.string() + ": weights of another model, fingerprint "));
+  CHECK(refused(plan_of("zoo:mlp?layers=3&hidden=8&batch=16", {"data", 2}), rule) ==
+        where + "batches of 8 samples; expected batches of 16 samples, as here");
+  auto other = rule;
+  other.how = parallel::optimizer::adam;
+  CHECK(refused(p, other) == where + "optimizer momentum; expected optimizer adam, as here");
+  other = rule;
+  other.momentum = 0.5;
+  CHECK(refused(p, other).starts_with(where + "momentum 0.9000000000000000"));
+  other = rule;
+  other.beta1 = 0.5;  // momentum has none
+  CHECK(refused(p, other).empty());
+}
+
+TEST_CASE("weights that are no numbers are not written, and the checkpoint before is still there") {
+  const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
+  const auto p = plan_of(model, {"data", 2});
+  const auto file = fresh("no_numbers");
+  train_some(p, {parallel::optimizer::sgd, 0.01}, 0, 1, {}, file);
+  const auto content = content_of(file);
+  const auto message = message_of([&] { train_some(p, {parallel::optimizer::sgd, std::numeric_limits<double>::infinity()}, 0, 1, {}, file); });
+  CHECK(message == "step 0: weights that are no numbers, first from a change of weights; expected numbers; is the learning rate too large?");
+  CHECK((content_of(file) == content));
+  CHECK(std::distance(fs::directory_iterator{file.parent_path()}, {}) == 1);
+}
