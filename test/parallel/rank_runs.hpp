@@ -1,7 +1,9 @@
 // Programs of ranks, run in one thread in double: what a step needs has come, or the next rank goes on.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,9 +13,12 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/rank_lowering.hpp>
 #include <unity/parallel/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -145,5 +150,60 @@ class rank_run {
   std::map<std::uint32_t, numbers> messages_{};
   std::map<std::uint32_t, partial_sum> sums_{};
 };
+
+// Runs the plan on its ranks and on one device. Returns the largest difference of an output's or gradient's element.
+inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed) {
+  const auto source = [&](value_id v) { return tensor::evaluate<double>(a, p.graph.operation(p.graph.producer(v)), {}, {}, seed)[0]; };
+  const auto one = tensor::differentiate(a, p.graph);
+  const auto expected = tensor::evaluate<double>(
+      a, one.graph, [](const tensor::operation&, const tensor::tensor_type&) { return std::optional<numbers>{}; }, seed);
+  const auto programs = programs_of_ranks(a, p);
+  rank_run run{a, programs};
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    const auto& rank = programs.ranks[r];
+    for (const auto& x : rank.inputs) {
+      run.set(r, x.value, part_of(source(x.of), x.part));
+    }
+    for (const auto& w : rank.weights) {
+      run.set(r, w.weight.value, part_of(source(w.weight.of), w.weight.part));
+    }
+    for (const auto& c : rank.cotangents) {
+      const auto& t = p.graph.type(p.graph.outputs()[c.output]);
+      const auto op = a.make_operation(
+          "input", {{"name", "cotangent" + std::to_string(c.output)}, {"element", name_of(t.element)}, {"dims", {t.dims.begin(), t.dims.end()}}});
+      run.set(r, c.value, part_of(tensor::evaluate<double>(a, op, {}, {}, seed)[0], c.part));
+    }
+  }
+  REQUIRE(run.run());
+  double error = 0;
+  const auto meet = [&](const numbers& whole, const box& part, const numbers& own) {
+    const auto wanted = part_of(whole, part);
+    REQUIRE(wanted.dims == own.dims);
+    for (std::size_t i = 0; i < own.data.size(); ++i) {
+      error = std::max(error, std::abs(own.data[i] - wanted.data[i]) / (1 + std::abs(wanted.data[i])));
+    }
+  };
+  std::vector<std::int64_t> made(p.graph.outputs().size(), 0);
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    for (const auto& o : programs.ranks[r].outputs) {
+      made[o.output] += o.part.volume();
+      meet(expected[o.output], o.part, run.get(r, o.value));
+    }
+    for (const auto& w : programs.ranks[r].weights) {
+      for (std::size_t s = 0; s < one.sources.size(); ++s) {
+        if (one.sources[s] != w.weight.of) {
+          continue;
+        }
+        const auto& whole = expected[p.graph.outputs().size() + s];
+        meet(whole, w.weight.part, w.gradient.valid() ? run.get(r, w.gradient) : numbers{w.weight.part.sizes()});
+      }
+    }
+  }
+  for (std::size_t o = 0; o < made.size(); ++o) {
+    const auto v = p.graph.outputs()[o];
+    CHECK((p.graph.operands(p.graph.producer(v)).empty() || made[o] == tensor::element_count(p.graph.type(v).dims)));
+  }
+  return error;
+}
 
 }  // namespace unity::parallel::test

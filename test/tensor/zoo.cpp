@@ -106,6 +106,7 @@ TEST_CASE("every model has the operators, edges and parameters that the document
   };
   const auto r = GENERATE(values<row>({
       {"zoo:resnet50", 175, 458, 25'557'032, 53'120},
+      {"zoo:resnet50?hidden=16", 175, 458, 23'445'504 / 16 + (9'408 + 53'120) / 4 + 513'000, 53'120 / 4},
       {"zoo:resnet50?form=taso", 84, 152, 23'445'504, 0},
       {"zoo:resnext50", 175, 458, 25'028'904, 68'224},
       {"zoo:resnext50?branches=1", 703, 1978, 25'028'904, 68'224},
@@ -340,6 +341,7 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
   };
   const auto r = GENERATE(values<row>({
       {"zoo:resnet50?batch=2", {2, 1000}},
+      {"zoo:resnet50?image=32&hidden=4", {1, 1000}},
       {"zoo:resnet50?form=taso", {1, 2048, 7, 7}},
       {"zoo:resnext50?form=ae", {16, 1000}},
       {"zoo:resnext50?form=taso&branches=1", {1, 2048, 7, 7}},
@@ -354,6 +356,7 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:densenet121?batch=2", {2, 1000}},
       {"zoo:densenet121?image=29", {1, 1000}},
       {"zoo:inception_v3", {64, 1000}},
+      {"zoo:inception_v3?form=ae&image=75&batch=2", {2, 10}},
       {"zoo:inception_v3?form=ae", {64, 10}},
       {"zoo:squeezenet1_1?batch=5", {5, 1000}},
       {"zoo:squeezenet1_1?image=25", {1, 1000}},
@@ -451,9 +454,10 @@ TEST_CASE("the graph of GPT-3 is built in less than a second", "[zoo]") {
 }
 
 TEST_CASE("the image changes neither operators nor parameters", "[zoo]") {
-  for (const char* text : {"zoo:densenet121?image=", "zoo:squeezenet1_1?image="}) {
+  for (const char* text : {"zoo:densenet121?image=", "zoo:squeezenet1_1?image=", "zoo:resnet50?image=", "zoo:resnext50?form=ae&image=",
+                           "zoo:inception_v3?image=", "zoo:inception_v3?form=ae&image="}) {
     CAPTURE(text);
-    CHECK(count(operators(), build(text + std::string{"29"})) == count(operators(), build(text + std::string{"224"})));
+    CHECK(count(operators(), build(text + std::string{"75"})) == count(operators(), build(text + std::string{"224"})));
   }
 }
 
@@ -528,6 +532,10 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"zoo:densenet121?image=16385", "zoo:densenet121: image=\"16385\"; expected an integer from 1 to 16384"},
       {"zoo:densenet121?image=28", "zoo: image=28; expected at least 29 pixels a side for DenseNet-121"},
       {"zoo:squeezenet1_1?image=24", "zoo: image=24; expected at least 25 pixels a side for SqueezeNet 1.1"},
+      {"zoo:resnet50?image=31", "zoo: image=31; expected at least 32 pixels a side for ResNet"},
+      {"zoo:resnet50?hidden=6", "zoo: hidden=6; expected a multiple of 4, the channels of the stem"},
+      {"zoo:resnext50?hidden=40", "zoo: hidden=40; expected a multiple of 16, the channels of the stem"},
+      {"zoo:inception_v3?form=ae&image=74", "zoo: image=74; expected at least 75 pixels a side for Inception-v3"},
       {"zoo:squeezenet1_1?form=taso", "zoo:squeezenet1_1: form=\"taso\"; expected one of faithful"},
       {"zoo:nmt?seq=5000", "zoo: seq=5000; expected at most 4096 steps"},
       {"zoo:nasrnn?seq=5000", "zoo: seq=5000; expected at most 4096 steps of NasRNN"},

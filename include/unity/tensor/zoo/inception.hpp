@@ -97,19 +97,20 @@ class inception_blocks {
 inline tensor_graph inception(const algebra& operators, const sizes& s, bool faithful) {
   builder b{operators};
   inception_blocks blocks{b, s, faithful};
-  auto x = blocks.stem(b.input("x", {s.batch, 3, 299, 299}));
+  auto x = blocks.stem(image_input(b, s, 75, "Inception-v3"));
   x = blocks.a(blocks.a(blocks.a(x, 32), 64), 64);
   blocks.drop_activations();
   x = blocks.c(blocks.c(blocks.b(x), 128), 160);
   x = blocks.d(blocks.c(blocks.c(x, 160), 192));
   x = blocks.e(blocks.e(x));
-  x = flatten(b, b.average_pool(x, {.kernel = {8, 8}}));
+  x = flatten(b, b.average_pool(x, {.kernel = {b.dims(x)[2], b.dims(x)[3]}}));
   x = dense(b, "fc", x, faithful ? 1000 : 10);
   return std::move(b).finish({faithful ? x : b.softmax(x, 1)});
 }
 
 }  // namespace detail
 
+// Throws: unity::error for images under 75 x 75.
 [[nodiscard]] inline tensor_graph inception_v3_faithful(const algebra& operators, const sizes& s) {
   return detail::inception(operators, s, true);
 }
@@ -118,8 +119,8 @@ inline tensor_graph inception(const algebra& operators, const sizes& s, bool fai
 }
 
 inline constexpr std::array<form, 2> inception_v3_forms{{
-    {"faithful", {.batch = 64, .statistics = given_statistics}, inception_v3_faithful},
-    {"ae", {.batch = 64}, inception_v3_ae},
+    {"faithful", {.batch = 64, .image = 299, .statistics = given_statistics}, inception_v3_faithful},
+    {"ae", {.batch = 64, .image = 299}, inception_v3_ae},
 }};
 
 }  // namespace unity::tensor::zoo

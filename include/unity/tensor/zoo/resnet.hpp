@@ -2,6 +2,7 @@
 // TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
@@ -34,6 +36,23 @@ inline constexpr residual_network resnet101_network{{64, 128, 256, 512}, 4, 1, f
 
 [[nodiscard]] inline residual_network resnext50_network(const sizes& s) {
   return {{128, 256, 512, 1024}, 2, 32, s.branches == 1};
+}
+
+// Channels of the stem as published; the blocks' follow it.
+inline constexpr std::int64_t residual_width = 64;
+inline constexpr std::int64_t least_residual_image = 32;
+
+// Throws: unity::error where a block's channels do not fall into its groups.
+[[nodiscard]] inline residual_network of_width(residual_network net, const sizes& s) {
+  net.statistics = s.statistics;
+  for (auto& m : net.middle) {
+    m = m * s.hidden / residual_width;
+  }
+  if (s.hidden % (residual_width / 16) != 0 || net.middle[0] % net.groups != 0) {
+    const auto step = std::max(residual_width / 16, net.groups / 2);
+    throw error{"zoo", "hidden=" + std::to_string(s.hidden), "a multiple of " + std::to_string(step) + ", the channels of the stem"};
+  }
+  return net;
 }
 
 struct residual_block {
@@ -121,11 +140,11 @@ inline value_id ae_block(builder& b, const residual_network& net, value_id x, co
   return convolution_with_bias(b, at.name + ".conv3", x, at.out, {1, 1});
 }
 
-inline tensor_graph residual_faithful(const algebra& operators, const sizes& s, residual_network net) {
-  net.statistics = s.statistics;
+inline tensor_graph residual_faithful(const algebra& operators, const sizes& s, const residual_network& published) {
+  const auto net = of_width(published, s);
   builder b{operators};
-  auto x = b.input("x", {s.batch, 3, 224, 224});
-  x = convolution(b, "conv1", x, 64, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
+  auto x = image_input(b, s, least_residual_image, "ResNet");
+  x = convolution(b, "conv1", x, s.hidden, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
   x = b.relu(batch_norm(b, "bn1", x, 1e-5, s.statistics));
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   x = residual_stages(net, x, [&](value_id v, const residual_block& at) { return faithful_block(b, net, v, at); });
@@ -167,10 +186,10 @@ inline tensor_graph residual_taso(const algebra& operators, const residual_netwo
 
 // A chain: neither batch norms nor residual adds.
 [[nodiscard]] inline tensor_graph resnext50_ae(const algebra& operators, const sizes& s) {
-  const auto net = detail::resnext50_network(s);
+  const auto net = detail::of_width(detail::resnext50_network(s), s);
   builder b{operators};
-  auto x = b.input("x", {s.batch, 3, 224, 224});
-  x = convolution_with_bias(b, "conv1", x, 64, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}, .activation = "relu"});
+  auto x = image_input(b, s, detail::least_residual_image, "ResNeXt");
+  x = convolution_with_bias(b, "conv1", x, s.hidden, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}, .activation = "relu"});
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   x = detail::residual_stages(
       net, x, [&](value_id v, const detail::residual_block& at) { return detail::ae_block(b, net, v, at); });
@@ -179,14 +198,14 @@ inline tensor_graph residual_taso(const algebra& operators, const residual_netwo
 }
 
 inline constexpr std::array<form, 2> resnet50_forms{{
-    {"faithful", {.batch = 1, .statistics = given_statistics}, resnet50_faithful},
+    {"faithful", {.batch = 1, .hidden = 64, .image = 224, .statistics = given_statistics}, resnet50_faithful},
     {"taso", {.batch = 1}, resnet50_taso},
 }};
 inline constexpr std::array<form, 1> resnet101_forms{
-    {{"faithful", {.batch = 64, .statistics = given_statistics}, resnet101_faithful}}};
+    {{"faithful", {.batch = 64, .hidden = 64, .image = 224, .statistics = given_statistics}, resnet101_faithful}}};
 inline constexpr std::array<form, 3> resnext50_forms{{
-    {"faithful", {.batch = 64, .branches = 0, .statistics = given_statistics}, resnext50_faithful},
-    {"ae", {.batch = 16, .branches = 0}, resnext50_ae},
+    {"faithful", {.batch = 64, .hidden = 64, .branches = 0, .image = 224, .statistics = given_statistics}, resnext50_faithful},
+    {"ae", {.batch = 16, .hidden = 64, .branches = 0, .image = 224}, resnext50_ae},
     {"taso", {.batch = 1, .branches = 0}, resnext50_taso},
 }};
 
