@@ -7,16 +7,16 @@
 #include <utility>
 
 #include <unity/core/error.hpp>
-#include <unity/parallel/backward_tasks.hpp>
-#include <unity/parallel/divided_training.hpp>
-#include <unity/parallel/forward_tasks.hpp>
+#include <unity/parallel/ranks/backward_tasks.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/forward_tasks.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rank_order.hpp>
+#include <unity/parallel/ranks/rank_order.hpp>
 #include <unity/parallel/rank_program.hpp>
-#include <unity/parallel/rank_streams.hpp>
-#include <unity/parallel/rank_tasks.hpp>
-#include <unity/parallel/send_waits.hpp>
-#include <unity/parallel/weight_cells.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/rank_tasks.hpp>
+#include <unity/parallel/ranks/send_waits.hpp>
+#include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::parallel {

@@ -12,11 +12,11 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/divided_training.hpp>
-#include <unity/parallel/rank_streams.hpp>
-#include <unity/parallel/region_writer.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/parallel/value_flows.hpp>
+#include <unity/parallel/ranks/value_flows.hpp>
 
 namespace unity::parallel::detail {
 

@@ -10,7 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/rank_program.hpp>
-#include <unity/parallel/region_writer.hpp>
+#include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -14,7 +14,7 @@
 #include <unity/parallel/network.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/parallel/value_flows.hpp>
+#include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -12,7 +12,7 @@
 #include <unity/parallel/pipelined_program.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/rank_program.hpp>
-#include <unity/parallel/rank_streams.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
 
 namespace unity::parallel::detail {
 
