@@ -151,3 +151,25 @@ TEST_CASE("delayed updates: a stage works on the next batch while backward passe
   p.pipeline.microbatches = 2;
   CHECK_THROWS_WITH(programs_of_ranks(operators(), p), "delayed updates: 2 micro-batches; expected as many as the 3 stages, or more");
 }
+
+TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent under data parallelism") {
+  const auto p = of("zoo:resnet50?batch=4&image=32&hidden=4&statistics=batch", "p100:1x2");
+  const graph_dimensions all{operators(), p.graph};
+  std::size_t sums = 0;
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    if (const auto r = all.sum_over_samples(node_id{n})) {
+      CHECK(p.configurations[n].reductions[*r] == 2);
+      ++sums;
+    }
+  }
+  CHECK(sums == 2 * 53);  // mean and variance
+  const auto programs = programs_of_ranks(operators(), p);
+  for (const auto& r : programs.ranks) {
+    const auto count = [&](step_kind kind, bool is_backward) {
+      return std::count_if(r.steps.begin(), r.steps.end(), [&](const rank_step& s) { return s.kind == kind && s.is_backward == is_backward; });
+    };
+    CHECK(count(step_kind::reduce, false) == 2 * 53);
+    CHECK(count(step_kind::send, false) == 0);
+    CHECK(count(step_kind::send, true) == 0);
+  }
+}

@@ -196,6 +196,9 @@ namespace detail {
   return o;
 }
 
+// What an operator's results are of the samples: none of them, a part for each (or no word on it), sums over all, as means of a batch are.
+enum class sample_role : std::uint8_t { apart, by_sample, of_all };
+
 // The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
 // graph, but constant only where they depend on weights: a state that starts at zero is no parameter. A value.
 class graph_dimensions {
@@ -208,6 +211,7 @@ class graph_dimensions {
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       add(a, g, node_id{n}, parameters, known);
     }
+    find_roles(a, g);
   }
 
   [[nodiscard]] std::size_t node_count() const noexcept { return kind_of_.size(); }
@@ -215,8 +219,45 @@ class graph_dimensions {
   // Which of the distinct operators a node is.
   [[nodiscard]] std::uint32_t kind(node_id n) const { return kind_of_[n.index()]; }
   [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return kinds_[kind_of_[n.index()]]; }
+  // Samples are along the first dimension of inputs, and of what keeps that.
+  [[nodiscard]] sample_role role(node_id n) const { return roles_[n.index()]; }
+  // The reduction of the node that adds up over samples.
+  [[nodiscard]] std::optional<std::size_t> sum_over_samples(node_id n) const {
+    return sums_[n.index()] == none ? std::nullopt : std::optional{sums_[n.index()]};
+  }
 
  private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  void find_roles(const tensor::algebra& a, const tensor::tensor_graph& g) {
+    const auto input = a.kind("input");
+    roles_.assign(g.node_count(), sample_role::apart);
+    sums_.assign(g.node_count(), none);
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      auto& role = roles_[n];
+      role = g.operation(node_id{n}).kind == input ? sample_role::by_sample : role;
+      const auto& o = kinds_[kind_of_[n]];
+      for (std::size_t i = 0; i < o.inputs.size() && role != sample_role::by_sample; ++i) {
+        const auto from = roles_[g.producer(g.operands(node_id{n})[i]).index()];
+        role = from == sample_role::of_all ? from : role;
+        if (from == sample_role::by_sample) {
+          sums_[n] = reduction_of_first(o, i);
+          role = sums_[n] == none ? from : sample_role::of_all;
+        }
+      }
+      sums_[n] = role == sample_role::of_all ? sums_[n] : none;
+    }
+  }
+  // The reduction over the first dimension of an operand.
+  [[nodiscard]] static std::size_t reduction_of_first(const operator_dimensions& o, std::size_t operand) {
+    const auto& dims = o.structure.operands[operand];
+    for (std::size_t r = 0; r < o.reductions.size() && !dims.empty() && !dims[0].indices.empty(); ++r) {
+      if (o.reductions[r].indices[0] == dims[0].indices[0]) {
+        return r;
+      }
+    }
+    return none;
+  }
   void add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n, const std::vector<bool>& parameters,
            std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known) {
     std::vector<tensor::tensor_type> inputs;
@@ -245,6 +286,8 @@ class graph_dimensions {
 
   std::vector<operator_dimensions> kinds_{};
   std::vector<std::uint32_t> kind_of_{};  // per node
+  std::vector<sample_role> roles_{};      // per node
+  std::vector<std::size_t> sums_{};       // per node: a reduction, or none
 };
 
 }  // namespace unity::parallel

@@ -65,15 +65,40 @@ namespace detail {
   return c;
 }
 
+// The sum over samples divided as often as it can be; copies on all devices where there is no such sum.
+[[nodiscard]] inline configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
+                                                  std::span<const machine::device_id> devices) {
+  if (!sum) {
+    return {degree_list(o.divisible.size(), 1), decltype(configuration::devices){devices}, {}, {}, static_cast<std::int64_t>(devices.size())};
+  }
+  const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
+  for (auto degree = devices.size(); degree > 1; --degree) {
+    configuration c{degree_list(o.divisible.size(), 1), decltype(configuration::devices){devices}, degree_list(o.reductions.size(), 1), {}, 1};
+    c.devices.resize(degree, devices.front());
+    c.reductions[*sum] = static_cast<std::int64_t>(degree);
+    if (why_not(o, c, known).empty()) {
+      return c;
+    }
+  }
+  return on_device(o, devices.front());
+}
+
 }  // namespace detail
 
-// Samples divided among all devices; as far as their number allows.
+// Samples divided among all devices, as far as their number allows. What adds up over samples, as the statistics of a batch do, adds up the
+// samples of each device, and what is computed of such sums is computed on all.
 [[nodiscard]] inline strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
   const auto devices = detail::all_devices(t);
   strategy s;
   for (std::size_t n = 0; n < all.node_count(); ++n) {
     const auto& o = all[node_id{n}];
-    s.push_back(o.inputs.empty() ? configuration{} : detail::divided(o, detail::find_dimension(o, parallelism::sample), devices));
+    if (o.inputs.empty()) {
+      s.emplace_back();
+    } else if (all.role(node_id{n}) == sample_role::of_all) {
+      s.push_back(detail::of_all_samples(o, all.sum_over_samples(node_id{n}), devices));
+    } else {
+      s.push_back(detail::divided(o, detail::find_dimension(o, parallelism::sample), devices));
+    }
   }
   return s;
 }
