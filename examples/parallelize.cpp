@@ -37,6 +37,7 @@
 #include "support/plan_trace.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
+#include "support/operation_times.hpp"
 #include "support/search_flags.hpp"
 #include "support/strategy_comparison.hpp"
 #include "support/unity_program.hpp"
@@ -51,6 +52,7 @@ struct arguments {
   std::string search = "flexflow";
   std::string budget = "30s";
   std::string out{};
+  std::string plans{};
   std::string json{};
   std::vector<std::string> dimensions{};
   std::vector<std::string> strategies{};  // files
@@ -60,6 +62,7 @@ struct arguments {
   support::search_flags flags{};
   support::flexflow_flags flexflow{};
   support::unity_flags unity{};
+  support::timing_flags timing{};
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   tensor::dtype element = tensor::dtype::float32;
 };
@@ -86,8 +89,10 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
+  support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--out", a.out, "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot, pcg.svg and substitutions.txt");
+  app.add_option("--plans", a.plans, "folder for a plan of each strategy that was compared, NAME.json");
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
@@ -141,6 +146,13 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
     files.push_back({folder / "strategy.json", io::to_strategy_text(operators, plan, a.model)});
     files.push_back({folder / "strategy.svg", io::to_strategy_svg(operators, plan, a.model + " on " + c.machine().name + ": " + c.best().name)});
   }
+  for (const auto& s : c.strategies()) {
+    if (!a.plans.empty()) {
+      io::plan_notes prediction;
+      prediction.predicted = io::noted_prediction{to_seconds(s.report.iteration), s.report.memory_peaks};
+      files.push_back({std::filesystem::path{a.plans} / (std::filesystem::path{s.name}.stem().string() + ".json"), io::to_plan_text(c.operators(), c.plan_of(s), prediction)});
+    }
+  }
   if (!a.json.empty()) {
     files.push_back({a.json, to_json(a, c, own).dump(2) + "\n"});
   }
@@ -188,13 +200,19 @@ void run(arguments& a) {
   static_cast<void>(nlohmann::json{a.model, a.strategies}.dump());  // throws for names that are not UTF-8
   const auto operators = tensor::training_algebra();
   const support::output_folder folder{a.out};  // before the search: it takes long
+  const support::output_folder plans{a.plans};
+  if (!support::measured_backend(a.timing).empty() && a.threads > 1) {  // the others would disturb the one that measures
+    throw error{"--threads", std::to_string(a.threads) + " of them, beside measurements", "1 with --cost measured"};
+  }
   auto machine = support::load_machine(a.machine);
   auto graph = load_graph(operators, a, machine.network.device_count());
   if (a.element != tensor::dtype::float32) {
     graph = tensor::converted(operators, graph, tensor::dtype::float32, a.element);
   }
-  support::strategy_comparison c{operators, std::move(machine), std::move(graph), a.optimizer};
-  a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
+  support::with_operation_timer(a.timing, operators, machine, "parallelize", [&](const parallel::operation_timer& timer) {
+    support::strategy_comparison c{operators, machine, graph, timer, a.optimizer};
+    a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
+  });
 }
 
 }  // namespace

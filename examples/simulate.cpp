@@ -27,6 +27,7 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 
@@ -36,6 +37,7 @@ using namespace unity;
 
 struct arguments {
   std::string plan{};
+  support::timing_flags timing{};
   std::string json{};
   std::string trace{};
   std::string svg{};
@@ -43,6 +45,7 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine and strategy")->required();
+  support::declare(app, a.timing);
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a trace that Perfetto and chrome://tracing show");
   app.add_option("--svg", a.svg, "file for a picture: operators, divided and coloured by their devices");
@@ -56,9 +59,10 @@ struct outcome {
   std::vector<bytes> over;  // by device: more than it has
 };
 
-outcome simulated(const tensor::algebra& operators, const std::string& file) {
-  outcome r{io::read_plan(operators, file), {}, {}, {}, {}};
-  r.program = parallel::lower(operators, r.plan);
+outcome simulated(const tensor::algebra& operators, const arguments& a) {
+  outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}};
+  support::with_operation_timer(a.timing, operators, r.plan.machine, "simulate",
+                                [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });
   simulate::full_simulation simulation;
   simulation.run(r.program);
   r.times.assign(simulation.times().begin(), simulation.times().end());
@@ -238,7 +242,7 @@ void write(const tensor::algebra& operators, const arguments& a, const outcome& 
 
 void run(const arguments& a) {
   const auto operators = tensor::training_algebra();
-  const auto r = simulated(operators, a.plan);
+  const auto r = simulated(operators, a);
   write(operators, a, r);
   print(a, r);
 }

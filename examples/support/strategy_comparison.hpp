@@ -46,10 +46,10 @@ inline bool is_better(const unity::parallel::strategy_report& a, const unity::pa
 // Graphs that compute the same, and strategies of them. The first graph is the model's.
 class strategy_comparison {
  public:
-  // The algebra must outlive this.
+  // timer: what operators take. The algebra must outlive this.
   strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
-                      unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
-      : operators_{operators}, machine_{std::move(m)}, optimizer_{updates} {
+                      unity::parallel::operation_timer timer, unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
+      : operators_{operators}, machine_{std::move(m)}, timer_{std::move(timer)}, optimizer_{updates} {
     add_graph(std::move(g));
   }
   strategy_comparison(const strategy_comparison&) = delete;  // lowerings refer to graphs and machine
@@ -62,7 +62,7 @@ class strategy_comparison {
         return i;
       }
     }
-    graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, optimizer_));
+    graphs_.push_back(std::make_unique<lowered_graph>(operators_, std::move(g), machine_, timer_, optimizer_));
     return graphs_.size() - 1;
   }
   void add(std::string name, std::size_t graph, unity::parallel::strategy s) {
@@ -91,6 +91,7 @@ class strategy_comparison {
 
   [[nodiscard]] const unity::tensor::algebra& operators() const noexcept { return operators_; }
   [[nodiscard]] const unity::machine::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const unity::parallel::operation_timer& timer() const noexcept { return timer_; }
   [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
   [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
   [[nodiscard]] const std::vector<named_strategy>& strategies() const noexcept { return strategies_; }
@@ -106,12 +107,13 @@ class strategy_comparison {
     unity::parallel::lowering lowering;
 
     lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::machine::machine& m,
-                  unity::parallel::optimizer updates)
-        : graph{std::move(g)}, lowering{a, graph, m, unity::parallel::analytic_timer(a, m), unity::parallel::transfers::exchanges, updates} {}
+                  const unity::parallel::operation_timer& timer, unity::parallel::optimizer updates)
+        : graph{std::move(g)}, lowering{a, graph, m, timer, unity::parallel::transfers::exchanges, updates} {}
   };
 
   const unity::tensor::algebra& operators_;
   unity::machine::machine machine_;
+  unity::parallel::operation_timer timer_;
   unity::parallel::optimizer optimizer_;
   std::vector<std::unique_ptr<lowered_graph>> graphs_{};
   std::vector<named_strategy> strategies_{};

@@ -227,7 +227,7 @@ inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
     joint.push_back(std::move(rule));
   }
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
-  r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), parallel::analytic_timer(c.operators(), c.machine()), options);
+  r.found = systems::unity(c.operators(), joint, c.graph(), c.machine(), c.timer(), options);
   end_progress(options.watch);
   const bool has_time = f.baseline_proposals == unity_flags::none;
   r.baseline_seconds = has_time ? r.found.seconds : 0;

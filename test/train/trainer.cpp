@@ -187,3 +187,23 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
     }
   }
 }
+
+TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
+  const auto arena = [](const std::string& batch, std::int64_t microbatches) {
+    const auto p = train::with_loss(operators(), in_stages(plan_of("zoo:mlp?layers=6&hidden=32&batch=" + batch, 1, "data"), 3, microbatches),
+                                    tensor::loss::mean_square);
+    std::vector<std::int64_t> sizes(3);
+    backend::run_local(3, [&](backend::local_communicator& world) {
+      backend::reference_backend b{operators()};
+      train::trainer rank{b, operators(), p, world, {}, 1};
+      sizes[static_cast<std::size_t>(world.rank())] = rank.executor().arena_size().count();
+    });
+    return sizes;
+  };
+  const auto few = arena("32", 4);
+  const auto many = arena("128", 16);
+  for (std::size_t r = 0; r < 3; ++r) {
+    CAPTURE(r, few[r], many[r]);
+    CHECK(static_cast<double>(many[r]) < 1.1 * static_cast<double>(few[r]));
+  }
+}

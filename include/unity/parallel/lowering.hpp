@@ -380,11 +380,13 @@ class lowering {
   std::vector<fragment_code> spare_{};  // for the next fragments around an operator
 };
 
-// The program of a plan, all of its micro-batches, by the roofline of its devices.
+// The program of a plan, all of its micro-batches, whose operators take what the timer says.
 // Throws: unity::error where the plan is none of its graph and machine.
-[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
+[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  return pipelined(lowering{a, p.graph, p.machine, analytic_timer(a, p.machine), transfers::exchanges, p.updates}.run(p.configurations), p.pipeline);
+  return pipelined(lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations), p.pipeline);
 }
+// By the roofline of its devices.
+[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) { return lower(a, p, analytic_timer(a, p.machine)); }
 
 }  // namespace unity::parallel

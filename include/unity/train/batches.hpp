@@ -33,10 +33,11 @@ struct micro_batches {
   friend bool operator==(const micro_batches&, const micro_batches&) = default;
 };
 
-// The inputs of a graph with a loss, at every step: functions of their place in the whole batch, whatever part of it is asked for.
-// Of a data set,
+// The inputs of a graph with a loss, at every step: functions of their place in the whole batch, whatever part of it is
+// asked for. Of a data set,
 // - the graph's one input of samples has those, and the labels of its one output theirs;
-// - for text, an input of real numbers with a row and a column per character of a window is a mask: 0 where the column is not after the row,
+// - for text, an input of real numbers with a row and a column per character of a window is a mask: 0 where the column
+// is not after the row,
 //   and else a large negative number, so that no character sees those after it.
 // All else (constants, masks of dropout) is synthetic.
 class batches {
@@ -46,7 +47,8 @@ class batches {
 
   // shift: by how many pixels images are moved at most. The set must outlive this.
   // Throws: unity::error where the graph has other inputs, or fewer classes than the set.
-  batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set, std::int64_t shift = 0)
+  batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set,
+          std::int64_t shift = 0)
       : synthetic_{a, g, seed}, set_{&set}, reading_{io::dataset_part::train, seed, shift} {
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       if (g.operation(node_id{n}).kind == a.kind("input")) {
@@ -59,18 +61,18 @@ class batches {
     check_roles();
   }
 
-  // Effects: writes the elements of the box, in row-major order, as the type says; type: that of the whole batch's tensor.
-  // Complexity: linear in the box.
-  // Throws: unity::error where the graph has no input or constant of that name.
-  void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step, std::span<std::byte> out,
-            io::dataset_part from = io::dataset_part::train) const {
+  // Effects: writes the elements of the box, in row-major order, as the type says; type: that of the whole batch's
+  // tensor. Complexity: linear in the box. Throws: unity::error where the graph has no input or constant of that name.
+  void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
+            std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const {
     const auto found = roles_.find(name);
     if (found == roles_.end()) {
       return synthetic_.fill(name, type, b, step, out);
     }
     if (found->second == role::mask) {
       const auto window = static_cast<std::uint64_t>(type.dims.back());
-      return detail::fill_box(type, b, out, [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
+      return detail::fill_box(type, b, out,
+                              [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
     }
     const auto field = found->second == role::samples ? io::dataset_field::samples : io::dataset_field::labels;
     auto how = reading_;
@@ -79,8 +81,8 @@ class batches {
   }
 
   // A part of what a graph of one micro-batch has from outside; type: that of the whole of it.
-  void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x, const micro_batches& m, std::uint64_t step,
-                 std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const {
+  void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x, const micro_batches& m,
+                 std::uint64_t step, std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const {
     auto part = x.part;
     if (m.count > 1 && !type.dims.empty() && type.dims[0] == m.samples) {
       part.begin[0] += x.microbatch * m.samples;
@@ -105,12 +107,14 @@ class batches {
       labels_ = type;
       return keep(name, role::labels);
     }
-    if (is_text && tensor::is_floating(type.element) && type.rank() >= 2 && type.dims[type.rank() - 2] == type.dims.back()) {
+    if (is_text && tensor::is_floating(type.element) && type.rank() >= 2 &&
+        type.dims[type.rank() - 2] == type.dims.back()) {
       masks_width_ = type.dims.back();
       return keep(name, role::mask);
     }
     if (!samples_name_.empty() || name == tensor::target_name(0) || name.starts_with("labels of ")) {
-      throw error{set_->name(), "nothing for input \"" + name + "\" of the model", "one of samples, and the labels of its output"};
+      throw error{set_->name(), "nothing for input \"" + name + "\" of the model",
+                  "one of samples, and the labels of its output"};
     }
     set_->expect_fits(io::dataset_field::samples, type);
     samples_ = type;
@@ -121,8 +125,9 @@ class batches {
     roles_[name] = r;
     if (r != role::mask && tensor::is_integral(labels_ && r == role::labels ? labels_->element : samples_->element) &&
         synthetic_.limit(name) < set_->classes()) {
-      throw error{set_->name(), std::to_string(set_->classes()) + " classes",
-                  "as many as input \"" + name + "\" of the model has, " + std::to_string(synthetic_.limit(name)) + " at most"};
+      throw error{
+          set_->name(), std::to_string(set_->classes()) + " classes",
+          "as many as input \"" + name + "\" of the model has, " + std::to_string(synthetic_.limit(name)) + " at most"};
     }
   }
   void check_roles() const {
@@ -132,8 +137,10 @@ class batches {
     }
     const bool is_text = set_->content() == io::dataset_content::text;
     if (is_text ? samples_->dims != labels_->dims : samples_->dims[0] != labels_->dims[0]) {
-      throw error{set_->name(), "samples " + tensor::to_string(*samples_) + " and labels " + tensor::to_string(*labels_) + " of the model",
-                  is_text ? "the same sizes" : "a label a sample"};
+      throw error{
+          set_->name(),
+          "samples " + tensor::to_string(*samples_) + " and labels " + tensor::to_string(*labels_) + " of the model",
+          is_text ? "the same sizes" : "a label a sample"};
     }
     if (is_text && masks_width_ != 0 && masks_width_ != samples_->dims.back()) {
       throw error{set_->name(), "a mask for windows of " + std::to_string(masks_width_),

@@ -1,4 +1,5 @@
-// Checkpoints of a run: all of each weight, and of what the optimizer keeps for it, in one file, however they are divided.
+// Checkpoints of a run: all of each weight, and of what the optimizer keeps for it, in one file, however they are
+// divided.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +31,13 @@ namespace unity::train {
 
 namespace detail {
 
-// The tensors that ranks hold parts of, each weight's numbers one after the other: the weight, then what the optimizer keeps.
+// The tensors that ranks hold parts of, each weight's numbers one after the other: the weight, then what the optimizer
+// keeps.
 class kept_tensors {
  public:
   // Throws: unity::error where two weights have one name.
-  kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::rank_programs& programs, parallel::optimizer how) {
+  kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::rank_programs& programs,
+               parallel::optimizer how) {
     std::map<std::size_t, bool> weights;  // by node: does it change
     for (const auto& r : programs.ranks) {
       for (const auto& w : r.weights) {
@@ -65,11 +68,11 @@ class kept_tensors {
   std::map<std::size_t, std::size_t> first_{};  // by node of the weight
 };
 
-// Calls f(rank, number of the rank's weight, tensor, its number among those of the weight) for each part of a tensor that a rank holds; the
-// same calls in the same order on all ranks.
+// Calls f(rank, number of the rank's weight, tensor, its number among those of the weight) for each part of a tensor
+// that a rank holds; the same calls in the same order on all ranks.
 template <class F>
-void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const parallel::rank_programs& programs, parallel::optimizer how,
-                   const F& f) {
+void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const parallel::rank_programs& programs,
+                   parallel::optimizer how, const F& f) {
   for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
     for (std::size_t i = 0; i < programs.ranks[r].weights.size(); ++i) {
       const auto& w = programs.ranks[r].weights[i];
@@ -83,14 +86,13 @@ void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, c
 
 }  // namespace detail
 
-// Effects: what is delayed is done (Rank::finish); the first rank writes the file, and what it held before is kept (io/replaced_file.hpp). To be
-// called by all ranks.
-// steps: how many were done. Memory: a part of a weight.
-// Throws: unity::error where it cannot be written, on the first rank; the one before is then still there. As Rank::expect_finite.
+// Effects: what is delayed is done; the first rank writes the file, and what it held before is kept
+// (io/replaced_file.hpp). To be called by all ranks. steps: how many were done. Memory: a part of a weight. Throws:
+// unity::error where it cannot be written, on the first rank; the one before is then still there. As
+// Rank::expect_finite.
 template <class Rank, host_reaching_communicator Communicator>
-void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world, const run_settings& run,
-                      std::int64_t steps) {
-  rank.finish();
+void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world,
+                      const run_settings& run, std::int64_t steps) {
   rank.expect_finite(static_cast<std::uint64_t>(steps));
   const auto& g = rank.plan().graph;
   const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
@@ -100,25 +102,28 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
     header.tensors = tensors.all();
     file.emplace(path, std::move(header));
   }
-  std::set<std::pair<std::size_t, std::vector<std::int64_t>>> written;  // tensors and where parts of them begin: ranks may hold the same
+  std::set<std::pair<std::size_t, std::vector<std::int64_t>>>
+      written;  // tensors and where parts of them begin: ranks may hold the same
   std::vector<std::byte> bytes;
-  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how, [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
-    const auto& w = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight].weight;
-    if (!written.insert({tensor, {w.part.begin.begin(), w.part.begin.end()}}).second) {
-      return;
-    }
-    const auto size = static_cast<std::size_t>(w.part.volume() * tensor::size_of(tensors.all()[tensor].element));
-    bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
-    if (world.rank() == from && number == 0) {
-      rank.executor().read(w.value, bytes);
-    } else if (world.rank() == from) {
-      rank.executor().read_state(weight, number - 1, bytes);
-    }
-    hand_over(world, from, 0, size, bytes);
-    if (file) {
-      file->put(tensor, w.part, bytes);
-    }
-  });
+  detail::for_each_kept(
+      tensors, g, rank.programs(), run.rule.how,
+      [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
+        const auto& w = rank.programs().ranks[static_cast<std::size_t>(from)].weights[weight].weight;
+        if (!written.insert({tensor, {w.part.begin.begin(), w.part.begin.end()}}).second) {
+          return;
+        }
+        const auto size = static_cast<std::size_t>(w.part.volume() * tensor::size_of(tensors.all()[tensor].element));
+        bytes.resize(world.rank() == from || world.rank() == 0 ? size : 0);
+        if (world.rank() == from && number == 0) {
+          rank.executor().read(w.value, bytes);
+        } else if (world.rank() == from) {
+          rank.executor().read_state(weight, number - 1, bytes);
+        }
+        hand_over(world, from, 0, size, bytes);
+        if (file) {
+          file->put(tensor, w.part, bytes);
+        }
+      });
   if (file) {
     file->commit();
   }
@@ -128,27 +133,29 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
 // Returns how many steps were done. To be called by all ranks.
 // Throws: unity::error where the file is not of this run, or not the same for all ranks.
 template <class Rank, host_reaching_communicator Communicator>
-[[nodiscard]] std::int64_t read_checkpoint(const io::weights_reader& file, const std::filesystem::path& path, const tensor::algebra& a, Rank& rank,
-                                           Communicator& world, const run_settings& run) {
+[[nodiscard]] std::int64_t read_checkpoint(const io::weights_reader& file, const std::filesystem::path& path,
+                                           const tensor::algebra& a, Rank& rank, Communicator& world,
+                                           const run_settings& run) {
   const auto& h = file.header();
   expect_same(settings_in(h, path.string()), run, path.string());
   backend::agree(world, hasher{}.add(static_cast<std::uint64_t>(h.step)).add(h.seed).result(), path.string());
   const auto& g = rank.plan().graph;
   const detail::kept_tensors tensors{a, g, rank.programs(), run.rule.how};
   std::vector<std::byte> bytes;
-  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how, [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
-    if (of != world.rank()) {
-      return;
-    }
-    const auto& w = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight].weight;
-    bytes.resize(rank.executor().size_of(w.value));
-    file.get(file.find(tensors.all()[tensor]), w.part, bytes);
-    if (number == 0) {
-      rank.executor().write(w.value, bytes);
-    } else {
-      rank.executor().write_state(weight, number - 1, bytes);
-    }
-  });
+  detail::for_each_kept(tensors, g, rank.programs(), run.rule.how,
+                        [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
+                          if (of != world.rank()) {
+                            return;
+                          }
+                          const auto& w = rank.programs().ranks[static_cast<std::size_t>(of)].weights[weight].weight;
+                          bytes.resize(rank.executor().size_of(w.value));
+                          file.get(file.find(tensors.all()[tensor]), w.part, bytes);
+                          if (number == 0) {
+                            rank.executor().write(w.value, bytes);
+                          } else {
+                            rank.executor().write_state(weight, number - 1, bytes);
+                          }
+                        });
   return h.step;
 }
 

@@ -37,21 +37,28 @@ struct test_result {
   std::int64_t right = 0;
   std::int64_t count = 0;
 
-  [[nodiscard]] double accuracy() const noexcept { return count == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count); }
+  [[nodiscard]] double accuracy() const noexcept {
+    return count == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count);
+  }
 
   friend bool operator==(const test_result&, const test_result&) = default;
 };
 
-// The forward pass of one rank with the weights of another program for the same division. All ranks construct theirs, and call, together.
+// The forward pass of one rank with the weights of another program for the same division. All ranks construct theirs,
+// and call, together.
 template <backend::fusing_backend Backend, host_reaching_communicator Communicator>
 class evaluation {
  public:
-  // p: the plan that was given, without a loss. Dropouts drop nothing. trained: the executor of the same plan with a loss. data: of that plan's
-  // graph, with a set. Throws: as rank_executor.
+  // p: the plan that was given, without a loss. Dropouts drop nothing. trained: the executor of the same plan with a
+  // loss. data: of that plan's graph, with a set. Throws: as rank_executor.
   template <class Executor>
-  evaluation(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, Executor& trained, const tensor::tensor_graph& with_loss,
-             const batches& data)
-      : algebra_{a}, plan_{p}, world_{world}, data_{data}, programs_{forward_programs(parallel::programs_of_ranks(a, undelayed(p)))},
+  evaluation(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, Executor& trained,
+             const tensor::tensor_graph& with_loss, const batches& data)
+      : algebra_{a},
+        plan_{p},
+        world_{world},
+        data_{data},
+        programs_{forward_programs(parallel::programs_of_ranks(a, undelayed(p)))},
         ranks_{b, a, programs_, world, update_rule{}} {
     UNITY_EXPECTS(data.set() != nullptr && data.labels(), "batches of a data set");
     std::vector<std::byte> values;
@@ -62,7 +69,8 @@ class evaluation {
         return t.weight.part == w.weight.part && name_of(with_loss, t.weight.of) == name;
       });
       if (same == all.end()) {
-        throw error{"evaluation", "no part of weight \"" + name + "\" on rank " + std::to_string(world.rank()), "the division that it was trained with"};
+        throw error{"evaluation", "no part of weight \"" + name + "\" on rank " + std::to_string(world.rank()),
+                    "the division that it was trained with"};
       }
       values.resize(ranks_.size_of(w.weight.value));
       trained.read(same->weight.value, values);
@@ -96,8 +104,8 @@ class evaluation {
   }
   void load(const parallel::given_part& x, std::uint64_t number) {
     buffer_.resize(ranks_.size_of(x.value));
-    data_.fill_part(name_of(plan_.graph, x.of), plan_.graph.type(x.of), x, {data_.labels()->dims[0], plan_.pipeline.microbatches}, number, buffer_,
-                    io::dataset_part::test);
+    data_.fill_part(name_of(plan_.graph, x.of), plan_.graph.type(x.of), x,
+                    {data_.labels()->dims[0], plan_.pipeline.microbatches}, number, buffer_, io::dataset_part::test);
     ranks_.write(x.value, buffer_);
   }
   // The first output of a batch; on rank 0.

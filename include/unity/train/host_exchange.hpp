@@ -26,7 +26,8 @@ void gather_bytes(C& c, std::span<const std::byte> in, std::span<std::byte> out)
   }
 }
 
-// The sum of the ranks' numbers, formed in the order of ranks, so that it is the same on all. To be called by all ranks.
+// The sum of the ranks' numbers, formed in the order of ranks, so that it is the same on all. To be called by all
+// ranks.
 template <host_reaching_communicator C>
 [[nodiscard]] double sum_over_ranks(C& c, double own) {
   std::vector<double> all(static_cast<std::size_t>(c.size()));
@@ -38,9 +39,9 @@ template <host_reaching_communicator C>
   return sum;
 }
 
-// Effects: so many bytes of rank `from` are in the memory of rank `to`. To be called by all ranks; those that are neither need no memory.
-// Complexity: one message; ranks times the bytes where the communicator has no messages between hosts.
-// Throws: unity::error where a rank is lost.
+// Effects: so many bytes of rank `from` are in the memory of rank `to`. To be called by all ranks; those that are
+// neither need no memory. Complexity: one message; ranks times the bytes where the communicator has no messages between
+// hosts. Throws: unity::error where a rank is lost.
 template <host_reaching_communicator C>
 void hand_over(C& c, int from, int to, std::size_t count, std::span<std::byte> bytes) {
   constexpr std::size_t most = std::size_t{1} << 24U;

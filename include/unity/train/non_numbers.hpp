@@ -35,8 +35,8 @@ namespace unity::train {
   return true;
 }
 
-// A place in an iteration, in the topological order of the plan's graph: forward operators, then backward ones the other way round. Of equal
-// places that of a sum over ranks comes behind: one of its terms may be to blame. Regular.
+// A place in an iteration, in the topological order of the plan's graph: forward operators, then backward ones the
+// other way round. Of equal places that of a sum over ranks comes behind: one of its terms may be to blame. Regular.
 struct iteration_place {
   std::uint64_t order = std::numeric_limits<std::uint64_t>::max();  // none
 
@@ -94,7 +94,8 @@ class non_number_search {
     if (step.kind == kinds::send) {
       return;
     }
-    const bool was_good = step.kind == kinds::reduce ? !is_bad_[step.value.index()] : step.kind == kinds::run && are_good(p.graph.operands(step.node));
+    const bool was_good = step.kind == kinds::reduce ? !is_bad_[step.value.index()]
+                                                     : step.kind == kinds::run && are_good(p.graph.operands(step.node));
     bool is_good = true;
     for (const auto v : p.graph.results(step.node)) {
       is_good = !is_bad(v) && is_good;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/parallel/rank_program.hpp>
@@ -23,7 +25,7 @@
 #include <unity/train/kept_weights.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/update.hpp>
-#include <unity/train/value_lifetimes.hpp>
+#include <unity/train/value_places.hpp>
 
 namespace unity::train {
 
@@ -31,6 +33,9 @@ namespace unity::train {
 // where it is until it has gone, and what is received has a place from when it may come.
 // Running allocates no memory but what communication needs.
 // Backend and communicator must outlive it, and reach the same memory. All ranks construct theirs together.
+// Where that is not the host's (NCCL), messages between two ranks are told apart by their order alone, which is the same at both ends, and what
+// was begun goes when its rank waits (test/parallel/message_order.cpp). Delayed updates have messages under way that nobody waits for, so they
+// need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
   requires backend::splitting_communicator<Communicator>
 class rank_executor {
@@ -43,7 +48,10 @@ class rank_executor {
       const bool is_in = std::find(g.begin(), g.end(), static_cast<std::uint32_t>(world.rank())) != g.end();
       groups_.push_back(world.split(is_in ? 0 : -1));
     }
-    prepare();
+    prepare(a);
+    if (is_delayed_ && !is_on_host) {
+      throw error{"plan", "delayed updates, on ranks whose memory is not the host's", "a pipeline that is flushed"};
+    }
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
@@ -95,6 +103,7 @@ class rank_executor {
     for (auto& r : requests_) {
       wait(r);
     }
+    under_way_.clear();
     backend_.wait();
     is_started_ = false;
     commit();
@@ -118,25 +127,32 @@ class rank_executor {
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  static constexpr bool is_on_host = backend::host_communicator<Communicator>;
 
+  // A value that lies in a weight, or is one.
+  struct part_of_weight {
+    value_id value{};
+    std::size_t weight = 0;
+    std::size_t offset = 0;  // bytes
+  };
   struct launch {
     std::size_t kernel = none;
     std::size_t workspace = none;
   };
 
-  void prepare() {
-    const value_lifetimes lives{program_};
+  void prepare(const tensor::algebra& a) {
+    const value_places values{a, program_};
     std::vector<std::size_t> places(program_.graph.value_count(), none);
     for (std::size_t v = 0; v < places.size(); ++v) {
-      if (lives[value_id{v}].is_live) {
-        places[v] = arena_.add(size_of(value_id{v}), lives[value_id{v}].first);
-        arena_.extend(places[v], lives[value_id{v}].last);
+      if (values[value_id{v}].is_live) {
+        places[v] = arena_.add(size_of(value_id{v}), values[value_id{v}].first);
+        arena_.extend(places[v], values[value_id{v}].last);
       }
     }
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const auto& step = program_.steps[s];
       is_delayed_ = is_delayed_ || step.is_late;
-      if (step.kind == parallel::step_kind::run) {
+      if (step.kind == parallel::step_kind::run && values.runs(s)) {
         const auto operands = program_.graph.operands(step.node);
         const auto results = program_.graph.results(step.node);
         const backend::detail::run_item item{step.node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
@@ -145,33 +161,54 @@ class rank_executor {
       }
     }
     arena_.allocate(backend_, "memory for parts of values");
+    std::vector<std::size_t> weights(places.size(), none);
+    for (std::size_t w = 0; w < program_.weights.size(); ++w) {
+      weights[program_.weights[w].weight.value.index()] = w;
+    }
     for (std::size_t v = 0; v < places.size(); ++v) {
-      addresses_[v] = places[v] != none ? arena_.at(places[v]) : nullptr;
+      const auto root = values.root(value_id{v}).index();
+      if (weights[root] != none) {
+        in_weights_.push_back({value_id{v}, weights[root], values.offset(value_id{v})});
+      } else if (places[root] != none) {
+        addresses_[v] = arena_.at(places[root]) + values.offset(value_id{v});
+      }
     }
     late_addresses_ = addresses_;
     bind_weights();
   }
   void bind_weights() {
-    for (std::size_t w = 0; w < program_.weights.size(); ++w) {
-      const auto v = program_.weights[w].weight.value.index();
-      addresses_[v] = weights_.address(w);
-      late_addresses_[v] = weights_.address_before(w);
+    for (const auto& x : in_weights_) {
+      addresses_[x.value.index()] = weights_.address(x.weight) + x.offset;
+      late_addresses_[x.value.index()] = weights_.address_before(x.weight) + x.offset;
     }
   }
 
   template <class Load>
   void take(std::size_t s, const Load& load, timeline* record) {
-    const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     const auto& step = program_.steps[s];
     using kinds = parallel::step_kind;
+    if (step.kind == kinds::run && launches_[s].kernel == none) {
+      return;  // nothing to do
+    }
+    const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     switch (step.kind) {
       case kinds::load: load(step.peer); break;
-      case kinds::run: launch_kernel(s); break;
-      case kinds::wait: wait(requests_[step.peer]); break;
+      case kinds::run:
+        launch_kernel(s);
+        advance();
+        break;
+      case kinds::wait:
+        hand_over();
+        wait(requests_[step.peer]);
+        break;
       case kinds::update: weights_.update(step.peer, addresses_[program_.weights[step.peer].gradient.index()]); break;
-      default: begin(s); break;
+      default:
+        begin(s);
+        under_way_.push_back(s);
+        break;
     }
     if (record != nullptr) {
+      backend_.wait();  // a device may only have begun
       add(*record, step, start);
     }
   }
@@ -191,7 +228,13 @@ class rank_executor {
   void begin(std::size_t s) {
     const auto& step = program_.steps[s];
     const auto& g = program_.graph;
+    if (step.kind != parallel::step_kind::reduce) {
+      last_message_ = s;
+    }
     if (step.kind == parallel::step_kind::receive) {
+      if constexpr (!is_on_host) {
+        backend_.wait();  // what was there before may still be read
+      }
       const auto v = g.results(step.node)[0];
       requests_[s].emplace(world_.receive(static_cast<int>(step.peer), {addresses_[v.index()], size_of(v)}, tag_of(step)));
       return;
@@ -205,14 +248,32 @@ class rank_executor {
                                                          static_cast<std::size_t>(tensor::element_count(t.dims)), t.element, backend::reduction::sum));
     }
   }
+  // Communication on the host may need a hand to go on while operators run. One request is enough: whoever helps one helps all.
+  void advance() {
+    if constexpr (is_on_host) {
+      while (!under_way_.empty() && (!requests_[under_way_.front()] || requests_[under_way_.front()]->done())) {
+        under_way_.pop_front();
+      }
+    }
+  }
+  // All messages that were begun, where they go as a group once one of them is asked about: others may wait for those before they do what is
+  // waited for here.
+  void hand_over() {
+    if constexpr (!is_on_host) {
+      if (last_message_ != none && requests_[last_message_]) {
+        static_cast<void>(requests_[last_message_]->done());
+      }
+      last_message_ = none;
+    }
+  }
   static void wait(std::optional<typename Communicator::request>& r) {
     if (r) {
       r->wait();
       r.reset();
     }
   }
-  // Tags of an iteration; messages of equal ends and tag arrive in order.
-  [[nodiscard]] static int tag_of(const parallel::rank_step& s) { return static_cast<int>(s.tag % most_tags); }
+  // Messages of equal ends and tag arrive in order.
+  [[nodiscard]] static int tag_of(const parallel::rank_step& s) { return is_on_host ? static_cast<int>(s.tag % most_tags) : 0; }
   static void add(timeline& record, const parallel::rank_step& s, timeline::clock::time_point start) {
     using kinds = parallel::step_kind;
     if (s.kind == kinds::receive || s.kind == kinds::load) {
@@ -233,9 +294,12 @@ class rank_executor {
   backend::detail::memory_pool<Backend> arena_{};
   std::vector<std::byte*> addresses_;         // per value
   std::vector<std::byte*> late_addresses_{};  // with weights as they were before the last commit
-  std::vector<launch> launches_;              // per step
+  std::vector<part_of_weight> in_weights_{};
+  std::vector<launch> launches_;  // per step
   std::vector<std::optional<typename Communicator::request>> requests_;  // per step
+  std::deque<std::size_t> under_way_{};  // steps that began, of which some have ended
   std::vector<std::optional<Communicator>> groups_{};
+  std::size_t last_message_ = none;  // the step that began it
   bool is_delayed_ = false;
   bool is_started_ = false;  // late steps have something to go on with
   std::vector<const std::byte*> in_{};

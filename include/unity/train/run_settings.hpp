@@ -47,7 +47,8 @@ struct rule_setting {
 [[nodiscard]] inline std::vector<rule_setting> settings_of(parallel::optimizer how) {
   switch (how) {
     case parallel::optimizer::sgd: return {{"rate", &update_rule::learning_rate}};
-    case parallel::optimizer::momentum: return {{"rate", &update_rule::learning_rate}, {"momentum", &update_rule::momentum}};
+    case parallel::optimizer::momentum:
+      return {{"rate", &update_rule::learning_rate}, {"momentum", &update_rule::momentum}};
     case parallel::optimizer::adam:
       return {{"rate", &update_rule::learning_rate},
               {"beta1", &update_rule::beta1},
@@ -71,8 +72,8 @@ struct rule_setting {
   return 0;
 }
 
-// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not on how many samples it is
-// for, nor on how operators were rewritten. Complexity: n log n in the graph.
+// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not
+// on how many samples it is for, nor on how operators were rewritten. Complexity: n log n in the graph.
 [[nodiscard]] inline std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto samples = samples_of(a, g);
   std::set<std::string> lines;
@@ -83,7 +84,8 @@ struct rule_setting {
       continue;
     }
     const auto& t = g.type(g.results(node_id{n})[0]);
-    std::string line = std::string{is_weight ? "w " : "i "} + std::string{a.read(op).word("name")} + " " + std::string{tensor::name_of(t.element)};
+    std::string line = std::string{is_weight ? "w " : "i "} + std::string{a.read(op).word("name")} + " " +
+                       std::string{tensor::name_of(t.element)};
     for (std::size_t d = 0; d < t.rank(); ++d) {
       line += !is_weight && d == 0 && t.dims[d] == samples ? " samples" : " " + std::to_string(t.dims[d]);
     }
@@ -100,7 +102,8 @@ struct rule_setting {
 
 // Without tensors.
 [[nodiscard]] inline io::weights_header header_of(const run_settings& s, std::int64_t step) {
-  io::weights_header h{s.model, step, s.seed, s.rule.how, {}, {{"batch", static_cast<double>(s.batch)}}, s.loss, s.data};
+  io::weights_header h{s.model, step,  s.seed, s.rule.how, {}, {{"batch", static_cast<double>(s.batch)}},
+                       s.loss,  s.data};
   for (const auto& setting : settings_of(s.rule.how)) {
     h.settings[std::string{setting.name}] = s.rule.*setting.number;
   }
@@ -139,7 +142,8 @@ inline void expect_same(const run_settings& found, const run_settings& wanted, c
   };
   expect(found.loss, wanted.loss, [](const std::string& x) { return "loss " + x; });
   if (found.model != wanted.model) {
-    throw error{file, "weights of another model, fingerprint \"" + found.model + "\"", "this one, fingerprint \"" + wanted.model + "\""};
+    throw error{file, "weights of another model, fingerprint \"" + found.model + "\"",
+                "this one, fingerprint \"" + wanted.model + "\""};
   }
   expect(found.batch, wanted.batch, [](std::int64_t x) { return "batches of " + std::to_string(x) + " samples"; });
   expect(found.rule.how, wanted.rule.how, optimizer);

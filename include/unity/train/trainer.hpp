@@ -37,7 +37,7 @@ namespace unity::train {
 
 // One rank of a run. What it computes does not depend on the plan but for rounding: data and first weights are functions of places in whole
 // tensors. All ranks construct theirs, and take their steps, together. The plan must outlive it.
-template <backend::fusing_backend Backend, backend::host_communicator Communicator>
+template <backend::fusing_backend Backend, host_reaching_communicator Communicator>
 class trainer {
  public:
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
@@ -62,12 +62,12 @@ class trainer {
       : trainer{b, a, p, world, rule, seed, batches{a, p.graph, seed}} {}
 
   // One iteration on the batch of that number. Returns its loss, before weights change; the same on all ranks.
-  // Throws: unity::error where the loss is not finite. It names the operator that made the first number that is not, and weights are then what
-  // they were when all was well.
+  // Throws: unity::error where the loss is not finite; it names the first operator that made a number that is not. Weights stay what they were.
   double step(std::uint64_t number, timeline* record = nullptr) {
     const auto all = iterate(number, io::dataset_part::train, record);
     if (!std::isfinite(all)) {
-      refuse(number, "a loss of " + std::to_string(all));
+      ranks_.restart();
+      refuse(number, "a loss of " + std::to_string(all), false);
     }
     ranks_.commit();
     last_ = number;
@@ -87,10 +87,14 @@ class trainer {
     ranks_.restart();
     return all;
   }
-  // Throws: unity::error like step, where a weight or what the optimizer keeps of it is not finite after so many steps.
+  // After so many steps. Effects: finishes.
+  // Throws: unity::error like step, where a weight or what the optimizer keeps of it is not finite. If the last step made it so, weights are
+  // again what they were before it.
   void expect_finite(std::uint64_t steps) {
+    finish();
     if (!are_weights_finite()) {
-      refuse(steps, "weights that are no numbers");
+      const bool is_back = ranks_.revert();
+      refuse(is_back ? steps - 1 : steps, "weights that are no numbers", is_back);
     }
   }
 
@@ -133,11 +137,8 @@ class trainer {
     }
     return sum_over_ranks(world_, all ? 0 : 1) == 0;
   }
-  // Takes the iteration once more, with an eye on each step; where weights are at fault, the one before, which made them.
-  [[noreturn]] void refuse(std::uint64_t number, const std::string& found) {
-    const bool is_earlier = !are_weights_finite() && ranks_.revert();
-    number -= is_earlier ? 1 : 0;
-    ranks_.restart();
+  // Takes the iteration once more, with an eye on each step. is_change: its loss was finite, but not what it made of weights.
+  [[noreturn]] void refuse(std::uint64_t number, const std::string& found, bool is_change) {
     non_number_search search{ranks_, plan_.graph};
     ranks_.run(number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, io::dataset_part::train); }, nullptr, search);
     std::vector<iteration_place> all(static_cast<std::size_t>(world_.size()));
@@ -145,7 +146,7 @@ class trainer {
     gather_bytes(world_, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
     const auto first = std::min_element(all.begin(), all.end());
     const auto where = !first->is_none() ? to_string(algebra_, plan_.graph, *first) + ", on rank " + std::to_string(first - all.begin())
-                       : is_earlier      ? std::string{"a change of weights"}
+                       : is_change       ? std::string{"a change of weights"}
                                          : std::string{"the sum of the ranks' losses"};
     throw error{"step " + std::to_string(number), found + ", first from " + where, "numbers; is the learning rate too large?"};
   }

@@ -19,8 +19,10 @@ namespace unity::train {
 
 namespace detail {
 
-// That of a dropout for the product with its mask: degrees of the same dimensions, and as many terms of the first operand.
-[[nodiscard]] inline parallel::configuration masked(const parallel::operator_dimensions& product, const parallel::operator_dimensions& dropout,
+// That of a dropout for the product with its mask: degrees of the same dimensions, and as many terms of the first
+// operand.
+[[nodiscard]] inline parallel::configuration masked(const parallel::operator_dimensions& product,
+                                                    const parallel::operator_dimensions& dropout,
                                                     const parallel::configuration& of) {
   parallel::configuration c{parallel::degree_list(product.divisible.size(), 1), of.devices, {}, {}, of.copies};
   for (std::size_t k = 0; k < dropout.divisible.size(); ++k) {
@@ -30,7 +32,8 @@ namespace detail {
   }
   if (parallel::product(of.terms) > 1) {
     c.terms = parallel::degree_list(product.groups.size(), 1);
-    const auto first = std::find_if(product.groups.begin(), product.groups.end(), [](const auto& g) { return g.front() == 0; });
+    const auto first =
+        std::find_if(product.groups.begin(), product.groups.end(), [](const auto& g) { return g.front() == 0; });
     c.terms[static_cast<std::size_t>(first - product.groups.begin())] = parallel::product(of.terms);
   }
   return c;
@@ -38,8 +41,8 @@ namespace detail {
 
 }  // namespace detail
 
-// The plan with each dropout as a product with a mask, an input (tensor/training_form.hpp), that is divided as the dropout was.
-// Complexity: linear in the plan.
+// The plan with each dropout as a product with a mask, an input (tensor/training_form.hpp), that is divided as the
+// dropout was. Complexity: linear in the plan.
 [[nodiscard]] inline parallel::plan with_masks(const tensor::algebra& a, parallel::plan p) {
   auto form = tensor::training_form(a, p.graph);
   if (form.masks.empty()) {

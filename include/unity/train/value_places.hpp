@@ -1,12 +1,15 @@
-// From which step to which a rank's values must stay.
+// Which of a rank's values lie in the memory of others, and from which step to which memory must stay.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/elementwise_chains.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/rank_program.hpp>
+#include <unity/tensor/algebra.hpp>
 
 namespace unity::train {
 
@@ -20,10 +23,17 @@ struct lifetime {
 };
 
 // A value that a late step reads, of what the iteration before made, stays through the whole of each iteration. Weights have no lifetimes.
-class value_lifetimes {
+class value_places {
  public:
-  // Complexity: linear in the program.
-  explicit value_lifetimes(const parallel::rank_program& p) : program_{p}, lives_(p.graph.value_count()) {
+  // The algebra and the program must outlive it. Complexity: linear in the program.
+  value_places(const tensor::algebra& a, const parallel::rank_program& p)
+      : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true) {
+    for (std::size_t v = 0; v < p.graph.value_count(); ++v) {
+      roots_.push_back(value_id{v});
+    }
+    for (std::size_t s = 0; s < p.steps.size(); ++s) {
+      find_shared(a, s);
+    }
     for (std::size_t s = 0; s < p.steps.size(); ++s) {
       make(s);
     }
@@ -38,15 +48,37 @@ class value_lifetimes {
     }
   }
 
+  // The value in whose memory one lies, and how far behind its beginning. Unit: bytes.
+  [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
+  [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
+  // Of the memory of a root.
   [[nodiscard]] const lifetime& operator[](value_id v) const { return lives_[v.index()]; }
+  // False: the step's operator has nothing to do, as its results lie in its operands.
+  [[nodiscard]] bool runs(std::size_t step) const { return runs_[step]; }
 
  private:
+  void find_shared(const tensor::algebra& a, std::size_t s) {
+    const auto& step = program_.steps[s];
+    const auto& g = program_.graph;
+    if (step.kind != parallel::step_kind::run) {
+      return;
+    }
+    const auto operands = g.operands(step.node);
+    const auto results = g.results(step.node);
+    const auto shared = backend::detail::shared_results(a, g.operation(step.node), backend::detail::types_of(g, operands), backend::detail::types_of(g, results));
+    for (std::size_t i = 0; shared && i < results.size(); ++i) {
+      const auto from = operands[(*shared)[i].operand];
+      roots_[results[i].index()] = root(from);
+      offsets_[results[i].index()] = offset(from) + static_cast<std::size_t>((*shared)[i].offset.count());
+    }
+    runs_[s] = !shared;
+  }
   void make(std::size_t s) {
     const auto& step = program_.steps[s];
     using kinds = parallel::step_kind;
     if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive || step.kind == kinds::reduce) {
       for (const auto v : program_.graph.results(step.node)) {
-        lives_[v.index()] = {s, s, true};
+        lives_[v.index()] = {s, s, runs_[s]};
       }
     }
   }
@@ -76,7 +108,7 @@ class value_lifetimes {
     }
   }
   void use(value_id v, std::size_t s) {
-    auto& l = lives_[v.index()];
+    auto& l = lives_[root(v).index()];
     if (!l.is_live) {
       return;  // a weight
     }
@@ -88,7 +120,10 @@ class value_lifetimes {
   }
 
   const parallel::rank_program& program_;
-  std::vector<lifetime> lives_;
+  std::vector<lifetime> lives_;  // per value; of roots
+  std::vector<value_id> roots_{};
+  std::vector<std::size_t> offsets_;
+  std::vector<bool> runs_;  // per step
 };
 
 }  // namespace unity::train

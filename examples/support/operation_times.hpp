@@ -1,0 +1,87 @@
+// What a program takes operators to take: by the rates of the machine's devices, or measured on this machine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+
+#include <unity/backend/device_timer.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/task_times.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/measured_cost.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/timing_cache.hpp>
+
+#include "backends.hpp"
+#include "timings.hpp"
+
+namespace support {
+
+struct timing_flags {
+  std::string cost = "analytic";
+  std::string timings{};
+  int backend_threads = 0;
+};
+
+inline void declare(CLI::App& app, timing_flags& f) {
+  app.add_option("--cost", f.cost,
+                 "what operators take: analytic (by the rates of the machine's devices) or measured:BACKEND (on this machine; " + backend_list() + ")");
+  app.add_option("--timings", f.timings, "file that keeps measured times, or none; default: in the user's cache folder");
+  app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")->check(CLI::Range(0, 1024));
+}
+
+// The backend; empty: none.
+// Throws: unity::error where flags are none, or do not go together.
+inline std::string measured_backend(const timing_flags& f) {
+  const std::string prefix = "measured:";
+  if (f.cost.rfind(prefix, 0) == 0) {
+    const auto name = f.cost.substr(prefix.size());
+    check_backend(name, "--cost measured");
+    check_threads(name, f.backend_threads);
+    return name;
+  }
+  if (f.cost != "analytic") {
+    throw unity::error{"--cost", "'" + f.cost + "'", "analytic or measured:BACKEND"};
+  }
+  if (!f.timings.empty() || f.backend_threads != 0) {
+    throw unity::error{f.timings.empty() ? "--backend-threads" : "--timings", "given, but nothing is measured", "--cost measured:BACKEND besides"};
+  }
+  return {};
+}
+
+// Calls f(timer, measured?). Effects: keeps what was measured, and tells how much.
+// Throws: unity::error where devices of several kinds would all be measured here, or operators cannot run.
+template <class F>
+void with_operation_timer(const timing_flags& flags, const unity::tensor::algebra& a, const unity::machine::machine& m, const char* program,
+                          const F& f) {
+  using namespace unity;
+  const auto name = measured_backend(flags);
+  if (name.empty()) {
+    return f(parallel::analytic_timer(a, m));
+  }
+  if (m.devices.size() != 1) {
+    throw error{"--cost " + flags.cost, std::to_string(m.devices.size()) + " kinds of devices in machine " + m.name, "one, which is this machine's"};
+  }
+  const auto warn = [&](const std::string& line) { std::fprintf(stderr, "%s: %s\n", program, line.c_str()); };
+  with_backend(name, a, flags.backend_threads, [&](auto& backend) {
+    warn_if_busy(warn);
+    backend::device_timer device{backend};
+    any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); }, device.description()};
+    tensor::timing_cache<any_timer> cache{a, timer, timings_file(flags.timings, timer.about, warn), warn};
+    const tensor::measured_cost cost{a, cache, tensor::mode::training};
+    f([&](std::uint32_t, const tensor::operation& op, std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs) {
+      return cost.node_cost(op, inputs, outputs);
+    });
+    cache.save();
+    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", static_cast<std::size_t>(cache.measured()), cache.seconds(),
+                static_cast<std::size_t>(cache.known()), timer.about.c_str());
+  });
+}
+
+}  // namespace support
