@@ -44,12 +44,17 @@ parallel::plan plan_of(const std::string& model, const strategy_of& s) {
 }
 
 train::run_settings settings_for(const parallel::plan& p, const train::update_rule& rule) {
-  return {train::model_fingerprint(operators(), p.graph), train::samples_of(operators(), p.graph), "mean_square", "synthetic", rule, seed};
+  return {train::model_fingerprint(operators(), p.graph),
+          train::samples_of(operators(), p.graph) * p.pipeline.microbatches,
+          "mean_square",
+          "synthetic",
+          rule,
+          seed};
 }
 
 // The losses of steps from one up to another, not included; begins with a file where one is given, and ends with one.
-std::vector<double> train_some(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from, std::uint64_t until,
-                               const fs::path& before, const fs::path& after) {
+std::vector<double> train_some(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from,
+                               std::uint64_t until, const fs::path& before, const fs::path& after) {
   std::vector<double> losses;
   const train::batches data{operators(), p.graph, seed};
   train::test::on_threads(p, rule, seed, data, [&](auto& rank, auto& world) {
@@ -91,7 +96,8 @@ std::string message_of(const F& f) {
 }  // namespace
 
 TEST_CASE("a run that stopped under one plan goes on under another, on another number of ranks") {
-  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
+  const auto* model =
+      GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
   const auto how = GENERATE(parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam);
   const auto first = GENERATE(strategy_of{"data", 2}, strategy_of{"model", 4});
   const auto second = GENERATE(strategy_of{"model", 2}, strategy_of{"mixed", 4}, strategy_of{"data", 1});
@@ -110,13 +116,44 @@ TEST_CASE("a run that stopped under one plan goes on under another, on another n
   }
 }
 
+TEST_CASE("a run with micro-batches in stages goes on under other stages; what was delayed is done before") {
+  const auto is_delayed = GENERATE(false, true);
+  CAPTURE(is_delayed);
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  const auto staged = [&](std::size_t stages, std::int64_t microbatches) {
+    return train::with_loss(operators(), train::test::in_stages(whole, stages, microbatches, is_delayed),
+                            tensor::loss::mean_square);
+  };
+  const auto p = staged(2, 4);
+  const auto file = fresh("stages");
+  std::vector<double> rest;  // of a run that writes a checkpoint and goes on
+  train::test::on_threads(p, rule, seed, {operators(), p.graph, seed}, [&](auto& rank, auto& world) {
+    for (std::uint64_t s = 0; s < 6; ++s) {
+      const auto loss = rank.step(s);
+      if (s == 2) {
+        train::write_checkpoint(file, operators(), rank, world, settings_for(p, rule), 3);
+      }
+      if (s > 2 && world.rank() == 0) {
+        rest.push_back(loss);
+      }
+    }
+  });
+  CHECK(train_some(p, rule, 3, 6, file, {}) == rest);
+  const auto other = train_some(staged(3, 8), rule, 3, 6, file, {});
+  for (std::size_t s = 0; s < 3; ++s) {
+    CHECK(std::abs(other[s] - rest[s]) <= 1e-9 * std::abs(rest[s]));
+  }
+}
+
 TEST_CASE("a checkpoint that is read and written again, whatever the plan, is the same file") {
   const auto* model = "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4";
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
   const auto file = fresh("same");
   train_some(plan_of(model, {"mixed", 4}), rule, 0, 2, {}, file);
   const auto content = content_of(file);
-  for (const auto& s : {strategy_of{"data", 1}, strategy_of{"data", 4}, strategy_of{"model", 2}, strategy_of{"mixed", 2}}) {
+  for (const auto& s :
+       {strategy_of{"data", 1}, strategy_of{"data", 4}, strategy_of{"model", 2}, strategy_of{"mixed", 2}}) {
     const auto again = fs::path{file.string() + ".again"};
     train_some(plan_of(model, s), rule, 2, 2, file, again);
     CHECK((content_of(again) == content));
@@ -134,8 +171,10 @@ TEST_CASE("a checkpoint of another run is refused, and says in what it is anothe
   };
   const auto where = file.string() + ": of a run with ";
   CHECK(refused(p, rule).empty());
-  CHECK(refused(plan_of("zoo:mlp?layers=3&hidden=12&batch=8", {"data", 2}), rule).starts_with(file.string() + ": weights of another model, fingerprint "));
-  CHECK(refused(plan_of("zoo:mlp?layers=2&hidden=8&batch=8", {"data", 2}), rule).starts_with(file.string() + ": weights of another model, fingerprint "));
+  CHECK(refused(plan_of("zoo:mlp?layers=3&hidden=12&batch=8", {"data", 2}), rule)
+            .starts_with(file.string() + ": weights of another model, fingerprint "));
+  CHECK(refused(plan_of("zoo:mlp?layers=2&hidden=8&batch=8", {"data", 2}), rule)
+            .starts_with(file.string() + ": weights of another model, fingerprint "));
   CHECK(refused(plan_of("zoo:mlp?layers=3&hidden=8&batch=16", {"data", 2}), rule) ==
         where + "batches of 8 samples; expected batches of 16 samples, as here");
   auto other = rule;
@@ -155,8 +194,12 @@ TEST_CASE("weights that are no numbers are not written, and the checkpoint befor
   const auto file = fresh("no_numbers");
   train_some(p, {parallel::optimizer::sgd, 0.01}, 0, 1, {}, file);
   const auto content = content_of(file);
-  const auto message = message_of([&] { train_some(p, {parallel::optimizer::sgd, std::numeric_limits<double>::infinity()}, 0, 1, {}, file); });
-  CHECK(message == "step 0: weights that are no numbers, first from a change of weights; expected numbers; is the learning rate too large?");
+  const auto message = message_of([&] {
+    train_some(p, {parallel::optimizer::sgd, std::numeric_limits<double>::infinity()}, 0, 1, {}, file);
+  });
+  CHECK(message ==
+        "step 0: weights that are no numbers, first from a change of weights; expected numbers; is the learning rate "
+        "too large?");
   CHECK((content_of(file) == content));
   CHECK(std::distance(fs::directory_iterator{file.parent_path()}, {}) == 1);
 }

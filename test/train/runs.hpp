@@ -1,20 +1,20 @@
 // Plans of small models, and runs of them on threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/id.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategy.hpp>
 #include <unity/tensor/convert.hpp>
@@ -29,11 +29,14 @@ inline const tensor::algebra& operators() {
   return a;
 }
 
-// In double precision. how: "data", "model", or "mixed", which is the one for every second operator and the other for the rest.
+// In double precision. how: "data", "model", or "mixed", which is the one for every second operator and the other for
+// the rest.
 inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t devices, std::string_view how) {
   parallel::plan p;
-  p.graph = parallel::with_delivered_outputs(operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
-  p.machine = machine::preset("p100:1x" + std::to_string(devices));
+  p.graph = parallel::with_delivered_outputs(
+      operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
+  const auto per_node = std::min<std::size_t>(devices, 4);
+  p.machine = machine::preset("p100:" + std::to_string(devices / per_node) + "x" + std::to_string(per_node));
   const parallel::graph_dimensions all{operators(), p.graph};
   const auto data = parallel::data_parallel(all, p.machine.network);
   const auto model = parallel::model_parallel(operators(), p.graph, all, p.machine.network);
@@ -45,6 +48,30 @@ inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t device
 }
 inline parallel::plan plan_for(const std::string& model, std::size_t devices, std::string_view how) {
   return plan_for(tensor::zoo::build(operators(), model), devices, how);
+}
+
+// Micro-batches in as many stages as there are devices, of the graph of a plan for one.
+inline parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches,
+                                bool is_delayed) {
+  parallel::plan p;
+  const parallel::graph_dimensions before{operators(), whole.graph};
+  p.graph = parallel::microbatch(operators(), whole.graph, before, microbatches).value();
+  p.machine = machine::preset("p100:1x" + std::to_string(stages));
+  p.pipeline.microbatches = microbatches;
+  p.pipeline.is_delayed = is_delayed;
+  const parallel::graph_dimensions all{operators(), p.graph};
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    auto& c = p.configurations.emplace_back();
+    if (!o.inputs.empty()) {
+      c.degrees = parallel::degree_list(o.divisible.size(), 1);
+      c.devices = {machine::device_id{n * stages / p.graph.node_count()}};
+    }
+  }
+  for (std::size_t d = 0; d < stages; ++d) {
+    p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
+  }
+  return p;
 }
 
 using reference_trainer = trainer<backend::reference_backend, backend::local_communicator>;

@@ -1,0 +1,150 @@
+// The flags of `train`, and what run they ask for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/io/dataset.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/train/run_settings.hpp>
+#include <unity/train/update.hpp>
+
+namespace support {
+
+// What is not given is that of the run that is resumed, or else the library's.
+struct training_flags {
+  std::string plan{};
+  std::string backend = "reference";
+  std::string comm{};  // empty: mpi under mpirun, else local
+  int ranks = 0;
+  std::uint64_t steps = 20;
+  std::optional<std::string> loss{};
+  std::optional<std::uint64_t> seed{};
+  std::array<std::optional<double>, 5> rule{};  // in the order of rule_flags
+  std::string data{};
+  std::int64_t shift = 0;
+  std::string checkpoint{};
+  std::uint64_t every = 0;
+  std::string resume{};
+  bool check = false;
+  std::string json{};
+  std::string trace{};
+};
+
+struct rule_flag {
+  unity::train::rule_setting setting{};
+  const char* text = "";
+  double least = 0;
+  double most = 0;
+};
+inline constexpr double below_one = 1 - 0x1.0p-53;
+inline constexpr std::array<rule_flag, 5> rule_flags{{
+    {{"rate", &unity::train::update_rule::learning_rate}, "learning rate", 0, 1e308},
+    {{"momentum", &unity::train::update_rule::momentum}, "of the optimizer momentum", 0, 1},
+    {{"beta1", &unity::train::update_rule::beta1}, "of the optimizer adam: of the mean of gradients", 0, below_one},
+    {{"beta2", &unity::train::update_rule::beta2}, "of the optimizer adam: of the mean of their squares", 0, below_one},
+    {{"epsilon", &unity::train::update_rule::epsilon}, "of the optimizer adam: what is added to the root", 1e-300, 1},
+}};
+
+inline void declare(CLI::App& app, training_flags& a) {
+  app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine, strategy and optimizer")->required();
+#ifdef UNITY_HAS_ONEDNN
+  a.backend = "cpu";
+  app.add_option("--backend", a.backend, "what operators run on: cpu or reference")
+      ->check(CLI::IsMember({"cpu", "reference"}));
+#else
+  app.add_option("--backend", a.backend, "what operators run on: reference")->check(CLI::IsMember({"reference"}));
+#endif
+#ifdef UNITY_HAS_MPI
+  app.add_option("--comm", a.comm, "what connects ranks: local (threads) or mpi (processes, started by mpirun)")
+      ->check(CLI::IsMember({"local", "mpi"}));
+#else
+  app.add_option("--comm", a.comm, "what connects ranks: local (threads)")->check(CLI::IsMember({"local"}));
+#endif
+  app.add_option("--ranks", a.ranks, "how many; as many as the plan has devices")->check(CLI::Range(1, 4096));
+  app.add_option("--steps", a.steps, "iterations, with those of the run that is resumed")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--loss", a.loss, "cross_entropy or mean_square")
+      ->check(CLI::IsMember({"cross_entropy", "mean_square"}));
+  for (std::size_t i = 0; i < rule_flags.size(); ++i) {
+    const auto& f = rule_flags[i];
+    app.add_option("--" + std::string{f.setting.name}, a.rule[i], f.text)
+        ->check(CLI::Validator{[f](std::string& text) {  // CLI::Range lets pass what is no number
+                                 double value = 0;
+                                 const bool is_in =
+                                     CLI::detail::lexical_cast(text, value) && value >= f.least && value <= f.most;
+                                 return is_in ? std::string{} : "Value " + text + " not in range";
+                               },
+                               "FLOAT"});
+  }
+  app.add_option("--seed", a.seed, "of data and first weights");
+  auto* const data =
+      app.add_option("--data", a.data, "a data set (examples/data makes some); otherwise data are synthetic");
+  app.add_option("--shift", a.shift, "by how many pixels images are moved at most")
+      ->check(CLI::Range(0, 64))
+      ->needs(data);
+  auto* const checkpoint =
+      app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
+  app.add_option("--every", a.every, "after how many steps there is a checkpoint, too")
+      ->check(CLI::Range(1, 100'000'000))
+      ->needs(checkpoint);
+  app.add_option("--resume", a.resume, "a checkpoint, of any plan for this model, to go on from");
+  app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
+  app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--trace", a.trace, "file for what each rank did and when; Perfetto and chrome://tracing show it");
+}
+
+// Of so many ranks; 0: there is no mpirun.
+// Throws: unity::error where the flags ask for other ranks than there are.
+inline void expect_ranks(const training_flags& a, int started) {
+  if (started == 0 && a.comm == "mpi") {
+    throw unity::error{"--comm", "mpi, and no mpirun started this process",
+                       "mpirun -n RANKS train .., or --comm local"};
+  }
+  if (started > 0 && a.comm == "local") {
+    throw unity::error{"--comm", "local, in one of " + std::to_string(started) + " processes that mpirun started",
+                       "mpi, or no mpirun"};
+  }
+  if (started > 0 && a.ranks > 0 && a.ranks != started) {
+    throw unity::error{"--ranks", std::to_string(a.ranks), "the " + std::to_string(started) + " of mpirun"};
+  }
+}
+
+// Throws: unity::error where a flag has no effect on the optimizer.
+inline unity::train::update_rule rule_for(const training_flags& a, const unity::train::update_rule& start) {
+  auto rule = start;
+  const auto known = unity::train::settings_of(rule.how);
+  for (std::size_t i = 0; i < rule_flags.size(); ++i) {
+    const auto& f = rule_flags[i].setting;
+    bool is_known = false;
+    for (const auto& s : known) {
+      is_known = is_known || s.name == f.name;
+    }
+    if (a.rule[i] && !is_known) {
+      const std::string how{unity::parallel::optimizer_names[static_cast<std::size_t>(rule.how)]};
+      throw unity::error{"--" + std::string{f.name}, "has no effect on the plan's optimizer, " + how,
+                         "a flag that has"};
+    }
+    rule.*f.number = a.rule[i].value_or(rule.*f.number);
+  }
+  return rule;
+}
+
+// As a checkpoint says it.
+inline std::string text_of(const unity::io::dataset* set, std::int64_t shift) {
+  if (set == nullptr) {
+    return "synthetic";
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(set->sum().low));
+  return std::string{unity::io::dataset_content_names[static_cast<std::size_t>(set->content())]} + " " + digits +
+         (shift > 0 ? ", shift " + std::to_string(shift) : "");
+}
+
+}  // namespace support

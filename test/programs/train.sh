@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# `train`: runs go on where they stopped, under whatever plan; bad input gets one line, and what was there before stays.
+# usage: train.sh TRAIN MAKE_PLAN SCRATCH_DIR PARALLELIZE MPIRUN; the last ones may be -: what needs them is left out then
+set -u
+train=$1 make_plan=$2 scratch=$3 parallelize=${4:--} mpirun=${5:--}
+rm -rf "$scratch" && mkdir -p "$scratch"
+# shellcheck source=checks.sh
+. "$(dirname "$0")/checks.sh"
+python=${python:-/usr/bin/python3}
+run() { silent timeout 120 "$train" "$@"; }
+# same FILE FROM OTHER: losses of the first from a step on are those of the second, which begins there.
+same() {
+  "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in (sys.argv[1], sys.argv[3]))
+sys.exit(not (b["first_step"] == int(sys.argv[2]) and a["loss"][int(sys.argv[2]):] == b["loss"]))' "$@"
+}
+# close FILE OTHER: they begin at the same step, and differ by 1e-4 at most.
+close() {
+  "$python" -c 'import json, sys
+a, b = (json.load(open(f))["loss"] for f in sys.argv[1:])
+n = min(len(a), len(b))
+sys.exit(not all(abs(x - y) <= 1e-4 * abs(y) for x, y in zip(a[-n:], b[-n:])))' "$@"
+}
+
+# Plans of one model, and of others.
+model='zoo:lenet?batch=16'
+for how in data model random; do
+  check "a plan ($how) is made" silent "$make_plan" "$model" p100:1x4 "$how" "$scratch/$how.json"
+done
+check 'one for two devices' silent "$make_plan" "$model" p100:1x2 model "$scratch/two.json"
+check 'one for another model' silent "$make_plan" 'zoo:mlp?layers=2&hidden=8&batch=16' p100:1x4 data "$scratch/mlp.json"
+check 'one for other batches' silent "$make_plan" 'zoo:lenet?batch=8' p100:1x4 data "$scratch/small.json"
+for how in momentum adam; do
+  "$python" -c 'import json, sys
+x = json.load(open(sys.argv[1])); x["optimizer"] = sys.argv[3]; json.dump(x, open(sys.argv[2], "w"))' \
+    "$scratch/data.json" "$scratch/$how.json" "$how"
+done
+
+check 'a plan is trained and checked' run "$scratch/data.json" --ranks 4 --steps 8 --check --json "$scratch/whole.result" --trace "$scratch/trace"
+check 'the JSON has what is documented' json "$scratch/whole.result" '
+  set(x) == {"ranks", "backend", "comm", "first_step", "steps", "loss", "accuracy", "max_rel_error_vs_single", "measured_iteration_s",
+             "simulated_iteration_s", "breakdown"}
+  and (x["ranks"], x["comm"], x["first_step"], x["steps"], x["accuracy"]) == (4, "local", 0, 8, None)
+  and len(x["loss"]) == 8 and x["max_rel_error_vs_single"] < 1e-4 and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
+  and len(x["breakdown"]) == 4 and all(set(b) == {"compute_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
+check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
+
+# Checkpoints.
+for how in data momentum adam; do
+  check "$how: a whole run" run "$scratch/$how.json" --steps 8 --json "$scratch/whole.result"
+  check "$how: a run that stops" run "$scratch/$how.json" --steps 5 --checkpoint "$scratch/$how.w" --every 2
+  check "$how: goes on" run "$scratch/$how.json" --steps 8 --resume "$scratch/$how.w" --json "$scratch/rest.result"
+  check "$how: as if it had not stopped" same "$scratch/whole.result" 5 "$scratch/rest.result"
+done
+check 'the checkpoint before is kept' run "$scratch/adam.json" --steps 8 --resume "$scratch/adam.w.previous" --json "$scratch/rest.result"
+check 'and is that after 4 steps' same "$scratch/whole.result" 4 "$scratch/rest.result"
+check 'a whole run' run "$scratch/data.json" --steps 8 --json "$scratch/whole.result"
+for how in model random two; do
+  check "it goes on under another plan ($how), checked" \
+    run "$scratch/$how.json" --steps 8 --resume "$scratch/data.w" --check --json "$scratch/rest.result"
+  check 'with the losses of the run that did not stop' close "$scratch/whole.result" "$scratch/rest.result"
+  check 'and of one device' json "$scratch/rest.result" 'x["first_step"] == 5 and x["max_rel_error_vs_single"] < 1e-4'
+done
+
+# Killed at any moment, it leaves a checkpoint that is whole, and that is not older than the one before.
+steps_of() { # of the checkpoint
+  timeout 60 "$train" "$scratch/data.json" --resume "$1" --steps 1 2>&1 | sed -nE 's/.*: has ([0-9]+) steps; .*/\1/p'
+}
+check 'a first checkpoint' run "$scratch/data.json" --steps 1 --checkpoint "$scratch/killed.w"
+last=1
+for delay in 0.31 0.13 0.47 0.22 0.59 0.38 0.27 0.44; do
+  timeout 60 "$train" "$scratch/data.json" --resume "$scratch/killed.w" --checkpoint "$scratch/killed.w" --every 1 --steps 1000000 \
+    >"$scratch/stdout" 2>"$scratch/stderr" &
+  child=$!
+  sleep "$delay$((RANDOM % 10))"
+  kill -9 "$(pgrep -P "$child" | head -1)" 2>/dev/null || kill -9 "$child"
+  wait "$child" 2>/dev/null
+  now=$(steps_of "$scratch/killed.w")
+  check "killed after $delay s: whole, after ${now:-no} steps, before $last" test "${now:-0}" -ge "$last"
+  last=${now:-$last}
+done
+check 'kills did not stop it for good' test "$last" -gt 1
+check 'what is left of it goes on' run "$scratch/data.json" --resume "$scratch/killed.w" --steps $((last + 2)) --json "$scratch/rest.result"
+check 'and a run that was not killed' run "$scratch/data.json" --steps $((last + 2)) --json "$scratch/long.result"
+check 'is the same' same "$scratch/long.result" "$last" "$scratch/rest.result"
+
+# Bad input: one line, and no file is written.
+# refuses WHAT PATTERN ARGUMENT...
+refuses() {
+  local what=$1 pattern=$2
+  shift 2
+  check "$what" complains 1 "$pattern" timeout 60 "$train" "$@"
+  check "$what: nothing is written" test -z "$(find "$scratch" -name 'none*')"
+}
+head -c 3000 "$scratch/data.json" >"$scratch/cut.json"
+head -c 5000 "$scratch/data.w" >"$scratch/cut.w"
+cp "$scratch/data.w" "$scratch/altered.w"
+printf '\x7f' | dd of="$scratch/altered.w" bs=1 seek=9000 conv=notrunc 2>/dev/null
+cp "$scratch/data.w" "$scratch/kept.w"
+head -c 5000 "$scratch/data.w" >"$scratch/broken.w" && cp "$scratch/data.w" "$scratch/broken.w.previous"
+results=(--json "$scratch/none.json" --trace "$scratch/none.trace")
+refuses 'a plan that is not there' 'nowhere.json' "$scratch/nowhere.json" "${results[@]}"
+refuses 'a plan cut short' 'cut.json, byte 3001: is not JSON' "$scratch/cut.json" "${results[@]}"
+refuses 'another number of ranks' 'data.json: a plan for 4 devices; expected one for as many as --ranks 3' \
+  "$scratch/data.json" --ranks 3 "${results[@]}"
+refuses 'a checkpoint that is not there' 'none.w: cannot be read' "$scratch/data.json" --resume "$scratch/none.w" "${results[@]}"
+refuses 'a checkpoint cut short' 'cut.w: is cut short at byte 5000; expected [0-9]+ bytes' \
+  "$scratch/data.json" --resume "$scratch/cut.w" "${results[@]}"
+refuses 'a checkpoint cut short where the one before is there' 'broken.w: is cut short.*; .*broken.w.previous is there' \
+  "$scratch/data.json" --resume "$scratch/broken.w" "${results[@]}"
+refuses 'an altered checkpoint' 'altered.w: its checksum is not that of its content' "$scratch/data.json" --resume "$scratch/altered.w"
+refuses 'a checkpoint that is none' 'data.json: another kind of file' "$scratch/data.json" --resume "$scratch/data.json"
+refuses 'a checkpoint of another model' 'data.w: weights of another model, fingerprint' "$scratch/mlp.json" --resume "$scratch/data.w"
+refuses 'a checkpoint of other batches' 'data.w: of a run with batches of 16 samples; expected batches of 8 samples' \
+  "$scratch/small.json" --resume "$scratch/data.w"
+refuses 'a checkpoint of another optimizer' 'data.w: of a run with optimizer sgd; expected optimizer adam' \
+  "$scratch/adam.json" --resume "$scratch/data.w"
+refuses 'another rate' 'data.w: of a run with rate 0.01.*; expected rate 0.5' "$scratch/data.json" --resume "$scratch/data.w" --rate 0.5
+refuses 'another seed' 'data.w: of a run with seed 1; expected seed 2' "$scratch/data.json" --resume "$scratch/data.w" --seed 2
+refuses 'another loss' 'data.w: of a run with loss cross_entropy; expected loss mean_square' \
+  "$scratch/data.json" --resume "$scratch/data.w" --loss mean_square
+refuses 'a run that has all its steps' 'data.w: has 5 steps; expected less than --steps 5' \
+  "$scratch/data.json" --resume "$scratch/data.w" --steps 5
+refuses 'a flag without effect' "beta1: has no effect on the plan's optimizer, sgd" "$scratch/data.json" --beta1 0.5
+refuses 'another one' "momentum: has no effect on the plan's optimizer, adam" "$scratch/adam.json" --momentum 0.5
+refuses 'mpi without mpirun' 'comm: mpi, and no mpirun|comm: mpi not in' "$scratch/data.json" --comm mpi
+refuses 'a result that cannot be written' 'nowhere/x.json: cannot be created' "$scratch/data.json" --json "$scratch/nowhere/x.json"
+refuses 'a checkpoint that cannot be written' 'nowhere/w: cannot be created' "$scratch/data.json" --checkpoint "$scratch/nowhere/w"
+refuses 'a data set that is not there' 'none.set: cannot be read' "$scratch/data.json" --data "$scratch/none.set"
+refuses 'a data set that is none' 'data.w: another kind of file; expected one that begins with "unity dataset 1"' \
+  "$scratch/data.json" --data "$scratch/data.w"
+refuses 'a loss that is no number' 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
+  "$scratch/data.json" --rate 1e36 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
+check 'the checkpoint from before it is whole' test "$(steps_of "$scratch/kept.w")" -ge 1
+for flags in '--steps 0' '--steps x' '--rate nan' '--rate -1' '--beta2 1' '--every 3' '--shift 1' '--loss hinge' '--comm smoke'; do
+  # shellcheck disable=SC2086
+  check "bad usage: $flags" complains 2 "${flags%% *}" timeout 60 "$train" "$scratch/data.json" $flags
+done
+
+if [ "$parallelize" != - ]; then
+  check 'a plan is found' silent timeout 120 "$parallelize" 'zoo:lenet?batch=4' --machine p100:1x4 --search flexflow --max-proposals 2000 --out "$scratch/found"
+  check 'and trained' run "$scratch/found/plan.json" --steps 8 --check --json "$scratch/found.result"
+  check 'with the losses of others' close "$scratch/whole.result" "$scratch/found.result"
+  check 'it goes on with what another plan has learned' run "$scratch/found/plan.json" --steps 8 --resume "$scratch/data.w"
+fi
+
+if [ "$mpirun" != - ]; then
+  mpi() { silent timeout --kill-after 10 120 "$mpirun" --oversubscribe --allow-run-as-root "$@"; }
+  # complains_on_ranks PATTERN ARGUMENT...: it fails; lines of a rank's own say PATTERN, among those of mpirun.
+  complains_on_ranks() {
+    local pattern=$1
+    shift
+    ! mpi "$@" && grep -qE -- "$pattern" "$scratch/stderr"
+  }
+  check 'processes train' mpi -np 4 "$train" "$scratch/model.json" --steps 5 --check --checkpoint "$scratch/mpi.w" --json "$scratch/mpi.result"
+  check 'it says so' json "$scratch/mpi.result" '(x["comm"], x["ranks"]) == ("mpi", 4) and x["max_rel_error_vs_single"] < 1e-4'
+  check 'and threads go on' run "$scratch/two.json" --steps 8 --resume "$scratch/mpi.w" --json "$scratch/rest.result"
+  check 'with the same losses' close "$scratch/whole.result" "$scratch/rest.result"
+  check 'and processes go on where threads stopped' mpi -np 2 "$train" "$scratch/two.json" --steps 8 --resume "$scratch/data.w" --json "$scratch/rest.result"
+  check 'with the same losses' close "$scratch/whole.result" "$scratch/rest.result"
+  check 'another number of ranks' complains_on_ranks 'plan: one for 4 devices; expected as many as the 2 ranks' -np 2 "$train" "$scratch/data.json"
+  check 'local under mpirun' complains_on_ranks 'comm: local, in one of 2 processes' -np 2 "$train" "$scratch/two.json" --comm local
+  check 'other --ranks than those of mpirun' complains_on_ranks 'ranks: 4; expected the 2 of mpirun' -np 2 "$train" "$scratch/two.json" --ranks 4
+fi
+finish

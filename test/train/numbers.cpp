@@ -1,0 +1,178 @@
+// Losses that are no numbers: training stops, and says which operator made the first one.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/train/non_numbers.hpp>
+
+#include "runs.hpp"
+
+namespace {
+
+using namespace unity;
+using train::test::operators;
+
+// The message of a run of some steps, empty where there is none; prepare(rank) is called before them.
+std::string message_of(
+    const parallel::plan& p, const train::update_rule& rule, std::uint64_t steps,
+    const std::function<void(train::test::reference_trainer&)>& prepare = [](auto&) {}) {
+  try {
+    train::test::on_threads(p, rule, 1, {operators(), p.graph, 1}, [&](auto& rank, auto&) {
+      prepare(rank);
+      for (std::uint64_t s = 0; s < steps; ++s) {
+        static_cast<void>(rank.step(s));
+      }
+    });
+  } catch (const error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+// The number of the node of that kind, or of the source of that name.
+std::string number_of(const tensor::tensor_graph& g, std::string_view what) {
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& op = g.operation(node_id{n});
+    const bool is_source = operators().definition_of(op.kind).source != tensor::source_kind::none;
+    if (operators().signature(op.kind).name == what || (is_source && operators().read(op).word("name") == what)) {
+      return std::to_string(n);
+    }
+  }
+  return "none";
+}
+
+void set_weight(train::test::reference_trainer& rank, std::string_view name, double value) {
+  const auto& g = rank.plan().graph;
+  for (const auto& w : rank.executor().program().weights) {
+    if (operators().read(g.operation(g.producer(w.weight.of))).word("name") == name) {
+      const auto& t = rank.executor().program().graph.type(w.weight.value);
+      tensor::dense<double> all{t.dims};
+      all.data.assign(all.data.size(), value);
+      rank.executor().write(w.weight.value, backend::encode(all, t));
+    }
+  }
+}
+
+// x * x of a large weight is none, or the gradient of the root of 0 is.
+parallel::plan squares(std::size_t devices, const char* function) {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {8, 4}, tensor::dtype::float32);
+  const auto wide = b.matmul(x, b.weight("w", {4, 4}));
+  const auto y = std::string_view{function} == "sqrt" ? b.apply("sqrt", {b.relu(wide)})[0] : b.mul(wide, wide);
+  return train::with_loss(operators(),
+                          train::test::plan_for(std::move(b).finish(std::vector{b.relu(y)}), devices, "data"),
+                          tensor::loss::mean_square);
+}
+
+}  // namespace
+
+TEST_CASE("bytes are looked at for numbers that are none in each real type") {
+  const auto inf = std::numeric_limits<double>::infinity();
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto element :
+       {tensor::dtype::float64, tensor::dtype::float32, tensor::dtype::float16, tensor::dtype::bfloat16}) {
+    const tensor::tensor_type t{element, tensor::layout::row_major, false, {3}};
+    for (const auto bad : {inf, -inf, nan}) {
+      CHECK_FALSE(train::is_finite(element, backend::encode(tensor::dense<double>{{3}, {0, 1, bad}}, t)));
+    }
+    CHECK(train::is_finite(element, backend::encode(tensor::dense<double>{{3}, {0, -1, 60000}}, t)));
+  }
+  CHECK(train::is_finite(tensor::dtype::int32, std::vector<std::byte>(8, std::byte{0xff})));
+}
+
+TEST_CASE(
+    "places are ordered as the iteration is: forward, then backward the other way round, sums behind their terms") {
+  using parallel::rank_step;
+  using parallel::step_kind;
+  const auto at = [](std::size_t n, bool is_backward, step_kind kind = step_kind::run) {
+    rank_step s{};
+    s.kind = kind;
+    s.origin = node_id{n};
+    s.is_backward = is_backward;
+    return train::iteration_place::of(s, 10);
+  };
+  CHECK(at(3, false) < at(4, false));
+  CHECK(at(9, false) < at(9, true));
+  CHECK(at(9, true) < at(3, true));
+  CHECK(at(3, false) < at(3, false, step_kind::reduce));
+  CHECK(at(3, false, step_kind::reduce) < at(4, false));
+  CHECK(at(0, true, step_kind::reduce) < train::iteration_place{});
+  for (const bool is_backward : {false, true}) {
+    CHECK(at(7, is_backward).node(10) == node_id{7U});
+    CHECK(at(7, is_backward).is_backward(10) == is_backward);
+  }
+}
+
+TEST_CASE("a loss that is no number stops the run at the first operator that made one, whatever the strategy") {
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
+  CAPTURE(devices);
+  const auto p = squares(devices, "mul");
+  const auto message = message_of(p, {}, 1, [](auto& rank) { set_weight(rank, "w", 1e200); });
+  CHECK(message == "step 0: a loss of inf, first from mul " + number_of(p.graph, "mul") +
+                       ", forward, on rank 0; expected numbers; is the learning rate too large?");
+  CHECK(message_of(p, {}, 3).empty());
+}
+
+TEST_CASE("a weight that is no number is named itself") {
+  const auto* how = GENERATE("data", "model", "mixed");
+  CAPTURE(how);
+  const auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how),
+                                  tensor::loss::mean_square);
+  const auto message = message_of(
+      p, {}, 1, [](auto& rank) { set_weight(rank, "dense1.weight", std::numeric_limits<double>::infinity()); });
+  CHECK(message.starts_with("step 0: a loss of "));
+  CHECK(message.find(", first from weight " + number_of(p.graph, "dense1.weight") + " \"dense1.weight\", on rank ") !=
+        std::string::npos);
+}
+
+TEST_CASE("a rate that is too large stops the run before weights are no numbers for good") {
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{4});
+  const auto p =
+      train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", devices, "data"),
+                       tensor::loss::mean_square);
+  const auto message = message_of(p, {parallel::optimizer::sgd, 1e100}, 20);
+  CHECK(message.find("a loss of ") != std::string::npos);
+  CHECK(message.find(", forward, on rank 0; expected numbers") != std::string::npos);
+}
+
+TEST_CASE("a gradient that is no number, of a loss that is one, is found where the weights are to be kept") {
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{2});
+  const auto p = squares(devices, "sqrt");
+  std::string message;
+  std::vector<double> kept;
+  try {
+    train::test::on_threads(p, {}, 1, {operators(), p.graph, 1}, [&](auto& rank, auto& world) {
+      static_cast<void>(rank.step(0));
+      try {
+        rank.expect_finite(1);
+      } catch (const error&) {
+        if (world.rank() == 0) {
+          const auto v = rank.executor().program().weights[0].weight.value;
+          std::vector<std::byte> bytes(rank.executor().size_of(v));
+          rank.executor().read(v, bytes);
+          kept = backend::decode<double>(bytes.data(), rank.executor().program().graph.type(v)).data;
+        }
+        throw;
+      }
+    });
+  } catch (const error& e) {
+    message = e.what();
+  }
+  CHECK(message.starts_with("step 0: weights that are no numbers, first from sqrt " + number_of(p.graph, "sqrt") +
+                            ", backward, on rank "));
+  for (const auto x : kept) {
+    CHECK(std::isfinite(x));
+  }
+  CHECK_FALSE(kept.empty());
+}
