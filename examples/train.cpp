@@ -3,14 +3,17 @@
 // run: {source}/examples/plans/lenet_p100.json --ranks 4 --steps 2 --check --json {out}/result.json --trace
 // {out}/trace.json
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,7 +38,13 @@
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
+#ifdef UNITY_HAS_NCCL
+#include <unity/backend/nccl_communicator.hpp>  // if found
+#endif
 
+#ifdef UNITY_HAS_CUDA_DEVICE
+#include "support/cuda_device.hpp"  // if found
+#endif
 #include "support/program.hpp"
 #include "support/training_flags.hpp"
 #include "support/training_job.hpp"
@@ -70,19 +79,52 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
 }
 
 // f(backend) with the one of that name; each rank has its own.
-template <class F>
-auto with_backend(const training_flags& a, const tensor::algebra& operators, int ranks, const F& f) {
+template <class Communicator, class F>
+auto with_backend([[maybe_unused]] const training_flags& a, const tensor::algebra& operators,
+                  [[maybe_unused]] const Communicator& world, const F& f) {
+  if constexpr (backend::host_communicator<Communicator>) {
 #ifdef UNITY_HAS_ONEDNN
-  if (a.backend == "cpu") {
-    backend::cpu_options o;
-    o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(ranks, 1));
-    backend::cpu_backend b{operators, o};
+    if (a.backend == "cpu") {
+      backend::cpu_options o;
+      o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(world.size(), 1));
+      backend::cpu_backend b{operators, o};
+      return f(b);
+    }
+#endif
+    backend::reference_backend b{operators};
     return f(b);
+  } else {
+#ifdef UNITY_HAS_CUDA_DEVICE
+    support::cuda_device b{operators, world.device()};
+    return f(b);
+#endif
+  }
+}
+
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+// That of the rank's number on its machine.
+template <class Host>
+int gpu_for(const Host& host) {
+  if constexpr (!std::is_same_v<Host, backend::local_communicator>) {
+    if (const char* const own = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK"); own != nullptr) {
+      return std::atoi(own);
+    }
+  }
+  return host.rank();
+}
+#endif
+
+// f(communicator) with the host's, or with one of GPUs.
+template <class Host, class F>
+auto with_communicator(const training_flags& a, Host& host, const F& f) {
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+  if (a.backend == "cuda") {
+    backend::nccl_communicator world{host, gpu_for(host), {patience}};
+    return f(world);
   }
 #endif
-  static_cast<void>(ranks);
-  backend::reference_backend b{operators};
-  return f(b);
+  static_cast<void>(a);
+  return f(host);
 }
 
 // Effects: steps up to the last one, on top of what is resumed, with checkpoints if it `writes` them: without, it
@@ -121,7 +163,7 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
 // What one rank does.
 template <class Communicator>
 outcome trained(const training_flags& a, const tensor::algebra& operators, const job& j, Communicator& world) {
-  return with_backend(a, operators, world.size(), [&](auto& b) {
+  return with_backend(a, operators, world, [&](auto& b) {
     train::trainer rank{
         b, operators, j.trained, world, j.run.rule, j.run.seed, support::data_for(operators, j, j.trained, a.shift)};
     train::timeline record{2 * rank.executor().program().steps.size() + 1};
@@ -143,7 +185,7 @@ outcome trained(const training_flags& a, const tensor::algebra& operators, const
 template <class Communicator>
 std::vector<double> losses_of(const training_flags& a, const tensor::algebra& operators, const job& j,
                               const parallel::plan& p, Communicator& world) {
-  return with_backend(a, operators, world.size(), [&](auto& b) {
+  return with_backend(a, operators, world, [&](auto& b) {
     train::trainer rank{b, operators, p, world, j.run.rule, j.run.seed, support::data_for(operators, j, p, a.shift)};
     train::timeline record{0};
     return take_steps(a, operators, j, rank, world, record, false).losses;
@@ -155,7 +197,7 @@ double checked(const training_flags& a, const tensor::algebra& operators, const 
   const auto one = undivided(operators, j.trained);
   double most = 0;
   backend::run_local(1, [&](backend::local_communicator& world) {
-    const auto expected = losses_of(a, operators, j, one, world);
+    const auto expected = with_communicator(a, world, [&](auto& c) { return losses_of(a, operators, j, one, c); });
     for (std::size_t s = 0; s < expected.size(); ++s) {
       most = std::max(most, std::abs(r.losses[s] - expected[s]) / std::max(std::abs(expected[s]), 1e-30));
     }
@@ -180,9 +222,9 @@ int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
     if (world.rank() == 0) {
       support::expect_writable(a);
     }
-    const auto r = trained(a, operators, j, world);
+    const auto r = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
     if (world.rank() == 0) {
-      report(a, operators, j, world.size(), "mpi", r);
+      report(a, operators, j, world.size(), a.backend == "cuda" ? "nccl" : "mpi", r);
     }
   }, options);
 }
@@ -206,19 +248,21 @@ int run(const training_flags& a) {
   support::expect_writable(a);
   outcome first;
   backend::run_local(ranks, [&](backend::local_communicator& world) {
-    auto r = trained(a, operators, j, world);
+    auto r = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
     if (world.rank() == 0) {
       first = std::move(r);
     }
   }, {patience});
-  report(a, operators, j, ranks, "local", first);
+  report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "local", first);
   return 0;
 }
+
+void declare(CLI::App& app, training_flags& a) { support::declare(app, a); }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return support::run_program<training_flags>(
       "train", "Trains a plan on ranks, and compares it with one device and with the simulator", argc, argv,
-      support::declare, run);
+      declare, run);
 }

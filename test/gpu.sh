@@ -2,14 +2,14 @@
 # Everything that needs a GPU, in one command: builds it, runs the tests, once more under compute-sanitizer, and the
 # benchmarks. Prints each row of the table as soon as it is known, as a machine may be lent for a limited time, and the
 # table last. Needs nvcc and g++; what else is missing is skipped, with the reason.
-# Arguments: stages, of build, tests, sanitizer and bench; none: all. What was built stays for the stages after it.
+# Arguments: stages, of build, tests, train, sanitizer and bench; none: all. What was built stays for the stages after it.
 # The exit code is 0 when nothing failed, and where there is no GPU.
 set -euo pipefail
 
 stages=("$@")
 for stage in "${stages[@]}"; do
-  if [[ ! $stage =~ ^(build|tests|sanitizer|bench)$ ]]; then
-    echo "test/gpu.sh: stage $stage; expected build, tests, sanitizer or bench" >&2
+  if [[ ! $stage =~ ^(build|tests|train|sanitizer|bench)$ ]]; then
+    echo "test/gpu.sh: stage $stage; expected build, tests, train, sanitizer or bench" >&2
     exit 2
   fi
 done
@@ -115,6 +115,8 @@ version_of() {
   sed -n "s/^#define $1_MAJOR *\([0-9]*\).*/\1./p; s/^#define $1_MINOR *\([0-9]*\).*/\1/p" "$2" | tr -d '\n'
 }
 
+has_header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ - > /dev/null 2>&1; }
+
 build_all() {
   if ! add_library cublasLt cublasLt.h; then
     echo "test/gpu.sh: no cuBLASLt, expected it in ${roots[*]}" >&2
@@ -137,6 +139,12 @@ build_all() {
 int main() { return plain_catch::run_all() == 0 ? 0 : 1; }' > "$build/main.cpp"
     "$nvcc" -O1 "-arch=sm_$architecture" "${flags[@]}" -Itest/cuda/plain "$build/main.cpp" \
       test/backend/communication/nccl_communicator.cpp -o "$build/bin/test_nccl" "${link[@]}" &
+    jobs+=($!)
+    flags+=(-DUNITY_HAS_NCCL)
+  fi
+  rm -f "$build/bin/test_cuda_train"
+  if has_header nlohmann/json.hpp; then
+    "$nvcc" -O1 "-arch=sm_$architecture" "${flags[@]}" -Itest/cuda/plain test/cuda/train.cu -o "$build/bin/test_cuda_train" "${link[@]}" &
     jobs+=($!)
   fi
   for job in "${jobs[@]}"; do
@@ -167,6 +175,17 @@ if wanted tests; then
     row "nccl, up to $count ranks" "$(tail -1 "$build/nccl.log")"
   else
     fail "nccl, up to $count ranks" "$(tail -1 "$build/nccl.log")"
+  fi
+fi
+
+if wanted train; then
+  echo "== training"
+  if [[ ! -x $build/bin/test_cuda_train ]]; then
+    row "training" "skipped: no nlohmann/json.hpp"
+  elif "$build/bin/test_cuda_train" | tee "$build/train.log"; then
+    row "training, up to $count ranks" "$(tail -1 "$build/train.log")"
+  else
+    fail "training, up to $count ranks" "$(tail -1 "$build/train.log")"
   fi
 fi
 

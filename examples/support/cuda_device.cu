@@ -21,7 +21,8 @@ T& get(const Owned& o) {
 
 }  // namespace
 
-cuda_device::cuda_device(const unity::tensor::algebra& operators) : owned_{own(cuda_backend{operators})} {}
+cuda_device::cuda_device(const unity::tensor::algebra& operators, int device)
+    : owned_{own(cuda_backend{operators, {.device = device}})} {}
 
 unity::backend::device_description cuda_device::description() const { return get<cuda_backend>(owned_).description(); }
 

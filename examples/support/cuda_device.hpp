@@ -52,8 +52,8 @@ class cuda_device {
     owned owned_;
   };
 
-  // Throws: unity::error that says why there is no device.
-  explicit cuda_device(const unity::tensor::algebra& operators);
+  // device: number of the GPU. Throws: unity::error that says why there is no such device.
+  explicit cuda_device(const unity::tensor::algebra& operators, int device = 0);
 
   [[nodiscard]] unity::backend::device_description description() const;
   [[nodiscard]] memory allocate(std::size_t bytes);

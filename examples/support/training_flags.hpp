@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
@@ -15,13 +16,15 @@
 #include <unity/train/run_settings.hpp>
 #include <unity/train/update.hpp>
 
+#include "operation_times.hpp"
+
 namespace support {
 
 // What is not given is that of the run that is resumed, or else the library's.
 struct training_flags {
   std::string plan{};
   std::string backend = "reference";
-  std::string comm{};  // empty: mpi under mpirun, else local
+  std::string comm{};  // empty: nccl with cuda, else mpi under mpirun, else local
   int ranks = 0;
   std::uint64_t steps = 20;
   std::optional<std::string> loss{};
@@ -35,6 +38,9 @@ struct training_flags {
   bool check = false;
   std::string json{};
   std::string trace{};
+  std::string program{};
+  bool delayed = false;
+  timing_flags timing{};
 };
 
 struct rule_flag {
@@ -54,19 +60,24 @@ inline constexpr std::array<rule_flag, 5> rule_flags{{
 
 inline void declare(CLI::App& app, training_flags& a) {
   app.add_option("PLAN", a.plan, "a plan's .json file: graph, machine, strategy and optimizer")->required();
+  std::vector<std::string> backends{"reference"};
+  std::vector<std::string> comms{"local"};
+  std::string about_comms = "what connects ranks: local (threads)";
 #ifdef UNITY_HAS_ONEDNN
-  a.backend = "cpu";
-  app.add_option("--backend", a.backend, "what operators run on: cpu or reference")
-      ->check(CLI::IsMember({"cpu", "reference"}));
-#else
-  app.add_option("--backend", a.backend, "what operators run on: reference")->check(CLI::IsMember({"reference"}));
+  backends.insert(backends.begin(), "cpu");
 #endif
 #ifdef UNITY_HAS_MPI
-  app.add_option("--comm", a.comm, "what connects ranks: local (threads) or mpi (processes, started by mpirun)")
-      ->check(CLI::IsMember({"local", "mpi"}));
-#else
-  app.add_option("--comm", a.comm, "what connects ranks: local (threads)")->check(CLI::IsMember({"local"}));
+  comms.emplace_back("mpi");
+  about_comms += ", mpi (processes, started by mpirun)";
 #endif
+#if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
+  backends.emplace_back("cuda");
+  comms.emplace_back("nccl");
+  about_comms += ", nccl (either, with a GPU each, for the backend cuda)";
+#endif
+  a.backend = backends.front();
+  app.add_option("--backend", a.backend, "what operators run on")->check(CLI::IsMember(backends));
+  app.add_option("--comm", a.comm, about_comms)->check(CLI::IsMember(comms));
   app.add_option("--ranks", a.ranks, "how many; as many as the plan has devices")->check(CLI::Range(1, 4096));
   app.add_option("--steps", a.steps, "iterations, with those of the run that is resumed")
       ->check(CLI::Range(1, 100'000'000));
@@ -95,14 +106,25 @@ inline void declare(CLI::App& app, training_flags& a) {
       ->check(CLI::Range(1, 100'000'000))
       ->needs(checkpoint);
   app.add_option("--resume", a.resume, "a checkpoint, of any plan for this model, to go on from");
+  app.add_flag("--delayed", a.delayed,
+               "a batch begins while backward passes of the one before go on, and its gradients change weights one step later "
+               "(PipeDream-2BW)");
   app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");
+  declare(app, a.timing);
   app.add_option("--trace", a.trace, "file for what each rank did and when; Perfetto and chrome://tracing show it");
 }
 
 // Of so many ranks; 0: there is no mpirun.
 // Throws: unity::error where the flags ask for other ranks than there are.
 inline void expect_ranks(const training_flags& a, int started) {
+  if (a.comm == "nccl" && a.backend != "cuda") {
+    throw unity::error{"--comm", "nccl, with the backend " + a.backend, "--backend cuda, whose memory it reaches"};
+  }
+  if (a.backend == "cuda" && !a.comm.empty() && a.comm != "nccl") {
+    throw unity::error{"--backend", "cuda, with --comm " + a.comm, "--comm nccl, which reaches its memory"};
+  }
   if (started == 0 && a.comm == "mpi") {
     throw unity::error{"--comm", "mpi, and no mpirun started this process",
                        "mpirun -n RANKS train .., or --comm local"};

@@ -53,7 +53,9 @@ inline void resume(const training_flags& a, training_job& j) {
 // Throws: unity::error where flags, files and plan do not fit each other.
 inline training_job job_of(const training_flags& a, const unity::tensor::algebra& operators) {
   training_job j;
+  static_cast<void>(measured_backend(a.timing));
   j.given = unity::io::read_plan(operators, a.plan);
+  j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;
   if (!a.resume.empty()) {
     j.before.emplace(a.resume);
     j.run = unity::train::settings_in(j.before->header(), a.resume);
@@ -85,7 +87,7 @@ inline void expect_writable(const training_flags& a) {
   if (!a.checkpoint.empty()) {
     const unity::io::replaced_file probe{a.checkpoint};
   }
-  for (const auto& path : {a.json, a.trace}) {
+  for (const auto& path : {a.json, a.trace, a.program}) {
     if (!path.empty()) {
       const unity::atomic_file probe{path};
     }

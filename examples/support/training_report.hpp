@@ -13,13 +13,18 @@
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/rank_lowering.hpp>
+#include <unity/parallel/rank_program_text.hpp>
+#include <unity/parallel/task_times.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/breakdown.hpp>
 #include <unity/train/evaluation.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/timeline_trace.hpp>
 
+#include "operation_times.hpp"
 #include "outputs.hpp"
 #include "training_flags.hpp"
 #include "training_job.hpp"
@@ -33,26 +38,44 @@ struct training_outcome {
   std::optional<unity::train::test_result> test{};  // with a data set; of rank 0
 };
 
-// One iteration of a plan, simulated.
-inline double simulated_seconds(const unity::tensor::algebra& a, const unity::parallel::plan& p) {
+// An iteration of a plan as the simulator has it. Unit: seconds.
+struct simulated_iteration {
+  double seconds = 0;
+  std::vector<double> computing{};  // by device
+};
+
+inline simulated_iteration simulated(const unity::tensor::algebra& a, const unity::parallel::plan& p,
+                                     const unity::parallel::operation_timer& timer) {
   unity::simulate::full_simulation s;
-  const auto program = unity::parallel::lower(a, p);
+  const auto program = unity::parallel::lower(a, p, timer);
   s.run(program);
-  std::int64_t end = 0;
-  for (const auto& t : s.times()) {
-    end = std::max(end, t.end);
+  const auto line = unity::simulate::summarize(program, s.times());
+  simulated_iteration r{unity::to_seconds(line.iteration), {}};
+  for (std::size_t d = 0; d < p.machine.network.device_count(); ++d) {
+    r.computing.push_back(unity::to_seconds(line.resources[d].busy));
   }
-  return unity::to_seconds(unity::picoseconds{end});
+  return r;
+}
+// Without a flush an iteration takes what as many further micro-batches take.
+inline simulated_iteration simulated_delayed(const unity::tensor::algebra& a, unity::parallel::plan p,
+                                             const unity::parallel::operation_timer& timer) {
+  const auto once = simulated(a, p, timer);
+  p.pipeline.microbatches *= 2;
+  auto r = simulated(a, p, timer);
+  r.seconds -= once.seconds;
+  r.computing = once.computing;
+  return r;
 }
 
 inline nlohmann::json shares_json(const unity::train::time_shares& s) {
   return {{"compute_s", unity::to_seconds(s.compute)},
+          {"update_s", unity::to_seconds(s.update)},
           {"communication_s", unity::to_seconds(s.communication)},
           {"waiting_s", unity::to_seconds(s.waiting)},
           {"other_s", unity::to_seconds(s.other)}};
 }
 
-inline void print(const training_job& j, const training_outcome& r, double simulated,
+inline void print(const training_job& j, const training_outcome& r, const simulated_iteration& simulated,
                   const unity::train::breakdown& shares, std::optional<double> error_of_losses) {
   if (j.before) {
     std::printf("goes on after %llu steps\n", static_cast<unsigned long long>(j.first));
@@ -66,13 +89,16 @@ inline void print(const training_job& j, const training_outcome& r, double simul
     std::printf("accuracy: %.4f, %lld of %lld for testing\n", r.test->accuracy(), static_cast<long long>(r.test->right),
                 static_cast<long long>(r.test->count));
   }
-  std::printf("iteration: %.3f ms measured, %.3f ms simulated on %s\n", r.seconds * 1e3, simulated * 1e3,
+  std::printf("iteration: %.3f ms measured, %.3f ms simulated on %s\n", r.seconds * 1e3, simulated.seconds * 1e3,
               j.trained.machine.name.c_str());
   const auto& critical = shares.ranks[shares.critical];
-  std::printf("rank %zu, the busiest: %.3f ms computing, %.3f ms communicating, %.3f ms waiting, %.3f ms else\n",
-              shares.critical, unity::to_seconds(critical.compute) * 1e3,
-              unity::to_seconds(critical.communication) * 1e3, unity::to_seconds(critical.waiting) * 1e3,
-              unity::to_seconds(critical.other) * 1e3);
+  const auto computing = unity::to_seconds(critical.compute + critical.update);
+  std::printf("rank %zu, the busiest, measured: %.3f ms computing, %.3f ms communicating, %.3f ms waiting, %.3f ms else\n",
+              shares.critical, computing * 1e3, unity::to_seconds(critical.communication) * 1e3,
+              unity::to_seconds(critical.waiting) * 1e3, unity::to_seconds(critical.other) * 1e3);
+  const auto expected = simulated.computing[shares.critical];
+  std::printf("rank %zu, simulated: %.3f ms computing, %.3f ms communicating or waiting\n", shares.critical, expected * 1e3,
+              (simulated.seconds - expected) * 1e3);
   if (error_of_losses) {
     std::printf("checked: losses differ from those of the undivided graph by %.3g at most, relative\n",
                 *error_of_losses);
@@ -82,11 +108,18 @@ inline void print(const training_job& j, const training_outcome& r, double simul
 // Prints, and writes the files that the flags ask for: all or none. error_of_losses: of --check.
 inline void report(const training_flags& a, const unity::tensor::algebra& operators, const training_job& j, int ranks,
                    const char* comm, const training_outcome& r, std::optional<double> error_of_losses) {
-  const auto simulated = simulated_seconds(operators, j.trained);
+  simulated_iteration simulated;
+  with_operation_timer(a.timing, operators, j.trained.machine, "train", [&](const unity::parallel::operation_timer& timer) {
+    simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, timer)
+                                              : support::simulated(operators, j.trained, timer);
+  });
   const auto [from, until] = r.timeline.extent();
   const auto shares = unity::train::break_down(r.timeline, from, until);
   print(j, r, simulated, shares, error_of_losses);
   std::vector<output> files;
+  if (!a.program.empty()) {
+    files.push_back({a.program, unity::parallel::to_text(operators, j.trained.graph, unity::parallel::programs_of_ranks(operators, j.trained)), {}, {}});
+  }
   if (!a.trace.empty()) {
     files.push_back({a.trace,
                      {},
@@ -104,7 +137,8 @@ inline void report(const training_flags& a, const unity::tensor::algebra& operat
                           {"accuracy", number(r.test ? std::optional{r.test->accuracy()} : std::nullopt)},
                           {"max_rel_error_vs_single", number(error_of_losses)},
                           {"measured_iteration_s", r.seconds},
-                          {"simulated_iteration_s", simulated},
+                          {"simulated_iteration_s", simulated.seconds},
+                          {"simulated_computing_s", simulated.computing},
                           {"breakdown", nlohmann::json::array()}};
     for (const auto& s : shares.ranks) {
       result["breakdown"].push_back(shares_json(s));

@@ -33,6 +33,8 @@ void go_wrong(const std::string& how) {
     throw std::runtime_error{"out\nof luck"};
   } else if (how == "throws_number") {
     throw 42;
+  } else if (how == "slow") {
+    std::this_thread::sleep_for(std::chrono::seconds{10});  // longer than a rank may be silent
   } else {
     std::this_thread::sleep_for(std::chrono::minutes{2});  // late
   }

@@ -59,5 +59,22 @@ of_four 1 'exit 1' none leaves_alone
 expect 2 'rank 1: has not started; expected it within 4 s' \
   -np 1 "$program" none barrier 2500 4000 : -np 1 sleep 50 : -np 1 "$program" none barrier 2500 4000
 
+# Who does not answer is lost long before the limit; who is slow is not.
+limits=(60000 60000)
+start=$SECONDS
+for where in barrier begun now group; do
+  of_four 3 'rank 1: does not answer at (barrier|all_reduce); expected it within 6 s' stopped $where
+done
+if ((SECONDS - start > 4 * 12)); then # 10 s each, and mpirun's start and end
+  failed=$((failed + 1))
+  echo "FAILED: a silent rank was noticed after $(((SECONDS - start) / 4)) s, expected 10 at most"
+fi
+if timeout 100 "$mpirun" --oversubscribe --allow-run-as-root -np 4 "$program" slow barrier "${limits[@]}" > "$output" 2>&1; then
+  echo "passed: slow barrier"
+else
+  failed=$((failed + 1))
+  echo "FAILED: slow barrier" && cat "$output"
+fi
+
 echo "$failed failed"
 ((failed == 0))

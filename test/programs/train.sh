@@ -39,11 +39,26 @@ done
 check 'a plan is trained and checked' run "$scratch/data.json" --ranks 4 --steps 8 --check --json "$scratch/whole.result" --trace "$scratch/trace"
 check 'the JSON has what is documented' json "$scratch/whole.result" '
   set(x) == {"ranks", "backend", "comm", "first_step", "steps", "loss", "accuracy", "max_rel_error_vs_single", "measured_iteration_s",
-             "simulated_iteration_s", "breakdown"}
+             "simulated_iteration_s", "simulated_computing_s", "breakdown"}
   and (x["ranks"], x["comm"], x["first_step"], x["steps"], x["accuracy"]) == (4, "local", 0, 8, None)
   and len(x["loss"]) == 8 and x["max_rel_error_vs_single"] < 1e-4 and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
-  and len(x["breakdown"]) == 4 and all(set(b) == {"compute_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
+  and len(x["simulated_computing_s"]) == 4 and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])
+  and len(x["breakdown"]) == 4 and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
+
+# What ranks do, and what it should take.
+check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program"
+check 'by rank and step' test "$(grep -cE '^rank [01]$' "$scratch/program")" = 2 -a "$(grep -cE '^  [0-9]+: .*# .*, (forward|backward)' "$scratch/program")" -gt 20
+check 'the same each time' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program2"
+check 'as a comparison shows' cmp -s "$scratch/program" "$scratch/program2"
+check 'measured times of operators' run "$scratch/two.json" --steps 1 --cost measured:reference --timings "$scratch/timings" --json "$scratch/measured.result"
+check 'are kept' grep -q conv2d "$scratch/timings"
+check 'and simulated with' json "$scratch/measured.result" 'x["simulated_iteration_s"] > 0'
+check 'an unknown cost' complains 1 'guessed' "$train" "$scratch/two.json" --cost guessed
+check 'timings without measurements' complains 1 'timings.*nothing is measured' "$train" "$scratch/two.json" --timings none
+check 'a whole run with delayed updates' run "$scratch/data.json" --steps 8 --delayed --check --json "$scratch/delayed.result"
+check 'changes weights one step later' json "$scratch/delayed.result" \
+  "x['max_rel_error_vs_single'] < 1e-4 and [abs(a - b) <= 1e-6 for a, b in zip(x['loss'], json.load(open('$scratch/whole.result'))['loss'])][:3] == [True, False, False]"
 
 # Checkpoints.
 for how in data momentum adam; do

@@ -14,6 +14,8 @@ namespace unity::backend {
 
 // How long a rank waits for the others where nothing else is said.
 inline constexpr std::chrono::seconds default_time_limit{60};
+// How long a rank may give no sign of life.
+inline constexpr std::chrono::seconds default_silence{6};
 
 enum class reduction : std::uint8_t { sum, product, minimum, maximum };
 

@@ -113,6 +113,8 @@ class nccl_communicator {
 
   [[nodiscard]] int rank() const noexcept { return state_->rank(); }
   [[nodiscard]] int size() const noexcept { return state_->size(); }
+  // The number of the GPU on this machine.
+  [[nodiscard]] int device() const noexcept { return state_->device(); }
   // Operations run here, in the order in which they begin.
   [[nodiscard]] cudaStream_t stream() const noexcept { return state_->stream(); }
 

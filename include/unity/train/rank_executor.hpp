@@ -279,9 +279,12 @@ class rank_executor {
     if (s.kind == kinds::receive || s.kind == kinds::load) {
       return;
     }
-    const bool is_compute = s.kind == kinds::run || s.kind == kinds::update;
-    const auto kind = is_compute ? activity::compute : s.kind == kinds::wait ? activity::waiting : activity::communication;
-    record.add(kind, static_cast<std::uint32_t>(s.origin.index()), start, timeline::clock::now(), is_compute ? no_peer : static_cast<std::int32_t>(s.peer));
+    const auto kind = s.kind == kinds::run      ? activity::compute
+                      : s.kind == kinds::update ? activity::update
+                      : s.kind == kinds::wait   ? activity::waiting
+                                                : activity::communication;
+    const bool has_peer = s.kind != kinds::run && s.kind != kinds::update;
+    record.add(kind, static_cast<std::uint32_t>(s.origin.index()), start, timeline::clock::now(), has_peer ? static_cast<std::int32_t>(s.peer) : no_peer);
   }
 
   static constexpr std::uint32_t most_tags = 32'768;  // that any MPI has

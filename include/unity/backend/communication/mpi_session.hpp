@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/communication/mpi_algorithms.hpp>
 #include <unity/backend/communication/mpi_start.hpp>
 #include <unity/backend/communication/mpi_types.hpp>
 #include <unity/backend/communication/mpi_watch.hpp>
@@ -31,6 +32,7 @@ class mpi_session {
     if (options.take_termination) {
       mpi_watch::block_termination();
     }
+    divide_long_messages();
     const mpi_call_limit limit{options.start_limit, late};
     int running = 0;
     MPI_Initialized(&running);
@@ -52,6 +54,7 @@ class mpi_session {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
     operators_ = std::make_unique<mpi_operators>();
+    algorithms_.emplace();
     watch_.emplace(control_, rank_, size_, options_);
   }
   mpi_session(const mpi_session&) = delete;
@@ -68,6 +71,7 @@ class mpi_session {
                                }};
     watch_.reset();
     operators_->free();
+    algorithms_.reset();
     MPI_Comm_free(&control_);
     if (owns_) {
       MPI_Finalize();
@@ -77,6 +81,7 @@ class mpi_session {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] const mpi_operators& operators() const noexcept { return *operators_; }
+  [[nodiscard]] mpi_algorithms& algorithms() noexcept { return *algorithms_; }
   [[nodiscard]] std::chrono::steady_clock::time_point deadline() const { return deadline_after(options_.limit); }
   [[nodiscard]] mpi_watch& watch() noexcept { return *watch_; }
 
@@ -128,6 +133,7 @@ class mpi_session {
   int size_ = 1;
   MPI_Comm control_ = MPI_COMM_NULL;
   std::unique_ptr<mpi_operators> operators_{};
+  std::optional<mpi_algorithms> algorithms_{};
   std::deque<mpi_group> groups_{};
   std::optional<mpi_watch> watch_{};
 };

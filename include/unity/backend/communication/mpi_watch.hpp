@@ -2,8 +2,8 @@
 //
 // MPI itself waits for ever. So each process has a watch: a thread that sees what the process waits for and for how
 // long. When the limit is over it asks all other watches whether their processes wait as well, and what the answers
-// say is what all ranks are told: who does not answer, or answers that it is elsewhere, is missing. The same thread
-// drives MPI while messages are under way and nobody waits for them.
+// say is what all ranks are told: who does not answer, or answers that it is elsewhere, is missing. Who does not answer
+// at all is not given that long. The same thread drives MPI while messages are under way and nobody waits for them.
 #pragma once
 
 #include <mpi.h>
@@ -14,11 +14,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <ctime>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -26,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/communication/mpi_guard.hpp>
 #include <unity/backend/communication/mpi_start.hpp>
 #include <unity/backend/communication/time_limit.hpp>
 #include <unity/backend/communicator.hpp>
@@ -37,6 +36,8 @@ namespace unity::backend {
 struct mpi_options {
   std::chrono::milliseconds limit = default_time_limit;
   std::chrono::milliseconds start_limit = default_time_limit;  // until all ranks have started
+  // Until one that gives no sign of life is lost. What it computes does not count: a thread of its own answers for it.
+  std::chrono::milliseconds silence = default_silence;
   // Whether data moves while ranks compute, driven by a thread that wakes up to 20,000 times a second while there is
   // much under way. Otherwise it moves while ranks wait or ask whether it is done, and 200 times a second.
   bool progress_thread = true;
@@ -60,7 +61,12 @@ class mpi_watch {
 
   // `control` carries the watches' own messages.
   mpi_watch(MPI_Comm control, int rank, int size, const mpi_options& options)
-      : options_{options}, rank_{rank}, size_{size}, control_{control}, answers_(static_cast<std::size_t>(size)) {
+      : options_{options},
+        rank_{rank},
+        size_{size},
+        control_{control},
+        answers_(static_cast<std::size_t>(size)),
+        guard_{rank, options.take_termination, std::max(options.silence, std::chrono::milliseconds{1000})} {
     thread_ = std::thread{[this] { run(); }};
   }
   mpi_watch(const mpi_watch&) = delete;
@@ -76,7 +82,7 @@ class mpi_watch {
 
   // To be called before MPI starts threads of its own, where options.take_termination.
   static void block_termination() {
-    const auto signals = termination();
+    const auto signals = mpi_guard::termination();
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   }
 
@@ -107,11 +113,7 @@ class mpi_watch {
   }
 
   // Prints a line, the only one that this process has to say about its end.
-  void say(const std::string& line) {
-    if (!said_.exchange(true)) {
-      print_line(line);
-    }
-  }
+  void say(const std::string& line) { guard_.say(line); }
 
   // While one exists the time is counted.
   class waiting {
@@ -197,6 +199,7 @@ class mpi_watch {
 
   void run() {
     for (;;) {
+      guard_.come_round();
       receive();
       std::unique_lock hold{lock_};
       const auto orders = std::exchange(wanted_, {});
@@ -274,6 +277,7 @@ class mpi_watch {
     m.value = o.value;
     o.line.copy(m.line.data(), m.line.size() - 1);
     // Whether it arrives shows in the answer. The memory stays until the session ends.
+    guard_.about_to_send(to);
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&m, sizeof m, MPI_BYTE, to, 0, control_, &request) == MPI_SUCCESS) {
       MPI_Request_free(&request);
@@ -297,25 +301,31 @@ class mpi_watch {
     }
     const bool waits_in_vain = !moves && now - since_ >= options_.limit;
     const bool asks_in_vain = !waits_in_vain && is_recent(asked_in_vain_);
-    asking_ = asking_ && (terminating_ || waits_in_vain || asks_in_vain);
+    const bool is_late = terminating_ || waits_in_vain || asks_in_vain;
+    // Who waits looks now and then whether all are there, and goes on waiting where they are.
+    const bool looks_around = !moves && now - std::max(since_, answered_) >= options_.silence / 2;
+    asking_ = asking_ && (is_late || !moves);
     if (!asking_) {
-      if (terminating_ || waits_in_vain || asks_in_vain) {
+      if (is_late || looks_around) {
         stuck_at_ = asks_in_vain ? &asks_for_ : &waits_at_;
-        ask(now);
+        ask(now, is_late);
       }
       return;
     }
     const bool all = std::find(answers_.begin(), answers_.end(), silent) == answers_.end();
-    if (all || now >= until_) {
+    if (all && !is_late) {
+      asking_ = false;
+      answered_ = now;
+    } else if (all || now >= until_) {
       fail(verdict());
     }
   }
-  void ask(clock::time_point now) {
+  void ask(clock::time_point now, bool is_late) {
     asking_ = true;
     // Ranks under load answer late; but SIGKILL follows SIGTERM after a second.
     using std::chrono::milliseconds;
-    until_ =
-        now + (terminating_ ? milliseconds{500} : std::clamp(options_.limit, milliseconds{200}, milliseconds{5000}));
+    const auto patience = is_late ? std::clamp(options_.limit, milliseconds{200}, milliseconds{5000}) : options_.silence / 2;
+    until_ = now + (terminating_ ? milliseconds{500} : patience);
     ++call_;
     std::fill(answers_.begin(), answers_.end(), silent);
     answers_[static_cast<std::size_t>(rank_)] = waits;
@@ -333,13 +343,14 @@ class mpi_watch {
     for (std::size_t r = 0; r < world.size(); ++r) {
       world[r] = static_cast<int>(r);
     }
-    const auto within = "; expected it within " + to_string(options_.limit);
+    const auto within = [](std::chrono::milliseconds limit) { return "; expected it within " + to_string(limit); };
     for (const auto state : {silent, elsewhere}) {
       for (const auto* const ranks : {&own, &std::as_const(world)}) {
         for (const int r : *ranks) {
           if (answers_[static_cast<std::size_t>(r)] == state) {
-            return "rank " + std::to_string(r) + (state == silent ? ": does not answer at " : ": did not come to ") +
-                   what + within;
+            const auto rank = "rank " + std::to_string(r);
+            return state == silent ? rank + ": does not answer at " + what + within(std::min(options_.limit, options_.silence))
+                                   : rank + ": did not come to " + what + within(options_.limit);
           }
         }
       }
@@ -362,20 +373,10 @@ class mpi_watch {
       stop_process();
     }
   }
-  [[nodiscard]] static sigset_t termination() noexcept {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    return signals;
-  }
   void look_for_termination() {
-    if (options_.take_termination && !terminating_) {
-      const auto signals = termination();
-      const timespec now{};
-      terminating_ = ::sigtimedwait(&signals, nullptr, &now) == SIGTERM;
-      if (terminating_) {
-        asking_ = false;  // to be asked anew
-      }
+    if (!terminating_ && guard_.terminated()) {
+      terminating_ = true;
+      asking_ = false;  // to be asked anew
     }
     if (terminating_ && failed()) {
       stop_process();
@@ -415,7 +416,6 @@ class mpi_watch {
   std::condition_variable changed_;
   std::string failure_{};
   std::atomic<bool> failed_ = false;
-  std::atomic<bool> said_ = false;
   bool kicked_ = false;
   bool abandoned_ = false;
   bool quiet_ = false;  // written by the watch
@@ -429,6 +429,7 @@ class mpi_watch {
   std::uint64_t seen_ = 0;
   clock::time_point since_{};
   bool asking_ = false;
+  clock::time_point answered_{};  // by all
   const place* stuck_at_ = &waits_at_;
   clock::time_point until_{};
   int call_ = 0;
@@ -436,6 +437,7 @@ class mpi_watch {
   bool terminating_ = false;
   bool stuck_ = false;
   clock::time_point since_stuck_{};
+  mpi_guard guard_;
   std::thread thread_{};
 };
 

@@ -1,0 +1,65 @@
+// How MPI moves data, where its own way is poor and can be changed. What a user has set stays, and an MPI that does not
+// know these settings takes no notice.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdlib>
+
+namespace unity::backend::detail {
+
+// To be called before MPI_Init. To Open MPI's TCP a message of any length is one piece, behind which all that is sent to
+// that rank waits: on a slow network the watch's answers wait for minutes behind a gradient.
+inline void divide_long_messages() { ::setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0); }
+
+// Of up to 3 ranks Open MPI's non-blocking all_reduce sends everything to one rank and back, which takes twice as long as
+// a ring on 2 ranks where the network is what takes time, and longer on 3.
+// One at a time, between MPI's start and end; belongs to the thread that communicates.
+class mpi_algorithms {
+ public:
+  mpi_algorithms() {
+    int level = 0;
+    if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
+      return;
+    }
+    started_ = true;
+    int number = 0;
+    int count = 0;
+    if (MPI_T_cvar_get_index("coll_libnbc_iallreduce_algorithm", &number) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(number, nullptr, &variable_, &count) != MPI_SUCCESS) {
+      return;
+    }
+    can_choose_ = count == 1 && MPI_T_cvar_read(variable_, &current_) == MPI_SUCCESS && current_ == of_mpi;
+  }
+  mpi_algorithms(const mpi_algorithms&) = delete;
+  mpi_algorithms& operator=(const mpi_algorithms&) = delete;
+  ~mpi_algorithms() {
+    if (started_) {
+      if (variable_ != MPI_T_CVAR_HANDLE_NULL) {
+        MPI_T_cvar_handle_free(&variable_);
+      }
+      MPI_T_finalize();
+    }
+  }
+
+  // Effects: on the next MPI_Iallreduce. All of its ranks say the same here.
+  void before_all_reduce(int ranks, std::size_t bytes, bool in_place) noexcept {
+    constexpr std::size_t small = 8192;  // from where on bandwidth counts
+    const int wanted = ranks < 4 && bytes >= small && !in_place ? ring : of_mpi;
+    if (can_choose_ && wanted != current_ && MPI_T_cvar_write(variable_, &wanted) == MPI_SUCCESS) {
+      current_ = wanted;
+    }
+  }
+
+ private:
+  static constexpr int of_mpi = 0;
+  static constexpr int ring = 1;
+
+  bool started_ = false;
+  bool can_choose_ = false;
+  int current_ = of_mpi;
+  MPI_T_cvar_handle variable_ = MPI_T_CVAR_HANDLE_NULL;
+};
+
+}  // namespace unity::backend::detail

@@ -1,0 +1,104 @@
+// A thread beside MPI that never calls it, and has the last word.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <thread>
+
+#include <unity/backend/communication/mpi_start.hpp>
+
+namespace unity::backend::detail {
+
+// A rank that dies can hold all threads of another that call MPI: Open MPI's TCP locks the connection that it closes twice.
+// So the watch (mpi_watch.hpp) says at every turn that it has come round, and to which rank it is about to send; where it
+// comes round no more, or not soon after SIGTERM, the process ends with a line that names that rank.
+class mpi_guard {
+ public:
+  // patience: for a watch that does not come round.
+  mpi_guard(int rank, bool takes_termination, std::chrono::milliseconds patience)
+      : rank_{rank}, takes_termination_{takes_termination}, patience_{patience}, thread_{[this] { run(); }} {}
+  mpi_guard(const mpi_guard&) = delete;
+  mpi_guard& operator=(const mpi_guard&) = delete;
+  ~mpi_guard() {
+    stopping_.store(true);
+    thread_.join();
+  }
+
+  [[nodiscard]] static sigset_t termination() noexcept {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    return signals;
+  }
+
+  // SIGTERM has come.
+  [[nodiscard]] bool terminated() const noexcept { return terminated_.load(std::memory_order_acquire); }
+  // Prints a line, the only one that this process has to say about its end.
+  void say(const std::string& line) {
+    if (!said_.exchange(true)) {
+      print_line(line);
+    }
+  }
+
+  // What the watch says.
+  void come_round() noexcept {
+    sends_to_.store(nobody, std::memory_order_relaxed);
+    rounds_.store(rounds_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void about_to_send(int to) noexcept { sends_to_.store(to, std::memory_order_relaxed); }
+
+ private:
+  static constexpr int nobody = -1;
+  static constexpr std::chrono::milliseconds turn{20};
+  // SIGKILL follows SIGTERM after a second. Before that the watch needs half of one to find out who is missing.
+  static constexpr std::chrono::milliseconds after_termination{800};
+
+  // Time is counted in turns of this thread: those of a process that was stopped for a while, and goes on, are few.
+  void run() {
+    std::uint64_t seen = 0;
+    std::chrono::milliseconds since_round{};
+    std::chrono::milliseconds since_termination{};
+    while (!stopping_.load()) {
+      rest();
+      const auto rounds = rounds_.load(std::memory_order_relaxed);
+      since_round = rounds == seen ? since_round + turn : std::chrono::milliseconds{};
+      seen = rounds;
+      since_termination += terminated() ? turn : std::chrono::milliseconds{};
+      if (since_round >= patience_ || (since_termination >= after_termination && !said_.load())) {
+        say(last_line());
+        std::_Exit(1);
+      }
+    }
+  }
+  void rest() {
+    if (takes_termination_ && !terminated()) {
+      const auto signals = termination();
+      const timespec time{0, std::chrono::nanoseconds{turn}.count()};
+      terminated_.store(::sigtimedwait(&signals, nullptr, &time) == SIGTERM, std::memory_order_release);
+    } else {
+      std::this_thread::sleep_for(turn);
+    }
+  }
+  [[nodiscard]] std::string last_line() const {
+    const auto to = sends_to_.load(std::memory_order_relaxed);
+    return to != nobody ? "rank " + std::to_string(to) + ": cannot be reached; expected it to go on"
+                        : "rank " + std::to_string(rank_) + ": MPI does not return since a rank was lost; expected all to go on";
+  }
+
+  int rank_;
+  bool takes_termination_;
+  std::chrono::milliseconds patience_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> terminated_ = false;
+  std::atomic<bool> said_ = false;
+  std::atomic<int> sends_to_ = nobody;
+  std::atomic<std::uint64_t> rounds_ = 0;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace unity::backend::detail
