@@ -60,6 +60,9 @@ inline simulated_iteration simulated(const unity::tensor::algebra& a, const unit
 inline simulated_iteration simulated_delayed(const unity::tensor::algebra& a, unity::parallel::plan p,
                                              const unity::parallel::operation_timer& timer) {
   const auto once = simulated(a, p, timer);
+  if (p.pipeline.stage_count() == 1) {
+    return once;  // there is nothing to flush
+  }
   p.pipeline.microbatches *= 2;
   auto r = simulated(a, p, timer);
   r.seconds -= once.seconds;
