@@ -167,11 +167,13 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
   const auto is_delayed = GENERATE(false, true);
   const auto how = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
-  CAPTURE(stages, microbatches, is_delayed);
+  // Of the second, two micro-batches have as many samples as the mask has rows.
+  const auto* model = GENERATE("zoo:mlp?layers=4&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
+  CAPTURE(stages, microbatches, is_delayed, model);
   constexpr std::uint64_t steps = 6;
   constexpr std::uint64_t seed = 3;
   const train::update_rule rule{how, 0.05};
-  const auto whole = plan_of("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  const auto whole = plan_of(model, 1, "data");
   auto p = train::with_loss(operators(), in_stages(whole, stages, microbatches), tensor::loss::mean_square);
   p.pipeline.is_delayed = is_delayed;
   if (is_delayed && microbatches < static_cast<std::int64_t>(stages)) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,9 @@
 #include <unity/core/id.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>
@@ -22,16 +25,9 @@
 #include <unity/tensor/training_form.hpp>
 #include <unity/train/data.hpp>
 #include <unity/train/detail/fill_box.hpp>
+#include <unity/train/run_settings.hpp>
 
 namespace unity::train {
-
-// Into how many blocks along the samples a batch is cut, and how many samples each has. Regular.
-struct micro_batches {
-  std::int64_t samples = 0;
-  std::int64_t count = 1;
-
-  friend bool operator==(const micro_batches&, const micro_batches&) = default;
-};
 
 // The inputs of a graph with a loss, at every step: functions of their place in the whole batch, whatever part of it is
 // asked for. Of a data set,
@@ -43,13 +39,14 @@ struct micro_batches {
 class batches {
  public:
   // Complexity: linear in the graph, which need not outlive this.
-  batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed) : synthetic_{a, g, seed} {}
+  batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed)
+      : synthetic_{a, g, seed}, with_samples_{inputs_with_samples(a, g)} {}
 
   // shift: by how many pixels images are moved at most. The set must outlive this.
   // Throws: unity::error where the graph has other inputs, or fewer classes than the set.
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set,
           std::int64_t shift = 0)
-      : synthetic_{a, g, seed}, set_{&set}, reading_{io::dataset_part::train, seed, shift} {
+      : synthetic_{a, g, seed}, with_samples_{inputs_with_samples(a, g)}, set_{&set}, reading_{io::dataset_part::train, seed, shift} {
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       if (g.operation(node_id{n}).kind == a.kind("input")) {
         const std::string name{a.read(g.operation(node_id{n})).word("name")};
@@ -80,14 +77,15 @@ class batches {
     set_->fill(field, type, b, static_cast<std::int64_t>(step), how, out);
   }
 
-  // A part of what a graph of one micro-batch has from outside; type: that of the whole of it.
-  void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x, const micro_batches& m,
+  // A part of what a graph of one of several micro-batches has from outside; type: that of the whole of it. Micro-batches are
+  // the blocks of a batch along the samples, which not all inputs have.
+  void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x, std::int64_t microbatches,
                  std::uint64_t step, std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const {
     auto part = x.part;
-    if (m.count > 1 && !type.dims.empty() && type.dims[0] == m.samples) {
-      part.begin[0] += x.microbatch * m.samples;
-      part.end[0] += x.microbatch * m.samples;
-      type.dims[0] *= m.count;
+    if (microbatches > 1 && with_samples_.contains(name)) {
+      part.begin[0] += x.microbatch * type.dims[0];
+      part.end[0] += x.microbatch * type.dims[0];
+      type.dims[0] *= microbatches;
     }
     fill(name, type, part, step, out, from);
   }
@@ -100,6 +98,21 @@ class batches {
   enum class role : std::uint8_t { samples, labels, mask };
   static constexpr double hidden = -1e4;  // so that its exponential is 0, of half precision, too
 
+  // Names of the inputs whose first dimension is that of what the loss compares with; none where there is no loss.
+  [[nodiscard]] static std::set<std::string, std::less<>> inputs_with_samples(const tensor::algebra& a, const tensor::tensor_graph& g) {
+    const auto compared = compared_input(a, g);
+    if (!compared) {
+      return {};
+    }
+    const auto found = parallel::sample_values(g, parallel::graph_dimensions{a, g}, *compared);
+    std::set<std::string, std::less<>> names;
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      if (g.operation(node_id{n}).kind == a.kind("input") && found[g.results(node_id{n})[0].index()]) {
+        names.emplace(a.read(g.operation(node_id{n})).word("name"));
+      }
+    }
+    return names;
+  }
   void give_role(const std::string& name, const tensor::tensor_type& type) {
     const bool is_text = set_->content() == io::dataset_content::text;
     if (name == tensor::labels_name(0)) {
@@ -149,6 +162,7 @@ class batches {
   }
 
   synthetic_data synthetic_;
+  std::set<std::string, std::less<>> with_samples_;
   const io::dataset* set_ = nullptr;
   io::dataset_reading reading_{};
   std::map<std::string, role, std::less<>> roles_{};

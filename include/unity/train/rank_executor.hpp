@@ -193,10 +193,7 @@ class rank_executor {
     const auto start = record != nullptr ? timeline::clock::now() : timeline::clock::time_point{};
     switch (step.kind) {
       case kinds::load: load(step.peer); break;
-      case kinds::run:
-        launch_kernel(s);
-        advance();
-        break;
+      case kinds::run: launch_kernel(s); break;
       case kinds::wait:
         hand_over();
         wait(requests_[step.peer]);
@@ -210,6 +207,9 @@ class rank_executor {
     if (record != nullptr) {
       backend_.wait();  // a device may only have begun
       add(*record, step, start);
+    }
+    if (step.kind == kinds::run) {
+      advance();
     }
   }
   void launch_kernel(std::size_t s) {

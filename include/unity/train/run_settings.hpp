@@ -58,18 +58,23 @@ struct rule_setting {
   return {};
 }
 
-// As many as the first input has that the loss compares with, of one micro-batch; 0 where there is none.
-[[nodiscard]] inline std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+// The first input that the loss compares with; nothing where there is none.
+[[nodiscard]] inline std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g) {
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (g.operation(node_id{n}).kind == a.kind("input")) {
       const auto name = a.read(g.operation(node_id{n})).word("name");
-      const auto& dims = g.type(g.results(node_id{n})[0]).dims;
-      if (!dims.empty() && (name == tensor::labels_name(0) || name == tensor::target_name(0))) {
-        return dims[0];
+      const auto v = g.results(node_id{n})[0];
+      if (!g.type(v).dims.empty() && (name == tensor::labels_name(0) || name == tensor::target_name(0))) {
+        return v;
       }
     }
   }
-  return 0;
+  return std::nullopt;
+}
+// As many as it has, of one micro-batch; 0 where there is none.
+[[nodiscard]] inline std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto compared = compared_input(a, g);
+  return compared ? g.type(*compared).dims[0] : 0;
 }
 
 // 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not

@@ -43,8 +43,7 @@ class trainer {
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
   // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks and rank_executor.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed, batches data)
-      : algebra_{a}, plan_{p}, world_{world}, programs_{programs_for(a, p, world)}, ranks_{b, a, programs_, world, rule}, data_{std::move(data)},
-        samples_{samples_of(a, p.graph)} {
+      : algebra_{a}, plan_{p}, world_{world}, programs_{programs_for(a, p, world)}, ranks_{b, a, programs_, world, rule}, data_{std::move(data)} {
     const initial_weights first{a, p.graph, seed};
     for (const auto& w : ranks_.program().weights) {
       buffer_.resize(ranks_.size_of(w.weight.value));
@@ -152,7 +151,7 @@ class trainer {
   }
   void read_part(const parallel::given_part& x, std::uint64_t number, io::dataset_part from) {
     buffer_.resize(ranks_.size_of(x.value));
-    data_.fill_part(name_of(x.of), plan_.graph.type(x.of), x, {samples_, plan_.pipeline.microbatches}, number, buffer_, from);
+    data_.fill_part(name_of(x.of), plan_.graph.type(x.of), x, plan_.pipeline.microbatches, number, buffer_, from);
     ranks_.write(x.value, buffer_);
   }
 
@@ -162,7 +161,6 @@ class trainer {
   parallel::rank_programs programs_;
   rank_executor<Backend, Communicator> ranks_;
   batches data_;
-  std::int64_t samples_;  // of a micro-batch
   std::optional<std::uint64_t> last_{};  // a step that is not finished
   std::vector<std::byte> buffer_{};
 };

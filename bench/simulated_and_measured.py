@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Iterations of training, simulated and measured: every strategy that parallelize compares, and the found one.
+
+usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 15] [--rounds 3] [--model TEXT]... [--keep DIR]
+
+BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts (slow_network.sh has one). The
+links are those that calibrate measures, operators take what they are measured to take, on one thread each. A row per model and plan; then for
+each model how much faster than data parallelism the found plan is, and how well the simulator orders all plans (Spearman's rank correlation;
+plans of equal simulated time count once). Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data
+parallelism by more than 20%, is not."""
+import argparse, json, os, statistics, subprocess, sys, tempfile
+
+# The batch is of each rank.
+MODELS = [
+    "zoo:mlp?layers=4&hidden=1024&batch=32",
+    "zoo:dlrm?form=ae&batch=128&hidden=64&vocab=20000",
+    "zoo:xdl?form=ae&layers=4&hidden=512&batch=64&vocab=20000",
+    "zoo:candle_uno?form=ae&layers=3&hidden=512&batch=32",
+    "zoo:bert_large?layers=2&hidden=256&heads=4&seq=64&vocab=2000&batch=4",
+    "zoo:gpt?layers=2&hidden=256&heads=4&seq=64&vocab=2000&batch=4",
+    "zoo:resnext50?form=ae&image=64&hidden=16&batch=8",
+    "zoo:lenet?batch=64",
+]
+MOST = 0.15
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    return done.stdout
+
+
+# Where outputs are numbers of classes, labels are; targets of as many numbers would be long to make.
+def loss_of(model):
+    return "cross_entropy" if any(name in model for name in ("bert", "gpt", "resnext", "lenet")) else "mean_square"
+
+
+def ranks_of(values):
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    ranks = [0.0] * len(values)
+    for place, i in enumerate(order):
+        ranks[i] = place
+    return ranks
+
+
+def spearman(x, y):
+    if len(x) < 2:
+        return 1.0
+    a, b = ranks_of(x), ranks_of(y)
+    n = len(x)
+    return 1 - 6 * sum((p - q) ** 2 for p, q in zip(a, b)) / (n * (n * n - 1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--on-ranks")
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", action="append")
+    parser.add_argument("--keep")
+    a = parser.parse_args()
+    folder = a.keep or tempfile.mkdtemp()
+    os.makedirs(folder, exist_ok=True)
+    machine, timings = f"{folder}/machine.json", f"{folder}/timings.txt"
+    started = [a.on_ranks] if a.on_ranks else []
+    exchanges = ["--largest-exchange", str(1 << 22)] if a.on_ranks else ["--ranks", str(a.ranks)]
+    run(*started, f"{a.bin}/calibrate", "--backend", "cpu", "--backend-threads", "1", *exchanges, "--out", machine)
+    measuring = ["--cost", "measured:cpu", "--timings", timings, "--backend-threads", "1"]
+    errors, correlations, failed = [], [], 0
+    for number, model in enumerate(a.model or MODELS):
+        own = f"{folder}/{number}"
+        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity", "--baseline-proposals", "500", "--budget", "1h", "--plans",
+            f"{own}/plans", *measuring)
+        names = sorted(p[:-5] for p in os.listdir(f"{own}/plans"))
+        results = {n: [] for n in names}
+        for _ in range(a.rounds):
+            for n in names:
+                run(*started, f"{a.bin}/train", f"{own}/plans/{n}.json", "--backend", "cpu", "--steps", str(a.steps), "--loss", loss_of(model), "--rate",
+                    "1e-6", "--json", f"{own}/{n}.json", *measuring)
+                results[n].append(json.load(open(f"{own}/{n}.json")))
+        measured = {n: statistics.median(r["measured_iteration_s"] for r in rs) for n, rs in results.items()}
+        simulated = {n: rs[0]["simulated_iteration_s"] for n, rs in results.items()}
+        print(model)
+        for n, rs in results.items():
+            critical = max(range(a.ranks), key=lambda r: rs[0]["breakdown"][r]["compute_s"])
+            share = {k: statistics.median(r["breakdown"][critical][k + "_s"] for r in rs) for k in ("compute", "update", "communication", "waiting", "other")}
+            error = measured[n] / simulated[n] - 1
+            errors.append(error)
+            print(f"  {n:11} {measured[n] * 1e3:8.2f} ms measured {simulated[n] * 1e3:8.2f} simulated {100 * error:+6.1f}%; computing "
+                  f"{(share['compute'] + share['update']) * 1e3:.2f} measured {rs[0]['simulated_computing_s'][critical] * 1e3:.2f} simulated; "
+                  f"communicating {share['communication'] * 1e3:.2f}, waiting {share['waiting'] * 1e3:.2f}, else {share['other'] * 1e3:.2f}", flush=True)
+        once = list({f"{simulated[n]:.9f}": n for n in names}.values())
+        correlations.append(spearman([simulated[n] for n in once], [measured[n] for n in once]))
+        gain = {k: t["data"] / t["unity"] for k, t in (("measured", measured), ("simulated", simulated))}
+        failed += gain["simulated"] > 1.2 and gain["measured"] <= 1
+        print(f"  data over unity: {gain['measured']:.2f} measured, {gain['simulated']:.2f} simulated")
+        print(f"  rank correlation of {len(once)} different plans: {correlations[-1]:.2f}")
+    within = sum(abs(e) <= MOST for e in errors)
+    print(f"{within} of {len(errors)} within {100 * MOST:.0f}%, median {100 * statistics.median(map(abs, errors)):.1f}%, most {100 * max(map(abs, errors)):.1f}%; "
+          f"rank correlation: mean {statistics.mean(correlations):.2f}, least {min(correlations):.2f}")
+    return within < len(errors) or failed > 0
+
+
+sys.exit(main())

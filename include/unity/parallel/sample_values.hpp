@@ -1,0 +1,82 @@
+// Which values of a graph have the samples of a batch along their first dimension.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+namespace detail {
+
+// Dimensions of values, joined where an operator runs along both at once.
+class joined_dimensions {
+ public:
+  explicit joined_dimensions(const tensor::tensor_graph& g) {
+    std::size_t next = 0;
+    for (std::size_t v = 0; v < g.value_count(); ++v) {
+      first_.push_back(next);
+      next += g.type(value_id{v}).dims.size();
+    }
+    first_.push_back(next);
+    roots_.resize(next);
+    std::iota(roots_.begin(), roots_.end(), std::size_t{0});
+  }
+
+  [[nodiscard]] bool has(value_id v, std::size_t d) const { return first_[v.index()] + d < first_[v.index() + 1]; }
+  [[nodiscard]] std::size_t root(value_id v, std::size_t d) {
+    auto at = first_[v.index()] + d;
+    while (roots_[at] != at) {
+      at = roots_[at] = roots_[roots_[at]];
+    }
+    return at;
+  }
+  void join(value_id v, std::size_t d, value_id w, std::size_t e) { roots_[root(v, d)] = root(w, e); }
+
+ private:
+  std::vector<std::size_t> first_{};  // by value
+  std::vector<std::size_t> roots_{};  // by dimension, of all values
+};
+
+}  // namespace detail
+
+// Per value: is its first dimension the one that the first dimension of `labels` is, by what operators run along. A mask that has as many rows as a
+// batch has samples is none of them. Complexity: n log n in the graph.
+[[nodiscard]] inline std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all, value_id labels) {
+  detail::joined_dimensions joined{g};
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& structure = all[node_id{n}].structure;
+    std::map<std::size_t, std::pair<value_id, std::size_t>> known;  // by index, where it is the outer one
+    const auto visit = [&](value_id v, const tensor::tensor_indices& dims) {
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (!dims[d].indices.empty()) {
+          const auto [at, is_new] = known.try_emplace(dims[d].indices.front(), v, d);
+          if (!is_new) {
+            joined.join(v, d, at->second.first, at->second.second);
+          }
+        }
+      }
+    };
+    const auto operands = g.operands(node_id{n});
+    const auto results = g.results(node_id{n});
+    for (std::size_t i = 0; i < structure.operands.size(); ++i) {
+      visit(operands[i], structure.operands[i]);
+    }
+    for (std::size_t r = 0; r < structure.results.size(); ++r) {
+      visit(results[r], structure.results[r]);
+    }
+  }
+  std::vector<bool> found(g.value_count());
+  for (std::size_t v = 0; v < found.size() && joined.has(labels, 0); ++v) {
+    found[v] = joined.has(value_id{v}, 0) && joined.root(value_id{v}, 0) == joined.root(labels, 0);
+  }
+  return found;
+}
+
+}  // namespace unity::parallel
