@@ -71,7 +71,9 @@ void with_operation_timer(const timing_flags& flags, const unity::tensor::algebr
   const auto warn = [&](const std::string& line) { std::fprintf(stderr, "%s: %s\n", program, line.c_str()); };
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
     warn_if_busy(warn);
-    backend::device_timer device{backend};
+    backend::timing_options how;
+    how.activation_bytes = std::size_t{64} << 20U;  // what a backward pass reads, the forward pass left long ago
+    backend::device_timer device{backend, how};
     any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); }, device.description()};
     tensor::timing_cache<any_timer> cache{a, timer, timings_file(flags.timings, timer.about, warn), warn};
     const tensor::measured_cost cost{a, cache, tensor::mode::training};

@@ -128,6 +128,9 @@ TEST_CASE("a machine that was only measured gets a switch between its ranks, who
   REQUIRE(four.network.device_count() == 4);
   const machine::route_table routes{four.network};
   CHECK(routes.cost(four.network, d(0), d(3)) == route_cost{picoseconds{2'000'000}, 1'000'000'000});
+  m.links.back().costs[machine::exchange::all_reduce] = {{machine::cost_range::no_end, 5e-6, 2e-9}};
+  const auto both_ways = machine::with_topology(m, "m.json");  // 3/4 there and 3/4 back of the vector cross each cable
+  CHECK(machine::route_table{both_ways.network}.cost(both_ways.network, d(0), d(3)) == route_cost{picoseconds{2'000'000}, 750'000'000});
   CHECK(four.devices[0].memory.count() == 4'000'000'000);
   CHECK(four.devices[0].bytes_per_second == 80e9);
   CHECK(machine::with_topology(four, "m.json") == four);

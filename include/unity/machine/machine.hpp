@@ -58,14 +58,25 @@ inline void divide(device& d, int count) {
   d.memory = bytes{d.memory.count() / count};
 }
 
-// One switch between all; half of the latency on either side of it.
-[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, const cost_range& message, std::string_view where) {
+// What a cable carries in each direction while the other one is at work, too, as in training: of a vector that all ranks add up in rings,
+// 2 (n - 1) / n cross each. Of messages, which go one way, where no such sums were measured. Unit: bytes per second.
+// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
+[[nodiscard]] inline double measured_rate(const link& l) {
   constexpr double fastest = 1e15;  // where a byte was measured to take no time
-  const auto rate = message.beta > 0 ? std::clamp(1 / message.beta, 1.0, fastest) : fastest;
+  const auto sums = l.costs.find(exchange::all_reduce);
+  const auto share = sums != l.costs.end() ? 2.0 * (l.ranks - 1) / l.ranks : 1;
+  const auto beta = (sums != l.costs.end() ? sums->second : l.costs.at(exchange::message)).back().beta;
+  return beta > 0 ? std::clamp(share / beta, 1.0, fastest) : fastest;
+}
+
+// One switch between all; half of the latency of large messages on either side of it.
+[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, const link& l, std::string_view where) {
+  const auto rate = measured_rate(l);
+  const auto latency = l.costs.at(exchange::message).back().alpha;
   const auto count = devices.size();
   std::vector<cable> cables;
   for (std::size_t i = 0; i < count; ++i) {
-    cables.push_back({vertex_id{i}, vertex_id{count}, std::llround(rate), from_seconds(message.alpha / 2), duplex::full});
+    cables.push_back({vertex_id{i}, vertex_id{count}, std::llround(rate), from_seconds(latency / 2), duplex::full});
   }
   return {std::move(devices), {"host"}, std::move(cables), where};
 }
@@ -73,7 +84,7 @@ inline void divide(device& d, int count) {
 }  // namespace detail
 
 // Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
-// messages were measured to take. Where there is one device and messages between ranks were measured, the ranks share it:
+// exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share it:
 // each becomes a device with an equal part of its rates and memory.
 // Throws: unity::error without devices, or for several without measured messages; `where`: of the message, the file.
 [[nodiscard]] inline machine with_topology(machine m, std::string_view where) {
@@ -95,7 +106,7 @@ inline void divide(device& d, int count) {
   } else if (messages == nullptr) {
     throw error{where, std::to_string(count) + " devices and nothing between them", "a topology, or measured messages"};
   } else {
-    m.network = detail::around_switch(std::move(devices), messages->costs.at(exchange::message).back(), where);
+    m.network = detail::around_switch(std::move(devices), *messages, where);
   }
   if (shared) {
     detail::divide(m.devices.front(), messages->ranks);
