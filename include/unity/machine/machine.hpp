@@ -69,10 +69,8 @@ inline void divide(device& d, int count) {
   return beta > 0 ? std::clamp(share / beta, 1.0, fastest) : fastest;
 }
 
-// One switch between all; half of the latency of large messages on either side of it.
-[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, const link& l, std::string_view where) {
-  const auto rate = measured_rate(l);
-  const auto latency = l.costs.at(exchange::message).back().alpha;
+// One switch between all; half of the latency on either side of it. Units: bytes per second, seconds.
+[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, double rate, double latency, std::string_view where) {
   const auto count = devices.size();
   std::vector<cable> cables;
   for (std::size_t i = 0; i < count; ++i) {
@@ -106,7 +104,7 @@ inline void divide(device& d, int count) {
   } else if (messages == nullptr) {
     throw error{where, std::to_string(count) + " devices and nothing between them", "a topology, or measured messages"};
   } else {
-    m.network = detail::around_switch(std::move(devices), *messages, where);
+    m.network = detail::around_switch(std::move(devices), detail::measured_rate(*messages), messages->costs.at(exchange::message).back().alpha, where);
   }
   if (shared) {
     detail::divide(m.devices.front(), messages->ranks);
