@@ -72,7 +72,7 @@ void with_operation_timer(const timing_flags& flags, const unity::tensor::algebr
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
     warn_if_busy(warn);
     backend::timing_options how;
-    how.activation_bytes = std::size_t{64} << 20U;  // what a backward pass reads, the forward pass left long ago
+    how.activation_bytes = std::size_t{32} << 20U;  // part of what a step reads was just made, part long ago
     backend::device_timer device{backend, how};
     any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); }, device.description()};
     tensor::timing_cache<any_timer> cache{a, timer, timings_file(flags.timings, timer.about, warn), warn};
