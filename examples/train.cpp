@@ -1,7 +1,6 @@
 // Trains a plan on ranks: threads of this process, or processes under mpirun.
 //
-// run: {source}/examples/plans/lenet_p100.json --ranks 4 --steps 2 --check --json {out}/result.json --trace
-// {out}/trace.json
+// run: {source}/examples/plans/lenet_p100.json --ranks 4 --steps 2 --check --json {out}/result.json --trace {out}/trace.json
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
