@@ -76,6 +76,7 @@ class kept_weights {
     }
     backend_.run(chains_[w.kernel], in_, out_, memory_.at(w.workspace));
     w.is_changed = true;
+    can_revert_ = false;  // what was before the last commit is written over
   }
   // The next versions, where there are such, become current.
   void commit() {
@@ -92,7 +93,7 @@ class kept_weights {
       w.is_changed = false;
     }
   }
-  // All is again as it was before the last commit. False: there was none since the last call.
+  // All is again as it was before the last commit. False: there was none since the last call, or updates came after it.
   [[nodiscard]] bool revert() {
     if (!can_revert_) {
       return false;

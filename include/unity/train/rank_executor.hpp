@@ -118,7 +118,8 @@ class rank_executor {
     weights_.commit();
     bind_weights();
   }
-  // Weights and what the optimizer keeps are again what they were before the last commit. False: there was none since the last call.
+  // Weights and what the optimizer keeps are again what they were before the last commit. False: there was none since the last call, or an
+  // iteration came after it.
   bool revert() {
     const bool is_back = weights_.revert();
     bind_weights();
