@@ -23,6 +23,7 @@
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
+#include "dataset_files.hpp"
 #include "sealed_files.hpp"
 
 namespace fs = std::filesystem;
@@ -31,6 +32,7 @@ namespace parallel = unity::parallel;
 using io::dataset_field;
 using io::dataset_part;
 using io::dataset_reading;
+using dataset_files::dataset_of;
 using sealed_files::fresh_folder;
 using sealed_files::message_of;
 using sealed_files::overwrite;
@@ -38,22 +40,6 @@ using unity::tensor::dtype;
 using unity::tensor::tensor_type;
 
 namespace {
-
-// A file of tensors of bytes.
-std::string dataset_of(const std::string& content, std::int64_t classes,
-                       const std::vector<std::pair<io::stored_tensor, std::string>>& tensors) {
-  std::vector<io::stored_tensor> list;
-  for (const auto& [t, bytes] : tensors) {
-    list.push_back(t);
-  }
-  const auto offsets = io::offsets_of(list);
-  std::string values(offsets.back(), '\0');
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    values.replace(offsets[i], tensors[i].second.size(), tensors[i].second);
-  }
-  const nlohmann::json header{{"content", content}, {"classes", classes}, {"tensors", io::detail::to_json(list)}};
-  return sealed_files::sealed(io::dataset_line, header.dump(), values);
-}
 
 io::stored_tensor array(const std::string& name, const unity::tensor::shape& dims) {
   return {name, "", dtype::uint8, dims};

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -24,9 +23,8 @@
 #include <unity/parallel/strategy.hpp>
 #include <unity/tensor/zoo.hpp>
 
-#include "divided_at_random.hpp"
 #include "operators.hpp"
-#include "random_model.hpp"
+#include "random_plan.hpp"
 
 using namespace unity;
 using namespace unity::parallel;
@@ -199,23 +197,12 @@ void expect_one_order(const rank_programs& p) {
 TEST_CASE("messages go in one order, for strategies at random") {
   std::size_t with_messages = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    random_engine random{seed};
-    test::model_maker maker{random, operators()};
-    maker.add(1 + random.below(7));
-    plan p;
-    p.graph = std::move(maker).finish();
-    p.machine = machine::preset(seed % 2 == 0 ? "p100:1x4" : "p100:2x3");
-    const graph_dimensions all{operators(), p.graph};
-    p.configurations = test::divided_at_random(p.graph, all, p.machine.network.device_count(), random);
     CAPTURE(seed);
-    bool runs = true;
-    for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-      runs = runs && (operators().signature(p.graph.operation(node_id{n}).kind).name != "enlarge" || p.configurations[n].task_count() < 2);
+    const auto p = test::plan_at_random(seed);
+    if (!p) {
+      continue;
     }
-    if (!runs) {
-      continue;  // parts of an enlarged kernel are no kernels
-    }
-    const auto programs = programs_of_ranks(operators(), p);
+    const auto programs = programs_of_ranks(operators(), *p);
     expect_one_order(programs);
     CHECK(stream_run{programs}.run() == std::string{});
     for (const auto& s : programs.ranks[0].steps) {

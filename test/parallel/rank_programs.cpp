@@ -118,6 +118,21 @@ TEST_CASE("gradients are added up over ranks while the backward pass goes on") {
   }
 }
 
+TEST_CASE("equal gradients of the copies of an operator are not added up") {
+  auto p = of("zoo:mlp?layers=2&hidden=8&batch=8", "p100:1x2");
+  const graph_dimensions all{operators(), p.graph};
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    if (!o.inputs.empty()) {
+      p.configurations[n] = {degree_list(o.divisible.size(), 1), decltype(configuration::devices){machine::device_id{0U}, machine::device_id{1U}}, {}, {}, 2};
+    }
+  }
+  for (const auto& r : programs_of_ranks(operators(), p).ranks) {
+    CHECK(std::none_of(r.steps.begin(), r.steps.end(), [](const rank_step& s) { return s.kind == step_kind::reduce; }));
+    CHECK(std::all_of(r.weights.begin(), r.weights.end(), [](const weight_part& w) { return w.gradient.valid(); }));
+  }
+}
+
 TEST_CASE("a stage keeps what it sent no longer than one forward, one backward needs, however many micro-batches there are") {
   const auto few = programs_of_ranks(operators(), in_stages(3, 4));
   const auto many = programs_of_ranks(operators(), in_stages(3, 8));

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <unity/core/random.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/io/stored_tensor.hpp>
@@ -20,6 +18,7 @@
 #include <unity/train/evaluation.hpp>
 #include <unity/train/forward_programs.hpp>
 
+#include "../io/dataset_files.hpp"
 #include "../io/sealed_files.hpp"
 #include "runs.hpp"
 
@@ -31,18 +30,8 @@ namespace fs = std::filesystem;
 
 io::dataset set_of(const std::string& name, const std::string& content, std::int64_t classes,
                    const std::vector<std::pair<io::stored_tensor, std::string>>& tensors) {
-  std::vector<io::stored_tensor> list;
-  for (const auto& [t, bytes] : tensors) {
-    list.push_back(t);
-  }
-  const auto offsets = io::offsets_of(list);
-  std::string values(offsets.back(), '\0');
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    values.replace(offsets[i], tensors[i].second.size(), tensors[i].second);
-  }
-  const nlohmann::json header{{"content", content}, {"classes", classes}, {"tensors", io::detail::to_json(list)}};
   const auto path = sealed_files::fresh_folder("learns_" + name) / "set";
-  sealed_files::overwrite(path, sealed_files::sealed(io::dataset_line, header.dump(), values));
+  sealed_files::overwrite(path, dataset_files::dataset_of(content, classes, tensors));
   return io::dataset{path};
 }
 

@@ -224,3 +224,24 @@ TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
     CHECK(static_cast<double>(many[r]) < 1.1 * static_cast<double>(few[r]));
   }
 }
+
+TEST_CASE("weights go back by one step, but not where another iteration has written over what was before") {
+  const auto p = train::with_loss(operators(), plan_of("zoo:mlp?layers=2&hidden=8&batch=8", 2, "data"), tensor::loss::mean_square);
+  backend::run_local(2, [&](backend::local_communicator& world) {
+    backend::reference_backend b{operators()};
+    train::trainer rank{b, operators(), p, world, {}, 1};
+    const auto first = rank.step(0);
+    const bool is_back = rank.executor().revert();
+    const auto again = rank.step(0);
+    const bool is_back_twice = rank.executor().revert() && rank.executor().revert();
+    static_cast<void>(rank.step(0));
+    static_cast<void>(rank.loss_of(1, io::dataset_part::train));
+    const bool is_lost = !rank.executor().revert();
+    if (world.rank() == 0) {
+      CHECK(is_back);
+      CHECK(again == first);
+      CHECK_FALSE(is_back_twice);
+      CHECK(is_lost);
+    }
+  });
+}
