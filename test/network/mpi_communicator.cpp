@@ -59,6 +59,21 @@ void refuses_messages_of_another_length(mpi_communicator& c) {
   communication_suite::check(complaint == "receive: a message of 36 bytes; expected 40", "'" + complaint + "'");
 }
 
+// What a few ranks choose for a sum of their own is not in force where all of them make a communicator.
+void divides_after_sums_of_a_few(mpi_communicator& c) {
+  auto few = c.split(c.rank() < 2 ? 0 : -1);
+  if (few) {
+    const std::vector<float> data(10'000, 1.0F);
+    std::vector<float> sums(data.size());
+    few->all_reduce(std::as_bytes(std::span{data}).data(), std::as_writable_bytes(std::span{sums}).data(), data.size(),
+                    unity::tensor::dtype::float32, reduction::sum)
+        .wait();
+    communication_suite::check(sums.back() == static_cast<float>(few->size()), "wrong sum");
+  }
+  const auto all = c.split(0);
+  communication_suite::check(all && all->size() == c.size(), "not all ranks in one group");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -68,6 +83,7 @@ int main(int argc, char** argv) {
     moves_data_while_computing(c);
     refuses_ranks_that_there_are_not(c);
     refuses_messages_of_another_length(c);
+    divides_after_sums_of_a_few(c);
     c.barrier();
     if (c.rank() == 0) {
       std::printf("passed on %d ranks, seed %llu\n", c.size(), static_cast<unsigned long long>(seed));

@@ -51,8 +51,9 @@ concept communicator = communication_request<typename C::request> &&
                          { c.receive(rank, to, tag) } -> std::same_as<typename C::request>;
                        };
 
-// The collectives. Counts are elements of a type; in and out do not overlap, or are in place: equal for all_reduce and
-// all_to_all; for reduce_scatter and all_gather the shorter one is the rank's own part of the longer one.
+// The collectives. Counts are elements of a type; in and out do not overlap, or are in place, on all ranks or none:
+// equal for all_reduce and all_to_all; for reduce_scatter and all_gather the shorter one is the rank's own part of the
+// longer one.
 //   all_reduce(in, out, count, type, op)       out[i] = op over ranks of in[i]
 //   reduce_scatter(in, out, count, type, op)   in: size() x count; out: the rank's part of the reduction
 //   all_gather(in, out, count, type)           out: size() x count, in the order of ranks

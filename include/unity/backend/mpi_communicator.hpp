@@ -181,9 +181,11 @@ class mpi_communicator {
   request all_reduce(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
     const int n = detail::mpi_count(count, "all_reduce");
     const void* const from = in == out ? MPI_IN_PLACE : static_cast<const void*>(in);
-    session_->algorithms().before_all_reduce(size_, bytes_of(count, type), in == out);
-    return start("all_reduce", bytes_of(count, type), [&](MPI_Request* r) {
-      return MPI_Iallreduce(from, out, n, detail::mpi_type(type), session_->operators().find(type, op), comm_, r);
+    const auto bytes = bytes_of(count, type);
+    return start("all_reduce", bytes, [&](MPI_Request* r) {
+      return session_->algorithms().all_reduce(size_, bytes, in == out, [&] {
+        return MPI_Iallreduce(from, out, n, detail::mpi_type(type), session_->operators().find(type, op), comm_, r);
+      });
     });
   }
   void all_reduce_now(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {

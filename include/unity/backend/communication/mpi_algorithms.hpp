@@ -30,7 +30,8 @@ class mpi_algorithms {
         MPI_T_cvar_handle_alloc(number, nullptr, &variable_, &count) != MPI_SUCCESS) {
       return;
     }
-    can_choose_ = count == 1 && MPI_T_cvar_read(variable_, &current_) == MPI_SUCCESS && current_ == of_mpi;
+    int current = ring;
+    can_choose_ = count == 1 && MPI_T_cvar_read(variable_, &current) == MPI_SUCCESS && current == of_mpi;
   }
   mpi_algorithms(const mpi_algorithms&) = delete;
   mpi_algorithms& operator=(const mpi_algorithms&) = delete;
@@ -43,13 +44,18 @@ class mpi_algorithms {
     }
   }
 
-  // Effects: on the next MPI_Iallreduce. All of its ranks say the same here.
-  void before_all_reduce(int ranks, std::size_t bytes, bool in_place) noexcept {
+  // Calls `begin`, which calls MPI_Iallreduce. All of its ranks say the same here.
+  // MPI reduces for itself as well, where it makes communicators, and ranks whose settings differ would wait for each
+  // other for ever: so what is chosen here does not outlast the call.
+  template <class Begin>
+  int all_reduce(int ranks, std::size_t bytes, bool in_place, const Begin& begin) {
     constexpr std::size_t small = 8192;  // from where on bandwidth counts
-    const int wanted = ranks < 4 && bytes >= small && !in_place ? ring : of_mpi;
-    if (can_choose_ && wanted != current_ && MPI_T_cvar_write(variable_, &wanted) == MPI_SUCCESS) {
-      current_ = wanted;
+    if (!can_choose_ || ranks > 3 || bytes < small || in_place || MPI_T_cvar_write(variable_, &ring) != MPI_SUCCESS) {
+      return begin();
     }
+    const int code = begin();
+    can_choose_ = MPI_T_cvar_write(variable_, &of_mpi) == MPI_SUCCESS;
+    return code;
   }
 
  private:
@@ -58,7 +64,6 @@ class mpi_algorithms {
 
   bool started_ = false;
   bool can_choose_ = false;
-  int current_ = of_mpi;
   MPI_T_cvar_handle variable_ = MPI_T_CVAR_HANDLE_NULL;
 };
 
