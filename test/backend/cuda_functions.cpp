@@ -791,10 +791,10 @@ TEST_CASE("poolings go to a library where it computes the same windows", "[cuda]
 
 TEST_CASE("what lies along one loop and is written along another goes by tiles", "[cuda]") {
   using copy = cuda::strided_copy;
-  CHECK(copy{0, 0, {{40, 1, 33}, {33, 40, 1}}, 4}.turns());
-  CHECK(copy{0, 0, {{3, 1320, 1320}, {40, 1, 33}, {33, 40, 1}}, 2}.turns());
-  CHECK_FALSE(copy{0, 0, {{40, 33, 33}, {33, 1, 1}}, 4}.turns());
-  CHECK_FALSE(copy{0, 0, {{40, 1, 3}, {3, 40, 1}}, 4}.turns());
+  CHECK(copy{{0, 0, {{40, 1, 33}, {33, 40, 1}}}, 4}.turns());
+  CHECK(copy{{0, 0, {{3, 1320, 1320}, {40, 1, 33}, {33, 40, 1}}}, 2}.turns());
+  CHECK_FALSE(copy{{0, 0, {{40, 33, 33}, {33, 1, 1}}}, 4}.turns());
+  CHECK_FALSE(copy{{0, 0, {{40, 1, 3}, {3, 40, 1}}}, 4}.turns());
   for (const auto element : {dtype::float32, dtype::bfloat16, dtype::float64, dtype::uint8}) {
     auto b = with_libraries(standard());
     const auto op = standard().make_operation("transpose", {{"permutation", {0, 3, 1, 2}}});
@@ -829,12 +829,12 @@ TEST_CASE("chains larger than a kernel's code run node by node", "[cuda]") {
 
 TEST_CASE("copies move as many bytes at once as sizes and places allow", "[cuda]") {
   using copy = cuda::strided_copy;
-  CHECK(copy{0, 0, {{4, 64, 32}, {32, 1, 1}}, 4}.moved_at_once() == 16);
-  CHECK(copy{2, 0, {{4, 64, 32}, {32, 1, 1}}, 4}.moved_at_once() == 8);
-  CHECK(copy{0, 0, {{4, 66, 32}, {32, 1, 1}}, 4}.moved_at_once() == 8);
-  CHECK(copy{0, 0, {{4, 33, 32}, {32, 1, 1}}, 4}.moved_at_once() == 4);
-  CHECK(copy{0, 0, {{32, 1, 32}, {32, 32, 1}}, 4}.moved_at_once() == 4);
-  CHECK(copy{0, 0, {{48, 1, 1}}, 1}.moved_at_once() == 16);
+  CHECK(copy{{0, 0, {{4, 64, 32}, {32, 1, 1}}}, 4}.moved_at_once() == 16);
+  CHECK(copy{{2, 0, {{4, 64, 32}, {32, 1, 1}}}, 4}.moved_at_once() == 8);
+  CHECK(copy{{0, 0, {{4, 66, 32}, {32, 1, 1}}}, 4}.moved_at_once() == 8);
+  CHECK(copy{{0, 0, {{4, 33, 32}, {32, 1, 1}}}, 4}.moved_at_once() == 4);
+  CHECK(copy{{0, 0, {{32, 1, 32}, {32, 32, 1}}}, 4}.moved_at_once() == 4);
+  CHECK(copy{{0, 0, {{48, 1, 1}}}, 1}.moved_at_once() == 16);
 }
 
 TEST_CASE("what the cuda backend has no kernel for is refused by name", "[cuda]") {

@@ -14,6 +14,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/copy_node.hpp>
 #include <unity/io/data_provider.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx_model.hpp>
@@ -88,18 +89,7 @@ class constant_folder {
       }
       return;
     }
-    std::vector<value_id> operands;
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : g.operands(n)) {
-      operands.push_back(moved[v.index()]);
-    }
-    for (const auto v : g.results(n)) {
-      types.push_back(g.type(v));
-    }
-    const auto made = to.add_node(g.operation(n), operands, types);
-    for (std::size_t r = 0; r < types.size(); ++r) {
-      moved[g.results(n)[r].index()] = to.results(made)[r];
-    }
+    copy_node(g, n, to, moved);
   }
   // Computes one value in double and keeps it under a new name.
   value_id store(value_id v, tensor::tensor_graph& to) {

@@ -15,6 +15,7 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/index_box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -183,11 +184,6 @@ struct shard {
 
 namespace detail {
 
-struct index_range {
-  std::int64_t begin = 0;
-  std::int64_t end = 1;
-};
-
 // Which part of every index is a task's. parts: how many each index has.
 [[nodiscard]] inline std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
                                                             std::span<const std::int64_t> parts, const task_place& place) {
@@ -208,35 +204,6 @@ struct index_range {
   return numbers;
 }
 
-[[nodiscard]] inline box part_of(const tensor::index_structure& s, const tensor::tensor_indices& dims, const tensor::shape& sizes,
-                                 std::span<const index_range> ranges, bool is_result) {
-  auto b = whole(sizes);
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d].window) {
-      if (is_result) {
-        continue;  // terms of all windows add up in it
-      }
-      const auto& w = s.windows[*dims[d].window];
-      const auto& outer = ranges[static_cast<std::size_t>(w.outer)];
-      const auto inner = w.inner < 0 ? index_range{} : ranges[static_cast<std::size_t>(w.inner)];
-      const auto first = outer.begin * w.stride + inner.begin * w.dilation - w.before;
-      const auto last = (outer.end - 1) * w.stride + (inner.end - 1) * w.dilation - w.before;
-      b.begin[d] = std::clamp(first, std::int64_t{0}, sizes[d]);
-      b.end[d] = std::clamp(last + 1, b.begin[d], sizes[d]);
-    } else if (!dims[d].indices.empty()) {
-      std::int64_t first = 0;
-      std::int64_t last = 0;
-      for (const auto i : dims[d].indices) {
-        first = first * s.indices[i].size + ranges[i].begin;
-        last = last * s.indices[i].size + ranges[i].end - 1;
-      }
-      b.begin[d] = first;
-      b.end[d] = last + 1;
-    }
-  }
-  return b;
-}
-
 }  // namespace detail
 
 // What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of it; each
@@ -247,7 +214,8 @@ struct index_range {
   UNITY_EXPECTS(parts.has_value(), "a valid configuration");
   const auto distinct = static_cast<std::size_t>(g.blocks() * product(g.reductions));
   std::vector<shard> all(static_cast<std::size_t>(g.tasks()));
-  std::vector<detail::index_range> ranges(parts->size());
+  std::vector<index_range> ranges(parts->size());
+  const auto range = [&](std::size_t i) { return ranges[i]; };
   for (std::size_t t = 0; t < all.size(); ++t) {
     if (t >= distinct) {
       all[t] = all[t - distinct];
@@ -259,10 +227,10 @@ struct index_range {
       ranges[i] = {numbers[i] * size, (numbers[i] + 1) * size};
     }
     for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-      all[t].operands.push_back(detail::part_of(o.structure, o.structure.operands[i], o.inputs[i].dims, ranges, false));
+      all[t].operands.push_back(box_of_indices(o.structure, o.structure.operands[i], o.inputs[i].dims, range));
     }
     for (std::size_t r = 0; r < o.outputs.size(); ++r) {
-      all[t].results.push_back(detail::part_of(o.structure, o.structure.results[r], o.outputs[r].dims, ranges, true));
+      all[t].results.push_back(box_of_indices(o.structure, o.structure.results[r], o.outputs[r].dims, range, true));
     }
   }
   return all;

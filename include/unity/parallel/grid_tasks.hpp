@@ -1,7 +1,6 @@
 // Which shard of each tensor a task of a grid has, and which elements it reads.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,6 +8,7 @@
 
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/index_box.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -16,12 +16,6 @@
 #include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
-
-// Positions of an index from begin up to end, not included.
-struct index_part {
-  std::int64_t begin = 0;
-  std::int64_t end = 1;
-};
 
 // One shard of a tensor.
 struct shard_place {
@@ -35,7 +29,7 @@ struct grid_task {
   std::vector<std::int64_t> groups{};
   std::int64_t copy = 0;
   std::vector<std::int64_t> parts{};  // per index, of all steps
-  std::vector<index_part> ranges{};   // per index
+  std::vector<index_range> ranges{};   // per index
 };
 
 namespace detail {
@@ -65,37 +59,11 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 [[nodiscard]] inline box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
                                    const tensor::shape& sizes, const grid_task& t, bool with_whole_statistics) {
   const auto& s = o.structure;
-  auto b = whole(sizes);
-  const auto part = [&](std::size_t i) {
+  return box_of_indices(s, dims, sizes, [&](std::size_t i) {
     const bool is_whole = with_whole_statistics && s.indices[i].kind == tensor::index_kind::statistic;
-    return is_whole ? index_part{0, s.indices[i].size} : t.ranges[i];
-  };
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d].window) {
-      const auto& w = s.windows[*dims[d].window];
-      const auto outer = part(static_cast<std::size_t>(w.outer));
-      const auto inner = w.inner < 0 ? index_part{} : part(static_cast<std::size_t>(w.inner));
-      const auto first = outer.begin * w.stride + inner.begin * w.dilation - w.before;
-      const auto last = (outer.end - 1) * w.stride + (inner.end - 1) * w.dilation - w.before;
-      b.begin[d] = std::clamp(first, std::int64_t{0}, sizes[d]);
-      b.end[d] = std::clamp(last + 1, b.begin[d], sizes[d]);
-    } else if (!dims[d].indices.empty()) {
-      std::int64_t first = 0;
-      std::int64_t last = 0;
-      for (const auto i : dims[d].indices) {
-        append_digit(first, part(i).begin, s.indices[i].size);
-        append_digit(last, part(i).end - 1, s.indices[i].size);
-      }
-      b.begin[d] = first;
-      b.end[d] = last + 1;
-    }
-  }
-  return b;
+    return is_whole ? index_range{0, s.indices[i].size} : t.ranges[i];
+  });
 }
-
-}  // namespace detail
-
-namespace detail {
 
 // at: a position along every axis, [groups...][copies][indices...].
 [[nodiscard]] inline grid_task task_at(const operator_dimensions& o, const operator_grid& g,

@@ -116,7 +116,7 @@ class composite_routine final : public routine {
         p = {region::output, o};
       } else {
         const auto& t = body.type(body.outputs()[o]);
-        copies_.push_back({o, p, relayout(t.dims, outputs[o].order, t.order), tensor::size_of(t.element)});
+        copies_.push_back({o, p, strided_copy{backend::detail::relayout_box(t.dims, outputs[o].order, t.order)}, tensor::size_of(t.element)});
       }
     }
   }

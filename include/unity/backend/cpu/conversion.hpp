@@ -22,7 +22,7 @@ namespace unity::backend::cpu {
 class relayout_routine final : public routine {
  public:
   relayout_routine(const tensor::tensor_type& from, tensor::layout to)
-      : copy_{relayout(from.dims, to, from.order)}, element_{tensor::size_of(from.element)} {}
+      : copy_{backend::detail::relayout_box(from.dims, to, from.order)}, element_{tensor::size_of(from.element)} {}
   void run(const call& c) const override { copy_.run(c.outputs[0], c.inputs[0], element_, c.threads); }
 
  private:

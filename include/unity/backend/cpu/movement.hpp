@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,7 +12,7 @@
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
-#include <unity/core/small_vector.hpp>
+#include <unity/backend/detail/view_copies.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/view_map.hpp>
 
@@ -22,21 +21,8 @@ namespace unity::backend::cpu {
 // A copy of a box of elements between two strided places. Units: elements.
 class strided_copy {
  public:
-  struct loop {
-    std::int64_t size = 1;
-    std::int64_t to = 0;
-    std::int64_t from = 0;
-  };
-
-  strided_copy(std::int64_t to, std::int64_t from, std::vector<loop> loops) : to_{to}, from_{from} {
-    for (const auto& l : loops) {
-      if (l.size != 1) {
-        loops_.push_back(l);
-      }
-    }
-    // In the order of the target; what is read next to each other stays together.
-    std::sort(loops_.begin(), loops_.end(), [](const loop& a, const loop& b) { return a.to > b.to; });
-    coalesce();
+  explicit strided_copy(backend::detail::strided_box b)
+      : to_{b.to}, from_{b.from}, loops_{backend::detail::in_order_of_target(std::move(b.loops))} {
     while (loops_.size() < 2) {
       loops_.insert(loops_.begin(), {1, 0, 0});
     }
@@ -53,19 +39,8 @@ class strided_copy {
   }
 
  private:
+  using loop = backend::detail::strided_loop;
   static constexpr std::int64_t side = 32;  // of the square that a transposition keeps in cache
-
-  void coalesce() {
-    std::vector<loop> joined;
-    for (const auto& l : loops_) {
-      if (!joined.empty() && joined.back().to == l.to * l.size && joined.back().from == l.from * l.size) {
-        joined.back() = {joined.back().size * l.size, l.to, l.from};
-      } else {
-        joined.push_back(l);
-      }
-    }
-    loops_ = std::move(joined);
-  }
 
   // The innermost loop writes next to each other; where another one reads so, it becomes the one before.
   void move_read_order_inside() {
@@ -145,34 +120,15 @@ class strided_copy {
   std::vector<loop> loops_;
 };
 
-// From one layout to the other.
-[[nodiscard]] inline strided_copy relayout(const tensor::shape& dims, tensor::layout to, tensor::layout from) {
-  std::vector<strided_copy::loop> loops;
-  const auto write = tensor::strides_of(dims, to);
-  const auto read = tensor::strides_of(dims, from);
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    loops.push_back({dims[d], write[d], read[d]});
-  }
-  return {0, 0, std::move(loops)};
-}
-
 // Any view.
 class view_routine final : public routine {
  public:
   view_routine(const tensor::view_map& map, types inputs, types outputs)
       : outputs_{outputs.begin(), outputs.end()}, fill_{map.fill()}, element_{tensor::size_of(outputs[0].element)} {
-    std::vector<std::int64_t> covered(outputs.size(), 0);
-    if (map.relabels()) {
-      // Row-major order is what stays; the result is row-major.
-      copies_.push_back({0, 0, relayout(inputs[0].dims, tensor::layout::row_major, inputs[0].order)});
-      covered[0] = tensor::element_count(outputs[0].dims);
-    }
-    for (const auto& p : map.pieces()) {
-      copies_.push_back({p.operand, p.result, copy_of(p, inputs[p.operand], outputs[p.result])});
-      covered[p.result] += tensor::element_count(p.sizes);
-    }
-    for (std::size_t r = 0; r < outputs.size(); ++r) {
-      has_gaps_.push_back(covered[r] < tensor::element_count(outputs[r].dims));
+    backend::detail::view_copies view{map, inputs, outputs};
+    has_gaps_ = std::move(view.has_gaps);
+    for (auto& c : view.copies) {
+      copies_.push_back({c.operand, c.result, strided_copy{std::move(c.box)}});
     }
   }
 
@@ -194,26 +150,6 @@ class view_routine final : public routine {
     strided_copy copy;
   };
 
-  static strided_copy copy_of(const tensor::piece& p, const tensor::tensor_type& input,
-                              const tensor::tensor_type& output) {
-    const auto read = tensor::strides_of(input.dims, input.order);
-    const auto write = tensor::strides_of(output.dims, output.order);
-    std::vector<strided_copy::loop> loops;
-    std::int64_t to = 0;
-    std::int64_t from = 0;
-    for (std::size_t d = 0; d < p.sizes.size(); ++d) {
-      to += p.origin[d] * write[d];
-      loops.push_back({p.sizes[d], write[d], 0});
-    }
-    for (std::size_t d = 0; d < p.source.size(); ++d) {
-      from += p.source[d].start * read[d];
-      if (p.source[d].along >= 0) {
-        loops[static_cast<std::size_t>(p.source[d].along)].from += p.source[d].step * read[d];
-      }
-    }
-    return {to, from, std::move(loops)};
-  }
-
   void fill(const call& c, std::size_t r) const {
     const auto count = tensor::element_count(outputs_[r].dims);
     if (fill_ == 0) {
@@ -226,8 +162,8 @@ class view_routine final : public routine {
   }
 
   std::vector<tensor::tensor_type> outputs_;
-  std::vector<movement> copies_;
-  std::vector<bool> has_gaps_;
+  std::vector<movement> copies_{};
+  std::vector<bool> has_gaps_{};
   double fill_;
   std::int64_t element_;
 };

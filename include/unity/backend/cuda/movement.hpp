@@ -1,10 +1,8 @@
 // Views and changes of layout: elements are copied, whatever their type.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include <unity/backend/cuda/host_device.hpp>
 #include <unity/backend/cuda/loops.hpp>
 #include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/detail/view_copies.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/view_map.hpp>
 
@@ -110,24 +109,8 @@ struct fill_function {
 // A copy of a box of elements between two strided places. Units: elements of `element` bytes each.
 class strided_copy {
  public:
-  struct loop {
-    std::int64_t size = 1;
-    std::int64_t to = 0;
-    std::int64_t from = 0;
-  };
-
-  strided_copy(std::int64_t to, std::int64_t from, std::vector<loop> loops, std::int64_t element)
-      : to_{to}, from_{from}, element_{element} {
-    std::erase_if(loops, [](const loop& l) { return l.size == 1; });
-    // In the order of the target, so that neighbouring threads write next to each other: no two steps are equal there.
-    std::sort(loops.begin(), loops.end(), [](const loop& a, const loop& b) { return a.to > b.to; });
-    for (const auto& l : loops) {
-      if (!loops_.empty() && loops_.back().to == l.to * l.size && loops_.back().from == l.from * l.size) {
-        loops_.back() = {loops_.back().size * l.size, l.to, l.from};
-      } else {
-        loops_.push_back(l);
-      }
-    }
+  strided_copy(backend::detail::strided_box b, std::int64_t element)
+      : to_{b.to}, from_{b.from}, element_{element}, loops_{backend::detail::in_order_of_target(std::move(b.loops))} {
     widen();
   }
 
@@ -228,39 +211,12 @@ class strided_copy {
   std::int64_t to_;
   std::int64_t from_;
   std::int64_t element_;
-  std::vector<loop> loops_;
+  std::vector<backend::detail::strided_loop> loops_;  // neighbouring threads write next to each other
 };
 
 // From one layout to the other.
 [[nodiscard]] inline strided_copy relayout(const tensor::tensor_type& from, tensor::layout to) {
-  std::vector<strided_copy::loop> loops;
-  const auto write = tensor::strides_of(from.dims, to);
-  const auto read = tensor::strides_of(from.dims, from.order);
-  for (std::size_t d = 0; d < from.rank(); ++d) {
-    loops.push_back({from.dims[d], write[d], read[d]});
-  }
-  return {0, 0, std::move(loops), tensor::size_of(from.element)};
-}
-
-// The elements of a piece of a view.
-[[nodiscard]] inline strided_copy copy_of(const tensor::piece& p, const tensor::tensor_type& input,
-                                          const tensor::tensor_type& output) {
-  const auto read = tensor::strides_of(input.dims, input.order);
-  const auto write = tensor::strides_of(output.dims, output.order);
-  std::vector<strided_copy::loop> loops;
-  std::int64_t to = 0;
-  std::int64_t from = 0;
-  for (std::size_t d = 0; d < p.sizes.size(); ++d) {
-    to += p.origin[d] * write[d];
-    loops.push_back({p.sizes[d], write[d], 0});
-  }
-  for (std::size_t d = 0; d < p.source.size(); ++d) {
-    from += p.source[d].start * read[d];
-    if (p.source[d].along >= 0) {
-      loops[static_cast<std::size_t>(p.source[d].along)].from += p.source[d].step * read[d];
-    }
-  }
-  return {to, from, std::move(loops), tensor::size_of(input.element)};
+  return {backend::detail::relayout_box(from.dims, to, from.order), tensor::size_of(from.element)};
 }
 
 // Any view.
@@ -269,18 +225,10 @@ class view_routine final : public routine<Queue> {
  public:
   view_routine(const tensor::view_map& map, types inputs, types outputs)
       : outputs_{outputs.begin(), outputs.end()}, fill_{map.fill()} {
-    std::vector<std::int64_t> covered(outputs.size(), 0);
-    if (map.relabels()) {
-      // Row-major order is what stays; the result is row-major.
-      copies_.push_back({0, 0, relayout(inputs[0], tensor::layout::row_major)});
-      covered[0] = tensor::element_count(outputs[0].dims);
-    }
-    for (const auto& p : map.pieces()) {
-      copies_.push_back({p.operand, p.result, copy_of(p, inputs[p.operand], outputs[p.result])});
-      covered[p.result] += tensor::element_count(p.sizes);
-    }
-    for (std::size_t r = 0; r < outputs.size(); ++r) {
-      has_gaps_.push_back(covered[r] < tensor::element_count(outputs[r].dims));
+    backend::detail::view_copies view{map, inputs, outputs};
+    has_gaps_ = std::move(view.has_gaps);
+    for (auto& c : view.copies) {
+      copies_.push_back({c.operand, c.result, {std::move(c.box), tensor::size_of(inputs[c.operand].element)}});
     }
   }
 
@@ -303,8 +251,8 @@ class view_routine final : public routine<Queue> {
   };
 
   std::vector<tensor::tensor_type> outputs_;
-  std::vector<movement> copies_;
-  std::vector<bool> has_gaps_;
+  std::vector<movement> copies_{};
+  std::vector<bool> has_gaps_{};
   double fill_;
 };
 

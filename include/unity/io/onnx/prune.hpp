@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/copy_node.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -33,20 +34,8 @@ template <class Keep>
   std::vector<value_id> moved(g.value_count());
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     const node_id n{i};
-    if (live[i] == 0) {
-      continue;
-    }
-    std::vector<value_id> operands;
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : g.operands(n)) {
-      operands.push_back(moved[v.index()]);
-    }
-    for (const auto v : g.results(n)) {
-      types.push_back(g.type(v));
-    }
-    const auto made = out.add_node(g.operation(n), operands, types);
-    for (std::size_t r = 0; r < types.size(); ++r) {
-      moved[g.results(n)[r].index()] = out.results(made)[r];
+    if (live[i] != 0) {
+      copy_node(g, n, out, moved);
     }
   }
   std::vector<value_id> outputs;

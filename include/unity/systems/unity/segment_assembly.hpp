@@ -12,6 +12,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/copy_node.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -31,21 +32,7 @@ class piece_writer {
   explicit piece_writer(const tensor::algebra& a) : a_{a} {}
 
   // One more operator of a piece; map: what values of the piece are.
-  void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) {
-    std::vector<value_id> operands;
-    for (const auto v : piece.operands(node)) {
-      operands.push_back(map[v.index()]);
-    }
-    const auto results = piece.results(node);
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : results) {
-      types.push_back(piece.type(v));
-    }
-    const auto own = out_.add_node(piece.operation(node), operands, types);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      map[results[r].index()] = out_.results(own)[r];
-    }
-  }
+  void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) { copy_node(piece, node, out_, map); }
   // What stands for the value before a piece.
   [[nodiscard]] bool is_entry(const tensor::operation& op) const {
     const auto& name = a_.signature(op.kind).name;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -152,13 +153,13 @@ class size_classes {
     }
   }
 
-  void align_sums(std::vector<number> a, std::vector<number> b) {
-    const auto consists = [&](number n) { return parts(n); };
-    std::reverse(a.begin(), a.end());
-    std::reverse(b.begin(), b.end());
+  // Leaf by leaf from the tops of two stacks: equal ones are one class, and of others the larger one is divided.
+  // divide(x, y): what is left of x beside y, which goes on top of the stack that x came from; none: not at all.
+  template <class Consists, class Divide>
+  void align(std::vector<number>& a, std::vector<number>& b, bool reversed, const Consists& consists, const Divide& divide) {
     while (!a.empty() && !b.empty()) {
-      auto x = pop(a, true, consists);
-      auto y = pop(b, true, consists);
+      auto x = pop(a, reversed, consists);
+      auto y = pop(b, reversed, consists);
       if (size(x) == size(y)) {
         unite(x, y);
         continue;
@@ -167,9 +168,22 @@ class size_classes {
       if (size(x) < size(y)) {
         std::swap(x, y);
       }
-      longer.push_back(add(size(x) - size(y)));
-      add_sum(x, {y, longer.back()});
+      const auto rest = divide(x, y);
+      if (!rest) {
+        return;
+      }
+      longer.push_back(*rest);
     }
+  }
+
+  void align_sums(std::vector<number> a, std::vector<number> b) {
+    std::reverse(a.begin(), a.end());
+    std::reverse(b.begin(), b.end());
+    align(a, b, true, [&](number n) { return parts(n); }, [&](number x, number y) -> std::optional<number> {
+      const auto rest = add(size(x) - size(y));
+      add_sum(x, {y, rest});
+      return rest;
+    });
   }
 
   // From the innermost, and where a factor fits no other, from the outermost.
@@ -178,23 +192,14 @@ class size_classes {
       const auto all = products(n);
       return all.empty() ? std::span<const number>{} : std::span<const number>{all[0]};
     };
-    while (!a.empty() && !b.empty()) {
-      auto x = pop(a, false, consists);
-      auto y = pop(b, false, consists);
-      if (size(x) == size(y)) {
-        unite(x, y);
-        continue;
-      }
-      auto& longer = size(x) > size(y) ? a : b;
-      if (size(x) < size(y)) {
-        std::swap(x, y);
-      }
+    align(a, b, false, consists, [&](number x, number y) -> std::optional<number> {
       if (size(x) % size(y) != 0) {
-        break;
+        return std::nullopt;
       }
-      longer.push_back(add(size(x) / size(y)));
-      add_product(x, {longer.back(), y});
-    }
+      const auto rest = add(size(x) / size(y));
+      add_product(x, {rest, y});
+      return rest;
+    });
     std::reverse(a.begin(), a.end());
     std::reverse(b.begin(), b.end());
     while (!a.empty() && !b.empty()) {

@@ -16,6 +16,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/copy_node.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -59,23 +60,14 @@ namespace detail {
   for (const auto& types : i.values) {
     variables += types.size();
   }
-  std::vector<value_id> copy;
+  std::vector<value_id> copy(target->value_count());
   for (std::size_t n = 0; n < target->node_count(); ++n) {
     const node_id node{n};
     if (n < variables) {
-      copy.push_back(joined->results(node)[0]);
-      continue;
+      copy[target->results(node)[0].index()] = joined->results(node)[0];
+    } else {
+      copy_node(*target, node, *joined, copy);
     }
-    std::vector<value_id> operands;
-    for (const auto v : target->operands(node)) {
-      operands.push_back(copy[v.index()]);
-    }
-    std::vector<tensor_type> types;
-    for (const auto v : target->results(node)) {
-      types.push_back(target->type(v));
-    }
-    const auto added = joined->add_node(target->operation(node), operands, types);
-    copy.insert(copy.end(), joined->results(added).begin(), joined->results(added).end());
   }
   std::vector<value_id> outputs{joined->outputs().begin(), joined->outputs().end()};
   for (std::size_t r = 0; r < target->outputs().size(); ++r) {

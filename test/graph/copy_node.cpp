@@ -1,0 +1,42 @@
+#include <unity/graph/copy_node.hpp>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
+
+using namespace unity;
+
+using numbered = compact_graph<int, std::string>;
+
+TEST_CASE("a node is copied behind what stands for its operands", "[copy_node]") {
+  numbered from;
+  const std::vector<std::string> one{"a"};
+  const std::vector<std::string> two{"b", "c"};
+  const auto source = from.add_node(1, {}, one);
+  const std::vector<value_id> twice{from.results(source)[0], from.results(source)[0]};
+  const auto reader = from.add_node(2, twice, two);
+
+  numbered to;
+  const std::vector<std::string> other{"x"};
+  to.add_node(9, {}, other);
+  std::vector<value_id> map(from.value_count());
+  copy_node(from, source, to, map);
+  const auto copy = copy_node(from, reader, to, map);
+
+  REQUIRE(to.node_count() == 3);
+  CHECK(copy == node_id{2U});
+  CHECK(to.operation(copy) == 2);
+  CHECK(to.operands(copy).size() == 2);
+  CHECK(to.operands(copy)[0] == value_id{1U});
+  CHECK(to.operands(copy)[1] == value_id{1U});
+  CHECK(to.type(value_id{1U}) == "a");
+  CHECK(to.type(value_id{2U}) == "b");
+  CHECK(to.type(value_id{3U}) == "c");
+  CHECK(map == std::vector<value_id>{value_id{1U}, value_id{2U}, value_id{3U}});
+}
