@@ -14,49 +14,29 @@
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/strategy.hpp>
-#include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "lowered_graph.hpp"
 #include "operators.hpp"
 
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
 using program::owner_kind;
+using parallel::test::check_deltas;
+using parallel::test::lowered_graph;
+using parallel::test::message_volume;
 using parallel::test::operators;
 
 namespace {
 
-struct subject {
-  tensor::tensor_graph graph;
-  unity::machine::machine machine;
-  parallel::lowering lower;
-
-  subject(tensor::tensor_graph g, std::string_view on)
-      : graph{std::move(g)}, machine{machine::preset(on)}, lower{operators(), graph, machine} {}
-  subject(std::string_view model, std::string_view on) : subject{tensor::zoo::build(operators(), model), on} {}
-  subject(const subject&) = delete;
-  subject& operator=(const subject&) = delete;
-
-  [[nodiscard]] parallel::strategy data() const { return parallel::data_parallel(lower.dimensions(), machine.network); }
-  [[nodiscard]] parallel::strategy random(std::uint64_t seed) const {
-    random_engine engine{seed};
-    return parallel::random_strategy(lower.dimensions(), machine.network.device_count(), engine);
-  }
-};
-
-std::int64_t volume(const program::program& p, owner_kind kind) {
-  std::int64_t sum = 0;
-  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    if (p.owner_of(program::fragment_id{f}).kind == kind) {
-      sum += parallel::message_bytes(p.code(program::fragment_id{f})).count();
-    }
-  }
-  return sum;
+parallel::strategy random_of(const lowered_graph& x, std::uint64_t seed) {
+  random_engine engine{seed};
+  return parallel::random_strategy(x.lower.dimensions(), x.machine.network.device_count(), engine);
 }
 
 // The perceptron of Unity's figure 1: 64 samples, 784 features, 512 hidden, 10 classes; no biases.
@@ -71,7 +51,7 @@ tensor::tensor_graph perceptron() {
 
 TEST_CASE("on one device an iteration takes what its tasks take together") {
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
-    subject x{model, "p100:1x1"};
+    lowered_graph x{model, "p100:1x1"};
     const auto p = x.lower.run(x.data());
     std::int64_t sum = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -85,26 +65,26 @@ TEST_CASE("on one device an iteration takes what its tasks take together") {
 }
 
 TEST_CASE("a plan is lowered as its strategy") {
-  subject x{"zoo:lenet?batch=8", "p100:1x4"};
-  const auto s = x.random(4);
+  lowered_graph x{"zoo:lenet?batch=8", "p100:1x4"};
+  const auto s = random_of(x, 4);
   const auto p = x.lower.run(s);
   CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), {x.graph, s, x.machine})) == simulate::full_simulation{}.run(p));
 }
 
 TEST_CASE("where layouts agree nothing but gradients is sent: twice the weights for data parallelism on two devices") {
-  subject x{perceptron(), "p100:1x2"};
+  lowered_graph x{perceptron(), "p100:1x2"};
   const auto p = x.lower.run(x.data());
-  CHECK(volume(p, owner_kind::edge) == 0);
-  CHECK(volume(p, owner_kind::weight) == 813'056 * 4);
+  CHECK(message_volume(p, owner_kind::edge) == 0);
+  CHECK(message_volume(p, owner_kind::weight) == 813'056 * 4);
 }
 
 TEST_CASE("dense layers divided by parameters exchange activations, and no gradients of weights") {
-  subject x{perceptron(), "p100:1x2"};
+  lowered_graph x{perceptron(), "p100:1x2"};
   const auto s = parallel::expert(operators(), x.graph, x.lower.dimensions(), x.machine.network);
   const auto p = x.lower.run(s);
-  CHECK(volume(p, owner_kind::weight) == 0);
+  CHECK(message_volume(p, owner_kind::weight) == 0);
   // Each device needs the other's 256 of 512 hidden features, and gives the other their cotangents.
-  CHECK(volume(p, owner_kind::edge) == 2 * (2 * 64 * 256) * 4);
+  CHECK(message_volume(p, owner_kind::edge) == 2 * (2 * 64 * 256) * 4);
 }
 
 TEST_CASE("rows of an image that are read on both sides of a cut are sent, and their cotangents sent back") {
@@ -112,7 +92,7 @@ TEST_CASE("rows of an image that are read on both sides of a cut are sent, and t
   const auto x = b.input("x", {2, 3, 8, 8});
   const auto first = b.conv2d(x, b.weight("a", {4, 3, 3, 3}), {.pads = {1, 1, 1, 1}});
   const auto g = std::move(b).finish({b.conv2d(first, b.weight("b", {5, 4, 3, 3}), {.pads = {1, 1, 1, 1}})});
-  subject y{g, "p100:1x2"};
+  lowered_graph y{g, "p100:1x2"};
   parallel::strategy s(g.node_count());
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (!g.operands(node_id{n}).empty()) {
@@ -120,22 +100,22 @@ TEST_CASE("rows of an image that are read on both sides of a cut are sent, and t
     }
   }
   // A row of 8 for each of 2 images and 4 channels, in two directions, there and back.
-  CHECK(volume(y.lower.run(s), owner_kind::edge) == 2 * 2 * (2 * 4 * 8) * 4);
+  CHECK(message_volume(y.lower.run(s), owner_kind::edge) == 2 * 2 * (2 * 4 * 8) * 4);
 }
 
 TEST_CASE("a weight that steps share is reduced once") {
-  subject two{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2", "p100:1x4"};
-  subject five{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=5", "p100:1x4"};
-  const auto v = volume(two.lower.run(two.data()), owner_kind::weight);
+  lowered_graph two{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2", "p100:1x4"};
+  lowered_graph five{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=5", "p100:1x4"};
+  const auto v = message_volume(two.lower.run(two.data()), owner_kind::weight);
   CHECK(v > 0);
-  CHECK(v == volume(five.lower.run(five.data()), owner_kind::weight));
+  CHECK(v == message_volume(five.lower.run(five.data()), owner_kind::weight));
 }
 
 TEST_CASE("an operand that is used twice is sent once") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.matmul(b.input("x", {8, 8}), b.weight("w", {8, 8})));
   const auto g = std::move(b).finish({b.mul(x, x)});
-  subject y{g, "p100:1x2"};
+  lowered_graph y{g, "p100:1x2"};
   parallel::strategy s(g.node_count());
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (!g.operands(node_id{n}).empty()) {
@@ -143,14 +123,14 @@ TEST_CASE("an operand that is used twice is sent once") {
       s[n] = {{1, 1}, {device_id{std::size_t{is_last ? 1U : 0U}}}};
     }
   }
-  CHECK(volume(y.lower.run(s), owner_kind::edge) == 2 * 64 * 4);
+  CHECK(message_volume(y.lower.run(s), owner_kind::edge) == 2 * 64 * 4);
 }
 
 TEST_CASE("a reduction on an idle network takes what a ring takes in closed form") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.matmul(b.input("x", {8, 1024}), b.weight("w", {1024, 4096}))});
   for (const auto* on : {"p100:1x2", "p100:1x4", "p100:4x1"}) {
-    subject x{g, on};
+    lowered_graph x{g, on};
     const auto p = x.lower.run(x.data());
     simulate::full_simulation run;
     run.run(p);
@@ -180,8 +160,8 @@ TEST_CASE("the fragments around an operator are all that its configuration chang
   INFO("seed " << seed);
   random_engine random{seed};
   for (const auto* model : {"zoo:lenet?batch=8", "zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2"}) {
-    subject x{model, "p100:1x4"};
-    auto s = x.random(1);
+    lowered_graph x{model, "p100:1x4"};
+    auto s = random_of(x, 1);
     auto p = x.lower.run(s);
     for (int i = 0; i < 30; ++i) {
       auto n = node_id{std::size_t{0}};
@@ -207,11 +187,11 @@ TEST_CASE("the fragments around an operator are all that its configuration chang
 
 TEST_CASE("LeNet and two steps of RNNLM are simulated under every kind of strategy") {
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
-    subject x{model, "p100:1x4"};
+    lowered_graph x{model, "p100:1x4"};
     const auto& t = x.machine.network;
     const auto& d = x.lower.dimensions();
     const std::vector<parallel::strategy> all{x.data(), parallel::model_parallel(operators(), x.graph, d, t),
-                                              parallel::expert(operators(), x.graph, d, t), x.random(1), x.random(2)};
+                                              parallel::expert(operators(), x.graph, d, t), random_of(x, 1), random_of(x, 2)};
     for (const auto& s : all) {
       const auto p = x.lower.run(s);
       simulate::full_simulation run;
@@ -238,8 +218,8 @@ TEST_CASE("LeNet and two steps of RNNLM are simulated under every kind of strate
 }
 
 TEST_CASE("tasks of data parallelism take less than the operator on one device") {
-  subject one{"zoo:rnnlm?seq=2", "p100:1x1"};
-  subject four{"zoo:rnnlm?seq=2", "p100:1x4"};
+  lowered_graph one{"zoo:rnnlm?seq=2", "p100:1x1"};
+  lowered_graph four{"zoo:rnnlm?seq=2", "p100:1x4"};
   std::size_t cells = 0;
   for (std::size_t n = 0; n < four.graph.node_count(); ++n) {
     if (four.graph.operation(node_id{n}).kind == operators().kind("lstm_cell")) {
@@ -256,10 +236,10 @@ TEST_CASE("tasks of data parallelism take less than the operator on one device")
 }
 
 TEST_CASE("a device updates what it holds of a weight after all that contribute to its gradient, on any device") {
-  subject x{"zoo:nmt?batch=4&hidden=8&vocab=16&seq=3", "p100:2x2"};
+  lowered_graph x{"zoo:nmt?batch=4&hidden=8&vocab=16&seq=3", "p100:2x2"};
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     INFO("seed " << seed);
-    const auto s = x.random(seed);
+    const auto s = random_of(x, seed);
     const auto p = x.lower.run(s);
     simulate::full_simulation run;
     run.run(p);
@@ -301,10 +281,10 @@ TEST_CASE("a device updates what it holds of a weight after all that contribute 
 
 TEST_CASE("every task starts after what it reads was written, and every backward task after those that use its result") {
   for (const auto* model : {"zoo:lenet?batch=8", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2"}) {
-    subject x{model, "p100:2x2"};
+    lowered_graph x{model, "p100:2x2"};
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       INFO(model << " seed " << seed);
-      const auto s = x.random(seed);
+      const auto s = random_of(x, seed);
       const auto p = x.lower.run(s);
       simulate::full_simulation run;
       run.run(p);
@@ -350,7 +330,7 @@ TEST_CASE("every task starts after what it reads was written, and every backward
 }
 
 TEST_CASE("memory holds weights and gradients, and results until the backward pass has used them") {
-  subject x{perceptron(), "p100:1x1"};
+  lowered_graph x{perceptron(), "p100:1x1"};
   const auto p = x.lower.run(x.data());
   simulate::full_simulation run;
   run.run(p);
@@ -364,31 +344,8 @@ TEST_CASE("delta simulation of new configurations ends where a program from noth
   const std::uint64_t seed = 23;
   INFO("seed " << seed);
   random_engine random{seed};
-  subject x{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2", "p100:2x2"};
-  auto s = x.data();
-  simulate::delta_simulation delta{x.lower.run(s)};
-  for (int i = 0; i < 100; ++i) {
-    auto n = node_id{std::size_t{0}};
-    while (x.graph.operands(n).empty()) {
-      n = node_id{static_cast<std::size_t>(random.below(x.graph.node_count()))};
-    }
-    const auto before = s[n.index()];
-    s[n.index()] = parallel::random_configuration(x.lower.dimensions()[n], 4, random);
-    const auto around = x.lower.around(s, n);
-    std::vector<program::replacement> all;
-    for (const auto& f : around) {
-      all.push_back({f.id, &f.code});
-    }
-    const auto end = delta.try_replace(all);
-    REQUIRE(end.has_value());
-    REQUIRE(*end == simulate::full_simulation{}.run(x.lower.run(s)));
-    if (random.below(2) == 0) {
-      delta.commit();
-    } else {
-      delta.rollback();
-      s[n.index()] = before;
-    }
-  }
+  lowered_graph x{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2", "p100:2x2"};
+  check_deltas(x, x.data(), 100, random, [&](node_id n) { return parallel::random_configuration(x.lower.dimensions()[n], 4, random); });
 }
 
 TEST_CASE("machines without topology and strategies of other graphs are refused in one line") {
@@ -396,6 +353,6 @@ TEST_CASE("machines without topology and strategies of other graphs are refused 
   machine::machine bare;
   bare.name = "bare";
   CHECK_THROWS_WITH(parallel::lowering(operators(), g, bare), Catch::Contains("bare") && Catch::Contains("topology"));
-  subject x{g, "p100:1x2"};
+  lowered_graph x{g, "p100:1x2"};
   CHECK_THROWS_WITH(x.lower.run(parallel::strategy(3)), Catch::Contains("3 configurations"));
 }

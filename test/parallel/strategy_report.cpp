@@ -15,27 +15,17 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "lowered_graph.hpp"
 #include "operators.hpp"
 
 using namespace unity;
 using parallel::configuration;
+using parallel::test::lowered_graph;
 using parallel::test::operators;
 
 namespace {
 
-struct subject {
-  tensor::tensor_graph graph;
-  unity::machine::machine machine;
-  parallel::lowering lower;
-
-  subject(tensor::tensor_graph g, std::string_view on)
-      : graph{std::move(g)}, machine{machine::preset(on)}, lower{operators(), graph, machine} {}
-  subject(std::string_view model, std::string_view on) : subject{tensor::zoo::build(operators(), model), on} {}
-  subject(const subject&) = delete;
-  subject& operator=(const subject&) = delete;
-
-  [[nodiscard]] parallel::strategy_report report(const parallel::strategy& s) { return report_on(lower, graph, machine, s); }
-};
+parallel::strategy_report report_of(lowered_graph& x, const parallel::strategy& s) { return report_on(x.lower, x.graph, x.machine, s); }
 
 tensor::tensor_graph two_products(tensor::dtype element) {
   tensor::builder b{operators()};
@@ -47,8 +37,8 @@ tensor::tensor_graph two_products(tensor::dtype element) {
 
 TEST_CASE("data parallelism moves each weight's gradient once forth and once back per further device") {
   for (const auto element : {tensor::dtype::float32, tensor::dtype::float16}) {
-    subject x{two_products(element), "dgx_a100:1x4"};
-    const auto r = x.report(parallel::data_parallel(x.lower.dimensions(), x.machine.network));
+    lowered_graph x{two_products(element), "dgx_a100:1x4"};
+    const auto r = report_of(x, parallel::data_parallel(x.lower.dimensions(), x.machine.network));
     // An all-reduce among k moves 2 (k - 1) times the weight.
     const std::int64_t elements = 2 * 3 * (128 * 256 + 256 * 32);
     CHECK(r.communicated_elements == elements);
@@ -59,14 +49,14 @@ TEST_CASE("data parallelism moves each weight's gradient once forth and once bac
 }
 
 TEST_CASE("a layer on each of two devices moves what is between them, and its gradient") {
-  subject x{two_products(tensor::dtype::float32), "p100:1x2"};
+  lowered_graph x{two_products(tensor::dtype::float32), "p100:1x2"};
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
   std::size_t device = 0;
   for (auto& c : s) {
     c = c.devices.empty() ? configuration{} : configuration{{1, 1}, {machine::device_id{device++}}};
   }
   REQUIRE(device == 2);
-  const auto r = x.report(s);
+  const auto r = report_of(x, s);
   CHECK(r.communicated_elements == 2 * 64 * 256);
   CHECK(r.communicated.count() == 4 * 2 * 64 * 256);
   CHECK(r.communication > picoseconds{});
@@ -75,8 +65,8 @@ TEST_CASE("a layer on each of two devices moves what is between them, and its gr
 }
 
 TEST_CASE("on one device nothing is moved, and an iteration is what it computes") {
-  subject x{"zoo:lenet?batch=16", "p100:1x1"};
-  const auto r = x.report(parallel::data_parallel(x.lower.dimensions(), x.machine.network));
+  lowered_graph x{"zoo:lenet?batch=16", "p100:1x1"};
+  const auto r = report_of(x, parallel::data_parallel(x.lower.dimensions(), x.machine.network));
   CHECK(r.communicated == bytes{});
   CHECK(r.communicated_elements == 0);
   CHECK(r.communication == picoseconds{});
@@ -85,11 +75,11 @@ TEST_CASE("on one device nothing is moved, and an iteration is what it computes"
 }
 
 TEST_CASE("what does not fit is in the report, by device and bytes") {
-  subject x{"zoo:lenet?batch=16", "p100:1x2"};
+  lowered_graph x{"zoo:lenet?batch=16", "p100:1x2"};
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
-  const auto fits = x.report(s);
+  const auto fits = report_of(x, s);
   x.machine.devices[0].memory = fits.memory_peak() - bytes{1};
-  const auto r = x.report(s);
+  const auto r = report_of(x, s);
   REQUIRE(!r.excess.empty());
   for (const auto& e : r.excess) {
     CHECK(e.over == fits.memory_peaks[e.device] - x.machine.devices[0].memory);
@@ -102,12 +92,12 @@ TEST_CASE("a report agrees with the timeline and with delta simulation", "[law]"
   for (const auto& [model, on] : {example{"zoo:lenet?batch=16", "p100:1x4"},
                                   example{"zoo:rnnlm?batch=8&hidden=32&vocab=40&seq=3", "k80:1x4"},
                                   example{"zoo:nmt?batch=6&hidden=24&vocab=36&seq=2", "summit:1x6"}}) {
-    subject x{model, on};
+    lowered_graph x{model, on};
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       CAPTURE(model, on, seed);
       random_engine random{seed};
       const auto s = parallel::random_strategy(x.lower.dimensions(), x.machine.network.device_count(), random);
-      const auto r = x.report(s);
+      const auto r = report_of(x, s);
       const simulate::delta_simulation simulation{x.lower.run(s)};
       const auto& p = simulation.code();
       const auto line = simulate::summarize(p, simulation.times());

@@ -16,47 +16,33 @@
 #include <unity/parallel/edge_reads.hpp>
 #include <unity/parallel/lowering.hpp>
 #include <unity/parallel/strategy.hpp>
-#include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "divided_at_random.hpp"
 #include "elements.hpp"
+#include "lowered_graph.hpp"
 #include "operators.hpp"
 
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
 using parallel::degree_list;
+using parallel::test::check_deltas;
+using parallel::test::lowered_graph;
 using parallel::test::operators;
 using program::owner_kind;
 
 namespace {
 
-struct subject {
-  tensor::tensor_graph graph;
-  unity::machine::machine machine;
-  parallel::lowering lower;
-
-  subject(tensor::tensor_graph g, std::string_view on, parallel::transfers how = parallel::transfers::exchanges)
-      : graph{std::move(g)}, machine{machine::preset(on)}, lower{operators(), graph, machine, how} {}
-  subject(const subject&) = delete;
-  subject& operator=(const subject&) = delete;
-
-  [[nodiscard]] parallel::strategy random(random_engine& engine) const {
-    return parallel::test::divided_at_random(graph, lower.dimensions(), machine.network.device_count(), engine);
-  }
-};
+parallel::strategy random_of(const lowered_graph& x, random_engine& engine) {
+  return parallel::test::divided_at_random(x.graph, x.lower.dimensions(), x.machine.network.device_count(), engine);
+}
 
 // Elements of four bytes that messages of the kind carry.
 std::int64_t elements(const program::program& p, owner_kind kind) {
-  std::int64_t sum = 0;
-  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    if (p.owner_of(program::fragment_id{f}).kind == kind) {
-      sum += parallel::message_bytes(p.code(program::fragment_id{f})).count();
-    }
-  }
+  const auto sum = parallel::test::message_volume(p, kind);
   CHECK(sum % 4 == 0);
   return sum / 4;
 }
@@ -77,7 +63,7 @@ struct divided {
 
 // On two devices: the first product, what follows it, the second product, its reader.
 std::pair<std::int64_t, std::int64_t> counts(const std::vector<divided>& all) {
-  subject x{perceptron(), "p100:1x2"};
+  lowered_graph x{perceptron(), "p100:1x2"};
   parallel::strategy s(x.graph.node_count());
   std::size_t next = 0;
   for (std::size_t n = 0; n < s.size(); ++n) {
@@ -92,7 +78,7 @@ std::pair<std::int64_t, std::int64_t> counts(const std::vector<divided>& all) {
 
 // What an edge moves one way at least, found element by element; and by how much all-reduces may be more, as messages
 // between neighbours are whole bytes.
-std::pair<std::int64_t, std::int64_t> least_bytes(subject& x, const parallel::strategy& s, const parallel::graph_edge& e) {
+std::pair<std::int64_t, std::int64_t> least_bytes(lowered_graph& x, const parallel::strategy& s, const parallel::graph_edge& e) {
   const auto ends = x.lower.ends_of(s, e);
   const auto needs = x.lower.needs(s, e, ends);
   const std::vector<parallel::summed_value> sums(needs.sums.begin(), needs.sums.end());
@@ -151,9 +137,9 @@ TEST_CASE("sums move no more than they have to, to whoever needs them") {
   std::size_t summed = 0;
   std::size_t reduced = 0;
   for (const auto how : {parallel::transfers::exchanges, parallel::transfers::messages}) {
-    subject x{g, "p100:2x4", how};
+    lowered_graph x{g, "p100:2x4", how};
     for (int round = 0; round < 150; ++round) {
-      const auto s = x.random(random);
+      const auto s = random_of(x, random);
       for (std::uint32_t e = 0; e < x.lower.training().edges().size(); ++e) {
         const auto& edge = x.lower.training().edges()[e];
         const auto [least, slack] = least_bytes(x, s, edge);
@@ -177,10 +163,10 @@ TEST_CASE("tasks start after all terms that they read are there, and go back aft
   random_engine random{seed};
   std::size_t pairs = 0;
   for (const auto* model : {"zoo:lenet?batch=12", "zoo:nmt?batch=4&hidden=12&vocab=16&seq=2"}) {
-    subject x{tensor::zoo::build(operators(), model), "p100:2x4"};
+    lowered_graph x{tensor::zoo::build(operators(), model), "p100:2x4"};
     for (int round = 0; round < 6; ++round) {
       CAPTURE(model, round);
-      const auto s = x.random(random);
+      const auto s = random_of(x, random);
       const auto p = x.lower.run(s);
       simulate::full_simulation run;
       run.run(p);
@@ -222,39 +208,16 @@ TEST_CASE("delta simulation of new terms, copies and parts of sums ends where a 
   INFO("seed " << seed);
   random_engine random{seed};
   for (const auto* model : {"zoo:lenet?batch=12", "zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2"}) {
-    subject x{tensor::zoo::build(operators(), model), "p100:2x2"};
-    auto s = x.random(random);
-    simulate::delta_simulation delta{x.lower.run(s)};
-    for (int i = 0; i < 60; ++i) {
-      CAPTURE(model, i);
-      auto n = node_id{std::size_t{0}};
-      while (x.graph.operands(n).empty()) {
-        n = node_id{static_cast<std::size_t>(random.below(x.graph.node_count()))};
-      }
-      const auto before = s[n.index()];
-      s[n.index()] = x.random(random)[n.index()];
-      const auto around = x.lower.around(s, n);
-      std::vector<program::replacement> all;
-      for (const auto& f : around) {
-        all.push_back({f.id, &f.code});
-      }
-      const auto end = delta.try_replace(all);
-      REQUIRE(end.has_value());
-      REQUIRE(*end == simulate::full_simulation{}.run(x.lower.run(s)));
-      if (random.below(2) == 0) {
-        delta.commit();
-      } else {
-        delta.rollback();
-        s[n.index()] = before;
-      }
-    }
+    lowered_graph x{tensor::zoo::build(operators(), model), "p100:2x2"};
+    CAPTURE(model);
+    check_deltas(x, random_of(x, random), 60, random, [&](node_id n) { return random_of(x, random)[n.index()]; });
   }
 }
 
 TEST_CASE("partial results and received sums take memory, and a bias outside of the sum is read once") {
   tensor::builder b{operators()};
   const auto h = b.linear(b.input("x", {64, 784}), b.weight("w", {784, 512}), b.weight("bias", {512}));
-  subject x{std::move(b).finish({b.relu(h)}), "p100:1x2"};
+  lowered_graph x{std::move(b).finish({b.relu(h)}), "p100:1x2"};
   parallel::strategy s(x.graph.node_count());
   std::size_t dense = 0;
   for (std::size_t n = 0; n < s.size(); ++n) {
@@ -288,7 +251,7 @@ TEST_CASE("partial results and received sums take memory, and a bias outside of 
 
 TEST_CASE("terms that nobody adds up are no output of a graph") {
   tensor::builder b{operators()};
-  subject x{std::move(b).finish({b.matmul(b.input("x", {8, 8}), b.weight("w", {8, 8}))}), "p100:1x2"};
+  lowered_graph x{std::move(b).finish({b.matmul(b.input("x", {8, 8}), b.weight("w", {8, 8}))}), "p100:1x2"};
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
   CHECK_NOTHROW(x.lower.run(s));
   s.back() = {{1, 1}, {device_id{0U}, device_id{1U}}, {2}};
