@@ -3,58 +3,33 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "toy_host.hpp"
 
 namespace {
 
 using namespace unity;
 using namespace unity::backend;
 using tensor::tensor_type;
-
-const tensor::algebra& operators() {
-  static const auto all = tensor::standard_algebra();
-  return all;
-}
+using backend::test::operators;
 
 // A device with a clock of its own, that takes what a roofline says: 1 us, 2 TFLOP/s (convolutions 1), 100 GB/s.
-class toy_backend {
+class toy_backend : public backend::test::toy_clock {
  public:
-  struct memory {
-    std::unique_ptr<std::byte[]> bytes;
-    std::size_t length = 0;
-    [[nodiscard]] std::byte* data() { return bytes.get(); }
-    [[nodiscard]] std::size_t size() const { return length; }
-  };
-  struct kernel {
-    double seconds = 0;
-    [[nodiscard]] std::size_t workspace() const { return 0; }
-  };
-  using moment = double;
-
   [[nodiscard]] device_description description() const { return {"toy", "a clock", {{"tock", "2"}, {"tick", "1"}}}; }
-  [[nodiscard]] memory allocate(std::size_t bytes) { return {std::make_unique<std::byte[]>(bytes), bytes}; }
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in, std::span<const tensor_type> out) {
     ++prepared;
     const auto work = operators().work(op, in, out);
     const auto rate = operators().signature(op.kind).name == "conv2d" ? 1e12 : 2e12;
     return {slowness * (1e-6 + std::max(static_cast<double>(work.operations.count()) / rate, static_cast<double>(work.moved.count()) / 1e11))};
   }
-  void run(const kernel& k, std::span<const std::byte* const>, std::span<std::byte* const>, std::byte*) { now_ += k.seconds; }
-  void write(std::byte* to, std::span<const std::byte> from) { std::memcpy(to, from.data(), from.size()); }
-  void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
-  void wait() {}
-  [[nodiscard]] moment mark() const { return now_; }
-  [[nodiscard]] double seconds(moment from, moment to) const { return to - from; }
 
   double slowness = 1;
   int prepared = 0;
-
- private:
-  double now_ = 0;
 };
 static_assert(clocked_backend<toy_backend> && !accelerator_backend<toy_backend> && !narrow_float_backend<toy_backend>);
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,16 +12,14 @@
 #include <unity/core/error.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "toy_host.hpp"
+
 namespace {
 
 using namespace unity;
 using namespace unity::backend;
 using tensor::tensor_type;
-
-const tensor::algebra& operators() {
-  static const auto all = tensor::standard_algebra();
-  return all;
-}
+using backend::test::operators;
 
 // What a toy device did.
 struct diary {
@@ -37,14 +34,8 @@ struct diary {
 };
 
 // A device that does nothing but keep a diary, and takes the time that it is told.
-class toy_backend {
+class toy_backend : public backend::test::toy_host {
  public:
-  struct memory {
-    std::unique_ptr<std::byte[]> bytes;
-    std::size_t length = 0;
-    [[nodiscard]] std::byte* data() { return bytes.get(); }
-    [[nodiscard]] std::size_t size() const { return length; }
-  };
   struct kernel {
     std::size_t work = 0;
     [[nodiscard]] std::size_t workspace() const { return work; }
@@ -53,7 +44,7 @@ class toy_backend {
   [[nodiscard]] device_description description() const { return {"toy", "a diary, 1 thread", {{"ink", "1.2"}, {"paper", "3"}}}; }
   [[nodiscard]] memory allocate(std::size_t bytes) {
     diary_.allocated += bytes;
-    return {std::make_unique<std::byte[]>(bytes), bytes};
+    return toy_host::allocate(bytes);
   }
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
     if (operators().signature(op.kind).name == "tanh") {
@@ -71,8 +62,6 @@ class toy_backend {
     while (std::chrono::steady_clock::now() < until) {
     }
   }
-  void write(std::byte* to, std::span<const std::byte> from) { std::memcpy(to, from.data(), from.size()); }
-  void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
   void wait() { ++diary_.waits; }
 
   [[nodiscard]] diary& log() { return diary_; }

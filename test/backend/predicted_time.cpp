@@ -2,61 +2,36 @@
 
 #include <catch2/catch.hpp>
 
-#include <cstring>
-#include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/tensor/builder.hpp>
 
+#include "toy_host.hpp"
+
 namespace {
 
 using namespace unity;
 using namespace unity::backend;
 using tensor::tensor_type;
-
-const tensor::algebra& operators() {
-  static const auto all = tensor::standard_algebra();
-  return all;
-}
+using backend::test::operators;
 
 // A device with a clock of its own, on which every kernel takes 1 us and products 10.
 template <bool Fuses>
-class toy_backend {
+class toy_backend : public backend::test::toy_clock {
  public:
-  struct memory {
-    std::unique_ptr<std::byte[]> bytes;
-    std::size_t length = 0;
-    [[nodiscard]] std::byte* data() { return bytes.get(); }
-    [[nodiscard]] std::size_t size() const { return length; }
-  };
-  struct kernel {
-    double seconds = 1e-6;
-    [[nodiscard]] std::size_t workspace() const { return 0; }
-  };
-  using moment = double;
-
   [[nodiscard]] device_description description() const { return {"toy", "a clock", {}}; }
-  [[nodiscard]] memory allocate(std::size_t bytes) { return {std::make_unique<std::byte[]>(bytes), bytes}; }
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
     return {operators().signature(op.kind).name == "matmul" ? 10e-6 : 1e-6};
   }
   [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph&)
     requires Fuses
   {
-    return {};
+    return {1e-6};
   }
-  void run(const kernel& k, std::span<const std::byte* const>, std::span<std::byte* const>, std::byte*) { now_ += k.seconds; }
-  void write(std::byte* to, std::span<const std::byte> from) { std::memcpy(to, from.data(), from.size()); }
-  void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
-  void wait() {}
-  [[nodiscard]] moment mark() const { return now_; }
-  [[nodiscard]] double seconds(moment from, moment to) const { return to - from; }
-
- private:
-  double now_ = 0;
 };
 static_assert(fusing_backend<toy_backend<true>> && clocked_backend<toy_backend<true>>);
 static_assert(device_backend<toy_backend<false>> && !fusing_backend<toy_backend<false>>);
