@@ -20,19 +20,16 @@
 #include <unity/tensor/evaluate.hpp>
 
 #include "../support/onnx_text.hpp"
+#include "onnx_subjects.hpp"
 
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
 using unity::node_id;
+using unity::io::test::standard;
 using unity::value_id;
 
 namespace {
-
-const tensor::algebra& standard() {
-  static const tensor::algebra algebra = tensor::standard_algebra();
-  return algebra;
-}
 
 using values = std::vector<value_id>;
 using body = std::function<values(tensor::builder&)>;

@@ -13,21 +13,20 @@
 #include <unity/tensor/builder.hpp>
 
 #include "../support/onnx_text.hpp"
+#include "onnx_subjects.hpp"
 
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
 using unity::node_id;
+using unity::io::test::built;
+using unity::io::test::outline;
+using unity::io::test::standard;
 using unity::value_id;
 using unity::test::onnx_bytes_of;
 using unity::test::onnx_model_of;
 
 namespace {
-
-const tensor::algebra& standard() {
-  static const tensor::algebra algebra = tensor::standard_algebra();
-  return algebra;
-}
 
 io::onnx_model read(const std::string& graph, int opset = 17, const io::import_options& options = {}) {
   return io::parse_onnx(standard(), onnx_bytes_of(graph, opset), "model", {}, options);
@@ -47,22 +46,6 @@ std::string complaint(const onnx::ModelProto& model, const io::import_options& o
 }
 std::string complaint(const std::string& graph, int opset = 17, const io::import_options& options = {}) {
   return message_of([&] { (void)read(graph, opset, options); });
-}
-// The kinds of operators other than sources, in order, with the types of their first results.
-std::string outline(const io::onnx_model& m) {
-  std::string text;
-  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
-    const node_id n{i};
-    if (!m.graph.operands(n).empty()) {
-      text += (text.empty() ? "" : " ") + standard().signature(m.graph.operation(n).kind).name;
-    }
-  }
-  return text;
-}
-tensor::tensor_graph built(const std::function<value_id(tensor::builder&)>& build) {
-  tensor::builder b{standard()};
-  const auto output = build(b);
-  return std::move(b).finish({output});
 }
 std::filesystem::path fresh_folder(const std::string& name) {
   const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("io_onnx_import_" + name);

@@ -12,38 +12,21 @@
 #include <unity/tensor/builder.hpp>
 
 #include "../../support/onnx_text.hpp"
+#include "../onnx_subjects.hpp"
 
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
 using unity::node_id;
+using unity::io::test::built;
+using unity::io::test::outline;
+using unity::io::test::standard;
 using unity::value_id;
 
 namespace {
 
-const tensor::algebra& standard() {
-  static const tensor::algebra algebra = tensor::standard_algebra();
-  return algebra;
-}
-
 io::onnx_model read(const std::string& graph, int opset = 17) {
   return io::parse_onnx(standard(), unity::test::onnx_bytes_of(graph, opset), "model", {});
-}
-// The operators other than sources, in order.
-std::string outline(const io::onnx_model& m) {
-  std::string text;
-  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
-    const node_id n{i};
-    if (!m.graph.operands(n).empty()) {
-      text += (text.empty() ? "" : " ") + standard().signature(m.graph.operation(n).kind).name;
-    }
-  }
-  return text;
-}
-tensor::tensor_graph built(const std::function<value_id(tensor::builder&)>& build) {
-  tensor::builder b{standard()};
-  const auto output = build(b);
-  return std::move(b).finish({output});
 }
 
 // The same graph in the notation of several opsets.

@@ -1,0 +1,39 @@
+// Models as the tests of ONNX compare them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <unity/core/id.hpp>
+#include <unity/io/onnx_model.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+
+namespace unity::io::test {
+
+inline const tensor::algebra& standard() {
+  static const auto algebra = tensor::standard_algebra();
+  return algebra;
+}
+
+// The kinds of operators other than sources, in order.
+[[nodiscard]] inline std::string outline(const onnx_model& m) {
+  std::string text;
+  for (std::size_t i = 0; i < m.graph.node_count(); ++i) {
+    const node_id n{i};
+    if (!m.graph.operands(n).empty()) {
+      text += (text.empty() ? "" : " ") + standard().signature(m.graph.operation(n).kind).name;
+    }
+  }
+  return text;
+}
+
+[[nodiscard]] inline tensor::tensor_graph built(const std::function<value_id(tensor::builder&)>& build) {
+  tensor::builder b{standard()};
+  const auto output = build(b);
+  return std::move(b).finish({output});
+}
+
+}  // namespace unity::io::test
