@@ -13,5 +13,14 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/unityConfigVersion.cmake
 install(FILES "${PROJECT_BINARY_DIR}/unityConfig.cmake" "${PROJECT_BINARY_DIR}/unityConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/unity_components.cmake"
         DESTINATION "${package_dir}")
+
+# pkg-config. Its file is for every machine, as the headers are.
+set(pc_folder "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
+file(RELATIVE_PATH pc_to_prefix "${pc_folder}" "${CMAKE_INSTALL_PREFIX}")
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+file(RELATIVE_PATH pc_to_headers "${pc_folder}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+configure_file(cmake/unity.pc.in "${PROJECT_BINARY_DIR}/unity.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/unity.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+
 install(FILES "${PROJECT_SOURCE_DIR}/include/unity/tensor/standard.rules" DESTINATION "${CMAKE_INSTALL_DATADIR}/unity/rules")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,0 +1,3 @@
+#pragma once
+
+inline int needed() { return 40; }
