@@ -1,4 +1,4 @@
-// Rules that divide operators, and chains of divisions, as text. Made from parallel.rules by cmake/embed_rules.cmake.
+// Rules that divide operators, and chains of divisions, as text. Over 500 lines because of so many rules. Made from parallel.rules by cmake/embed_rules.cmake.
 // Change it there.
 #pragma once
 

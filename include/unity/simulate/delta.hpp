@@ -1,4 +1,5 @@
-// The time of every task again, after some fragments of the program were replaced.
+// The time of every task again, after some fragments of the program were replaced. Over 500 lines because every step of
+// it reads and writes the same state: what is queued, what was saved, who waits for whom.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Properties of tensor operators, as text. Made from axioms.rules by cmake/embed_rules.cmake.
+// Properties of tensor operators, as text. Over 500 lines because of so many rules. Made from axioms.rules by cmake/embed_rules.cmake.
 // Change it there.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Rules of tensor graphs that were generated, as text. Made from generated.rules by cmake/embed_rules.cmake.
+// Rules of tensor graphs that were generated, as text. Over 500 lines because of so many rules. Made from generated.rules by cmake/embed_rules.cmake.
 // Change it there.
 #pragma once
 
