@@ -19,9 +19,9 @@
 #include <unity/core/units.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/expert_strategies.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/expert_strategies.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>

@@ -16,8 +16,8 @@
 #include <unity/machine/routes.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/operator_graph.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -18,8 +18,8 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/placements.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/placements.hpp>
 #include <unity/systems/flexflow.hpp>
 #include <unity/systems/flexflow/exact.hpp>
 #include <unity/tensor/algebra.hpp>

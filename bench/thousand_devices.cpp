@@ -16,9 +16,9 @@
 #include <string>
 
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/folding.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/strategies_tensor.hpp>
+#include <unity/parallel/lowering/folding.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/strategies_tensor.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -17,10 +17,10 @@
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/strategy_svg.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/network.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/path_shares.hpp>

@@ -13,10 +13,10 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/parallel/compute_bound.hpp>
-#include <unity/parallel/placements.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/compute_bound.hpp>
+#include <unity/parallel/strategies/placements.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/systems/flexflow.hpp>
 
 #include "progress.hpp"

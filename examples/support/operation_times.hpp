@@ -12,7 +12,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/measured_cost.hpp>
 #include <unity/tensor/operation.hpp>

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_rules.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
-#include <unity/parallel/pcg_writer.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/chain_rules.hpp>
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>

@@ -9,8 +9,8 @@
 
 #include <unity/io/pcg_dot.hpp>
 #include <unity/io/svg.hpp>
-#include <unity/parallel/erasure.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 

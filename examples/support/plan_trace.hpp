@@ -14,10 +14,10 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/rules/rule_lookup.hpp>
-#include <unity/parallel/substitution_trace.hpp>
+#include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -12,12 +12,12 @@
 
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/memory_limits.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy_report.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rank_lowering.hpp>
-#include <unity/parallel/rank_program_text.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/rank_program_text.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -12,7 +12,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/builder.hpp>
 

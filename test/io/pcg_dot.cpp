@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/parallel/figure_plans.hpp>
+#include <unity/parallel/pcg/figure_plans.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 

@@ -14,7 +14,7 @@
 #include <unity/core/random.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 

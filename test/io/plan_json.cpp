@@ -15,7 +15,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
-#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/simulate/full.hpp>
 

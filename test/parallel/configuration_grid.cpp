@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/parallel/operand_terms.hpp>
+#include <unity/parallel/lowering/operand_terms.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 

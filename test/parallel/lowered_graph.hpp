@@ -14,8 +14,8 @@
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>

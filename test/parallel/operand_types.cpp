@@ -13,11 +13,11 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/parallel/interpreter.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
-#include <unity/parallel/sharded.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/sharded.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/modular.hpp>

@@ -14,12 +14,12 @@
 
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
-#include <unity/parallel/chains.hpp>
-#include <unity/parallel/erasure.hpp>
-#include <unity/parallel/interpreter.hpp>
 #include <unity/parallel/parallel_rules.hpp>
-#include <unity/parallel/pcg_adjoint.hpp>
-#include <unity/parallel/pcg_writer.hpp>
+#include <unity/parallel/pcg/chains.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
+#include <unity/parallel/pcg/pcg_adjoint.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/chain_rules.hpp>
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>

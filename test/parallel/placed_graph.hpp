@@ -10,13 +10,13 @@
 #include <unity/machine/presets.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/mesh_costs.hpp>
-#include <unity/parallel/mesh_options.hpp>
-#include <unity/parallel/mesh_tables.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/mesh_costs.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/operation.hpp>
 

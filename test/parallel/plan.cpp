@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 

@@ -14,10 +14,10 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
-#include <unity/parallel/pcg_writer.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
 

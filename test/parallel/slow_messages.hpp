@@ -10,7 +10,7 @@
 #include <unity/core/config.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/messages.hpp>
+#include <unity/parallel/lowering/messages.hpp>
 
 namespace unity::parallel::test {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <unity/parallel/mesh_layout.hpp>
-#include <unity/parallel/mesh_tables.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 
 namespace unity::test {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/strategy.hpp>
-#include <unity/parallel/strategy_report.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 

@@ -12,8 +12,8 @@
 
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>

@@ -10,9 +10,9 @@
 
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>

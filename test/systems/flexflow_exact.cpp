@@ -15,11 +15,11 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/placements.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/placements.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>

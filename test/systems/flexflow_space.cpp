@@ -14,9 +14,9 @@
 
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/tensor/zoo.hpp>

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>

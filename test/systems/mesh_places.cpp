@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/parallel/mesh_options.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/systems/unity/mesh_places.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>

@@ -12,13 +12,13 @@
 
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/mesh_program.hpp>
-#include <unity/parallel/mesh_report.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/mesh/mesh_program.hpp>
+#include <unity/parallel/mesh/mesh_report.hpp>
 #include <unity/parallel/pipeline.hpp>
-#include <unity/parallel/strategy_report.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>

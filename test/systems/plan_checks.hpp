@@ -12,10 +12,10 @@
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/plan_values.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/plan_values.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/substitution.hpp>

@@ -12,12 +12,12 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/routes.hpp>
-#include <unity/parallel/mesh_options.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
-#include <unity/parallel/spine.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/unity/joint_search.hpp>

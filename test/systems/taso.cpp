@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -102,6 +103,25 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
   }
   CHECK(relayouts > 0);
   CHECK(equal(bert, space.graph(state), false));
+}
+
+// A target in the layouts that operators have by themselves may read values that live already, defined by what it replaces.
+TEST_CASE("a change of layouts closes no cycle") {
+  tensor::builder b{operators()};
+  const auto first = b.relu(b.input("x", {2, 4}));
+  const auto second = b.relu(b.input("y", {2, 4}));
+  const std::vector outputs{b.tanh(first), b.tanh(second)};
+  const auto g = std::move(b).finish(outputs);
+  const auto rules = compile_rules(operators(), parse_rules(R"(
+    rule joined  (relu(?x), relu(?y)) => split{axis=0, sizes=[size(?x, 0), size(?y, 0)]}(relu(concat{axis=0}(?x, ?y)))
+    rule divided relu(concat{axis=0}(?x, ?y)) => concat{axis=0}(relu(?x), relu(?y))
+  )"));
+  auto o = options("v100", 2000);
+  o.algorithm = systems::algorithm::exact;
+  o.layouts = layouts::searched;
+  const auto found = systems::taso(operators(), rules, g, o);
+  CHECK(found.counts.expanded > 100);
+  CHECK(equal(g, found.graph, true));
 }
 
 TEST_CASE("training refuses what is safe for inference only, and prices work on weights") {

@@ -8,10 +8,10 @@
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/expert_strategies.hpp>
-#include <unity/parallel/figure_strategies.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/expert_strategies.hpp>
+#include <unity/parallel/strategies/figure_strategies.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/zoo.hpp>
 

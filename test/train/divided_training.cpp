@@ -11,11 +11,11 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/grid_tasks.hpp>
-#include <unity/parallel/lowering.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/microbatch.hpp>
-#include <unity/parallel/shard_evaluation.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/pcg/shard_evaluation.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>

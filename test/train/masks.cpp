@@ -17,7 +17,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>

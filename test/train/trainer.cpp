@@ -19,8 +19,8 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rank_lowering.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/differentiate.hpp>

@@ -12,10 +12,10 @@
 #include <unity/core/id.hpp>
 #include <unity/io/flexflow_rules.hpp>
 #include <unity/io/foreign_rule.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
-#include <unity/parallel/pcg_writer.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
 
 namespace unity::io {
 

@@ -8,9 +8,9 @@
 
 #include <unity/core/id.hpp>
 #include <unity/io/dot.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>

@@ -13,11 +13,11 @@
 #include <unity/core/random.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/placements.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/placements.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>

@@ -15,8 +15,8 @@
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/rank_program.hpp>
-#include <unity/parallel/sample_values.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>

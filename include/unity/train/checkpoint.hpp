@@ -20,7 +20,7 @@
 #include <unity/io/replaced_file.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/weights_file.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/train/host_exchange.hpp>

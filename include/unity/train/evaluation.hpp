@@ -16,8 +16,8 @@
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rank_lowering.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/dtype.hpp>

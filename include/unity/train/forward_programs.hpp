@@ -8,7 +8,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 
 namespace unity::train {
 

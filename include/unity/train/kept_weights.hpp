@@ -12,7 +12,7 @@
 #include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>

@@ -12,7 +12,7 @@
 
 #include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/dtype.hpp>

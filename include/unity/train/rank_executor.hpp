@@ -18,7 +18,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -34,7 +34,7 @@ namespace unity::train {
 // Running allocates no memory but what communication needs.
 // Backend and communicator must outlive it, and reach the same memory. All ranks construct theirs together.
 // Where that is not the host's (NCCL), messages between two ranks are told apart by their order alone, which is the same at both ends, and what
-// was begun goes when its rank waits (test/parallel/message_order.cpp). Delayed updates have messages under way that nobody waits for, so they
+// was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have messages under way that nobody waits for, so they
 // need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
   requires backend::splitting_communicator<Communicator>

@@ -18,8 +18,8 @@
 #include <unity/core/id.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rank_lowering.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>

@@ -9,8 +9,8 @@
 #include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/loss_strategy.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/training_form.hpp>

@@ -8,7 +8,7 @@
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::train {

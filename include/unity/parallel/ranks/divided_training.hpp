@@ -10,11 +10,11 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/divisions.hpp>
-#include <unity/parallel/network.hpp>
+#include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/training_graph.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

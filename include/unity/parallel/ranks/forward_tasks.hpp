@@ -14,14 +14,14 @@
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/rank_tasks.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
-#include <unity/parallel/task_operation.hpp>
-#include <unity/parallel/training_graph.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
+#include <unity/parallel/tasks/task_operation.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>

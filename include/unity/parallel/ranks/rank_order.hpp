@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/pipelined_program.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 
 namespace unity::parallel::detail {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -10,11 +10,11 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
-#include <unity/parallel/task_operation.hpp>
-#include <unity/parallel/training_graph.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
+#include <unity/parallel/tasks/task_operation.hpp>
+#include <unity/parallel/training_graph.hpp>
 
 namespace unity::parallel::detail {
 

@@ -12,7 +12,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/rank_program.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 
 namespace unity::parallel::detail {
 

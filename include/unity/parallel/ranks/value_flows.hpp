@@ -10,10 +10,10 @@
 #include <vector>
 
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/divisions.hpp>
-#include <unity/parallel/edge_reads.hpp>
-#include <unity/parallel/messages.hpp>
-#include <unity/parallel/network.hpp>
+#include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/lowering/edge_reads.hpp>
+#include <unity/parallel/lowering/messages.hpp>
+#include <unity/parallel/lowering/network.hpp>
 
 namespace unity::parallel {
 

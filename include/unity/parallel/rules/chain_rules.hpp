@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/rewrite/syntax.hpp>
 

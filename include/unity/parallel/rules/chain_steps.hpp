@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include <unity/parallel/chains.hpp>
-#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/pcg/chains.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/chain_rules.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 

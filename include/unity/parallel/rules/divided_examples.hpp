@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include <unity/parallel/chains.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/chains.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
 
 namespace unity::parallel {

@@ -14,8 +14,8 @@
 #include <unity/core/error.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_operators.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/divided_examples.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>

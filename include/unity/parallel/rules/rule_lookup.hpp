@@ -12,7 +12,7 @@
 
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>

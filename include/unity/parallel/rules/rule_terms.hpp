@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/parallel/parallel_operators.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity::parallel {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>

@@ -12,10 +12,10 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
-#include <unity/parallel/pcg_writer.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>

@@ -9,10 +9,10 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/chains.hpp>
-#include <unity/parallel/parallel_operators.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/chains.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/tensor/operation.hpp>
 

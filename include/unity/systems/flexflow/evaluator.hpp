@@ -14,9 +14,9 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/delta.hpp>

@@ -13,12 +13,12 @@
 #include <unity/core/config.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/parallel/lowering.hpp>
-#include <unity/parallel/memory_limits.hpp>
-#include <unity/parallel/placements.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy_bound.hpp>
-#include <unity/parallel/strategy_tables.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/placements.hpp>
+#include <unity/parallel/strategies/strategy_bound.hpp>
+#include <unity/parallel/strategies/strategy_tables.hpp>
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>

@@ -13,10 +13,10 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/placements.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategy.hpp>
-#include <unity/parallel/units.hpp>
+#include <unity/parallel/strategies/placements.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/units.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

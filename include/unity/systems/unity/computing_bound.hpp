@@ -11,10 +11,10 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/parallel/mesh_options.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/task_times.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::systems {

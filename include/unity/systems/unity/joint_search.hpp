@@ -19,9 +19,9 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/mesh_layout.hpp>
-#include <unity/parallel/operator_graph.hpp>
-#include <unity/parallel/spine.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/backtracking.hpp>

@@ -26,7 +26,7 @@ namespace unity::systems {
 // Moves are those of rewrite_space; the price of a graph comes from `mapped`, once per graph. Models search_space,
 // canonical_space and commuting_space, for one thread: pricing keeps what it finds.
 // Source: Unger et al., Unity (OSDI 2022), section 5.1. Graphs stand for all parallel computation graphs that divide them
-// (parallel/machine_mapping.hpp): substitutions that divide operators are not moves here, they are chosen when a graph is
+// (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves here, they are chosen when a graph is
 // priced.
 class joint_space {
  public:

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
-#include <unity/parallel/machine_mapping.hpp>
-#include <unity/parallel/mesh_tables.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/machine_mapping.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 
 namespace unity::systems {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/parallel/detail/mapping_core.hpp>
-#include <unity/parallel/machine_mapping.hpp>
-#include <unity/parallel/mesh_layout.hpp>
-#include <unity/parallel/mesh_tables.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/machine_mapping.hpp>
+#include <unity/parallel/mesh/mapping_core.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 
 namespace unity::systems {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
-#include <unity/parallel/mesh_options.hpp>
-#include <unity/parallel/mesh_tables.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 
 namespace unity::systems {
 

@@ -11,7 +11,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
 #include <unity/parallel/configuration.hpp>
-#include <unity/parallel/operator_graph.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>

@@ -16,8 +16,8 @@
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/parallel/operator_graph.hpp>
-#include <unity/parallel/spine.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/mesh/spine.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>

@@ -1,0 +1,183 @@
+// The parts of divided operators, each computed once, and what those of two have in common.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/lowering/messages.hpp>
+#include <unity/parallel/lowering/operand_terms.hpp>
+#include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/task_grid.hpp>
+
+namespace unity::parallel {
+
+// An operator divided by a certain grid, on whatever devices.
+struct division {
+  std::uint32_t number = 0;
+  std::vector<shard> parts{};  // by task
+  std::vector<operand_terms> terms{};  // of each operand
+  // Of an operand that is no result of others, and so one term: the tasks for which it is not zero, and what they read.
+  std::vector<std::vector<std::uint32_t>> readers{};
+  std::vector<distinct_boxes> operands{};
+  std::uint32_t blocks = 1;      // of the results; those of the first tasks
+  std::uint32_t reductions = 1;  // tasks are [terms of groups][copies][reductions][blocks]
+  std::uint32_t copies = 1;
+  std::uint32_t result_terms = 1;
+
+  // The task that has a block of one term and copy of the results.
+  [[nodiscard]] std::uint32_t task(std::uint32_t term, std::uint32_t copy, std::uint32_t block) const noexcept {
+    return ((term / reductions * copies + copy) * reductions + term % reductions) * blocks + block;
+  }
+};
+
+// Keeps what it has computed. One thread uses one table.
+class division_table {
+ public:
+  // Effects: forgets all where it is a lot; what it gave away before is not valid any more.
+  void make_room() {
+    if (tasks_ > most_tasks) {
+      kinds_.clear();
+      pairs_.clear();
+      kept_ = tasks_ = 0;
+    }
+  }
+  // kind: the number of the operator. Valid until make_room().
+  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid) { return find(kind, o, grid); }
+  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const configuration& c) { return find(kind, o, c); }
+
+  // Of what is written of a result, block by block, and others read of operands, which are that value; a task that reads several of them is
+  // numbered once for each, after all tasks for the operand before. Valid until the next call.
+  [[nodiscard]] std::span<const overlap> overlaps(const division& from, std::uint32_t result, const division& to,
+                                                  std::span<const std::uint32_t> operands) {
+    const pair_key key{from.number, to.number, result, small_vector<std::uint32_t, 4>{operands}};
+    if (const auto found = pairs_.find(key); found != pairs_.end()) {
+      return found->second;
+    }
+    std::vector<box> written;
+    for (std::uint32_t b = 0; b < from.blocks; ++b) {
+      written.push_back(from.parts[b].results[result]);
+    }
+    std::vector<box> read;
+    for (const auto i : operands) {
+      for (const auto& part : to.parts) {
+        read.push_back(part.operands[i]);
+      }
+    }
+    auto all = overlaps_of(written, read);
+    if (kept_ + all.size() > most_kept) {
+      pairs_.clear();
+      kept_ = 0;
+    }
+    kept_ += all.size();
+    return pairs_.emplace(key, std::move(all)).first->second;
+  }
+
+ private:
+  static constexpr std::size_t most_kept = std::size_t{1} << 22U;  // overlaps: 64 MiB
+
+  // Of grids, and of configurations without copies of them: most of the time what is asked for is known.
+  struct grid_hash {
+    using is_transparent = void;
+
+    template <class Grid>
+    std::size_t operator()(const Grid& g) const noexcept {
+      auto h = hash_combine(g.degrees.size(), static_cast<std::uint64_t>(g.copies));
+      for (const auto d : g.degrees) {
+        h = hash_combine(h, static_cast<std::uint64_t>(d));
+      }
+      for (const auto* list : {&g.reductions, &g.terms}) {
+        if (product(*list) != 1) {
+          for (const auto d : *list) {
+            h = hash_combine(h, static_cast<std::uint64_t>(d));
+          }
+        }
+      }
+      return h;
+    }
+  };
+  struct grid_equal {
+    using is_transparent = void;
+
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const noexcept {
+      const auto same = [](const degree_list& x, const degree_list& y) { return x == y || (product(x) == 1 && product(y) == 1); };
+      return a.degrees == b.degrees && a.copies == b.copies && same(a.reductions, b.reductions) && same(a.terms, b.terms);
+    }
+  };
+
+  [[nodiscard]] static task_grid grid_of_key(const configuration& c) { return c.grid(); }
+  [[nodiscard]] static const task_grid& grid_of_key(const task_grid& g) { return g; }
+  template <class Grid>
+  [[nodiscard]] const division& find(std::uint32_t kind, const operator_dimensions& o, const Grid& grid) {
+    if (kinds_.size() <= kind) {
+      kinds_.resize(kind + std::size_t{1});
+    }
+    if (const auto known = kinds_[kind].find(grid); known != kinds_[kind].end()) {
+      return known->second;
+    }
+    auto& d = kinds_[kind].try_emplace(grid_of_key(grid)).first->second;
+    d.number = count_++;
+    divide(o, grid_of_key(grid), d);
+    tasks_ += d.parts.size();
+    return d;
+  }
+  static void divide(const operator_dimensions& o, const task_grid& grid, division& d) {
+    d.parts = shards_of(o, grid);
+    d.blocks = static_cast<std::uint32_t>(grid.blocks());
+    d.reductions = static_cast<std::uint32_t>(product(grid.reductions));
+    d.copies = static_cast<std::uint32_t>(grid.copies);
+    d.result_terms = static_cast<std::uint32_t>(grid.result_terms());
+    std::vector<box> boxes;
+    for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+      d.terms.push_back(terms_of(o, grid, i));
+      auto& readers = d.readers.emplace_back();
+      boxes.clear();
+      for (std::uint32_t t = 0; t < d.parts.size(); ++t) {
+        if (d.terms[i].of_task(t) == 0) {
+          readers.push_back(t);
+          boxes.push_back(d.parts[t].operands[i]);
+        }
+      }
+      d.operands.push_back(distinct(boxes));
+    }
+  }
+
+  struct pair_key {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint32_t result = 0;
+    small_vector<std::uint32_t, 4> operands{};
+
+    friend bool operator==(const pair_key&, const pair_key&) = default;
+  };
+  struct pair_hash {
+    std::size_t operator()(const pair_key& k) const noexcept {
+      auto h = hash_combine(std::uint64_t{k.from} << 32U | k.to, k.result);
+      for (const auto i : k.operands) {
+        h = hash_combine(h, i);
+      }
+      return h;
+    }
+  };
+
+  static constexpr std::size_t most_tasks = std::size_t{1} << 17U;  // some tens of MB
+
+  std::deque<std::unordered_map<task_grid, division, grid_hash, grid_equal>> kinds_{};  // stay where they are as it grows
+  std::size_t tasks_ = 0;
+  std::uint32_t count_ = 0;
+  std::unordered_map<pair_key, std::vector<overlap>, pair_hash> pairs_{};
+  std::size_t kept_ = 0;
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,192 @@
+// The fragment of an edge: what goes from the tasks of one operator to those of another, and back.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/exchanges.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/program/fragment.hpp>
+
+namespace unity::parallel {
+
+// Forward tasks of an operator of n tasks are 0 to n-1 of its fragment, backward tasks n to 2n-1.
+struct edge_ends {
+  program::fragment_id from{};
+  program::fragment_id to{};
+  std::uint32_t producers = 0;  // tasks
+  std::uint32_t consumers = 0;
+  std::uint32_t buffers_per_task = 0;  // of the producer
+  std::uint32_t result = 0;
+  std::uint32_t consumer_buffers = 0;  // before those of cotangents
+  bool is_wanted = false;              // the cotangent
+  bool consumer_keeps = false;         // its backward tasks read the value, too
+
+  [[nodiscard]] program::task_ref written(std::uint32_t task) const noexcept { return {from, task}; }
+  [[nodiscard]] program::task_ref written_back(std::uint32_t task) const noexcept { return {from, producers + task}; }
+  [[nodiscard]] program::task_ref read(std::uint32_t task) const noexcept { return {to, task}; }
+  [[nodiscard]] program::task_ref read_back(std::uint32_t task) const noexcept { return {to, consumers + task}; }
+  [[nodiscard]] program::buffer_ref result_of(std::uint32_t task) const noexcept { return {from, task * buffers_per_task + result}; }
+  [[nodiscard]] program::buffer_ref cotangent_of(std::uint32_t task) const noexcept { return {to, consumer_buffers + task}; }
+};
+
+// A message of the value and, where its cotangent is wanted, one of that back.
+struct sent_value {
+  std::uint32_t producer = 0;
+  std::span<const std::uint32_t> consumers{};
+  bytes volume{};
+  program::device_index from = 0;
+  program::device_index to = 0;
+};
+
+// Appends to a fragment.
+class edge_code {
+ public:
+  edge_code(program::fragment& f, const edge_ends& ends) : code_{f}, ends_{ends} {}
+
+  // Both tasks are on one device.
+  void use(std::uint32_t producer, std::uint32_t consumer) {
+    const auto result = ends_.result_of(producer);
+    code_.dependencies.push_back({ends_.written(producer), ends_.read(consumer), false});
+    code_.reads.push_back({result, ends_.read(consumer)});
+    if (ends_.consumer_keeps) {
+      code_.reads.push_back({result, ends_.read_back(consumer)});
+    }
+    if (ends_.is_wanted) {
+      code_.dependencies.push_back({ends_.read_back(consumer), ends_.written_back(producer), false});
+      code_.reads.push_back({ends_.cotangent_of(consumer), ends_.written_back(producer)});
+    }
+  }
+
+  void send(const sent_value& s, std::span<const program::hop> hops) {
+    const auto sender = ends_.written(s.producer);
+    const auto first = static_cast<std::uint32_t>(code_.tasks.size());
+    const auto last = program::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
+    code_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
+    const program::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
+    code_.buffers.push_back({s.volume, s.to, last, false});
+    for (const auto c : s.consumers) {
+      code_.dependencies.push_back({last, ends_.read(c), false});
+      code_.reads.push_back({received, ends_.read(c)});
+      if (ends_.consumer_keeps) {
+        code_.reads.push_back({received, ends_.read_back(c)});
+      }
+    }
+  }
+
+  // All messages of the edge, and their cotangents' where they are wanted, as exchanges.
+  void send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
+    routed_.clear();
+    for (const auto& s : all) {
+      routed_.push_back({machine::device_id{s.from}, machine::device_id{s.to}, s.volume});
+    }
+    const auto there = exchanges.add(n, code_, routed_);
+    begin_exchange();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      sent_.push_back({ends_.written(all[i].producer), ends_.result_of(all[i].producer), there[i].first});
+      const auto received = buffer_at(there[i].last, all[i].to, all[i].volume);
+      for (const auto c : all[i].consumers) {
+        received_.push_back({ends_.read(c), received, there[i].last});
+      }
+    }
+    end_exchange(ends_.consumer_keeps);
+    if (!ends_.is_wanted) {
+      return;
+    }
+    for (auto& m : routed_) {
+      std::swap(m.from, m.to);
+    }
+    const auto back = exchanges.add(n, code_, routed_);
+    begin_exchange();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (const auto c : all[i].consumers) {
+        sent_.push_back({ends_.read_back(c), ends_.cotangent_of(c), back[i].first});
+      }
+      received_.push_back({ends_.written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
+    }
+    end_exchange(false);
+  }
+
+  // The cotangent. hops: from the receiver of the value to its sender.
+  void send_back(const sent_value& s, std::span<const program::hop> hops) {
+    senders_.clear();
+    for (const auto c : s.consumers) {
+      senders_.push_back(ends_.read_back(c));
+    }
+    const auto receiver = ends_.written_back(s.producer);
+    const auto first = static_cast<std::uint32_t>(code_.tasks.size());
+    const auto last = program::add_transfer(code_, hops, s.volume, s.producer, senders_);
+    code_.dependencies.push_back({last, receiver, false});
+    for (const auto c : s.consumers) {
+      code_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
+    }
+    code_.reads.push_back({{{}, static_cast<std::uint32_t>(code_.buffers.size())}, receiver});
+    code_.buffers.push_back({s.volume, s.from, last, false});
+  }
+
+ private:
+  // A task gives a buffer to the first link of a message, or gets one from the last.
+  struct link_use {
+    program::task_ref task{};
+    program::buffer_ref buffer{};
+    std::uint32_t link = 0;
+
+    [[nodiscard]] auto rank() const noexcept {
+      return std::tuple{link, task.fragment.index(), task.index, buffer.fragment.index(), buffer.index};
+    }
+    friend bool operator==(const link_use&, const link_use&) = default;
+  };
+
+  void begin_exchange() {
+    sent_.clear();
+    received_.clear();
+    buffer_of_.assign(code_.tasks.size(), none);
+  }
+  // What a link brings to a device is one buffer.
+  program::buffer_ref buffer_at(std::uint32_t link, program::device_index device, bytes volume) {
+    auto& at = buffer_of_[link];
+    if (at == none) {
+      at = static_cast<std::uint32_t>(code_.buffers.size());
+      code_.buffers.push_back({bytes{}, device, {{}, link}, false});
+    }
+    code_.buffers[at].size += volume;
+    return {{}, at};
+  }
+  // keep: the backward tasks of receivers read what was received, too.
+  void end_exchange(bool keep) {
+    for (auto* uses : {&sent_, &received_}) {
+      std::sort(uses->begin(), uses->end(), [](const link_use& a, const link_use& b) { return a.rank() < b.rank(); });
+      uses->erase(std::unique(uses->begin(), uses->end()), uses->end());
+    }
+    for (const auto& u : sent_) {
+      code_.dependencies.push_back({u.task, {{}, u.link}, false});
+      code_.reads.push_back({u.buffer, {{}, u.link}});
+    }
+    for (const auto& u : received_) {
+      code_.dependencies.push_back({{{}, u.link}, u.task, false});
+      code_.reads.push_back({u.buffer, u.task});
+      if (keep) {
+        code_.reads.push_back({u.buffer, ends_.read_back(u.task.index)});
+      }
+    }
+  }
+
+  program::fragment& code_;
+  const edge_ends& ends_;
+  std::vector<program::task_ref> senders_{};
+
+  static constexpr std::uint32_t none = 0xffffffffU;
+  std::vector<routed_message> routed_{};
+  std::vector<link_use> sent_{};
+  std::vector<link_use> received_{};
+  std::vector<std::uint32_t> buffer_of_{};  // by task: what it brings
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,93 @@
+// What one use of a value asks of the machine: messages, and sums of terms.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/lowering/edge_reads.hpp>
+#include <unity/parallel/lowering/messages.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/lowering/sum_routes.hpp>
+
+namespace unity::parallel {
+
+// Consumers are tasks, also where several operands of one are the value.
+struct edge_needs {
+  const edge_messages& messages;
+  std::span<const summed_value> sums;
+};
+
+// Keeps its memory: one for each thread.
+class needs_finder {
+ public:
+  // result: of the first operator, that the operands of the second are. Valid until the next call.
+  // Complexity: as message_finder::run; where there are terms or copies, as reads_of.
+  [[nodiscard]] edge_needs run(const network& n, division_table& divisions, const divided_edge& e, std::uint32_t result) {
+    readers_.clear();
+    for (std::size_t i = 0; i < e.operands.size(); ++i) {
+      readers_.insert(readers_.end(), e.consumers.begin(), e.consumers.end());
+    }
+    const auto tasks = static_cast<std::uint32_t>(e.consumers.size());
+    const auto common = [&](std::uint32_t p, std::uint32_t r) {
+      return intersection(e.from.parts[p].results[result], e.to.parts[r % tasks].operands[e.operands[r / tasks]]);
+    };
+    auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
+    sums_.clear();
+    edge_reads reads;
+    if (!is_single(e.from, e.to, e.operands)) {
+      reads = reads_of(n, e, overlaps);
+      overlaps = reads.single;
+      for (const auto& sum : reads.sums) {
+        sums_.push_back(summed(sum, e, common));
+      }
+    }
+    auto& messages = finder_.run(overlaps, e.producers, readers_, common);
+    if (e.operands.size() > 1) {
+      merge_operands(messages, tasks);
+    }
+    return {messages, sums_};
+  }
+
+ private:
+  template <class Common>
+  [[nodiscard]] summed_value summed(const term_sum& sum, const divided_edge& e, const Common& common) const {
+    summed_value all{sum.producers, {}, {}, {}, {}};
+    for (const auto p : sum.producers) {
+      all.from.push_back(e.producers[p]);
+    }
+    std::vector<box> boxes;
+    for (const auto r : sum.readers) {
+      all.consumers.push_back(r % static_cast<std::uint32_t>(e.consumers.size()));
+      all.to.push_back(readers_[r]);
+      boxes.push_back(common(sum.block, r));
+    }
+    all.needed = replicas_of(boxes, all.to);
+    return all;
+  }
+  // Readers were numbered operand by operand; a task is one reader.
+  static void merge_operands(edge_messages& uses, std::uint32_t tasks) {
+    for (auto& u : uses.local) {
+      u.consumer %= tasks;
+    }
+    for (auto& m : uses.messages) {
+      const auto first = uses.consumers.begin() + m.first_consumer;
+      const auto last = first + m.consumer_count;
+      std::for_each(first, last, [&](std::uint32_t& c) { c %= tasks; });
+      std::sort(first, last);
+      m.consumer_count = static_cast<std::uint32_t>(std::unique(first, last) - first);
+    }
+  }
+
+  message_finder finder_{};
+  std::vector<machine::device_id> readers_{};
+  std::vector<summed_value> sums_{};
+};
+
+}  // namespace unity::parallel

@@ -1,0 +1,203 @@
+// Which tasks each task of an operator reads a value from, where the value is a sum of terms or there are copies of it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/lowering/messages.hpp>
+#include <unity/parallel/lowering/network.hpp>
+
+namespace unity::parallel {
+
+// One block of a value: the terms that some readers need the sum of, and who they are.
+struct term_sum {
+  std::uint32_t block = 0;
+  std::vector<std::uint32_t> producers{};  // a task for each term
+  std::vector<std::uint32_t> readers{};    // ascending; as overlaps number them
+
+  friend bool operator==(const term_sum&, const term_sum&) = default;
+};
+
+struct edge_reads {
+  std::vector<overlap> single{};  // of one task each; producers are tasks here. By producer, then by reader
+  std::vector<term_sum> sums{};
+
+  friend bool operator==(const edge_reads&, const edge_reads&) = default;
+};
+
+// Two operators and where their tasks are.
+struct divided_edge {
+  const division& from;
+  std::span<const machine::device_id> producers{};  // by task
+  const division& to;
+  std::span<const machine::device_id> consumers{};
+  std::span<const std::uint32_t> operands{};  // of the second that are the value
+};
+
+// Has each block one task that writes it, all of it, and is nothing else read.
+[[nodiscard]] inline bool is_single(const division& from, const division& to, std::span<const std::uint32_t> operands) {
+  return from.copies == 1 && from.result_terms == 1 &&
+         std::all_of(operands.begin(), operands.end(), [&](std::uint32_t i) { return to.terms[i].count == 1; });
+}
+
+namespace detail {
+
+class edge_reader {
+ public:
+  edge_reader(const network& n, const divided_edge& e) : network_{n}, edge_{e} {}
+
+  [[nodiscard]] edge_reads run(std::span<const overlap> overlaps) && {
+    const auto tasks = edge_.consumers.size();
+    std::map<key, std::vector<overlap>> rows;
+    for (std::size_t i = 0; i < edge_.operands.size(); ++i) {
+      const auto& terms = edge_.to.terms[edge_.operands[i]];
+      const auto is_of = [&](const overlap& o) { return o.consumer / tasks == i; };
+      const auto classes = std::min(edge_.from.result_terms, terms.count);
+      const auto class_of = matched(overlaps, terms, classes, is_of);
+      for (const auto& o : overlaps) {
+        const auto u = is_of(o) ? class_of[terms.of_task(o.consumer % tasks)] : std::nullopt;
+        if (u) {
+          rows[{o.producer, first_term(*u, classes), first_term(*u + 1, classes)}].push_back(o);
+        }
+      }
+    }
+    for (auto& [at, readers] : rows) {
+      add(at, readers);
+    }
+    std::sort(all_.single.begin(), all_.single.end(), [](const overlap& a, const overlap& b) {
+      return std::pair{a.producer, a.consumer} < std::pair{b.producer, b.consumer};
+    });
+    return std::move(all_);
+  }
+
+ private:
+  // A block, and the terms from one number up to another.
+  using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+
+  [[nodiscard]] std::uint32_t first_term(std::uint32_t u, std::uint32_t classes) const { return u * edge_.from.result_terms / classes; }
+  [[nodiscard]] machine::device_id reader_device(std::uint32_t reader) const { return edge_.consumers[reader % edge_.consumers.size()]; }
+  [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const {
+    const auto [block, first, last] = at;
+    for (auto term = first; term < last; ++term) {
+      if (edge_.producers[edge_.from.task(term, copy, block)] == d) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // For each term of the operand, which class of terms it is; those of most elements that are already there come first.
+  template <class IsOf>
+  [[nodiscard]] std::vector<std::optional<std::uint32_t>> matched(std::span<const overlap> overlaps, const operand_terms& terms,
+                                                                  std::uint32_t classes, const IsOf& is_of) const {
+    std::vector<std::optional<std::uint32_t>> class_of(terms.count);
+    if (terms.count == 1) {
+      class_of[0] = 0;
+      return class_of;
+    }
+    std::vector<std::int64_t> local(std::size_t{classes} * terms.count, 0);
+    for (const auto& o : overlaps) {
+      for (std::uint32_t u = 0; is_of(o) && u < classes; ++u) {
+        const key at{o.producer, first_term(u, classes), first_term(u + 1, classes)};
+        bool is_there = false;
+        for (std::uint32_t c = 0; c < edge_.from.copies && !is_there; ++c) {
+          is_there = holds(at, c, reader_device(o.consumer));
+        }
+        local[u * terms.count + terms.of_task(o.consumer % edge_.consumers.size())] += is_there ? o.elements : 0;
+      }
+    }
+    std::vector<bool> is_taken(classes);
+    for (std::uint32_t k = 0; k < classes; ++k) {
+      std::optional<std::size_t> best;
+      for (std::size_t at = 0; at < local.size(); ++at) {
+        const bool is_free = !is_taken[at / terms.count] && !class_of[at % terms.count];
+        if (is_free && (!best || local[at] > local[*best])) {
+          best = at;
+        }
+      }
+      is_taken[*best / terms.count] = true;
+      class_of[*best % terms.count] = static_cast<std::uint32_t>(*best / terms.count);
+    }
+    return class_of;
+  }
+
+  void add(const key& at, std::span<const overlap> readers) {
+    const auto [block, first, last] = at;
+    const auto copy_for = copies(at, readers);
+    for (std::uint32_t c = 0; c < edge_.from.copies; ++c) {
+      term_sum sum{block, {}, {}};
+      for (const auto& o : readers) {
+        if (copy_for.at(reader_device(o.consumer)) != c) {
+          continue;
+        }
+        if (last - first == 1) {
+          all_.single.push_back({edge_.from.task(first, c, block), o.consumer, o.elements});
+        } else {
+          sum.readers.push_back(o.consumer);
+        }
+      }
+      if (!sum.readers.empty()) {
+        for (auto term = first; term < last; ++term) {
+          sum.producers.push_back(edge_.from.task(term, c, block));
+        }
+        all_.sums.push_back(std::move(sum));
+      }
+    }
+  }
+  // Which copy each device reads: one of which it holds a term, else the one that fewest read, of those in its node first.
+  [[nodiscard]] std::map<machine::device_id, std::uint32_t> copies(const key& at, std::span<const overlap> readers) const {
+    std::map<machine::device_id, std::uint32_t> copy_for;
+    for (const auto& o : readers) {
+      copy_for.emplace(reader_device(o.consumer), 0U);
+    }
+    std::vector<std::uint32_t> taken(edge_.from.copies, 0);
+    for (auto& [device, copy] : copy_for) {
+      std::tuple<bool, bool, std::uint32_t> best{true, true, 0};
+      for (std::uint32_t c = 0; c < edge_.from.copies; ++c) {
+        const bool is_here = holds(at, c, device);
+        const std::tuple rank{!is_here, !is_near(at, c, device), is_here ? 0U : taken[c]};
+        if (c == 0 || rank < best) {
+          best = rank;
+          copy = c;
+        }
+      }
+      ++taken[copy];
+    }
+    return copy_for;
+  }
+  [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, machine::device_id d) const {
+    const auto [block, first, last] = at;
+    for (auto term = first; term < last; ++term) {
+      if (network_.place(edge_.producers[edge_.from.task(term, copy, block)]).node == network_.place(d).node) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const network& network_;
+  const divided_edge& edge_;
+  edge_reads all_{};
+};
+
+}  // namespace detail
+
+// overlaps: of the blocks of the result and of what tasks read, operand by operand (division_table::overlaps).
+// A value of p terms read as an operand of q terms: where p > q, each of the q is the sum of a class of p / q terms or so; else
+// each of p operand terms is one of the value's, and the others are zero and read nothing. Which is which does not matter to
+// the sum: pairs of most elements on one device are made first. Of copies, a device reads one.
+// Complexity: overlaps, times terms and copies, but for logarithms.
+[[nodiscard]] inline edge_reads reads_of(const network& n, const divided_edge& e, std::span<const overlap> overlaps) {
+  return detail::edge_reader{n, e}.run(overlaps);
+}
+
+}  // namespace unity::parallel

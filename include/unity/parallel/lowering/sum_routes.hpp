@@ -1,0 +1,124 @@
+// Where sums of terms end, and which way what is added up goes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/lowering/rings.hpp>
+
+namespace unity::parallel {
+
+// One block of a value, as the sum of what tasks have.
+struct summed_value {
+  std::vector<std::uint32_t> producers{};  // tasks, one per term, and the device of each
+  std::vector<machine::device_id> from{};
+  std::vector<std::uint32_t> consumers{};  // tasks that need some of the sum, and the device of each
+  std::vector<machine::device_id> to{};
+  replicas needed{};  // readers are those
+};
+
+// What goes from where a sum ends to a device that needs it.
+struct sum_route {
+  std::int64_t elements = 0;
+  std::vector<std::uint32_t> consumers{};  // that need some of it, ascending
+
+  friend bool operator==(const sum_route&, const sum_route&) = default;
+};
+
+// - Elements that just the devices with terms need, all of them: an all-reduce.
+// - Others: each is added up along the ring of the devices with terms and ends on one that needs it, in equal shares where
+//   there are several, on any of them where none does (a reduce-scatter); from there it goes to who else needs it.
+struct sum_routes {
+  std::vector<machine::device_id> holders{};  // of terms, ascending
+  std::vector<machine::device_id> ring{};     // the same
+  std::int64_t reduced = 0;                   // elements of the all-reduce, and who needs them
+  std::map<machine::device_id, std::vector<std::uint32_t>> reduced_for{};
+  // Of all others, by place in the ring: elements that leave for the next, and those whose sums end there.
+  std::vector<std::int64_t> sent{};
+  std::vector<std::int64_t> held{};
+  std::map<std::pair<std::size_t, machine::device_id>, sum_route> routes{};  // from a place in the ring; also to itself
+};
+
+namespace detail {
+
+// Tasks on a device that need elements of a group, ascending.
+[[nodiscard]] inline std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g, machine::device_id d) {
+  std::vector<std::uint32_t> all;
+  for (std::size_t i = 0; i < s.consumers.size(); ++i) {
+    if (s.to[i] == d && std::binary_search(g.boxes.begin(), g.boxes.end(), s.needed.box_of[i])) {
+      all.push_back(s.consumers[i]);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+inline void scatter(const summed_value& s, const replica_group& g, sum_routes& all) {
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < all.ring.size(); ++i) {
+    if (std::binary_search(g.devices.begin(), g.devices.end(), all.ring[i])) {
+      owners.push_back(i);
+    }
+  }
+  if (owners.empty()) {
+    owners.resize(all.ring.size());
+    std::iota(owners.begin(), owners.end(), std::size_t{0});
+  }
+  const auto count = static_cast<std::int64_t>(owners.size());
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto owner = owners[static_cast<std::size_t>(k)];
+    const auto elements = g.elements * (k + 1) / count - g.elements * k / count;
+    if (elements == 0) {
+      continue;
+    }
+    all.held[owner] += elements;
+    for (std::size_t i = 0; i < all.ring.size(); ++i) {
+      all.sent[i] += i == owner ? 0 : elements;
+    }
+    for (const auto d : g.devices) {
+      const auto consumers = consumers_on(s, g, d);
+      auto& way = all.routes[{owner, d}];
+      way.elements += elements;
+      way.consumers.insert(way.consumers.end(), consumers.begin(), consumers.end());
+    }
+  }
+}
+
+}  // namespace detail
+
+// Network: as of ring_of. Complexity: consumers, times groups of devices, times devices.
+template <class Network>
+[[nodiscard]] sum_routes routes_of(const Network& n, const summed_value& s) {
+  sum_routes all;
+  all.holders = s.from;
+  std::sort(all.holders.begin(), all.holders.end());
+  all.holders.erase(std::unique(all.holders.begin(), all.holders.end()), all.holders.end());
+  all.ring = ring_of(n, all.holders);
+  all.sent.assign(all.ring.size(), 0);
+  all.held.assign(all.ring.size(), 0);
+  for (const auto& g : s.needed.groups) {
+    if (g.devices == all.holders && all.holders.size() > 1) {  // one at most: groups have different devices
+      all.reduced = g.elements;
+      for (const auto d : g.devices) {
+        all.reduced_for.emplace(d, detail::consumers_on(s, g, d));
+      }
+    } else {
+      detail::scatter(s, g, all);
+    }
+  }
+  for (auto& [ends, way] : all.routes) {
+    std::sort(way.consumers.begin(), way.consumers.end());
+    way.consumers.erase(std::unique(way.consumers.begin(), way.consumers.end()), way.consumers.end());
+  }
+  return all;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,210 @@
+// Devices that a machine does not tell apart, and the links between them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/program/fragment.hpp>
+
+namespace unity::parallel {
+
+// A permutation of devices all of whose cycles are equally long: that is its order. The first device of each cycle
+// represents it. Regular.
+class device_symmetry {
+ public:
+  // image: of each device. Nothing where it is no permutation, or cycles differ in length.
+  [[nodiscard]] static std::optional<device_symmetry> of(std::span<const machine::device_id> image) {
+    device_symmetry s;
+    s.places_.assign(image.size(), {});
+    for (std::size_t d = 0; d < image.size(); ++d) {
+      if (s.places_[d].is_known) {
+        continue;
+      }
+      const auto first = s.cycles_.size();
+      for (auto e = machine::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known; e = image[e.index()]) {
+        s.places_[e.index()] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(s.cycles_.size() - first), true};
+        s.cycles_.push_back(e);
+      }
+      const auto length = s.cycles_.size() - first;
+      s.order_ = first == 0 ? length : s.order_;
+      if (length != s.order_ || image[s.cycles_.back().index()].index() != d) {
+        return std::nullopt;
+      }
+    }
+    return s;
+  }
+
+  [[nodiscard]] std::size_t order() const noexcept { return order_; }
+  [[nodiscard]] std::size_t device_count() const noexcept { return places_.size(); }
+  // Under so many repetitions. Complexity: constant, as all below.
+  [[nodiscard]] machine::device_id image(machine::device_id d, std::size_t times = 1) const {
+    const auto& p = places_[d.index()];
+    return cycles_[p.first + (p.place + times) % order_];
+  }
+  [[nodiscard]] machine::device_id representative(machine::device_id d) const { return cycles_[places_[d.index()].first]; }
+  [[nodiscard]] bool represents(machine::device_id d) const { return places_[d.index()].place == 0; }
+
+  friend bool operator==(const device_symmetry&, const device_symmetry&) = default;
+
+ private:
+  struct cycle_place {
+    std::uint32_t first = 0;  // where its cycle begins
+    std::uint32_t place = 0;
+    bool is_known = false;
+
+    friend bool operator==(const cycle_place&, const cycle_place&) = default;
+  };
+
+  std::vector<machine::device_id> cycles_{};  // one after another
+  std::vector<cycle_place> places_{};         // by device
+  std::size_t order_ = 1;
+};
+
+// Each device to that in its place some nodes on, round and round, where nodes are alike in devices; those of higher order
+// first. Whether links are alike is for link_orbits. Complexity: linear in devices, for each divisor of the nodes.
+[[nodiscard]] inline std::vector<device_symmetry> node_shifts(const machine::topology& t) {
+  std::map<std::uint32_t, std::size_t> known;
+  std::vector<std::vector<machine::device_id>> nodes;
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    const auto at = known.try_emplace(t.devices()[d].node, nodes.size()).first->second;
+    nodes.resize(std::max(nodes.size(), at + 1));
+    nodes[at].push_back(machine::device_id{d});
+  }
+  std::vector<device_symmetry> all;
+  for (std::size_t step = 1; step < nodes.size(); ++step) {
+    if (nodes.size() % step != 0) {
+      continue;
+    }
+    std::vector<machine::device_id> image(t.device_count());
+    bool alike = true;
+    for (std::size_t n = 0; n < nodes.size() && alike; ++n) {
+      const auto& to = nodes[(n + step) % nodes.size()];
+      alike = nodes[n].size() == to.size();
+      for (std::size_t i = 0; alike && i < to.size(); ++i) {
+        alike = t[nodes[n][i]].model == t[to[i]].model;
+        image[nodes[n][i].index()] = to[i];
+      }
+    }
+    if (auto s = alike ? device_symmetry::of(image) : std::nullopt) {
+      all.push_back(std::move(*s));
+    }
+  }
+  return all;
+}
+
+// What a symmetry of devices does to links, as far as messages use them: the k-th link of a route goes to the k-th link of
+// the route between the images. Refers to the symmetry and the network.
+class link_orbits {
+ public:
+  link_orbits(const device_symmetry& s, network& n) : symmetry_{&s}, network_{&n} {}
+
+  // Effects: learns the orbits of the links of the route. Why a message over it does not have like images, in one line;
+  // empty where it has: the map is one to one, keeps rates and latencies, and no link is used by two of the images.
+  // Complexity: linear in the order and the route; logarithmic for a route that was asked for before.
+  [[nodiscard]] std::string admit(machine::device_id from, machine::device_id to) {
+    const auto [known, is_new] = admitted_.try_emplace({from, to});
+    if (is_new) {
+      known->second = learn(from, to);
+    }
+    return known->second;
+  }
+  // Of an admitted route: the link that stands for it, and of which repetition of the symmetry it is the image of this.
+  struct orbit_place {
+    program::resource_id representative{};
+    std::uint32_t shift = 0;
+  };
+  [[nodiscard]] orbit_place place(program::resource_id link) const { return places_.at(link); }
+  // What stands for it; itself where no message uses it.
+  [[nodiscard]] program::resource_id representative(program::resource_id link) const {
+    const auto found = places_.find(link);
+    return found == places_.end() ? link : found->second.representative;
+  }
+
+ private:
+  [[nodiscard]] std::string learn(machine::device_id from, machine::device_id to) {
+    const auto order = symmetry_->order();
+    std::vector<std::vector<network::route_link>> routes;
+    for (std::size_t k = 0; k < order; ++k) {
+      const auto r = network_->route(symmetry_->image(from, k), symmetry_->image(to, k));
+      routes.emplace_back(r.begin(), r.end());
+    }
+    for (std::size_t h = 0; h < routes[0].size(); ++h) {
+      for (std::size_t k = 0; k < order; ++k) {
+        if (routes[k].size() != routes[0].size() || routes[k][h].rate != routes[0][h].rate ||
+            routes[k][h].latency != routes[0][h].latency) {
+          return "routes that differ";
+        }
+        const auto here = routes[k][h].resource;
+        const auto there = routes[(k + 1) % order][std::min(h, routes[(k + 1) % order].size() - 1)].resource;
+        if (images_.try_emplace(here, there).first->second != there || origins_.try_emplace(there, here).first->second != here) {
+          return "links that are not mapped one to one";
+        }
+        if (k > 0 && here == routes[0][h].resource) {
+          return "a link that several images of one message share";
+        }
+      }
+      std::size_t least = 0;
+      for (std::size_t k = 1; k < order; ++k) {
+        least = routes[k][h].resource < routes[least][h].resource ? k : least;
+      }
+      for (std::size_t k = 0; k < order; ++k) {
+        places_.insert_or_assign(routes[k][h].resource,
+                                 orbit_place{routes[least][h].resource, static_cast<std::uint32_t>((least + order - k) % order)});
+      }
+    }
+    return {};
+  }
+
+  const device_symmetry* symmetry_;
+  network* network_;
+  std::map<std::pair<machine::device_id, machine::device_id>, std::string> admitted_{};
+  std::map<program::resource_id, program::resource_id> images_{};
+  std::map<program::resource_id, program::resource_id> origins_{};
+  std::map<program::resource_id, orbit_place> places_{};
+};
+
+// What a symmetry does to the tasks of an operator on given devices: the k-th task of a device goes to the k-th of its image.
+struct task_orbits {
+  std::vector<std::uint32_t> image{};
+  std::vector<std::uint32_t> kept{};    // those on devices that represent others, ascending
+  std::vector<std::uint32_t> folded{};  // of each task, the place among those kept of the one that stands for it
+};
+
+// Nothing where devices and their images have not equally many tasks. Complexity: linear.
+[[nodiscard]] inline std::optional<task_orbits> orbits_of(const device_symmetry& s, std::span<const machine::device_id> devices) {
+  std::vector<std::vector<std::uint32_t>> tasks(s.device_count());
+  for (std::uint32_t t = 0; t < devices.size(); ++t) {
+    tasks[devices[t].index()].push_back(t);
+  }
+  task_orbits all{std::vector<std::uint32_t>(devices.size()), {}, std::vector<std::uint32_t>(devices.size())};
+  for (std::uint32_t t = 0; t < devices.size(); ++t) {
+    if (s.represents(devices[t])) {
+      all.folded[t] = static_cast<std::uint32_t>(all.kept.size());
+      all.kept.push_back(t);
+    }
+  }
+  for (std::size_t d = 0; d < tasks.size(); ++d) {
+    const auto& to = tasks[s.image(machine::device_id{d}).index()];
+    const auto& first = tasks[s.representative(machine::device_id{d}).index()];
+    if (tasks[d].size() != to.size() || tasks[d].size() != first.size()) {
+      return std::nullopt;
+    }
+    for (std::size_t k = 0; k < to.size(); ++k) {
+      all.image[tasks[d][k]] = to[k];
+      all.folded[tasks[d][k]] = all.folded[first[k]];
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel

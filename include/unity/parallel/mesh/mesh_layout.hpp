@@ -1,0 +1,272 @@
+// How a tensor lies on a device mesh, and what it takes to bring it from one such layout to another.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/mesh/mesh_costs.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or terms, or
+// one of them alone holds anything (placed).
+// Where several axes divide one dimension, an earlier axis has the outer digit of the block.
+class mesh_layout {
+ public:
+  static constexpr std::size_t most_axes = 8;
+  static constexpr unsigned placed = 13;
+  static constexpr unsigned copies = 14;
+  static constexpr unsigned partial = 15;
+  static constexpr std::size_t most_dimensions = 13;
+
+  constexpr mesh_layout() noexcept = default;  // dimension 0 along every axis
+
+  [[nodiscard]] constexpr unsigned operator[](std::size_t axis) const noexcept { return code_ >> (4 * axis) & 15U; }
+  constexpr void set(std::size_t axis, unsigned role) noexcept {
+    code_ = (code_ & ~(15U << (4 * axis))) | role << (4 * axis);
+  }
+  [[nodiscard]] constexpr std::uint32_t code() const noexcept { return code_; }
+
+  friend constexpr auto operator<=>(const mesh_layout&, const mesh_layout&) = default;
+
+ private:
+  std::uint32_t code_ = 0;
+};
+
+[[nodiscard]] inline mesh_layout copied(const machine::device_mesh& m) noexcept {
+  mesh_layout l;
+  for (std::size_t a = 0; a < m.axis_count(); ++a) {
+    l.set(a, mesh_layout::copies);
+  }
+  return l;
+}
+
+// Shards of the devices that hold any.
+[[nodiscard]] inline parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
+  auto p = undivided(t);
+  for (std::size_t a = 0; a < m.axis_count(); ++a) {
+    const auto role = l[a];
+    if (role == mesh_layout::placed) {
+      continue;
+    }
+    (role == mesh_layout::copies ? p.copies : role == mesh_layout::partial ? p.partial : p.degrees[role]) *= m.sizes[a];
+  }
+  return p;
+}
+
+// What one device holds.
+[[nodiscard]] inline bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
+  auto size = tensor::element_count(t.dims) * static_cast<std::int64_t>(tensor::size_of(t.element));
+  for (std::size_t a = 0; a < m.axis_count(); ++a) {
+    size /= l[a] < mesh_layout::placed ? m.sizes[a] : 1;
+  }
+  return bytes{size};
+}
+
+// A step between layouts that one exchange along one axis makes.
+struct layout_arc {
+  std::uint32_t from = 0;  // numbers of layouts
+  std::uint32_t to = 0;
+  std::int64_t takes = 0;  // picoseconds
+
+  friend bool operator==(const layout_arc&, const layout_arc&) = default;
+};
+
+// All layouts of a tensor on a mesh, numbered, and the steps between them. A step changes the role of one axis:
+// - terms become copies (all-reduce) or blocks (reduce-scatter);
+// - blocks become copies (all-gather) or blocks of another dimension (all-to-all);
+// - copies become blocks, for nothing;
+// - what one device has alone becomes copies or blocks, and the other way round: as many values as an axis has devices, each
+//   with one of them, are thought to do so together, and each counts for its part.
+// Only the innermost digit of a dimension comes or goes, so that blocks stay contiguous. Where the cotangent flows back, a
+// step takes its adjoint as well.
+// Source: Unger et al., Unity (OSDI 2022), section 3.3: parallelization operators and their adjoints, on an axis each.
+class layout_space {
+ public:
+  static constexpr std::uint32_t none = 0xffffffffU;
+
+  layout_space() = default;
+  // has_placement: values may be placed. Complexity: (rank + 3) to the power of the axes.
+  layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent, bool has_placement)
+      : radix_{static_cast<std::uint32_t>(t.dims.size() + 3)}, axes_{m.axis_count()}, has_placement_{has_placement} {
+    UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions, "few axes and dimensions");
+    mesh_layout l;
+    add(t, m, l, 0);
+    find_arcs(t, m, costs, has_cotangent);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return layouts_.size(); }
+  [[nodiscard]] mesh_layout operator[](std::uint32_t number) const { return layouts_[number]; }
+  [[nodiscard]] std::span<const layout_arc> arcs() const noexcept { return arcs_; }  // by the layout that they begin in
+  [[nodiscard]] std::span<const layout_arc> arcs_from(std::uint32_t layout) const {
+    return {arcs_.data() + first_arc_[layout], first_arc_[layout + std::size_t{1}] - first_arc_[layout]};
+  }
+  // none: not a layout of this tensor.
+  [[nodiscard]] std::uint32_t number(mesh_layout l) const {
+    const auto k = key(l);
+    return k < numbers_.size() ? numbers_[k] : none;
+  }
+
+ private:
+  [[nodiscard]] std::size_t key(mesh_layout l) const {
+    std::size_t k = 0;
+    for (std::size_t a = 0; a < axes_; ++a) {
+      const auto role = l[a];
+      k = k * radix_ + (role >= mesh_layout::placed ? radix_ - 3 + (role - mesh_layout::placed) : role);
+    }
+    return k;
+  }
+  void add(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout& l, std::size_t axis) {
+    if (axis == axes_) {
+      const auto k = key(l);
+      if (numbers_.size() <= k) {
+        numbers_.resize(k + 1, none);
+      }
+      numbers_[k] = static_cast<std::uint32_t>(layouts_.size());
+      layouts_.push_back(l);
+      return;
+    }
+    for (unsigned d = 0; d < t.dims.size(); ++d) {
+      auto degree = m.sizes[axis];
+      for (std::size_t a = 0; a < axis; ++a) {
+        degree *= l[a] == d ? m.sizes[a] : 1;
+      }
+      if (t.dims[d] % degree == 0) {
+        l.set(axis, d);
+        add(t, m, l, axis + 1);
+      }
+    }
+    for (const auto role : {mesh_layout::copies, mesh_layout::partial, mesh_layout::placed}) {
+      if (role != mesh_layout::placed || has_placement_) {
+        l.set(axis, role);
+        add(t, m, l, axis + 1);
+      }
+    }
+  }
+  // No later axis divides the dimension.
+  [[nodiscard]] bool is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const {
+    for (auto a = axis + 1; a < axes_; ++a) {
+      if (l[a] == dimension) {
+        return false;
+      }
+    }
+    return true;
+  }
+  void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent) {
+    for (std::uint32_t from = 0; from < layouts_.size(); ++from) {
+      first_arc_.push_back(arcs_.size());
+      const auto before = layouts_[from];
+      const auto held = shard_bytes(t, m, before);
+      for (std::size_t a = 0; a < axes_; ++a) {
+        const auto old = before[a];
+        if (old < mesh_layout::placed && !is_innermost(before, a, old)) {
+          continue;
+        }
+        const auto share = bytes{held.count() / other_places(m, before, a)};
+        for (unsigned next = 0; next <= t.dims.size() + 1; ++next) {
+          const auto role = next < t.dims.size() ? next : next == t.dims.size() ? mesh_layout::copies : mesh_layout::placed;
+          const bool is_sum_placed = old == mesh_layout::partial && role == mesh_layout::placed;
+          if (role == old || is_sum_placed || (role < mesh_layout::placed && !is_innermost(before, a, role))) {
+            continue;
+          }
+          auto after = before;
+          after.set(a, role);
+          if (const auto to = number(after); to != none) {
+            arcs_.push_back({from, to, price(costs, a, old, role, share, m.sizes[a], has_cotangent)});
+          }
+        }
+      }
+    }
+    first_arc_.push_back(arcs_.size());
+  }
+  // Along other axes values lie at as many places, each of which exchanges its own: a value's share of all groups' time.
+  [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const {
+    std::int64_t places = 1;
+    for (std::size_t a = 0; a < axes_; ++a) {
+      places *= a != axis && l[a] == mesh_layout::placed ? m.sizes[a] : 1;
+    }
+    return places;
+  }
+  // The adjoint of an all-reduce is one, that of a reduce-scatter an all-gather, that of an all-gather messages back along
+  // the same links, that of an all-to-all another.
+  [[nodiscard]] static std::int64_t price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role, bytes held, std::int64_t degree,
+                                          bool has_cotangent) {
+    const axis_set s = axis_set{1} << axis;
+    const auto part = bytes{held.count() / degree};
+    if (old == mesh_layout::copies) {
+      return 0;
+    }
+    if (old == mesh_layout::partial) {
+      const auto forward = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.reduce_scatter(s, held);
+      const auto back = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.all_gather(s, part);
+      return (has_cotangent ? forward + back : forward).count();
+    }
+    const auto sent = old == mesh_layout::placed ? part : held;
+    const auto forward = role == mesh_layout::copies ? costs.all_gather(s, sent) : costs.all_to_all(s, sent);
+    return (has_cotangent ? forward + forward : forward).count();
+  }
+
+  std::uint32_t radix_ = 2;
+  std::size_t axes_ = 0;
+  bool has_placement_ = false;
+  std::vector<mesh_layout> layouts_{};
+  std::vector<std::uint32_t> numbers_{};
+  std::vector<layout_arc> arcs_{};
+  std::vector<std::size_t> first_arc_{};  // per layout, and behind the last
+};
+
+inline constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::max() / 4;
+
+// Effects: costs[l] becomes the least that it takes to have the tensor in layout l, from costs in the layouts it is made in:
+// steps from layouts that have become cheaper are tried until none has. from[l], where asked for, is the layout that the best
+// chain begins in.
+// Complexity: linear in the steps from layouts that can be reached, for each time that one becomes cheaper: once or twice.
+inline void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector<std::uint32_t>* from = nullptr) {
+  UNITY_EXPECTS(costs.size() == space.size(), "a cost for each layout");
+  constexpr std::size_t usual = 64;  // words: spaces of up to four axes and five dimensions
+  small_vector<std::uint64_t, usual> waiting((costs.size() + 63) / 64, 0);  // a bit for each layout whose steps are to be tried
+  if (from != nullptr) {
+    from->resize(costs.size());
+  }
+  for (std::uint32_t l = 0; l < costs.size(); ++l) {
+    waiting[l / 64] |= std::uint64_t{costs[l] < unreachable ? 1U : 0U} << l % 64;
+    if (from != nullptr) {
+      (*from)[l] = l;
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t word = 0; word < waiting.size(); ++word) {
+      while (waiting[word] != 0) {
+        const auto l = static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(waiting[word])));
+        waiting[word] &= waiting[word] - 1;
+        for (const auto& arc : space.arcs_from(l)) {
+          const auto reached = costs[l] + arc.takes;
+          if (reached < costs[arc.to]) {
+            costs[arc.to] = reached;
+            waiting[arc.to / 64] |= std::uint64_t{1} << arc.to % 64;
+            changed = changed || arc.to / 64 < word;
+            if (from != nullptr) {
+              (*from)[arc.to] = (*from)[l];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,310 @@
+// What one device of each stage does: a program for mappings onto meshes whose devices all do the same.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/lowering/backward_reads.hpp>
+#include <unity/parallel/mesh/mapping_core.hpp>
+#include <unity/parallel/mesh/mesh_costs.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// An option for each operator of a graph, on the mesh of its stage; meshes of all stages are alike.
+struct staged_mapping {
+  std::vector<std::uint32_t> options{};  // by operator
+  std::vector<std::uint32_t> stages{};   // by operator; those an operator reads from are no later
+  std::uint32_t stage_count = 1;
+
+  friend bool operator==(const staged_mapping&, const staged_mapping&) = default;
+};
+
+// Devices by stage: all of a stage follow each other. Neighbours send to each other over the same links everywhere.
+struct stage_mesh {
+  machine::device_mesh mesh{};  // stages, then the devices of one
+  mesh_costs costs;             // along its first axis
+  bool between_nodes = false;
+
+  stage_mesh(const machine::topology& t, const machine::route_table& routes, std::vector<machine::device_id> devices, std::uint32_t stages)
+      : mesh{{}, sizes_of(devices.size(), stages), std::move(devices)}, costs{t, routes, mesh, 1} {
+    between_nodes = stages > 1 && t[mesh.devices[0]].node != t[mesh.devices[mesh.devices.size() / stages]].node;
+  }
+
+ private:
+  [[nodiscard]] static machine::mesh_sizes sizes_of(std::size_t devices, std::uint32_t stages) {
+    machine::mesh_sizes s;
+    s.push_back(stages);
+    if (devices > stages) {
+      s.push_back(static_cast<std::int64_t>(devices / stages));
+    }
+    return s;
+  }
+};
+
+namespace detail {
+
+class mesh_program_writer {
+ public:
+  mesh_program_writer(const tensor::algebra& a, const machine::topology& t, mesh_tables& tables, const stage_mesh& stages,
+                      const operator_graph& g, const staged_mapping& s)
+      : algebra_{a}, topology_{t}, tables_{tables}, costs_{stages.costs}, graph_{g}, mapping_{s}, between_nodes_{stages.between_nodes} {
+    UNITY_EXPECTS(s.options.size() == g.size() && s.stages.size() == g.size(), "an option and a stage for each operator");
+  }
+
+  [[nodiscard]] program::program run() {
+    const auto& mesh = tables_.mesh();
+    for (std::uint32_t k = 0; k < mapping_.stage_count; ++k) {
+      const auto name = "stage " + std::to_string(k);
+      all_.add_resource({name, program::resource_kind::stream, k});
+      all_.add_resource({name + ", links within nodes", program::resource_kind::link, k});
+      all_.add_resource({name + ", links between nodes", program::resource_kind::link, k});
+    }
+    for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
+      const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
+      crosses_.push_back(topology_[mesh.devices[0]].node != topology_[mesh.devices[last]].node);
+    }
+    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+      add_fragment(program::owner_kind::node, i, operator_code(i));
+    }
+    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+      if (auto code = edge_code(i); !code.dependencies.empty()) {
+        add_fragment(program::owner_kind::edge, i, std::move(code));
+      }
+    }
+    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+      if (auto code = weight_code(i); !code.buffers.empty()) {
+        add_fragment(program::owner_kind::weight, i, std::move(code));
+      }
+    }
+    std::vector<program::replacement> replacements;
+    for (std::size_t f = 0; f < codes_.size(); ++f) {
+      replacements.push_back({program::fragment_id{f}, &codes_[f]});
+    }
+    all_.replace(replacements);
+    all_.commit();
+    return std::move(all_);
+  }
+
+ private:
+  void add_fragment(program::owner_kind kind, std::uint32_t number, program::fragment code) {
+    all_.add_fragment({kind, number, algebra_.signature(graph_.placed(number).dimensions->op.kind).name + " " + std::to_string(number)});
+    codes_.push_back(std::move(code));
+  }
+  [[nodiscard]] const mesh_option& option(std::uint32_t i) { return tables_.of(graph_.placed(i)).options[mapping_.options[i]]; }
+  [[nodiscard]] program::resource_id stream(std::uint32_t i) const { return program::resource_id{3 * std::size_t{mapping_.stages[i]}}; }
+  [[nodiscard]] program::resource_id link(std::uint32_t stage, bool is_between) const {
+    return program::resource_id{3 * std::size_t{stage} + (is_between ? 2 : 1)};
+  }
+  [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
+  [[nodiscard]] bool has_backward(std::uint32_t i) const {
+    const auto& w = graph_.placed(i).wanted;
+    return std::find(w.begin(), w.end(), true) != w.end();
+  }
+  [[nodiscard]] const backward_reads& kept(std::uint32_t i) {
+    const auto& p = graph_.placed(i);
+    const auto [at, is_new] = kept_.try_emplace(p.key);
+    if (is_new && has_backward(i)) {
+      at->second = reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs, p.dimensions->outputs.size(), p.wanted);
+    }
+    return at->second;
+  }
+  [[nodiscard]] static program::task_ref task(std::uint32_t i, bool is_backward) { return {program::fragment_id{i}, is_backward ? 1U : 0U}; }
+
+  // Task 0: forward. Task 1: backward. Buffers: the results, one each, then the cotangents of operands.
+  [[nodiscard]] program::fragment operator_code(std::uint32_t i) {
+    const auto& o = option(i);
+    const auto& d = *graph_.placed(i).dimensions;
+    const auto stage = mapping_.stages[i];
+    program::fragment f;
+    f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
+    for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+      f.buffers.push_back({shard_bytes(d.outputs[r], tables_.mesh(), o.results[r]), stage, {{}, 0}, false});
+    }
+    if (!has_backward(i)) {
+      return f;
+    }
+    f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, program::task_kind::backward, stage});
+    f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+    for (std::uint32_t r = 0; r < d.outputs.size(); ++r) {
+      if (kept(i).results[r]) {
+        f.reads.push_back({{{}, r}, {{}, 1}});
+      }
+    }
+    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+      const bool is_sent = graph_.placed(i).wanted[x] && graph_.placed(i).uses[x] == operand_use::made;
+      f.buffers.push_back({is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
+    }
+    return f;
+  }
+
+  // What the operator reads of others.
+  [[nodiscard]] program::fragment edge_code(std::uint32_t i) {
+    program::fragment f;
+    const auto sources = graph_.sources(i);
+    for (std::uint32_t x = 0; x < sources.size(); ++x) {
+      if (sources[x].from != operand_source::none && !is_known(i, x)) {
+        add_operand(f, i, x);
+      }
+    }
+    return f;
+  }
+  // An operand before it is the same value in the same layout.
+  [[nodiscard]] bool is_known(std::uint32_t i, std::uint32_t x) {
+    const auto sources = graph_.sources(i);
+    for (std::uint32_t y = 0; y < x; ++y) {
+      if (sources[y] == sources[x] && option(i).operands[y] == option(i).operands[x]) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // A step of what an operand needs before it is there, and of its cotangent on the way back.
+  struct exchange {
+    program::resource_id link{};
+    program::resource_id back{};
+    picoseconds takes{};
+  };
+  [[nodiscard]] std::vector<exchange> exchanges_of(std::uint32_t i, std::uint32_t x) {
+    const auto source = graph_.sources(i)[x];
+    const auto& t = tables_.of(graph_.placed(i));
+    const auto& maker = tables_.of(graph_.placed(source.from));
+    const auto& space = *t.operands[x];
+    const auto from = maker.states[maker.numbered[mapping_.options[source.from]].state][source.result];
+    const auto to = t.numbered[mapping_.options[i]].operands[x];
+    std::vector<exchange> all;
+    const auto stage = mapping_.stages[i];
+    const auto before = mapping_.stages[source.from];
+    if (stage != before) {
+      const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), space[from]);
+      all.push_back({link(before, between_nodes_), link(stage, between_nodes_), costs_.shift(1, held)});
+    }
+    if (const auto takes = distances_.from(space, from)[to]; takes > 0) {
+      bool is_between = false;
+      for (std::size_t a = 0; a < crosses_.size(); ++a) {
+        is_between = is_between || (crosses_[a] && space[from][a] != space[to][a]);
+      }
+      // A step and its adjoint take about as long as each other.
+      const auto one_way = graph_.placed(i).wanted[x] ? takes / 2 : takes;
+      all.push_back({link(stage, is_between), link(stage, is_between), picoseconds{one_way}});
+    }
+    return all;
+  }
+  void add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x) {
+    const auto source = graph_.sources(i)[x];
+    const auto stage = mapping_.stages[i];
+    const bool is_wanted = graph_.placed(i).wanted[x];
+    const bool is_kept = has_backward(i) && kept(i).operands[x];
+    const program::buffer_ref made{program::fragment_id{source.from}, source.result};
+    const auto steps = exchanges_of(i, x);
+    auto here = task(source.from, false);
+    auto value = made;
+    for (const auto& s : steps) {
+      const auto t = f.add({s.link, at_least_one(s.takes), {}, {}, program::task_kind::transfer, stage});
+      f.dependencies.push_back({here, {{}, t}, false});
+      f.reads.push_back({value, {{}, t}});
+      here = {{}, t};
+    }
+    if (!steps.empty()) {
+      const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), option(i).operands[x]);
+      value = {{}, static_cast<std::uint32_t>(f.buffers.size())};
+      f.buffers.push_back({held, stage, here, false});
+    }
+    f.dependencies.push_back({here, task(i, false), false});
+    f.reads.push_back({value, task(i, false)});
+    if (is_kept) {
+      f.reads.push_back({value, task(i, true)});
+    }
+    if (!is_wanted) {
+      return;
+    }
+    const auto results = static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
+    auto back = task(i, true);
+    for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+      const auto t = f.add({s->back, at_least_one(s->takes), {}, {}, program::task_kind::transfer, stage});
+      f.dependencies.push_back({back, {{}, t}, false});
+      back = {{}, t};
+    }
+    f.dependencies.push_back({back, task(source.from, true), false});
+    f.reads.push_back({{program::fragment_id{i}, results + x}, steps.empty() ? task(source.from, true) : back});
+  }
+
+  // Gradients are added up and weights change, once for all micro-batches.
+  [[nodiscard]] program::fragment weight_code(std::uint32_t i) {
+    const auto& o = option(i);
+    const auto& p = graph_.placed(i);
+    program::fragment f;
+    if (o.weights == bytes{}) {
+      return f;
+    }
+    const auto stage = mapping_.stages[i];
+    f.buffers.push_back({o.weights, stage, {}, true});
+    if (!has_backward(i)) {
+      return f;
+    }
+    auto done = task(i, true);
+    if (o.synchronizing > picoseconds{}) {
+      bool is_between = false;
+      for (std::size_t x = 0; x < p.uses.size(); ++x) {
+        for (std::size_t a = 0; a < crosses_.size() && p.uses[x] == operand_use::weight; ++a) {
+          is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
+        }
+      }
+      const auto t = f.add({link(stage, is_between), o.synchronizing, {}, {}, program::task_kind::transfer, stage});
+      f.dependencies.push_back({done, {{}, t}, false});
+      done = {{}, t};
+    }
+    if (o.updating > picoseconds{}) {
+      const auto t = f.add({stream(i), o.updating, {}, {}, program::task_kind::update, stage});
+      f.dependencies.push_back({done, {{}, t}, false});
+    }
+    return f;
+  }
+
+  const tensor::algebra& algebra_;
+  const machine::topology& topology_;
+  mesh_tables& tables_;
+  const mesh_costs& costs_;  // between stages
+  const operator_graph& graph_;
+  const staged_mapping& mapping_;
+  bool between_nodes_;
+  layout_distances distances_{};
+  std::map<fingerprint, backward_reads> kept_{};
+  std::vector<bool> crosses_{};  // by axis: neighbours are on different nodes
+  std::vector<program::fragment> codes_{};
+  program::program all_{};
+};
+
+}  // namespace detail
+
+// One micro-batch, as one device of each stage sees it: device k of the program stands for all of stage k, whose devices do the
+// same; exchanges take what mesh_costs says, those that go between nodes one after the other, and so do those within. Like
+// lowering's programs otherwise, and some tens of times smaller: what thousand devices do is simulated in a second.
+// What is placed counts as if all devices did their part of it.
+// Precondition: values go from a stage to itself or the next.
+// Complexity: linear in the graph.
+[[nodiscard]] inline program::program mesh_program(const tensor::algebra& a, const machine::topology& t, mesh_tables& tables, const stage_mesh& stages,
+                                                   const operator_graph& g, const staged_mapping& s) {
+  return detail::mesh_program_writer{a, t, tables, stages, g, s}.run();
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,53 @@
+// Reports on mappings onto meshes whose devices all do the same, by one device of each stage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/mesh/mesh_program.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::parallel {
+
+// Of an iteration of so many micro-batches. Effects: simulates the program of mesh_program.hpp.
+// Complexity: as that, times the micro-batches.
+[[nodiscard]] inline strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables, const stage_mesh& stages,
+                                                 const operator_graph& g, const staged_mapping& s, std::int64_t microbatches = 1) {
+  pipeline turns{microbatches, {}};
+  turns.stages.resize(s.stage_count);
+  std::iota(turns.stages.begin(), turns.stages.end(), 0U);
+  const auto p = pipelined(mesh_program(a, m.network, tables, stages, g, s), turns);
+  simulate::full_simulation simulation;
+  strategy_report r;
+  r.is_of_representatives = true;
+  r.iteration = simulation.run(p);
+  r.tasks = p.task_count();
+  const auto group = static_cast<std::int64_t>(stages.mesh.devices.size() / s.stage_count);
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    for (const auto& t : p.code(program::fragment_id{f}).tasks) {
+      const bool computes = p.resources()[t.resource.index()].kind == program::resource_kind::stream;
+      (computes ? r.compute : r.communication) += picoseconds{t.duration.count() * group};
+    }
+  }
+  const auto profiles = simulate::memory_profiles(p, simulation.times());
+  r.memory_peaks.resize(stages.mesh.devices.size());
+  for (std::size_t i = 0; i < stages.mesh.devices.size(); ++i) {
+    r.memory_peaks[stages.mesh.devices[i].index()] = profiles[i / static_cast<std::size_t>(group)].peak;
+  }
+  r.excess = excess_over(memory_limits(m), r.memory_peaks);
+  return r;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,111 @@
+// Chains of parallelization operators between two ways in which one tensor is divided.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+
+namespace unity::parallel {
+
+// Each of one operand and one result.
+using parallel_chain = std::vector<parallel_operator>;
+
+// Do the types differ in nothing but how the tensor is divided: then there is a chain.
+[[nodiscard]] inline bool are_of_one_tensor(const parallel_type& a, const parallel_type& b) noexcept {
+  return a.global == b.global;
+}
+
+namespace detail {
+
+// What is taken of `from`, and what then is put in addition, to get `to`.
+struct degree_change {
+  std::int64_t down = 1;
+  std::int64_t up = 1;
+};
+
+[[nodiscard]] inline degree_change change_of(std::int64_t from, std::int64_t to) noexcept {
+  const auto kept = std::gcd(from, to);
+  return {from / kept, to / kept};
+}
+
+// Where steps change a dimension is joined whole, as they are outside of its blocks.
+[[nodiscard]] inline degree_change blocks_of(const parallel_type& from, const parallel_type& to,
+                                             std::size_t d) noexcept {
+  return from.steps[d] == to.steps[d] ? change_of(from.degrees[d], to.degrees[d])
+                                      : degree_change{from.degrees[d], to.degrees[d]};
+}
+
+inline void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, std::int64_t degree) {
+  if (degree > 1) {
+    chain.push_back({kind, static_cast<std::int64_t>(axis), degree});
+  }
+}
+
+}  // namespace detail
+
+// The one chain that stands for all from one type to another: reduce, discard, combine, batch, pipeline, partition,
+// replicate, inject, several dimensions ascending. A chain's value depends on its ends alone, so any other computes the
+// same. Preconditions: are_of_one_tensor. Complexity: linear in the rank.
+[[nodiscard]] inline parallel_chain canonical_chain(const parallel_type& from, const parallel_type& to) {
+  UNITY_EXPECTS(are_of_one_tensor(from, to), "types of one tensor");
+  const auto rank = from.global.rank();
+  const auto partial = detail::change_of(from.partial, to.partial);
+  const auto copies = detail::change_of(from.copies, to.copies);
+  parallel_chain chain;
+  detail::append(chain, parallel_kind::reduce, 0, partial.down);
+  detail::append(chain, parallel_kind::discard, 0, copies.down);
+  for (std::size_t d = 0; d < rank; ++d) {
+    detail::append(chain, parallel_kind::combine, d, detail::blocks_of(from, to, d).down);
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    detail::append(chain, parallel_kind::batch, d, detail::change_of(from.steps[d], to.steps[d]).down);
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    detail::append(chain, parallel_kind::pipeline, d, detail::change_of(from.steps[d], to.steps[d]).up);
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    detail::append(chain, parallel_kind::partition, d, detail::blocks_of(from, to, d).up);
+  }
+  detail::append(chain, parallel_kind::replicate, 0, copies.up);
+  detail::append(chain, parallel_kind::inject, 0, partial.up);
+  return chain;
+}
+
+// The type behind a chain; nothing where one of its operators does not take what is before it.
+[[nodiscard]] inline std::optional<parallel_type> type_behind(parallel_type t,
+                                                              std::span<const parallel_operator> chain) {
+  for (const auto& p : chain) {
+    auto next = result_type(p, {&t, 1});
+    if (!next) {
+      return std::nullopt;
+    }
+    t = *std::move(next);
+  }
+  return t;
+}
+
+// The chain that computes the same, in canonical form; nothing where it is not taken.
+[[nodiscard]] inline std::optional<parallel_chain> canonical(const parallel_type& from,
+                                                             std::span<const parallel_operator> chain) {
+  const auto to = type_behind(from, chain);
+  return to ? std::optional{canonical_chain(from, *to)} : std::nullopt;
+}
+
+// Adjoints in reverse order: it takes the dual of the type behind the chain to the dual of the type before it.
+[[nodiscard]] inline parallel_chain adjoint_of(std::span<const parallel_operator> chain) {
+  parallel_chain all;
+  for (auto i = chain.size(); i-- > 0;) {
+    all.push_back(adjoint_of(chain[i]));
+  }
+  return all;
+}
+
+}  // namespace unity::parallel

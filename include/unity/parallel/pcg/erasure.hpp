@@ -1,0 +1,140 @@
+// From a parallel computation graph to the tensor graph that it computes, and back, given a grid per operator.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+struct erased_graph {
+  tensor::tensor_graph graph{};
+  std::vector<value_id> values{};  // per value of the parallel computation graph: what it is here
+};
+
+namespace detail {
+
+class eraser {
+ public:
+  eraser(const pcg_algebra& a, const pcg& g) : algebra_{a}, graph_{g}, values_(g.value_count()) {}
+
+  [[nodiscard]] erased_graph run() && {
+    for (std::size_t i = 0; i < graph_.node_count(); ++i) {
+      add(node_id{i});
+    }
+    std::vector<value_id> outputs;
+    for (const auto v : graph_.outputs()) {
+      outputs.push_back(values_[v.index()]);
+    }
+    erased_.set_outputs(outputs);
+    return {std::move(erased_), std::move(values_)};
+  }
+
+ private:
+  void add(node_id n) {
+    std::vector<value_id> operands;
+    for (const auto v : graph_.operands(n)) {
+      operands.push_back(values_[v.index()]);
+    }
+    const auto results = graph_.results(n);
+    const auto p = algebra_.read(graph_.operation(n));
+    if (p && is_unary(p->kind)) {
+      values_[results[0].index()] = operands[0];
+      return;
+    }
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : results) {
+      types.push_back(graph_.type(v).global);
+    }
+    if (p && p->kind == parallel_kind::terms) {
+      values_[results[0].index()] = sum(operands, types[0]);
+      return;
+    }
+    const auto op = p ? algebra_.operators().make_operation("concat", {{"axis", p->axis}}) : graph_.operation(n);
+    const auto made = erased_.results(erased_.add_node(op, operands, types));
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      values_[results[r].index()] = made[r];
+    }
+  }
+
+  [[nodiscard]] value_id sum(std::span<const value_id> terms, tensor::tensor_type type) {
+    const auto op = algebra_.operators().make_operation("add");
+    auto all = terms[0];
+    for (const auto v : terms.subspan(1)) {
+      type.constant = erased_.type(all).constant && erased_.type(v).constant;
+      all = erased_.results(erased_.add_node(op, std::array{all, v}, {&type, 1}))[0];
+    }
+    return all;
+  }
+
+  const pcg_algebra& algebra_;
+  const pcg& graph_;
+  tensor::tensor_graph erased_{};
+  std::vector<value_id> values_;  // per value of the graph
+};
+
+}  // namespace detail
+
+// What the graph computes: the same graph without the operators that only divide. Terms become sums, blocks a concat.
+// Complexity: linear in the graph.
+[[nodiscard]] inline erased_graph erase_values(const pcg_algebra& a, const pcg& g) {
+  return detail::eraser{a, g}.run();
+}
+[[nodiscard]] inline tensor::tensor_graph erase(const pcg_algebra& a, const pcg& g) { return erase_values(a, g).graph; }
+
+// The canonical parallel computation graph in which each operator runs on its grid: between what a producer makes and
+// what a consumer takes stands the canonical chain, once for all consumers that take the same. Outputs have no terms
+// left. grids: per node; those of sources are not read. Law: erase(spell_out(g, grids)) == g, up to the chains' nodes.
+// Complexity: linear in the graph. Throws: unity::error that names the node whose operator has no such grid.
+[[nodiscard]] inline pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                   std::span<const operator_grid> grids) {
+  pcg_writer writer{a};
+  std::vector<value_id> values(g.value_count());
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    std::vector<parallel_type> global;
+    for (const auto v : g.operands(n)) {
+      global.push_back(undivided(g.type(v)));
+    }
+    std::vector<value_id> operands;
+    if (!global.empty()) {
+      const auto* o = a.dimensions(g.operation(n), global);
+      const auto types = o != nullptr ? types_on(*o, grids[i]) : std::nullopt;
+      if (!types) {
+        throw error{"node " + std::to_string(i) + " (" + a.signature(g.operation(n).kind).name + ")",
+                    o == nullptr ? "operands that it does not take" : why_not(*o, grids[i]), "a grid of the operator"};
+      }
+      for (std::size_t x = 0; x < global.size(); ++x) {
+        operands.push_back(writer.on(values[g.operands(n)[x].index()], types->operands[x]));
+      }
+    }
+    const auto made = writer.add(g.operation(n), operands);
+    for (std::size_t r = 0; r < g.results(n).size(); ++r) {
+      values[g.results(n)[r].index()] = writer.graph().results(made)[r];
+    }
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : g.outputs()) {
+    auto wanted = writer.type(values[v.index()]);
+    wanted.partial = 1;
+    outputs.push_back(writer.on(values[v.index()], wanted));
+  }
+  return std::move(writer).finish(outputs);
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,86 @@
+// The plans that Unity's introduction compares, for any perceptron of two layers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// Of an operator's first result. rows, columns: its first and last dimension; sums: of what it is a sum.
+enum class matrix_axis : std::uint8_t { rows, columns, sums, copies };
+
+// The grid that divides the one axis.
+// Throws: unity::error where the operator has no such axis.
+[[nodiscard]] inline operator_grid grid_along(const operator_dimensions& o, matrix_axis axis, std::int64_t degree) {
+  auto g = undivided_grid(o);
+  const auto& dims = o.structure.results[0];
+  const auto divide = [&](const std::vector<std::size_t>& indices) {
+    if (indices.empty()) {
+      throw error{"a grid", "an operator without that axis", "rows, columns or a sum to divide"};
+    }
+    g.indices[indices[0]] = degree;
+  };
+  switch (axis) {
+    case matrix_axis::rows: divide(dims.empty() ? std::vector<std::size_t>{} : dims[0].indices); break;
+    case matrix_axis::columns: divide(dims.empty() ? std::vector<std::size_t>{} : dims.back().indices); break;
+    case matrix_axis::sums: divide(o.reductions.empty() ? std::vector<std::size_t>{} : o.reductions[0].indices); break;
+    case matrix_axis::copies: g.copies = degree; break;
+  }
+  return g;
+}
+
+// Which axis the first layer, what is between the layers, and the second layer divide.
+struct layer_axes {
+  matrix_axis first = matrix_axis::rows;
+  matrix_axis between = matrix_axis::rows;
+  matrix_axis second = matrix_axis::rows;
+};
+
+// The perceptron with every operator divided into `degree` tasks.
+// Throws: unity::error where the graph has not two products of matrices, or a size is no multiple of the degree.
+[[nodiscard]] inline pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
+                                        const layer_axes& how) {
+  std::vector<operator_grid> grids;
+  std::size_t layers = 0;
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    std::vector<parallel_type> inputs;
+    for (const auto v : g.operands(node_id{i})) {
+      inputs.push_back(undivided(g.type(v)));
+    }
+    const auto* o = a.dimensions(g.operation(node_id{i}), inputs);
+    if (o == nullptr) {
+      grids.push_back({});
+      continue;
+    }
+    const bool is_layer = !o->reductions.empty();
+    layers += is_layer ? 1 : 0;
+    grids.push_back(grid_along(*o, !is_layer ? how.between : layers == 1 ? how.first : how.second, degree));
+  }
+  if (layers != 2) {
+    throw error{"a perceptron of two layers", std::to_string(layers) + " layers", "two products of matrices"};
+  }
+  return spell_out(a, g, grids);
+}
+
+// Figure 2a: the batch is divided, weights are replicated.
+[[nodiscard]] inline pcg figure_2a(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
+  return two_layer_plan(a, g, degree, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
+}
+
+// Figure 2b: the first layer divides its sum, what is between is computed by all, the second layer divides its columns.
+[[nodiscard]] inline pcg figure_2b(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
+  return two_layer_plan(a, g, degree, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,210 @@
+// Reverse-mode differentiation of parallel computation graphs: a graph in, a graph with its gradients out.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/dividing_writer.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// Nodes and values of the given graph keep their numbers; what computes gradients comes behind.
+struct differentiated_pcg {
+  pcg graph{};                        // outputs: those of the given graph, then a gradient per source
+  std::vector<value_id> sources{};    // with respect to what
+  std::vector<value_id> gradients{};  // per source; each of the dual of its type
+};
+
+namespace detail {
+
+class pcg_sweep {
+ public:
+  pcg_sweep(const pcg_algebra& a, const pcg& g)
+      : algebra_{a}, graph_{g}, out_{a, g}, active_(g.value_count()), gradients_(g.value_count()) {}
+
+  [[nodiscard]] differentiated_pcg run(std::span<const value_id> sources) && {
+    mark(sources);
+    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const auto v = graph_.outputs()[i];
+      if (active_[v.index()]) {
+        const auto& t = graph_.type(v).global;
+        give(v, out_.add("input",
+                         {{"name", "cotangent" + std::to_string(i)}, {"element", name_of(t.element)}, {"dims", t.dims}},
+                         {}));
+      }
+    }
+    for (auto n = graph_.node_count(); n-- > 0;) {
+      reverse(node_id{n});
+    }
+    differentiated_pcg d{{}, {sources.begin(), sources.end()}, {}};
+    std::vector<value_id> outputs{graph_.outputs().begin(), graph_.outputs().end()};
+    for (const auto v : sources) {
+      d.gradients.push_back(or_zeros(v));
+      outputs.push_back(d.gradients.back());
+    }
+    d.graph = std::move(out_.writer()).finish(outputs);
+    return d;
+  }
+
+ private:
+  void mark(std::span<const value_id> sources) {
+    for (const auto v : sources) {
+      active_[v.index()] = true;
+    }
+    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+      const auto operands = graph_.operands(node_id{n});
+      const bool any =
+          std::any_of(operands.begin(), operands.end(), [&](value_id v) { return bool{active_[v.index()]}; });
+      for (const auto v : graph_.results(node_id{n})) {
+        active_[v.index()] = active_[v.index()] || (any && is_floating(graph_.type(v).global.element));
+      }
+    }
+  }
+
+  // Adds to a value's cotangent, which has the dual of its type.
+  void give(value_id v, value_id cotangent) {
+    auto g = gradients_[v.index()];
+    const auto own = out_.writer().on(cotangent, as(dual(graph_.type(v)), cotangent));
+    gradients_[v.index()] = g.valid() ? out_.add("add", {}, {g, own}) : own;
+  }
+  // The division for a value, which may be constant or laid out where the other is not.
+  [[nodiscard]] parallel_type as(parallel_type t, value_id like) {
+    t.global.constant = out_.writer().type(like).global.constant;
+    t.global.order = out_.writer().type(like).global.order;
+    return t;
+  }
+  [[nodiscard]] value_id or_zeros(value_id v) {
+    if (gradients_[v.index()].valid()) {
+      return gradients_[v.index()];
+    }
+    const auto& t = graph_.type(v).global;
+    const auto zeros = out_.add("fill", {{"value", 0.0}, {"element", name_of(t.element)}, {"dims", t.dims}}, {});
+    return out_.writer().on(zeros, as(dual(graph_.type(v)), zeros));
+  }
+
+  void reverse(node_id n) {
+    const auto results = graph_.results(n);
+    const bool any =
+        std::any_of(results.begin(), results.end(), [&](value_id v) { return gradients_[v.index()].valid(); });
+    const auto operands = graph_.operands(n);
+    if (!any || operands.empty()) {
+      return;
+    }
+    const auto p = algebra_.read(graph_.operation(n));
+    for (std::size_t x = 0; x < operands.size(); ++x) {
+      if (!active_[operands[x].index()]) {
+        continue;
+      }
+      if (!p) {
+        reverse_operand(n, x);
+      } else if (p->kind == parallel_kind::blocks) {
+        give(operands[x], block(gradients_[results[0].index()], static_cast<std::size_t>(p->axis), x, operands.size()));
+      } else {
+        // What a chain does is undone by the chain back; terms are copies on the way back.
+        give(operands[x], gradients_[results[0].index()]);
+      }
+    }
+  }
+
+  [[nodiscard]] value_id block(value_id v, std::size_t axis, std::size_t number, std::size_t count) {
+    auto joined = out_.writer().type(v);
+    joined.degrees[axis] = 1;
+    const auto size = joined.global.dims[axis] / static_cast<std::int64_t>(count);
+    const auto begin = static_cast<std::int64_t>(number) * size;
+    const auto along = static_cast<std::int64_t>(axis);
+    return out_.add("slice", {{"axes", {along}}, {"starts", {begin}}, {"ends", {begin + size}}, {"steps", {1}}},
+                    {out_.writer().on(v, joined)});
+  }
+
+  // Is the weight of a product to be derived whose rows are of several dimensions, an inner one of which is divided:
+  // derived as one matrix product, rows would be made one dimension, in which its blocks lie scattered.
+  [[nodiscard]] bool has_scattered_rows(node_id n, std::size_t x) const {
+    const auto& op = graph_.operation(n);
+    const auto& name = algebra_.signature(op.kind).name;
+    if ((name != "matmul" && name != "linear") || x != 1 || op.attributes[0][0] != 0) {
+      return false;
+    }
+    const auto& rows = graph_.type(graph_.operands(n)[0]);
+    bool any = false;
+    for (std::size_t d = 1; d + 1 < rows.global.rank(); ++d) {
+      any = any || rows.degrees[d] * rows.steps[d] > 1;
+    }
+    return any && graph_.type(graph_.operands(n)[1]).global.rank() == 2;
+  }
+  // A product per row of the outer dimensions, added up.
+  [[nodiscard]] value_id weight_cotangent(node_id n) {
+    const auto rows = graph_.operands(n)[0];
+    const auto rank = static_cast<std::int64_t>(graph_.type(rows).global.rank());
+    tensor::shape order;
+    for (std::int64_t d = 0; d + 2 < rank; ++d) {
+      order.push_back(d);
+    }
+    const auto outer = order;
+    order.push_back(rank - 1);
+    order.push_back(rank - 2);
+    const auto columns = out_.add("transpose", {{"permutation", order}}, {rows});
+    const auto each = out_.add("matmul", {}, {columns, gradients_[graph_.results(n)[0].index()]});
+    return out_.add("reduce_sum", {{"axes", outer}, {"keep_dims", 0}}, {each});
+  }
+
+  // Each operand by itself: what several have in common has fewer grids.
+  void reverse_operand(node_id n, std::size_t x) {
+    if (has_scattered_rows(n, x)) {
+      give(graph_.operands(n)[x], weight_cotangent(n));
+      return;
+    }
+    const auto& op = graph_.operation(n);
+    std::vector<tensor::tensor_type> inputs;
+    std::vector<value_id> values;
+    for (const auto v : graph_.operands(n)) {
+      inputs.push_back(graph_.type(v).global);
+      values.push_back(v);
+    }
+    std::vector<bool> wanted(inputs.size());
+    wanted[x] = true;
+    const auto adjoint = tensor::adjoint_of(algebra_.operators(), op, inputs, wanted);
+    if (adjoint.operands.empty()) {
+      return;
+    }
+    for (const auto v : graph_.results(n)) {
+      values.push_back(v);
+    }
+    for (const auto v : graph_.results(n)) {
+      values.push_back(is_floating(graph_.type(v).global.element) ? or_zeros(v) : value_id{});
+    }
+    give(graph_.operands(n)[x], out_.add_all(adjoint.graph, std::move(values))[0]);
+  }
+
+  const pcg_algebra& algebra_;
+  const pcg& graph_;
+  dividing_writer out_;
+  std::vector<bool> active_;
+  std::vector<value_id> gradients_;  // per value
+};
+
+}  // namespace detail
+
+// The graph with the gradients of its outputs appended, whose cotangents are inputs "cotangent0", "cotangent1", ...
+// Cotangents have the dual types; the adjoint of an operator runs on its grid, as far as the operators that the adjoint
+// is made of have it, and on the grid next to it otherwise. sources: with respect to which values, of floating-point
+// elements. Operators are those of an algebra that has the gradient operators. Complexity: linear in the graph. Throws:
+// unity::error where the way back meets an operator without adjoint.
+[[nodiscard]] inline differentiated_pcg differentiate(const pcg_algebra& a, const pcg& g,
+                                                      std::span<const value_id> sources) {
+  return detail::pcg_sweep{a, g}.run(sources);
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,149 @@
+// Does a divided graph compute what the graph does: both evaluated, forward and backward, on sizes as small as the
+// division allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
+#include <unity/parallel/pcg/pcg_adjoint.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/shrink.hpp>
+
+namespace unity::parallel {
+
+// What was compared.
+struct value_comparison {
+  enum class verdicts : std::uint8_t { equal, different, too_large };
+
+  verdicts verdict = verdicts::equal;
+  std::string sizes{};        // in one line: the inputs' dimensions before and after
+  std::size_t nodes = 0;      // of the parallel computation graph with its gradients
+  std::size_t gradients = 0;  // of weights, besides the outputs
+  std::int64_t elements = 0;  // of all shards of the forward pass
+};
+
+namespace detail {
+
+// Types of every operator's operands and results on its grid, where the grid is one of the operator on such operands.
+[[nodiscard]] inline std::optional<grid_types> types_of_grid(const pcg_algebra& a, const tensor::operation& op,
+                                                             std::span<const tensor::tensor_type> inputs,
+                                                             const operator_grid& g) {
+  std::vector<parallel_type> whole;
+  for (const auto& t : inputs) {
+    whole.push_back(undivided(t));
+  }
+  const auto* o = a.dimensions(op, whole);
+  if (o == nullptr || o->structure.indices.size() != g.indices.size() || o->groups.size() != g.groups.size() ||
+      !why_not(*o, g).empty()) {
+    return std::nullopt;
+  }
+  auto types = types_on(*o, g);
+  return types && a.grid(op, types->operands) ? std::move(types) : std::nullopt;
+}
+
+// By value and dimension: into how many parts at most some operator divides it, as a common multiple.
+[[nodiscard]] inline std::vector<std::vector<std::int64_t>> parts_of_values(const pcg_algebra& a,
+                                                                            const tensor::tensor_graph& g,
+                                                                            std::span<const operator_grid> grids) {
+  std::vector<std::vector<std::int64_t>> parts(g.value_count());
+  for (std::size_t v = 0; v < parts.size(); ++v) {
+    parts[v].assign(g.type(value_id{v}).rank(), 1);
+  }
+  const auto count = [&](value_id v, const parallel_type& t) {
+    for (std::size_t d = 0; d < t.degrees.size(); ++d) {
+      parts[v.index()][d] = std::lcm(parts[v.index()][d], t.degrees[d] * t.steps[d]);
+    }
+  };
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    std::vector<tensor::tensor_type> inputs;
+    for (const auto v : g.operands(n)) {
+      inputs.push_back(g.type(v));
+    }
+    if (const auto types = inputs.empty() ? std::nullopt : types_of_grid(a, g.operation(n), inputs, grids[i])) {
+      for (std::size_t x = 0; x < inputs.size(); ++x) {
+        count(g.operands(n)[x], types->operands[x]);
+      }
+      for (std::size_t r = 0; r < types->results.size(); ++r) {
+        count(g.results(n)[r], types->results[r]);
+      }
+    }
+  }
+  return parts;
+}
+
+}  // namespace detail
+
+// The graph on the smallest sizes found on which every operator still has its grid. Complexity: as tensor::shrink.
+[[nodiscard]] inline tensor::shrunk_graphs shrink_divided(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                                          std::span<const operator_grid> grids) {
+  const auto parts = detail::parts_of_values(a, g, grids);
+  tensor::shrink_options o;
+  o.multiple = [&](std::size_t, value_id v, std::size_t d) { return parts[v.index()][d]; };
+  o.accepts = [&](std::size_t, node_id n, const tensor::operation& op, std::span<const tensor::tensor_type> inputs) {
+    return inputs.empty() || detail::types_of_grid(a, op, inputs, grids[n.index()]).has_value();
+  };
+  return tensor::shrink(a.operators(), g, g, o);
+}
+
+// Evaluates the graph, and shard by shard the parallel computation graph that spell_out makes of it, with the gradients
+// of the weights that training changes, modulo 2^61 - 1: functions that are no polynomials are arbitrary ones there, so
+// that equality is exact and says more than that numbers are close. too_large: the shards have more elements than
+// `most`. Complexity: the points of all tasks on the shrunk sizes. Throws: unity::error where an operator has no such
+// grid, or no known meaning.
+[[nodiscard]] inline value_comparison compare_values(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                                     std::span<const operator_grid> grids,
+                                                     std::int64_t most = 20'000'000, std::uint64_t seed = 0) {
+  const auto small = shrink_divided(a, g, grids);
+  const auto divided = spell_out(a, small.first, grids);
+  const auto erased = erase_values(a, divided);
+  value_comparison r;
+  r.sizes = small.sizes;
+  for (std::size_t v = 0; v < divided.value_count(); ++v) {
+    const auto& t = divided.type(value_id{v});
+    r.elements += tensor::element_count(t.global.dims) * t.copies * t.partial;
+  }
+  if (r.elements > most) {
+    r.verdict = value_comparison::verdicts::too_large;
+    return r;
+  }
+  tensor::differentiation what;
+  what.sources = tensor::trained_weights(a.operators(), erased.graph);
+  std::vector<value_id> sources;
+  for (const auto w : what.sources) {
+    for (std::size_t v = 0; v < divided.value_count() && sources.size() < what.sources.size(); ++v) {
+      if (erased.values[v] == w && divided.operands(divided.producer(value_id{v})).empty()) {
+        sources.emplace_back(v);
+      }
+    }
+  }
+  const auto own = what.sources.empty() ? divided : differentiate(a, divided, sources).graph;
+  const auto whole =
+      what.sources.empty() ? erased.graph : tensor::differentiate(a.operators(), erased.graph, what).graph;
+  r.nodes = own.node_count();
+  r.gradients = sources.size();
+  if (evaluate<tensor::modular61>(a, own, seed) != tensor::evaluate<tensor::modular61>(a.operators(), whole, seed)) {
+    r.verdict = value_comparison::verdicts::different;
+  }
+  return r;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,61 @@
+// From a plan to what ranks do: one for each device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/backward_tasks.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/forward_tasks.hpp>
+#include <unity/parallel/ranks/rank_order.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/rank_tasks.hpp>
+#include <unity/parallel/ranks/send_waits.hpp>
+#include <unity/parallel/ranks/weight_cells.hpp>
+#include <unity/tensor/algebra.hpp>
+
+namespace unity::parallel {
+
+// An iteration on a rank for each device of the plan's machine. Who sends what to whom is what lowering.hpp simulates: operands come from the
+// tasks that it has them come from, cotangents go back the same ways. Backward passes are the adjoints of what tasks ran. Gradients are added
+// up over micro-batches on each rank, then over the ranks that hold a part of a weight, while the backward pass goes on; ranks that gave nothing
+// take no part but to receive it.
+// Every rank's steps are in one order that all agree on (topological, phase by phase), and nobody waits for what it sent but where it knows that
+// it came, or at the end: no two wait for each other.
+// Complexity: linear in tasks, micro-batches and flows, besides send_waits.
+// Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed and there are fewer
+// micro-batches than stages: two versions of weights would not do.
+[[nodiscard]] inline rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
+  const auto count = p.pipeline.microbatches;
+  if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
+    throw error{"delayed updates", std::to_string(count) + " micro-batches", "as many as the " + std::to_string(p.pipeline.stage_count()) + " stages, or more"};
+  }
+  const detail::divided_training training{a, p};
+  detail::rank_streams streams{a, p.machine.network.device_count(), count};
+  detail::weight_cells weights{training, streams};
+  for (std::int64_t m = 0; m < count; ++m) {
+    auto nodes = detail::tasks_of(training);
+    streams.begin(m, false);
+    detail::forward_tasks{training, streams, weights, nodes}.write();
+    streams.begin(m, true);
+    detail::backward_tasks{training, streams, weights, nodes}.write(m + 1 == count);
+  }
+  auto programs = std::move(streams.programs());
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    programs.ranks[r].steps = detail::rank_order{streams, r, p.pipeline}.run();
+  }
+  if (!p.pipeline.is_delayed) {
+    detail::send_waits{programs}.add();
+  }
+  for (auto& r : programs.ranks) {
+    detail::find_begun(r.steps);
+  }
+  return programs;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,193 @@
+// How substitutions lead from a tensor graph to a parallel computation graph, one after the other.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_rules.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/rules/chain_steps.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
+#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/traced_graph.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// One substitution: a rule of parallel.rules, for certain degrees and dimensions.
+struct substitution_step {
+  std::string rule;  // where there is none, what divides: "relu over i"
+  rule_values values{};
+  bool reversed = false;            // from the rule's right side to its left
+  node_id node{};                   // of the tensor graph: the operator that is divided, or whose operand is; none: an output
+  std::optional<grid_axis> axis{};  // of the operator's grid, that comes about; none: a chain changes
+  bool is_rule = true;              // false: no rule says that the operator may be divided so, only its types do
+
+  friend bool operator==(const substitution_step&, const substitution_step&) = default;
+};
+
+// "matmul_over_k k=2", as compiled rules are called (with_values, compile_rule).
+[[nodiscard]] inline std::string to_string(const substitution_step& s) {
+  return name_with(s.rule, s.values) + (s.reversed ? ".reverse" : "") + (s.is_rule ? "" : " (no rule)");
+}
+
+struct substitution_trace {
+  std::vector<substitution_step> steps{};
+  pcg graph{};  // behind the last
+};
+
+namespace detail {
+
+template <class Watch>
+class trace_writer {
+ public:
+  trace_writer(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids,
+               const rule_lookup& rules, Watch& watch)
+      : algebra_{a}, source_{g}, grids_{grids}, rules_{rules}, watch_{watch}, graph_{a, g} {}
+
+  [[nodiscard]] substitution_trace run() && {
+    for (std::size_t n = 0; n < source_.node_count(); ++n) {
+      if (!source_.operands(node_id{n}).empty()) {
+        divide(node_id{n});
+      }
+    }
+    for (std::size_t n = 0; n < source_.node_count(); ++n) {
+      for (std::size_t x = 0; x < source_.operands(node_id{n}).size(); ++x) {
+        shorten(node_id{n}, [&] { return graph_.operand(node_id{n}, x); });
+      }
+    }
+    for (std::size_t i = 0; i < source_.outputs().size(); ++i) {
+      shorten(node_id{}, [&] { return graph_.output(i); });
+    }
+    return {std::move(steps_), graph_.finish()};
+  }
+
+ private:
+  void note(substitution_step step) {
+    watch_(std::as_const(step), std::as_const(graph_));
+    steps_.push_back(std::move(step));
+  }
+
+  [[nodiscard]] static std::vector<grid_axis> axes_of(const operator_grid& g) {
+    std::vector<grid_axis> all;
+    const auto add = [&](grid_axis::kinds kind, const degree_list& degrees) {
+      for (std::size_t i = 0; i < degrees.size(); ++i) {
+        if (degrees[i] > 1) {
+          all.push_back({kind, i, degrees[i]});
+        }
+      }
+    };
+    add(grid_axis::kinds::steps, g.steps);
+    add(grid_axis::kinds::index, g.indices);
+    add(grid_axis::kinds::group, g.groups);
+    if (g.copies > 1) {
+      all.push_back({grid_axis::kinds::copies, 0, g.copies});
+    }
+    return all;
+  }
+  static void put(operator_grid& g, const grid_axis& axis) {
+    switch (axis.kind) {
+      case grid_axis::kinds::steps: g.steps[axis.number] = axis.degree; break;
+      case grid_axis::kinds::index: g.indices[axis.number] = axis.degree; break;
+      case grid_axis::kinds::group: g.groups[axis.number] = axis.degree; break;
+      case grid_axis::kinds::copies: g.copies = axis.degree; break;
+    }
+  }
+
+  // Axis by axis; one that lies inside of another comes after it.
+  void divide(node_id n) {
+    std::vector<parallel_type> global;
+    for (const auto v : source_.operands(n)) {
+      global.push_back(undivided(source_.type(v)));
+    }
+    const auto* o = algebra_.dimensions(source_.operation(n), global);
+    const auto where = "node " + std::to_string(n.index());
+    if (o == nullptr || !types_on(*o, grids_[n.index()])) {
+      throw error{where, o == nullptr ? "operands that it does not take" : why_not(*o, grids_[n.index()]), "a grid of the operator"};
+    }
+    auto done = undivided_grid(*o);
+    auto left = axes_of(grids_[n.index()]);
+    while (!left.empty()) {
+      const auto next = std::find_if(left.begin(), left.end(), [&](const grid_axis& axis) {
+        auto g = done;
+        put(g, axis);
+        return types_on(*o, g).has_value();
+      });
+      if (next == left.end()) {
+        throw error{where, "a grid whose axes have no order", "axes that can be divided one after the other"};
+      }
+      graph_.divide(n, operators_along(*o, *next));
+      put(done, *next);
+      auto step = step_along(*o, *next, n);
+      left.erase(next);
+      note(std::move(step));
+    }
+  }
+  [[nodiscard]] substitution_step step_along(const operator_dimensions& o, const grid_axis& axis, node_id n) const {
+    if (auto rule = rules_.find(algebra_.operators(), o, axis)) {
+      return {std::move(rule->name), std::move(rule->values), false, n, axis};
+    }
+    auto what = algebra_.operators().signature(o.op.kind).name;
+    switch (axis.kind) {
+      case grid_axis::kinds::steps: what += std::string{" in steps over "} + o.structure.indices[axis.number].name; break;
+      case grid_axis::kinds::index: what += std::string{" over "} + o.structure.indices[axis.number].name; break;
+      case grid_axis::kinds::group: what += " of terms in group " + std::to_string(axis.number); break;
+      case grid_axis::kinds::copies: what += " repeated"; break;
+    }
+    return {std::move(what), {{"k", axis.degree}}, false, n, axis, false};
+  }
+
+  // Until the chain in front of a value is canonical.
+  template <class Value>
+  void shorten(node_id n, const Value& value) {
+    while (auto step = next_chain_step(graph_.chain_of(value()))) {
+      graph_.replace(value(), step->first, step->count, step->made);
+      note({std::move(step->rule), std::move(step->values), step->reversed, n, std::nullopt});
+    }
+  }
+
+  const pcg_algebra& algebra_;
+  const tensor::tensor_graph& source_;
+  std::span<const operator_grid> grids_;
+  const rule_lookup& rules_;
+  Watch& watch_;
+  traced_graph graph_;
+  std::vector<substitution_step> steps_{};
+};
+
+}  // namespace detail
+
+// The substitutions that lead from the plain graph to the canonical parallel computation graph in which each operator
+// runs on its grid: per operator the rules that divide it along the axes of its grid, then the rules that cancel, join
+// or exchange neighbours in the chains between operators. grids: per node, as of spell_out; those of sources are not
+// read. Substitutions keep what they are seen as from outside, so outputs are brought back into one piece, where
+// spell_out leaves them divided; else the graphs are equal. A division for which no rule was given is a step of its own kind,
+// is_rule false. watch(step, graph): called after each step, graph.finish() is what it leads to.
+// Complexity: linear in graph and steps, a look at the rules of its operator for each axis. Throws: unity::error that
+// names the node which has no such grid.
+template <class Watch>
+[[nodiscard]] substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                          std::span<const operator_grid> grids, const rule_lookup& rules, Watch&& watch) {
+  return detail::trace_writer<std::remove_reference_t<Watch>>{a, g, grids, rules, watch}.run();
+}
+// With the shipped rules.
+[[nodiscard]] inline substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                                 std::span<const operator_grid> grids) {
+  const rule_lookup rules{parse_rules(std::string{parallel_rules}, "parallel.rules")};
+  return trace_of(a, g, grids, rules, [](const substitution_step&, const detail::traced_graph&) {});
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,66 @@
+// How fast an iteration could be if devices never waited.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/placements.hpp>
+
+namespace unity::parallel {
+
+// No strategy on aligned blocks has a shorter iteration: each operator is divided as it takes least computing, forward and
+// backward, on the fastest kind of device for it, and all devices share that equally. Messages, gradients and updates are
+// not counted.
+// Complexity: the tasks of each distinct operator, for each of its degrees and each kind of device.
+[[nodiscard]] inline picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all) {
+  std::vector<machine::device_id> one_of_each;  // kind of device
+  std::vector<bool> seen(m.devices.size());
+  for (std::size_t d = 0; d < m.network.device_count(); ++d) {
+    const machine::device_id id{d};
+    if (!seen[m.network[id].model]) {
+      seen[m.network[id].model] = true;
+      one_of_each.push_back(id);
+    }
+  }
+  const auto& dimensions = l.dimensions();
+  strategy s(dimensions.node_count());
+  std::map<std::pair<std::uint32_t, std::vector<bool>>, std::int64_t> least;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < dimensions.node_count(); ++i) {
+    const node_id n{i};
+    if (dimensions[n].inputs.empty()) {
+      continue;
+    }
+    const auto [at, is_new] = least.try_emplace({dimensions.kind(n), l.training().wanted(n)}, std::numeric_limits<std::int64_t>::max());
+    for (const auto& degrees : is_new ? all.degrees(n) : std::span<const degree_list>{}) {
+      for (const auto d : one_of_each) {
+        s[i] = configuration{degrees, {}};
+        s[i].devices.resize(placements::tasks_of(degrees), d);
+        std::int64_t takes = 0;
+        for (const auto& t : l.code_of(s, n).tasks) {
+          takes += t.duration.count();
+        }
+        at->second = std::min(at->second, takes);
+      }
+    }
+    s[i] = {};
+    sum += at->second;
+  }
+  const auto devices = static_cast<std::int64_t>(m.network.device_count());
+  return picoseconds{(sum + devices - 1) / devices};
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,36 @@
+// What experts would try, by what a graph is made of.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/mesh/megatron.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/whole_tables.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// One strategy or several of which the fastest is meant: of graphs with attention Megatron's, of graphs with embedding
+// tables those on whole devices; of recurrent and of all other networks as `expert`. Outputs as for `megatron`.
+// Complexity: as those.
+[[nodiscard]] inline std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                             const graph_dimensions& all, const machine::topology& t) {
+  const auto cell = a.kind("lstm_cell");
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == cell) {
+      return {expert_recurrent(a, g, all, t)};
+    }
+  }
+  if (is_transformer(a, all)) {
+    return megatron(a, g, all, t);
+  }
+  return {has_tables(a, g) ? whole_tables(a, g, all, t) : expert(a, g, all, t)};
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,36 @@
+// Strategies in which every device computes for itself what depends on weights alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <unity/core/id.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+// The strategy, but for operators whose results depend on weights and constants alone, as the transposed table of words:
+// these are repeated on all devices, so that parameters are where samples are. Complexity: linear in graph and devices.
+[[nodiscard]] inline strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all, const machine::topology& t,
+                                                       strategy s) {
+  const auto devices = detail::all_devices(t);
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    if (!o.inputs.empty() && g.type(g.results(node_id{n})[0]).constant) {
+      configuration c{degree_list(o.divisible.size(), 1), {}};
+      c.devices = decltype(c.devices){std::span<const machine::device_id>{devices}};
+      c.copies = static_cast<std::int64_t>(devices.size());
+      s[n] = std::move(c);
+    }
+  }
+  return s;
+}
+
+}  // namespace unity::parallel

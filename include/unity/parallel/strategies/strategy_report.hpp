@@ -1,0 +1,79 @@
+// What an iteration under a strategy takes, computes, moves and holds.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel {
+
+struct strategy_report {
+  picoseconds iteration{};
+  picoseconds compute{};        // of all devices together
+  picoseconds communication{};  // of all links together
+  bytes communicated{};         // by messages, each counted once however many links it crosses
+  std::int64_t communicated_elements = 0;
+  std::size_t tasks = 0;
+  std::vector<bytes> memory_peaks{};  // by device
+  std::vector<memory_excess> excess{};
+  bool is_of_representatives = false;  // one device of each stage was simulated, all others do the same; what is moved is not known
+
+  [[nodiscard]] bytes memory_peak() const {
+    return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());
+  }
+
+  friend bool operator==(const strategy_report&, const strategy_report&) = default;
+};
+
+// Effects: lowers and simulates an iteration, all micro-batches of it where there are stages. Complexity: as those.
+// Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
+[[nodiscard]] inline strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m, const strategy& s,
+                                               const pipeline& stages = {}) {
+  check(g, s, stages, m.network.device_count());
+  const auto p = pipelined(l.run(s), stages);
+  simulate::full_simulation simulation;
+  strategy_report r;
+  r.iteration = simulation.run(p);
+  r.tasks = p.task_count();
+  const auto size_of = [&](const program::owner& o) {
+    const auto v = o.kind == program::owner_kind::edge ? l.training().edges()[o.index].value : l.training().weights()[o.index].value;
+    return static_cast<std::int64_t>(tensor::size_of(g.type(v).element));
+  };
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    const program::fragment_id id{f};
+    for (const auto& t : p.code(id).tasks) {
+      const auto& resource = p.resources()[t.resource.index()];
+      const bool computes = resource.kind == program::resource_kind::stream;
+      r.compute += computes ? t.duration : picoseconds{};
+      r.communication += !computes && t.volume > bytes{} ? t.duration : picoseconds{};
+    }
+    const auto moved = message_bytes(p.code(id));
+    if (moved > bytes{}) {
+      r.communicated += moved;
+      r.communicated_elements += moved.count() / size_of(p.owner_of(id));
+    }
+  }
+  for (const auto& profile : simulate::memory_profiles(p, simulation.times())) {
+    r.memory_peaks.push_back(profile.peak);
+  }
+  r.excess = excess_over(memory_limits(m), r.memory_peaks);
+  return r;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,74 @@
+// Embedding tables on devices of their own, all else by samples.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+namespace detail {
+
+struct embedding_table {
+  value_id weight{};
+  bytes size{};
+  std::vector<node_id> readers{};
+};
+
+// In the order of their first readers.
+[[nodiscard]] inline std::vector<embedding_table> tables_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  std::vector<embedding_table> all;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto kind = g.operation(node_id{n}).kind;
+    if (kind != a.kind("embedding") && kind != a.kind("embedding_bag")) {
+      continue;
+    }
+    const auto v = g.operands(node_id{n})[0];
+    auto at = std::find_if(all.begin(), all.end(), [&](const embedding_table& t) { return t.weight == v; });
+    if (at == all.end()) {
+      const auto& t = g.type(v);
+      at = all.insert(all.end(), {v, bytes{tensor::element_count(t.dims) * tensor::size_of(t.element)}, {}});
+    }
+    at->readers.emplace_back(n);
+  }
+  return all;
+}
+
+}  // namespace detail
+
+// Does the graph look rows up in tables.
+[[nodiscard]] inline bool has_tables(const tensor::algebra& a, const tensor::tensor_graph& g) { return !detail::tables_of(a, g).empty(); }
+
+// Each table whole on one device, the largest first, on whichever has least so far; all that is no lookup by samples.
+// Complexity: linear in the graph; tables times devices.
+// Source: Naumov et al., Deep learning recommendation model, 2019, section 4.
+[[nodiscard]] inline strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                                           const machine::topology& t) {
+  auto s = data_parallel(all, t);
+  auto tables = detail::tables_of(a, g);
+  std::sort(tables.begin(), tables.end(), [](const auto& x, const auto& y) {
+    return x.size != y.size ? x.size > y.size : x.readers.front() < y.readers.front();
+  });
+  std::vector<bytes> held(t.device_count());
+  for (const auto& table : tables) {
+    const auto least = static_cast<std::size_t>(std::min_element(held.begin(), held.end()) - held.begin());
+    held[least] += table.size;
+    for (const auto n : table.readers) {
+      s[n.index()] = on_device(all[n], machine::device_id{least});
+    }
+  }
+  return s;
+}
+
+}  // namespace unity::parallel

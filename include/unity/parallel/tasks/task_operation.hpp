@@ -1,0 +1,147 @@
+// What a task of a divided operator runs on what it has read: the operator on other sizes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/task_grid.hpp>
+#include <unity/parallel/tasks/composite_parts.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// The operator on other sizes, and what goes with it where a sum is divided.
+struct task_operation {
+  part_of_operation part{};
+  std::int64_t first_row = 0;  // of a table: numbers of rows (operand 1) are less by it
+  double share = 1;            // what results are multiplied by: a mean's parts are means of fewer
+};
+
+namespace detail {
+
+// Sets the attribute of that name; the operator has it.
+inline void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_view name, attribute value) {
+  const auto& fields = a.definition_of(op.kind).fields;
+  const auto at = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
+  op.attributes[static_cast<std::size_t>(at - fields.begin())] = std::move(value);
+}
+[[nodiscard]] inline bool has_attribute(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
+  const auto& fields = a.definition_of(op.kind).fields;
+  return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
+}
+
+// Padding of a windowed image: what of it lies at the part, before and after.
+class padded_part {
+ public:
+  padded_part(const tensor::algebra& a, const operator_dimensions& o) : algebra_{a}, o_{o} {}
+
+  void write(const shard& part, tensor::operation& op) const {
+    attribute pads{0, 0, 0, 0};
+    for (std::size_t d = 0; d < 2; ++d) {
+      const auto w = slide(d);
+      const auto& r = part.results[0];
+      const auto first = r.begin[2 + d] * w.stride - w.before;
+      const auto last = (r.end[2 + d] - 1) * w.stride + w.reach() - 1 - w.before;
+      pads[d] = std::max(-first, std::int64_t{0});
+      pads[2 + d] = std::clamp(last + 1 - w.in, std::int64_t{0}, w.after);
+    }
+    set_attribute(algebra_, op, "padding", {static_cast<std::int64_t>(tensor::operators::padding::from_pads)});
+    set_attribute(algebra_, op, "pads", std::move(pads));
+  }
+
+ private:
+  // Of the whole operator.
+  [[nodiscard]] tensor::operators::slide slide(std::size_t d) const {
+    const auto r = algebra_.read(o_.op);
+    const auto pads = r.integers("pads");
+    const bool pools = has_attribute(algebra_, o_.op, "kernel");
+    const auto dilation = has_attribute(algebra_, o_.op, "dilation") ? r.integers("dilation")[d] : 1;
+    tensor::operators::slide w{o_.inputs[0].dims[2 + d],
+                               pools ? r.integers("kernel")[d] : o_.inputs[1].dims[2 + d],
+                               r.integers("stride")[d],
+                               dilation,
+                               pads[d],
+                               pads[2 + d],
+                               0};
+    const bool ceil = has_attribute(algebra_, o_.op, "ceil_mode") && r.flag("ceil_mode");
+    tensor::operators::resolve(w, r.choice<tensor::operators::padding>("padding"), ceil);
+    return w;
+  }
+
+  const tensor::algebra& algebra_;
+  const operator_dimensions& o_;
+};
+
+// What of the padding, or of what a slice leaves out, lies before and after the part.
+inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part, tensor::detail::resizing& r) {
+  const std::string_view name = a.signature(o.op.kind).name;
+  const auto rank = o.inputs[0].dims.size();
+  if (name == "pad") {
+    const auto pads = a.read(o.op).integers("pads");
+    for (std::size_t d = 0; d < rank; ++d) {
+      const auto begin = part.results[0].begin[d];
+      const auto end = part.results[0].end[d];
+      r.before.push_back(std::clamp(pads[d] - begin, std::int64_t{0}, end - begin));
+      r.after.push_back(std::clamp(end - (pads[d] + o.inputs[0].dims[d]), std::int64_t{0}, end - begin));
+    }
+  }
+}
+
+}  // namespace detail
+
+// The operator that makes the part's results of the part's operands, element by element as the whole operator makes them; where
+// sums are divided, a term of them.
+// Complexity: linear in operands, results and their ranks.
+// Throws: unity::error where no such operator is known.
+[[nodiscard]] inline task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o, const task_grid& grid, const shard& part) {
+  task_operation made{{o.op, o.inputs, o.outputs}, 0, 1};
+  auto& [op, inputs, outputs] = made.part;
+  tensor::detail::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
+  for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+    inputs[x].constant = false;
+    sizes.new_inputs.push_back(inputs[x].dims = part.operands[x].sizes());
+  }
+  for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+    outputs[r].constant = false;
+    sizes.new_outputs.push_back(outputs[r].dims = part.results[r].sizes());
+  }
+  const std::string_view name = a.signature(o.op.kind).name;
+  if (std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body)) {
+    op = detail::resized_composite(a, o, made.part);
+  } else {
+    detail::add_margins(a, o, part, sizes);
+    op = tensor::detail::resized(a, sizes);
+  }
+  if (detail::has_attribute(a, o.op, "pads") && detail::has_attribute(a, o.op, "padding")) {
+    detail::padded_part{a, o}.write(part, op);
+  }
+  if (name == "embedding" || name == "embedding_bag") {
+    made.first_row = part.operands[0].begin[0];
+  } else if (name == "reduce_mean" || name == "global_average_pool") {
+    made.share = 1 / static_cast<double>(product(grid.reductions));
+  }
+  const auto results = a.infer(op, inputs);
+  if (!results || *results != outputs) {
+    throw error{"operator " + a.signature(o.op.kind).name, results ? "results of other sizes for its parts" : a.why_not(op, inputs),
+                "an operator that runs on parts of its operands"};
+  }
+  return made;
+}
+
+}  // namespace unity::parallel

@@ -1,0 +1,184 @@
+#include <unity/parallel/lowering/folding.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/strategies/strategies_tensor.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../operators.hpp"
+#include "../transformer.hpp"
+
+using namespace unity;
+using machine::device_id;
+
+namespace {
+
+struct subject {
+  tensor::tensor_graph graph;
+  machine::machine on;
+  parallel::lowering lower;
+
+  subject(tensor::tensor_graph g, std::string_view m)
+      : graph{std::move(g)}, on{machine::preset(m)}, lower{parallel::test::operators(), graph, on, parallel::transfers::messages} {}
+  subject(std::string_view model, std::string_view m) : subject{tensor::zoo::build(parallel::test::operators(), model), m} {}
+  subject(const subject&) = delete;
+  subject& operator=(const subject&) = delete;
+
+  [[nodiscard]] parallel::folded_program fold(const parallel::strategy& s) {
+    return parallel::fold(parallel::test::operators(), lower, s, parallel::node_shifts(on.network));
+  }
+  [[nodiscard]] parallel::strategy data() const { return parallel::data_parallel(lower.dimensions(), on.network); }
+  [[nodiscard]] parallel::strategy tensors(std::size_t width) const {
+    return parallel::data_tensor_parallel(graph, lower.dimensions(), on.network, width);
+  }
+};
+
+// All that the two timelines say of resources and devices is equal. Returns the order of the symmetry.
+std::size_t require_equal(subject& x, const parallel::strategy& s) {
+  const auto folded = x.fold(s);
+  const auto whole = x.lower.run(s);
+  simulate::full_simulation run;
+  run.run(whole);
+  const auto expected = simulate::summarize(whole, run.times());
+  run.run(folded.code);
+  const auto found = parallel::unfolded(folded, simulate::summarize(folded.code, run.times()));
+  REQUIRE(found.iteration == expected.iteration);
+  REQUIRE(found.tasks == expected.tasks);
+  REQUIRE(found.communicated == expected.communicated);
+  REQUIRE(found.resources == expected.resources);
+  REQUIRE(found.memory == expected.memory);
+  return folded.order;
+}
+
+// Samples among nodes, and within each node anything, but in all nodes alike.
+parallel::strategy alike_in_nodes(const subject& x, std::size_t nodes, random_engine& random) {
+  const auto& all = x.lower.dimensions();
+  const auto width = x.on.network.device_count() / nodes;
+  parallel::strategy s;
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    auto& c = s.emplace_back();
+    while (!o.inputs.empty()) {
+      const auto inside = parallel::random_configuration(o, width, random);
+      c = inside;
+      c.degrees[0] *= static_cast<std::int64_t>(nodes);
+      c.devices.clear();
+      for (std::size_t node = 0; node < nodes; ++node) {
+        for (const auto d : inside.devices) {
+          c.devices.push_back(device_id{node * width + d.index()});
+        }
+      }
+      if (o.divisible[0].kind == parallel::parallelism::sample && parallel::why_not(o, c, x.on.network.device_count()).empty()) {
+        break;
+      }
+    }
+  }
+  return s;
+}
+
+// Two tasks of an operator change places: perhaps not alike in all nodes any more.
+parallel::strategy disturbed(parallel::strategy s, random_engine& random) {
+  for (;;) {
+    auto& devices = s[random.below(s.size())].devices;
+    if (devices.size() > 1) {
+      std::swap(devices[random.below(devices.size())], devices[random.below(devices.size())]);
+      return s;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a folded program takes as long as the whole one under data parallelism, and all devices and links do the same in it") {
+  for (const auto* on : {"p100:4x4", "k80:4x4", "dgx_a100:4x8", "summit:4x6"}) {
+    for (const auto* model : {"zoo:resnet50?batch=96", "zoo:rnnlm?batch=96&hidden=64&vocab=96&seq=4"}) {
+      INFO(model << " on " << on);
+      subject x{model, on};
+      CHECK(require_equal(x, x.data()) == 2);  // every other node has its part of a ring backwards
+    }
+  }
+  subject one_each{"zoo:rnnlm?batch=64&hidden=16&vocab=32&seq=4", "p100:8x1"};
+  CHECK(require_equal(one_each, one_each.data()) == 8);
+}
+
+TEST_CASE("a transformer under data and tensor parallelism takes as long folded to two nodes") {
+  for (const auto* on : {"dgx_a100:4x8", "dgx_h100:6x8", "p100:4x4", "t4:4x8", "k80:4x4"}) {
+    INFO(on);
+    subject x{parallel::test::transformer{parallel::test::operators(), {24, 2, 64, 8, 16, 64}}.build(), on};
+    const auto nodes = x.on.network.devices().back().node + std::size_t{1};
+    CHECK(require_equal(x, x.tensors(x.on.network.device_count() / nodes)) == nodes / 2);
+  }
+}
+
+TEST_CASE("an odd number of nodes does not close a ring alike: it is not folded where rings have several devices of a node") {
+  subject x{"zoo:rnnlm?batch=24&hidden=16&vocab=32&seq=2", "p100:3x4"};
+  const auto f = x.fold(x.data());
+  CHECK(f.order == 1);
+  CHECK(f.why_not_more.find("a ring of devices that is not mapped to itself") != std::string::npos);
+  CHECK(f.code.task_count() == x.lower.run(x.data()).task_count());
+}
+
+TEST_CASE("random strategies alike in all nodes take as long folded; those with two tasks exchanged are refused or do so too") {
+  const std::uint64_t seed = 7;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  std::size_t refused = 0;
+  for (const auto* on : {"p100:4x2", "k80:4x4", "dgx_a100:4x4"}) {
+    for (const auto* model : {"zoo:lenet?batch=64", "zoo:rnnlm?batch=64&hidden=16&vocab=32&seq=2"}) {
+      subject x{model, on};
+      for (int i = 0; i < 10; ++i) {
+        const auto s = alike_in_nodes(x, 4, random);
+        INFO(on << " " << model << " " << x.fold(s).why_not_more);
+        CHECK(require_equal(x, s) > 1);
+        refused += require_equal(x, disturbed(s, random)) == 1 ? 1 : 0;
+      }
+    }
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("copies within nodes are folded, sums of terms are not") {
+  subject x{"zoo:mlp?batch=64", "p100:4x2"};
+  parallel::strategy s(x.graph.node_count());
+  node_id product{};
+  for (std::size_t n = 0; n < s.size(); ++n) {
+    const auto& o = x.lower.dimensions()[node_id{n}];
+    if (o.inputs.empty()) {
+      continue;
+    }
+    s[n] = {parallel::degree_list(o.divisible.size(), 1), {}, {}, {}, 2};
+    s[n].degrees[0] = 4;
+    for (std::size_t t = 0; t < 8; ++t) {
+      s[n].devices.push_back(device_id{t % 4 * 2 + t / 4});
+    }
+    product = product.valid() || o.reductions.empty() ? product : node_id{n};
+  }
+  CHECK(require_equal(x, s) == 2);
+  s[product.index()].copies = 1;
+  s[product.index()].reductions = {2};
+  const auto f = x.fold(s);
+  CHECK(f.order == 1);
+  CHECK(f.why_not_more.find("sums of terms, which are not folded") != std::string::npos);
+  require_equal(x, s);
+}
+
+TEST_CASE("what is not alike on all devices is not folded, and says why") {
+  subject x{"zoo:lenet?batch=8", "p100:4x2"};
+  const auto s = parallel::model_parallel(parallel::test::operators(), x.graph, x.lower.dimensions(), x.on.network);
+  const auto f = x.fold(s);
+  CHECK(f.order == 1);
+  CHECK(f.why_not_more.find("devices that are not mapped to its devices") != std::string::npos);
+  require_equal(x, s);
+}

@@ -1,0 +1,39 @@
+#include <unity/parallel/lowering/operand_terms.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include "../operators.hpp"
+
+using namespace unity;
+using parallel::operand_terms;
+using parallel::task_grid;
+using parallel::terms_of;
+using parallel::test::dimensions;
+using parallel::test::type;
+
+TEST_CASE("a bias is as many terms as the parts of the sum that it is added to, and those of both linear groups") {
+  const auto o = dimensions("linear", {}, {type({8, 12}), type({12, 6}, true), type({6}, true)});
+  REQUIRE(o.groups == std::vector<std::vector<std::size_t>>{{0, 2}, {1, 2}});
+  const task_grid sum{{1, 1}, {2}, {}, 1};
+  CHECK(terms_of(o, sum, 0) == operand_terms{});  // its parts, of one term
+  CHECK(terms_of(o, sum, 1) == operand_terms{});
+  CHECK(terms_of(o, sum, 2) == operand_terms{2, {0, 1}});
+  const task_grid all{{1, 1}, {2}, {3, 1}, 2};  // terms, copies, parts
+  CHECK(terms_of(o, all, 0) == operand_terms{3, {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}});
+  CHECK(terms_of(o, all, 1) == operand_terms{});
+  CHECK(terms_of(o, all, 2) == operand_terms{6, {0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5}});
+}
+
+TEST_CASE("operands of a sum are terms together, those of a product one by one") {
+  const task_grid two{{1, 1}, {}, {2}, 1};
+  const auto sum = dimensions("add", {}, {type({8, 12}), type({8, 12})});
+  CHECK(terms_of(sum, two, 0) == operand_terms{2, {0, 1}});
+  CHECK(terms_of(sum, two, 1) == operand_terms{2, {0, 1}});
+  const auto product = dimensions("mul", {}, {type({8, 12}), type({8, 12})});
+  const task_grid second{{1, 1}, {}, {1, 2}, 1};
+  CHECK(terms_of(product, second, 0) == operand_terms{});
+  CHECK(terms_of(product, second, 1) == operand_terms{2, {0, 1}});
+}

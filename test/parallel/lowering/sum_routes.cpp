@@ -1,0 +1,98 @@
+#include <unity/parallel/lowering/sum_routes.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/lowering/network.hpp>
+
+using namespace unity;
+using machine::device_id;
+using parallel::box;
+using parallel::sum_route;
+using parallel::sum_routes;
+
+namespace {
+
+std::vector<device_id> devices(std::initializer_list<std::size_t> all) {
+  std::vector<device_id> d;
+  for (const auto i : all) {
+    d.push_back(device_id{i});
+  }
+  return d;
+}
+
+// Of a block of 12 elements, terms on `from`; consumer i reads boxes[i] on to[i].
+sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box>& boxes, std::initializer_list<std::size_t> to) {
+  const auto m = machine::preset("p100:2x4");
+  const parallel::network n{m};
+  parallel::summed_value s;
+  s.from = devices(from);
+  s.producers.resize(s.from.size());
+  s.consumers.resize(boxes.size());
+  std::iota(s.consumers.begin(), s.consumers.end(), std::uint32_t{0});
+  s.to = devices(to);
+  s.needed = parallel::replicas_of(boxes, s.to);
+  return routes_of(n, s);
+}
+
+const box all{{0}, {12}};
+
+}  // namespace
+
+TEST_CASE("devices with terms that all need the sum reduce it") {
+  const auto r = routes({1, 0, 2}, {all, all, all}, {0, 1, 2});
+  CHECK(r.reduced == 12);
+  CHECK(r.reduced_for.at(device_id{1U}) == std::vector<std::uint32_t>{1});
+  CHECK(r.routes.empty());
+}
+
+TEST_CASE("sums end where they are needed, and cross every other link of the ring") {
+  const auto one = routes({0, 1, 2}, {all}, {1});
+  CHECK(one.reduced == 0);
+  CHECK(one.ring == devices({0, 1, 2}));
+  CHECK(one.held == std::vector<std::int64_t>{0, 12, 0});
+  CHECK(one.sent == std::vector<std::int64_t>{12, 0, 12});
+  CHECK(one.routes == decltype(one.routes){{{1, device_id{1U}}, {12, {0}}}});
+  const auto halves = routes({0, 1}, {box{{0}, {6}}, box{{6}, {12}}}, {1, 0});
+  CHECK(halves.held == std::vector<std::int64_t>{6, 6});
+  CHECK(halves.sent == std::vector<std::int64_t>{6, 6});
+  CHECK(halves.routes == decltype(halves.routes){{{0, device_id{0U}}, {6, {1}}}, {{1, device_id{1U}}, {6, {0}}}});
+}
+
+TEST_CASE("a sum that nobody with a term needs ends in equal shares, and goes on from there") {
+  const auto r = routes({0, 1, 2}, {all, all}, {5, 5});
+  CHECK(r.held == std::vector<std::int64_t>{4, 4, 4});
+  CHECK(r.sent == std::vector<std::int64_t>{8, 8, 8});
+  REQUIRE(r.routes.size() == 3);
+  for (const auto& [ends, way] : r.routes) {
+    CHECK(ends.second == device_id{5U});
+    CHECK(way == sum_route{4, {0, 1}});
+  }
+}
+
+TEST_CASE("some elements are reduced, others end where they are needed") {
+  const auto r = routes({0, 1}, {all, box{{0}, {4}}, box{{0}, {2}}}, {0, 1, 4});
+  // The first two are needed on 0, 1 and 4; two more on 0 and 1; the rest on 0.
+  CHECK(r.reduced == 2);
+  CHECK(r.held == std::vector<std::int64_t>{9, 1});
+  CHECK(r.sent == std::vector<std::int64_t>{1, 9});
+  CHECK(r.routes.at({0, device_id{4U}}) == sum_route{1, {2}});
+  CHECK(r.routes.at({0, device_id{1U}}) == sum_route{1, {1}});
+  CHECK(r.routes.at({0, device_id{0U}}) == sum_route{9, {0}});
+}
+
+TEST_CASE("terms on one device are added up there") {
+  const auto r = routes({3, 3}, {all, all}, {3, 4});
+  CHECK(r.reduced == 0);
+  CHECK(r.ring == devices({3}));
+  CHECK(r.sent == std::vector<std::int64_t>{0});
+  CHECK(r.held == std::vector<std::int64_t>{12});
+  CHECK(r.routes.size() == 2);
+}

@@ -1,0 +1,191 @@
+// Layouts on meshes, the steps between them and what those take.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/collective.hpp>
+#include <unity/machine/collective_cost.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/parallel/mesh/mesh_costs.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/shape.hpp>
+
+using namespace unity;
+using parallel::layout_space;
+using parallel::mesh_layout;
+
+namespace {
+
+tensor::tensor_type type(tensor::shape dims) {
+  tensor::tensor_type t;
+  t.dims = std::move(dims);
+  return t;
+}
+
+struct meshed {
+  machine::machine machine;
+  machine::route_table routes;
+  machine::device_mesh mesh;
+  parallel::mesh_costs costs;
+
+  meshed(const char* preset, machine::mesh_sizes sizes) : machine{machine::preset(preset)}, routes{machine.network}, mesh{find(sizes)}, costs{machine.network, routes, mesh} {}
+  machine::device_mesh find(const machine::mesh_sizes& sizes) const {
+    for (auto& m : machine::meshes_of(machine.network, 4)) {
+      if (m.sizes == sizes) {
+        return m;
+      }
+    }
+    throw std::logic_error{"no such mesh"};
+  }
+};
+
+mesh_layout layout(std::initializer_list<unsigned> roles) {
+  mesh_layout l;
+  std::size_t a = 0;
+  for (const auto r : roles) {
+    l.set(a++, r);
+  }
+  return l;
+}
+constexpr auto copies = mesh_layout::copies;
+constexpr auto partial = mesh_layout::partial;
+
+}  // namespace
+
+TEST_CASE("layouts are all roles of all axes whose degrees divide the sizes") {
+  const meshed at{"p100:2x4", {2, 4}};
+  // dimension 0 takes either axis, both would be 8; dimension 1 takes the first alone
+  const layout_space space{type({4, 6}), at.mesh, at.costs, true, false};
+  CHECK(space.size() == 4 * 3 - 1);  // {0, 1, copies, partial} x {0, copies, partial}, but for (0, 0)
+  for (std::uint32_t n = 0; n < space.size(); ++n) {
+    CHECK(space.number(space[n]) == n);
+    CHECK(parallel::is_valid(parallel::type_of(type({4, 6}), at.mesh, space[n])));
+    CHECK(parallel::total(parallel::type_of(type({4, 6}), at.mesh, space[n])) == 8);
+  }
+  CHECK(space.number(layout({0, 0})) == layout_space::none);
+  CHECK(space.number(layout({1, 1})) == layout_space::none);
+}
+
+TEST_CASE("only the innermost digit of a dimension comes or goes") {
+  const meshed at{"p100:2x4", {2, 2, 2}};
+  const layout_space space{type({8, 8}), at.mesh, at.costs, false, false};
+  const auto has = [&](mesh_layout from, mesh_layout to) {
+    for (const auto& a : space.arcs()) {
+      if (space[a.from] == from && space[a.to] == to) {
+        return true;
+      }
+    }
+    return false;
+  };
+  CHECK(has(layout({0, 0, 0}), layout({0, 0, copies})));
+  CHECK_FALSE(has(layout({0, 0, 0}), layout({copies, 0, 0})));
+  CHECK(has(layout({copies, 1, 1}), layout({0, 1, 1})));
+  CHECK_FALSE(has(layout({copies, 0, 1}), layout({0, 0, 1})));
+  CHECK_FALSE(has(layout({copies, 0, 1}), layout({partial, 0, 1})));  // nothing becomes terms
+}
+
+TEST_CASE("steps take what their exchanges take, with their adjoints where cotangents flow") {
+  const meshed at{"p100:2x4", {2, 4}};
+  const auto t = type({64, 64});
+  const layout_space forward{t, at.mesh, at.costs, false, false};
+  const layout_space both{t, at.mesh, at.costs, true, false};
+  const auto takes = [](const layout_space& s, mesh_layout from, mesh_layout to) {
+    for (const auto& a : s.arcs()) {
+      if (s[a.from] == from && s[a.to] == to) {
+        return a.takes;
+      }
+    }
+    return std::int64_t{-1};
+  };
+  const bytes all{64 * 64 * 4};
+  const bytes quarter{all.count() / 4};
+  const parallel::axis_set inner = 2;
+  CHECK(takes(forward, layout({copies, partial}), layout({copies, copies})) == at.costs.all_reduce(inner, all).count());
+  CHECK(takes(both, layout({copies, partial}), layout({copies, copies})) == 2 * at.costs.all_reduce(inner, all).count());
+  CHECK(takes(forward, layout({copies, partial}), layout({copies, 1})) == at.costs.reduce_scatter(inner, all).count());
+  CHECK(takes(both, layout({copies, partial}), layout({copies, 1})) ==
+        (at.costs.reduce_scatter(inner, all) + at.costs.all_gather(inner, quarter)).count());
+  CHECK(takes(forward, layout({copies, 0}), layout({copies, copies})) == at.costs.all_gather(inner, quarter).count());
+  CHECK(takes(forward, layout({copies, 0}), layout({copies, 1})) == at.costs.all_to_all(inner, quarter).count());
+  CHECK(takes(both, layout({copies, copies}), layout({copies, 1})) == 0);
+}
+
+TEST_CASE("what one device has alone is spread as one of as many values as there are devices") {
+  const meshed at{"p100:2x4", {2, 4}};
+  const auto t = type({64, 64});
+  const layout_space space{t, at.mesh, at.costs, true, true};
+  const layout_space without{t, at.mesh, at.costs, true, false};
+  constexpr auto placed = mesh_layout::placed;
+  CHECK(space.size() == 25);  // {0, 1, copies, partial, placed} along both axes
+  CHECK(without.size() == 16);
+  CHECK(without.number(layout({0, placed})) == layout_space::none);
+  CHECK(parallel::shard_bytes(t, at.mesh, layout({0, placed})) == bytes{64 * 64 * 4 / 2});
+  CHECK(parallel::total(parallel::type_of(t, at.mesh, layout({0, placed}))) == 2);
+  const bytes held{64 * 64 * 4 / 2};
+  std::size_t met = 0;
+  for (const auto& a : space.arcs()) {
+    if (space[a.from] == layout({0, placed}) && space[a.to] == layout({0, 1})) {
+      CHECK(a.takes == 2 * at.costs.all_to_all(2, bytes{held.count() / 4}).count());
+      ++met;
+    }
+    CHECK_FALSE((space[a.from][1] == partial && space[a.to][1] == placed));
+  }
+  CHECK(met == 1);
+}
+
+TEST_CASE("rings take what a ring takes whose links nothing else uses") {
+  const meshed at{"dgx_a100:2x8", {2, 8}};
+  const bytes size{std::int64_t{8} << 20U};
+  std::vector<machine::device_id> node(at.mesh.devices.begin(), at.mesh.devices.begin() + 8);
+  machine::collective c{machine::exchange::all_reduce, machine::collective_algorithm::ring, node, size, 0};
+  const auto expected = machine::collective_time(at.machine.network, at.routes, c);
+  const auto found = at.costs.all_reduce(2, size);
+  CHECK(found.count() == Approx(static_cast<double>(expected.count())).epsilon(0.001));
+  CHECK(at.costs.size(3) == 16);
+  CHECK(at.costs.all_reduce(0, size) == picoseconds{0});
+  // Eight rings between two nodes share nothing where each device has an adapter of its own.
+  const std::vector pair{at.mesh.devices[0], at.mesh.devices[8]};
+  c.devices = pair;
+  CHECK(at.costs.all_reduce(1, size).count() == Approx(static_cast<double>(machine::collective_time(at.machine.network, at.routes, c).count())).epsilon(0.001));
+}
+
+TEST_CASE("groups that share an adapter wait for each other") {
+  const meshed at{"summit:2x6", {2, 6}};
+  const bytes size{std::int64_t{8} << 20U};
+  const std::vector pair{at.mesh.devices[0], at.mesh.devices[6]};
+  const machine::collective c{machine::exchange::all_reduce, machine::collective_algorithm::ring, pair, size, 0};
+  const auto alone = machine::collective_time(at.machine.network, at.routes, c);
+  CHECK(at.costs.all_reduce(1, size).count() == Approx(6.0 * static_cast<double>(alone.count())).epsilon(0.01));
+}
+
+TEST_CASE("chains of steps reach every layout without terms, and remember where they began") {
+  const meshed at{"p100:2x4", {2, 2, 2}};
+  const layout_space space{type({8, 8}), at.mesh, at.costs, true, false};
+  std::vector<std::int64_t> costs(space.size(), parallel::unreachable);
+  const auto from = space.number(layout({0, partial, 1}));
+  costs[from] = 5;
+  std::vector<std::uint32_t> began;
+  parallel::relax(space, costs, &began);
+  for (std::uint32_t l = 0; l < space.size(); ++l) {
+    const auto t = parallel::type_of(type({8, 8}), at.mesh, space[l]);
+    CAPTURE(parallel::to_string(t));
+    CHECK((costs[l] < parallel::unreachable) == (t.partial == 1 || (space[l][1] == partial && t.partial == 2)));
+    if (costs[l] < parallel::unreachable) {
+      CHECK(began[l] == from);
+      CHECK(costs[l] >= 5);
+    }
+  }
+  CHECK(costs[from] == 5);
+  for (const auto& a : space.arcs()) {
+    CHECK(costs[a.to] <= costs[a.from] + a.takes);
+  }
+}

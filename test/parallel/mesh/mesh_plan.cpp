@@ -1,0 +1,79 @@
+// Configurations that options on a mesh stand for.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/configuration_grid.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
+
+#include "../operators.hpp"
+#include "../placed_graph.hpp"
+#include "../random_model.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using unity::parallel::test::operators;
+using unity::parallel::test::placed_graph;
+using unity::parallel::test::placed_mesh;
+using unity::parallel::test::type;
+
+namespace {
+
+using kinds = axis_role::kinds;
+
+std::vector<std::size_t> devices_of(const configuration& c) {
+  std::vector<std::size_t> all;
+  for (const auto d : c.devices) {
+    all.push_back(d.index());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
+  const placed_mesh at{{2, 2}};
+  const auto o = test::dimensions("relu", {}, {type({8, 8})});
+  const std::vector<axis_role> rows_outside{{kinds::index, 0}, {kinds::index, 1}};
+  const std::vector<axis_role> rows_inside{{kinds::index, 1}, {kinds::index, 0}};
+  const auto a = configuration_on(o, at.mesh, rows_outside);
+  CHECK(a.degrees == degree_list{2, 2});
+  CHECK(devices_of(a) == std::vector<std::size_t>{0, 1, 2, 3});
+  CHECK(devices_of(configuration_on(o, at.mesh, rows_inside)) == std::vector<std::size_t>{0, 2, 1, 3});
+}
+
+TEST_CASE("copies are tasks of their own, and what is placed has one at its place") {
+  const placed_mesh at{{2, 2}};
+  const auto o = test::dimensions("relu", {}, {type({8, 8})});
+  const std::vector<axis_role> copied{{kinds::copies, 0}, {kinds::index, 0}};
+  const auto c = configuration_on(o, at.mesh, copied);
+  CHECK(c.copies == 2);
+  CHECK(c.degrees == degree_list{2, 1});
+  CHECK(devices_of(c) == std::vector<std::size_t>{0, 1, 2, 3});
+  const std::vector<axis_role> placed{{kinds::placed, 0}, {kinds::index, 0}};
+  CHECK(devices_of(configuration_on(o, at.mesh, placed, 0)) == std::vector<std::size_t>{0, 1});
+  CHECK(devices_of(configuration_on(o, at.mesh, placed, 3)) == std::vector<std::size_t>{2, 3});
+}
+
+TEST_CASE("every option is a valid configuration on the option's grid", "[law]") {
+  placed_mesh at{{2, 2}};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const placed_graph g{test::random_model(random, 1 + random.below(8))};
+    for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+      const auto& d = *g.ops.placed(i).dimensions;
+      for (const auto& o : at.tables.of(g.ops.placed(i)).options) {
+        const auto c = configuration_on(d, at.mesh, {o.roles.data(), o.roles.size()});
+        CHECK(why_not(d, c, 4).empty());
+        CHECK(grid_of(d, c) == parallel::grid_of(d, at.mesh, {o.roles.data(), o.roles.size()}));
+      }
+    }
+  }
+}

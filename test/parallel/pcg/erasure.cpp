@@ -1,0 +1,113 @@
+// Parallel computation graphs and the tensor graphs that they compute.
+#include <cstddef>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/chains.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
+
+#include "../operators.hpp"
+#include "../random_pcg.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using unity::parallel::test::operators;
+using unity::parallel::test::parallel_operators;
+
+namespace {
+
+std::vector<parallel_type> undivided_operands(const tensor::tensor_graph& g, node_id n) {
+  std::vector<parallel_type> all;
+  for (const auto v : g.operands(n)) {
+    all.push_back(undivided(g.type(v)));
+  }
+  return all;
+}
+
+tensor::tensor_graph some_graph() {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6});
+  const auto w = b.weight("w", {6, 6});
+  const auto y = b.relu(b.linear(x, w, b.weight("bias", {6})));
+  const auto parts = b.split(b.add(y, b.matmul(y, w)), 1, {2, 4});
+  return std::move(b).finish({b.softmax(parts[0], 1), parts[1], y});
+}
+
+}  // namespace
+
+TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
+  const auto seed = GENERATE(range(0U, 50U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto g = some_graph();
+  for (int i = 0; i < 20; ++i) {
+    std::vector<operator_grid> grids;
+    for (std::size_t n = 0; n < g.node_count(); ++n) {
+      const auto inputs = undivided_operands(g, node_id{n});
+      const auto* o = parallel_operators().dimensions(g.operation(node_id{n}), inputs);
+      grids.push_back(o == nullptr ? operator_grid{} : test::random_grid(random, *o, 12));
+    }
+    const auto divided = spell_out(parallel_operators(), g, grids);
+    REQUIRE(erase(parallel_operators(), divided) == g);
+    for (const auto v : divided.outputs()) {
+      REQUIRE(divided.type(v).partial == 1);
+    }
+    // Every node's types follow from its operands'.
+    for (std::size_t n = 0; n < divided.node_count(); ++n) {
+      std::vector<parallel_type> inputs;
+      for (const auto v : divided.operands(node_id{n})) {
+        inputs.push_back(divided.type(v));
+      }
+      const auto results = parallel_operators().infer(divided.operation(node_id{n}), inputs);
+      REQUIRE(results.has_value());
+      for (std::size_t r = 0; r < results->size(); ++r) {
+        REQUIRE((*results)[r] == divided.type(divided.results(node_id{n})[r]));
+      }
+    }
+  }
+}
+
+TEST_CASE("consumers that take the same share a chain") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6});
+  const auto g = std::move(b).finish({b.relu(x), b.tanh(x), b.gelu(x)});
+  const operator_grid rows{degree_list{2, 1}, degree_list{1, 1}, degree_list{}, 1};
+  const operator_grid columns{degree_list{1, 2}, degree_list{1, 1}, degree_list{}, 1};
+  const auto divided = spell_out(parallel_operators(), g, std::vector{operator_grid{}, rows, rows, columns});
+  CHECK(divided.node_count() == 4 + 2);
+}
+
+TEST_CASE("terms are erased to a sum, blocks to a concat") {
+  tensor::builder b{operators()};
+  const std::vector inputs{b.input("x", {4}), b.input("y", {4}), b.input("z", {4})};
+  const auto& a = parallel_operators();
+  const auto g = std::move(b).finish({b.add(b.add(inputs[0], inputs[1]), inputs[2]), b.concat(0, inputs)});
+  pcg_writer writer{a};
+  std::vector<value_id> sources;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto n = writer.add(g.operation(node_id{i}), {});
+    sources.push_back(writer.graph().results(n)[0]);
+  }
+  const auto terms = writer.add(parallel_operator{parallel_kind::terms, 0, 0}, sources);
+  CHECK(to_string(writer.type(terms)) == "float32[4] partial 3");
+  const auto sum = writer.add(parallel_operator{parallel_kind::reduce, 0, 3}, {&terms, 1});
+  const auto blocks = writer.add(parallel_operator{parallel_kind::blocks, 0, 0}, sources);
+  CHECK(to_string(writer.type(blocks)) == "float32[12/3]");
+  CHECK(erase(a, std::move(writer).finish(std::vector{sum, blocks})) == g);
+}
+
+TEST_CASE("a grid that an operator does not have is refused by name") {
+  tensor::builder b{operators()};
+  const auto g = std::move(b).finish({b.relu(b.input("x", {4, 6}))});
+  const operator_grid thirds{degree_list{3, 1}, degree_list{1, 1}, degree_list{}, 1};
+  CHECK_THROWS_WITH(spell_out(parallel_operators(), g, std::vector{operator_grid{}, thirds}),
+                    Catch::Contains("node 1 (relu)") && Catch::Contains("3 parts"));
+}

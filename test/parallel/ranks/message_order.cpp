@@ -1,0 +1,250 @@
+// Messages between two ranks begin in one order at both ends, and programs come to their ends where each rank's messages
+// also go in one order, as they do over NCCL: what a rank has begun when it waits goes as a group, and the next group when
+// that one has ended.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../operators.hpp"
+#include "../random_plan.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using test::operators;
+
+namespace {
+
+class stream_run {
+ public:
+  explicit stream_run(const rank_programs& p) : programs_{p}, ranks_(p.ranks.size()) {}
+
+  // An iteration. Returns what is wrong; empty: nothing.
+  std::string run() {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        while (ranks_[r].at < programs_.ranks[r].steps.size() && take(r)) {
+          goes_on = true;
+        }
+      }
+      goes_on = move_messages() || goes_on;
+      if (!wrong_.empty()) {
+        return wrong_;
+      }
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].at < programs_.ranks[r].steps.size()) {
+        return "rank " + std::to_string(r) + " waits for ever at step " + std::to_string(ranks_[r].at);
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct message {
+    bool sends = false;
+    std::uint32_t peer = 0;
+    std::uint32_t tag = 0;
+    bool is_done = false;
+  };
+  struct state {
+    std::size_t at = 0;
+    std::vector<message> open{};
+    std::deque<std::vector<message>> groups{};                  // the first is under way
+    std::set<std::uint32_t> ended{};                            // tags of messages and sums
+    std::map<std::uint32_t, std::deque<std::uint32_t>> sums{};  // by group: tags, the first is under way
+  };
+
+  bool take(std::size_t r) {
+    auto& rank = ranks_[r];
+    const auto& s = programs_.ranks[r].steps[rank.at];
+    switch (s.kind) {
+      case step_kind::send: rank.open.push_back({true, s.peer, s.tag}); break;
+      case step_kind::receive: rank.open.push_back({false, s.peer, s.tag}); break;
+      case step_kind::reduce: rank.sums[s.peer].push_back(s.tag); break;
+      case step_kind::wait:
+        if (!rank.open.empty()) {
+          rank.groups.push_back(std::exchange(rank.open, {}));
+        }
+        if (!rank.ended.contains(programs_.ranks[r].steps[s.peer].tag)) {
+          return false;
+        }
+        break;
+      default: break;
+    }
+    ++rank.at;
+    return true;
+  }
+  bool move_messages() {
+    bool moved = false;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!ranks_[r].groups.empty()) {
+        for (auto& m : ranks_[r].groups.front()) {
+          moved = (m.sends && !m.is_done && meet(r, m)) || moved;
+        }
+      }
+    }
+    for (auto& rank : ranks_) {
+      while (!rank.groups.empty() && is_done(rank.groups.front())) {
+        for (const auto& m : rank.groups.front()) {
+          rank.ended.insert(m.tag);
+        }
+        rank.groups.pop_front();
+        moved = true;
+      }
+    }
+    return add_up() || moved;
+  }
+  [[nodiscard]] static bool is_done(const std::vector<message>& group) {
+    for (const auto& m : group) {
+      if (!m.is_done) {
+        return false;
+      }
+    }
+    return true;
+  }
+  // The first of a group's messages to a peer meets the first of the peer's from here.
+  bool meet(std::size_t from, message& m) {
+    for (const auto& before : ranks_[from].groups.front()) {
+      if (&before == &m) {
+        break;
+      }
+      if (before.sends && before.peer == m.peer && !before.is_done) {
+        return false;
+      }
+    }
+    auto& groups = ranks_[m.peer].groups;
+    if (groups.empty()) {
+      return false;
+    }
+    for (auto& other : groups.front()) {
+      if (!other.sends && other.peer == from && !other.is_done) {
+        if (other.tag != m.tag) {
+          wrong_ = "from rank " + std::to_string(from) + " to rank " + std::to_string(m.peer) + ": message " + std::to_string(m.tag) +
+                   " meets " + std::to_string(other.tag);
+          return false;
+        }
+        other.is_done = true;
+        m.is_done = true;
+        return true;
+      }
+    }
+    return false;
+  }
+  bool add_up() {
+    bool moved = false;
+    for (std::uint32_t g = 0; g < programs_.groups.size(); ++g) {
+      const auto first = [&](std::uint32_t r) {
+        const auto& own = ranks_[r].sums[g];
+        return own.empty() ? std::optional<std::uint32_t>{} : own.front();
+      };
+      bool all = true;
+      for (const auto r : programs_.groups[g]) {
+        all = all && first(r).has_value() && (first(r) == first(programs_.groups[g][0]));
+      }
+      for (const auto r : programs_.groups[g]) {
+        if (all) {
+          ranks_[r].ended.insert(*first(r));
+          ranks_[r].sums[g].pop_front();
+        }
+      }
+      moved = moved || all;
+    }
+    return moved;
+  }
+
+  const rank_programs& programs_;
+  std::vector<state> ranks_;
+  std::string wrong_{};
+};
+
+// For each pair of ranks, the tags of what one sends and the other receives.
+void expect_one_order(const rank_programs& p) {
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<std::uint32_t>> sent;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<std::uint32_t>> received;
+  for (std::size_t r = 0; r < p.ranks.size(); ++r) {
+    for (const auto& s : p.ranks[r].steps) {
+      if (s.kind == step_kind::send) {
+        sent[{r, s.peer}].push_back(s.tag);
+      } else if (s.kind == step_kind::receive) {
+        received[{s.peer, r}].push_back(s.tag);
+      }
+    }
+  }
+  CHECK(sent == received);
+}
+
+}  // namespace
+
+TEST_CASE("messages go in one order, for strategies at random") {
+  std::size_t with_messages = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    const auto p = test::plan_at_random(seed);
+    if (!p) {
+      continue;
+    }
+    const auto programs = programs_of_ranks(operators(), *p);
+    expect_one_order(programs);
+    CHECK(stream_run{programs}.run() == std::string{});
+    for (const auto& s : programs.ranks[0].steps) {
+      if (s.kind == step_kind::send) {
+        ++with_messages;
+        break;
+      }
+    }
+  }
+  CHECK(with_messages > 50);
+}
+
+TEST_CASE("messages go in one order, through stages of several ranks") {
+  const auto stages = GENERATE(std::size_t{2}, std::size_t{3}, std::size_t{4});
+  const auto width = GENERATE(std::size_t{1}, std::size_t{2});
+  const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
+  CAPTURE(stages, width, microbatches);
+  const auto whole = tensor::zoo::build(operators(), "zoo:mlp?layers=8&hidden=8&batch=16");
+  plan p;
+  p.graph = microbatch(operators(), whole, graph_dimensions{operators(), whole}, microbatches).value();
+  p.machine = machine::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
+  p.pipeline.microbatches = microbatches;
+  const graph_dimensions all{operators(), p.graph};
+  for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
+    const auto& o = all[node_id{n}];
+    const auto first = n * stages / p.graph.node_count() * width;
+    if (o.inputs.empty()) {
+      p.configurations.emplace_back();
+      continue;
+    }
+    // Samples on one device, or each operator along another dimension than the one before.
+    configuration c{degree_list(o.divisible.size(), 1), {machine::device_id{first}}, {}, {}, 1};
+    if (width == 2 && !o.divisible.empty()) {
+      c.degrees[n % o.divisible.size()] = 2;
+      c.devices.push_back(machine::device_id{first + 1});
+    }
+    p.configurations.push_back(c);
+  }
+  for (std::size_t d = 0; d < stages * width; ++d) {
+    p.pipeline.stages.push_back(static_cast<std::uint32_t>(d / width));
+  }
+  const auto programs = programs_of_ranks(operators(), p);
+  expect_one_order(programs);
+  CHECK(stream_run{programs}.run() == std::string{});
+}

@@ -1,0 +1,34 @@
+// What ranks compute is what one device computes: outputs and gradients, for strategies at random.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/plan.hpp>
+
+#include "../operators.hpp"
+#include "../random_plan.hpp"
+#include "../rank_runs.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using test::operators;
+
+TEST_CASE("ranks compute what one device computes, on graphs and under strategies at random") {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 0; compared < 500; ++seed) {
+    const auto p = test::plan_at_random(seed);
+    if (!p) {
+      continue;
+    }
+    std::string names;
+    for (std::size_t n = 0; n < p->graph.node_count(); ++n) {
+      names += " " + operators().signature(p->graph.operation(node_id{n}).kind).name;
+    }
+    CAPTURE(seed, names);
+    CHECK(test::error_on_ranks(operators(), *p, seed) < 1e-9);
+    ++compared;
+  }
+}

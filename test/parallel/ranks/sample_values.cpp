@@ -1,0 +1,57 @@
+// Samples are told from what has as many rows.
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <set>
+#include <string>
+
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/tensor/loss.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../operators.hpp"
+
+using namespace unity;
+using namespace unity::parallel;
+using test::operators;
+
+namespace {
+
+// Names of inputs that have samples, of a model with a loss.
+std::set<std::string> inputs_with_samples(const std::string& model, tensor::loss what) {
+  const auto g = tensor::with_loss(operators(), tensor::zoo::build(operators(), model), what, 1);
+  const auto name = [&](std::size_t n) { return std::string{operators().read(g.operation(node_id{n})).word("name")}; };
+  const auto is_input = [&](std::size_t n) { return g.operation(node_id{n}).kind == operators().kind("input"); };
+  value_id labels{};
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (is_input(n) && (name(n) == tensor::labels_name(0) || name(n) == tensor::target_name(0))) {
+      labels = g.results(node_id{n})[0];
+    }
+  }
+  const auto found = sample_values(g, graph_dimensions{operators(), g}, labels);
+  std::set<std::string> names;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (is_input(n) && found[g.results(node_id{n})[0].index()]) {
+      names.insert(name(n));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a mask that is as high as the batch has no samples") {
+  const auto all = inputs_with_samples("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", tensor::loss::mean_square);
+  CHECK(all.size() == 2);  // the words and the targets, not the mask of 4 x 4
+  CHECK(all.contains(tensor::target_name(0)));
+}
+
+TEST_CASE("all inputs of a network with tables have samples") {
+  const auto all = inputs_with_samples("zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", tensor::loss::mean_square);
+  CHECK(all.size() > 5);
+}
+
+TEST_CASE("images and labels have samples") {
+  CHECK(inputs_with_samples("zoo:lenet?batch=10", tensor::loss::cross_entropy).size() == 2);
+}

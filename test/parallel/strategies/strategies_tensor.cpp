@@ -1,0 +1,67 @@
+#include <unity/parallel/strategies/strategies_tensor.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <vector>
+
+#include <unity/machine/presets.hpp>
+
+#include "../operators.hpp"
+#include "../transformer.hpp"
+
+using namespace unity;
+using machine::device_id;
+
+namespace {
+
+struct subject {
+  tensor::tensor_graph graph;
+  parallel::graph_dimensions dimensions;
+  machine::machine on = machine::preset("dgx_a100:2x4");
+  parallel::strategy strategy;
+
+  explicit subject(std::int64_t batch)
+      : graph{parallel::test::transformer{parallel::test::operators(), {batch, 1, 32, 4, 8, 16}}.build()},
+        dimensions{parallel::test::operators(), graph},
+        strategy{parallel::data_tensor_parallel(graph, dimensions, on.network, 4)} {}
+
+  // The degrees of the first operator of that name.
+  [[nodiscard]] parallel::degree_list degrees(const char* name) const {
+    for (std::size_t n = 0; n < graph.node_count(); ++n) {
+      if (graph.operation(node_id{n}).kind == parallel::test::operators().kind(name)) {
+        return strategy[n].degrees;
+      }
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("samples go to groups of devices, and in each a tensor is divided: parameters, positions or heads") {
+  subject x{2};
+  CHECK_NOTHROW(parallel::check(parallel::test::operators(), {x.graph, x.strategy, x.on}));
+  CHECK(x.degrees("matmul") == parallel::degree_list{2, 1, 4});
+  CHECK(x.degrees("layer_norm") == parallel::degree_list{2, 4});
+  CHECK(x.degrees("softmax") == parallel::degree_list{2, 4, 1});
+  CHECK(x.degrees("gelu") == parallel::degree_list{2, 1, 4});
+  for (std::size_t n = 0; n < x.graph.node_count(); ++n) {
+    const auto& c = x.strategy[n];
+    REQUIRE((c.devices.empty() || c.task_count() == 8));
+    for (std::size_t t = 0; t < c.task_count(); ++t) {
+      REQUIRE(c.devices[t] == device_id{t});
+    }
+  }
+}
+
+TEST_CASE("one sample stays in the first group") {
+  subject x{1};
+  CHECK_NOTHROW(parallel::check(parallel::test::operators(), {x.graph, x.strategy, x.on}));
+  for (const auto& c : x.strategy) {
+    REQUIRE(c.task_count() <= 4);
+    for (const auto d : c.devices) {
+      REQUIRE(d.index() < 4);
+    }
+  }
+}
