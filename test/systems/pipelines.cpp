@@ -14,9 +14,9 @@
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
-#include <unity/parallel/mesh/mesh_report.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>

@@ -21,11 +21,11 @@
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/mesh/megatron.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/substitution_trace.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/compile.hpp>

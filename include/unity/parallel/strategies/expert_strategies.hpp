@@ -7,8 +7,8 @@
 #include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/mesh/megatron.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/whole_tables.hpp>
 #include <unity/tensor/algebra.hpp>
