@@ -367,7 +367,7 @@ TEST_CASE("what has no kernel is refused in one line", "[cpu]") {
   const auto x = builder.input("x", {2, 3});
   const auto region = std::move(builder).finish({builder.apply("reduce_sum", {x}, {{"axes", {1}}})[0]});
   CHECK(message_of([&] { static_cast<void>(b.prepare_chain(region)); }) ==
-        "chain for the cpu backend: operator reduce_sum; expected element-wise operators");
+        "chain of operators: operator reduce_sum; expected element-wise operators");
 
   const auto too_much = std::size_t{1} << 60U;
   CHECK(message_of([&] { static_cast<void>(b.allocate(too_much)); }).find(std::to_string(too_much)) != std::string::npos);

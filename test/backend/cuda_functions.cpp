@@ -411,14 +411,14 @@ host_backend in_teams(const unity::tensor::algebra& a) { return {a, true, 3}; }
 
 static_assert(device_backend<host_backend> && fusing_backend<host_backend>);
 
-using origin = cpu::tile_leaf::origin;
+using origin = tile_leaf::origin;
 
 // An element-wise computation and its operands, each large enough for every step.
 struct chain_case {
-  cpu::tile_program program{};
+  tile_program program{};
   std::vector<std::vector<std::byte>> operands{};
 
-  void add_operand(dtype element, cpu::loop_steps steps, random_engine& random) {
+  void add_operand(dtype element, loop_steps steps, random_engine& random) {
     std::int64_t last = 0;
     for (std::size_t l = 0; l < steps.size(); ++l) {
       last += (program.sizes[l] - 1) * steps[l];
@@ -474,7 +474,7 @@ struct chain_case {
     program.code.push_back({op, 0, a, b});
     return program.code.size() - 1;
   }
-  [[nodiscard]] double leaf(const cpu::tile_leaf& l, std::int64_t point) const {
+  [[nodiscard]] double leaf(const tile_leaf& l, std::int64_t point) const {
     std::int64_t offset = 0;
     for (auto n = program.sizes.size(); n-- > 0;) {
       offset += point % program.sizes[n] * l.steps[n];
@@ -489,7 +489,7 @@ struct chain_case {
 };
 
 // Every kind of leaf that fits the sizes; short ones, so that small kernels take them too.
-std::vector<chain_case> chain_cases(cpu::loop_steps sizes, random_engine& random) {
+std::vector<chain_case> chain_cases(loop_steps sizes, random_engine& random) {
   std::vector<chain_case> all;
   const auto inner = sizes.back();
   for (const bool narrow : {false, true}) {
@@ -497,7 +497,7 @@ std::vector<chain_case> chain_cases(cpu::loop_steps sizes, random_engine& random
       chain_case c;
       c.program.sizes = sizes;
       const auto lying = [&](std::int64_t step) {
-        cpu::loop_steps steps(sizes.size(), 0);
+        loop_steps steps(sizes.size(), 0);
         for (auto n = sizes.size(); n-- > 0;) {
           steps[n] = step;
           step *= sizes[n];
@@ -507,7 +507,7 @@ std::vector<chain_case> chain_cases(cpu::loop_steps sizes, random_engine& random
       c.add_operand(dtype::float32, lying(1), random);
       if (part == 0) {
         c.add_operand(narrow ? dtype::bfloat16 : dtype::float16, lying(1), random);
-        c.add_operand(dtype::float32, cpu::loop_steps(sizes.size(), 0), random);
+        c.add_operand(dtype::float32, loop_steps(sizes.size(), 0), random);
       }
       if (part <= 1) {
         c.add_operand(narrow ? dtype::float16 : dtype::float32, lying(3), random);
@@ -671,7 +671,7 @@ TEST_CASE("values that are read several times, far apart, are kept until the las
       sum = b.sub(sum, values[i]);
     }
     const auto region = std::move(b).finish({sum});
-    cpu::detail::chain_writer writer{standard(), region, region.type(region.outputs()[0])};
+    chain_writer writer{standard(), region, region.type(region.outputs()[0])};
     writer.store(region.outputs()[0], 0);
     if (const auto compiled = cuda::compile_chain(std::move(writer).take())) {
       kept_many += compiled->slot_count >= 4 ? 1 : 0;
@@ -684,10 +684,10 @@ TEST_CASE("values that are read several times, far apart, are kept until the las
 }
 
 TEST_CASE("four elements are read at once only where each four begin at a multiple of four", "[cuda]") {
-  const auto aligned = [](cpu::loop_steps sizes, cpu::loop_steps steps) {
-    cpu::tile_program p;
+  const auto aligned = [](loop_steps sizes, loop_steps steps) {
+    tile_program p;
     p.sizes = std::move(sizes);
-    p.stores.push_back({p.add_leaf({cpu::tile_leaf::origin::operand, 0, dtype::float32, 0, std::move(steps)}), 0, dtype::float32});
+    p.stores.push_back({p.add_leaf({tile_leaf::origin::operand, 0, dtype::float32, 0, std::move(steps)}), 0, dtype::float32});
     return cuda::compile_chain(std::move(p))->leaves[0].aligned;
   };
   CHECK(aligned({32}, {1}));
@@ -703,7 +703,7 @@ TEST_CASE("every function of a chain computes every kind of leaf, the last eleme
   const auto check = [&]<std::size_t... I>(chain_case& c, dtype element, std::index_sequence<I...>) {
     ((ran[I] += check_chain_function<std::variant_alternative_t<I, cuda::chain_functions>>(c, element) ? 1 : 0), ...);
   };
-  for (const auto& sizes : std::vector<cpu::loop_steps>{{1}, {3}, {4}, {1021}, {4096}, {4099}, {16389}, {3, 4}, {7, 8}, {600, 12},
+  for (const auto& sizes : std::vector<loop_steps>{{1}, {3}, {4}, {1021}, {4096}, {4099}, {16389}, {3, 4}, {7, 8}, {600, 12},
                                                         {5, 1028}, {5, 7}, {3, 1031}, {2, 3, 5, 8}, {2, 3, 2, 3, 2, 4}}) {
     for (auto& c : chain_cases(sizes, random)) {
       for (const auto element : {dtype::float32, dtype::bfloat16, dtype::float16}) {
@@ -719,8 +719,8 @@ TEST_CASE("every function of a chain computes every kind of leaf, the last eleme
 }
 
 TEST_CASE("the smallest function that takes a chain is chosen", "[cuda]") {
-  const auto chosen = [](cpu::loop_steps sizes, cpu::loop_steps steps, bool in_double = false) {
-    cpu::tile_program p;
+  const auto chosen = [](loop_steps sizes, loop_steps steps, bool in_double = false) {
+    tile_program p;
     p.sizes = std::move(sizes);
     const auto whole = p.add_leaf({origin::operand, 0, dtype::float32, 0, std::move(steps)});
     p.code.push_back({unity::tensor::scalar_op::relu, 0, whole, whole});

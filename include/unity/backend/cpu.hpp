@@ -26,7 +26,6 @@
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/embedding.hpp>
 #include <unity/backend/cpu/embedding_gradient.hpp>
-#include <unity/backend/cpu/joined_transposes.hpp>
 #include <unity/backend/cpu/matmul.hpp>
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/normalization.hpp>
@@ -38,6 +37,7 @@
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/cpu/turned_operands.hpp>
+#include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
@@ -222,7 +222,7 @@ inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& 
     return nullptr;
   }
   const auto prepare = [this](const tensor::operation& o, cpu::types in, cpu::types out) { return make(o, in, out); };
-  const auto turned = cpu::with_turned_operands(*algebra_, cpu::with_joined_transposes(*algebra_, *body));
+  const auto turned = cpu::with_turned_operands(*algebra_, with_joined_transposes(*algebra_, *body));
   return std::make_unique<cpu::composite_routine>(*algebra_, turned, inputs, outputs, threads_, prepare);
 }
 

@@ -11,8 +11,9 @@
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/tile_program.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>

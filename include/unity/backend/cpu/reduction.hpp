@@ -11,11 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/elements.hpp>
+#include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
+#include <unity/backend/elementwise/index_steps.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/kernel.hpp>

@@ -13,8 +13,8 @@
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/cpu/tile_operations.hpp>
-#include <unity/backend/cpu/tile_program.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/cpu/tile_program.hpp>
 #include <unity/backend/cuda/loops.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 
@@ -34,7 +34,7 @@ static_assert(sizeof(chain_instruction) == sizeof(std::uint64_t));
 struct chain_leaf {
   loop_moves moves{};
   double value = 0;                 // of a literal
-  cpu::tile_leaf::origin origin = cpu::tile_leaf::origin::literal;
+  tile_leaf::origin origin = tile_leaf::origin::literal;
   std::uint8_t operand = 0;
   tensor::dtype element = tensor::dtype::float32;
   bool uniform = false;             // the same number everywhere
@@ -85,7 +85,7 @@ namespace detail {
 // Values stay in the accumulator where the next instruction wants them, and in a slot until their last use otherwise.
 class chain_compiler {
  public:
-  explicit chain_compiler(const cpu::tile_program& p) : program_{p}, uses_(p.code.size()), slots_(p.code.size(), -1) {
+  explicit chain_compiler(const tile_program& p) : program_{p}, uses_(p.code.size()), slots_(p.code.size(), -1) {
     const auto use = [&](std::size_t v) { ++uses_[v]; };
     for (const auto& i : p.code) {
       if (!is_leaf(i)) {
@@ -120,7 +120,7 @@ class chain_compiler {
  private:
   static constexpr std::size_t nothing = static_cast<std::size_t>(-1);
 
-  [[nodiscard]] static bool is_leaf(const cpu::tile_instruction& i) { return i.op == tensor::scalar_op::operand; }
+  [[nodiscard]] static bool is_leaf(const tile_instruction& i) { return i.op == tensor::scalar_op::operand; }
 
   void compute(std::size_t v) {
     const auto& i = program_.code[v];
@@ -217,7 +217,7 @@ class chain_compiler {
     }
     return c;
   }
-  [[nodiscard]] chain_leaf leaf(const cpu::tile_leaf& l) const {
+  [[nodiscard]] chain_leaf leaf(const tile_leaf& l) const {
     chain_leaf made;
     std::copy(l.steps.begin(), l.steps.end(), made.moves.steps);
     made.element = l.element;
@@ -225,14 +225,14 @@ class chain_compiler {
     made.value = l.value;
     made.origin = l.from;
     made.uniform = l.uniform();
-    made.aligned = l.from == cpu::tile_leaf::origin::operand && l.steps.back() == 1;
+    made.aligned = l.from == tile_leaf::origin::operand && l.steps.back() == 1;
     for (std::size_t i = 0; i + 1 < l.steps.size(); ++i) {
       made.aligned = made.aligned && l.steps[i] % 4 == 0;
     }
     return made;
   }
 
-  const cpu::tile_program& program_;
+  const tile_program& program_;
   std::vector<int> uses_;  // that are still to come, per value
   std::vector<int> slots_;
   std::vector<bool> taken_;
@@ -244,7 +244,7 @@ class chain_compiler {
 }  // namespace detail
 
 // Stores of one value to several results are not taken, nor is what exceeds the limits of chain_code: nothing then.
-[[nodiscard]] inline std::optional<chain_code> compile_chain(cpu::tile_program p) {
+[[nodiscard]] inline std::optional<chain_code> compile_chain(tile_program p) {
   p.coalesce();
   for (std::size_t i = 0; i < p.stores.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

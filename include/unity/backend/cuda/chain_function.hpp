@@ -152,7 +152,7 @@ struct chain_function {
   };
 
   [[nodiscard]] leaf leaf_of(const chain_code& c, const chain_leaf& from) const {
-    using origin = cpu::tile_leaf::origin;
+    using origin = tile_leaf::origin;
     leaf l;
     const auto last = c.loops.count - 1;
     for (int n = 0; n <= last; ++n) {

@@ -9,12 +9,14 @@
 #include <variant>
 #include <vector>
 
-#include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/tile_program.hpp>
 #include <unity/backend/cuda/chain_code.hpp>
 #include <unity/backend/cuda/chain_function.hpp>
 #include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/elementwise/chain_writer.hpp>
+#include <unity/backend/elementwise/elementwise_program.hpp>
+#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/element.hpp>
@@ -71,34 +73,8 @@ class chain_routine final : public routine<Queue> {
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> elementwise_routine(const tensor::algebra& a, const tensor::operation& op,
                                                      types inputs, types outputs) {
-  const auto s = a.iteration(op, inputs);
-  if (!s || s->result_count() != 1 || !s->windows().empty()) {
-    return nullptr;
-  }
-  const auto kernel = std::get<tensor::primitive>(a.definition_of(op.kind).body).kernel(a.read(op), inputs);
-  if (kernel.reduce != tensor::reduction::none) {
-    return nullptr;
-  }
-  const auto order = cpu::result_indices(*s, outputs[0].order);
-  cpu::tile_program p;
-  for (const auto i : order) {
-    p.sizes.push_back(s->indices()[i].size);
-  }
-  bool known = true;
-  const auto value = p.add(kernel.outer, [&](const tensor::instruction& i) {
-    const auto number = static_cast<std::size_t>(i.number);
-    const bool element = i.op == tensor::scalar_op::operand;
-    known = known && (element || i.op == tensor::scalar_op::coordinate);
-    cpu::tile_leaf l{element ? cpu::tile_leaf::origin::operand : cpu::tile_leaf::origin::coordinate, number,
-                     element ? inputs[number].element : tensor::dtype::float32, 0, {}};
-    const auto steps = element ? cpu::index_steps(*s, s->operand(number), inputs[number]) : std::nullopt;
-    for (const auto index : order) {
-      l.steps.push_back(steps ? (*steps)[index] : index == number && !element ? 1 : 0);
-    }
-    return p.add_leaf(std::move(l));
-  });
-  p.stores.push_back({value, 0, outputs[0].element});
-  const auto code = known ? compile_chain(std::move(p)) : std::nullopt;
+  auto p = elementwise_program(a, op, inputs, outputs);
+  const auto code = p ? compile_chain(*std::move(p)) : std::nullopt;
   const bool in_double = tensor::exceeds_float32(inputs) || tensor::exceeds_float32(outputs);
   return code ? std::make_unique<chain_routine<Queue>>(*code, in_double) : nullptr;
 }
@@ -111,7 +87,7 @@ template <class Queue>
     return nullptr;
   }
   const auto output = region.outputs()[0];
-  cpu::detail::chain_writer writer{a, region, region.type(output)};
+  chain_writer writer{a, region, region.type(output)};
   writer.store(output, 0);
   const bool in_double = writer.in_double();
   const auto code = compile_chain(std::move(writer).take());
@@ -123,12 +99,12 @@ template <class Queue>
 [[nodiscard]] routine_ptr<Queue> batch_norm_routine(const tensor::attribute_reader& a, types inputs, types outputs) {
   using tensor::scalar_op;
   const auto& result = outputs[0];
-  const auto order = cpu::memory_order(result.rank(), result.order);
+  const auto order = memory_order(result.rank(), result.order);
   const auto strides = tensor::strides_of(inputs[0].dims, inputs[0].order);
-  cpu::tile_program p;
-  std::vector<cpu::tile_leaf> leaves;
+  tile_program p;
+  std::vector<tile_leaf> leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    leaves.push_back({cpu::tile_leaf::origin::operand, i, inputs[i].element, 0, {}});
+    leaves.push_back({tile_leaf::origin::operand, i, inputs[i].element, 0, {}});
   }
   for (const auto d : order) {
     p.sizes.push_back(result.dims[d]);

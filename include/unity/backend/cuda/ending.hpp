@@ -5,11 +5,11 @@
 #include <memory>
 #include <utility>
 
-#include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/tile_program.hpp>
 #include <unity/backend/cuda/chain_code.hpp>
 #include <unity/backend/cuda/elementwise.hpp>
 #include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operators/activation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -34,15 +34,15 @@ namespace unity::backend::cuda {
 template <class Queue>
 [[nodiscard]] routine_ptr<Queue> ending_routine(const tensor::tensor_type& result, bool biased, std::size_t along,
                                                 tensor::operators::activation then) {
-  using origin = cpu::tile_leaf::origin;
+  using origin = tile_leaf::origin;
   if (!biased && then == tensor::operators::activation::none) {
     return nullptr;
   }
-  cpu::tile_program p;
-  cpu::tile_leaf own{origin::operand, 0, result.element, 0, {}};
-  cpu::tile_leaf bias{origin::operand, 1, result.element, 0, {}};
+  tile_program p;
+  tile_leaf own{origin::operand, 0, result.element, 0, {}};
+  tile_leaf bias{origin::operand, 1, result.element, 0, {}};
   const auto strides = tensor::strides_of(result.dims, result.order);
-  for (const auto d : cpu::memory_order(result.rank(), result.order)) {
+  for (const auto d : memory_order(result.rank(), result.order)) {
     p.sizes.push_back(result.dims[d]);
     own.steps.push_back(strides[d]);
     bias.steps.push_back(d == along ? 1 : 0);

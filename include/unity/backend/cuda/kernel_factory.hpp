@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include <unity/backend/cpu/joined_transposes.hpp>
 #include <unity/backend/cuda/composite.hpp>
 #include <unity/backend/cuda/convolution_plan.hpp>
 #include <unity/backend/cuda/elementwise.hpp>
@@ -24,7 +23,10 @@
 #include <unity/backend/cuda/reduction.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/rows.hpp>
+#include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
+#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/element.hpp>
@@ -196,7 +198,7 @@ class kernel_factory {
     if (!body) {
       return nullptr;
     }
-    const auto joined = cpu::with_joined_transposes(*algebra_, *body);
+    const auto joined = with_joined_transposes(*algebra_, *body);
     return std::make_unique<graph_routine<Queue>>(*algebra_, joined, sources, outputs, true, parts());
   }
 
@@ -230,10 +232,10 @@ class kernel_factory {
     if (from.element == to.element) {
       return std::make_unique<relayout_routine<Queue>>(from, to.order);
     }
-    cpu::tile_program p;
-    cpu::tile_leaf leaf{cpu::tile_leaf::origin::operand, 0, from.element, 0, {}};
+    tile_program p;
+    tile_leaf leaf{tile_leaf::origin::operand, 0, from.element, 0, {}};
     const auto strides = tensor::strides_of(from.dims, from.order);
-    for (const auto d : cpu::memory_order(to.rank(), to.order)) {
+    for (const auto d : memory_order(to.rank(), to.order)) {
       p.sizes.push_back(to.dims[d]);
       leaf.steps.push_back(strides[d]);
     }

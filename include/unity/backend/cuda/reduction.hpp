@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cuda/reduction_function.hpp>
 #include <unity/backend/cuda/routine.hpp>
+#include <unity/backend/elementwise/index_steps.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/shape.hpp>
@@ -79,7 +79,7 @@ class reduction_writer {
     const auto accesses = space_.result_accesses(0);
     places_.assign(space_.windows().size(), no_place);
     std::vector<std::size_t> derived;
-    for (const auto d : cpu::memory_order(accesses.size(), output.order)) {
+    for (const auto d : memory_order(accesses.size(), output.order)) {
       if (accesses[d].is_window()) {
         const auto w = accesses[d].window_number();
         places_[w] = sizes_.size();

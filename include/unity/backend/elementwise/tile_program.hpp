@@ -11,7 +11,7 @@
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>
 
-namespace unity::backend::cpu {
+namespace unity::backend {
 
 // One step per loop over the results.
 using loop_steps = small_vector<std::int64_t, 6>;
@@ -121,4 +121,4 @@ struct tile_program {
   }
 };
 
-}  // namespace unity::backend::cpu
+}  // namespace unity::backend

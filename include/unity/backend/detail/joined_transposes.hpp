@@ -12,7 +12,7 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
-namespace unity::backend::cpu {
+namespace unity::backend {
 
 namespace detail {
 
@@ -93,4 +93,4 @@ class transpose_joiner {
   return detail::transpose_joiner{a, g}.run();
 }
 
-}  // namespace unity::backend::cpu
+}  // namespace unity::backend
