@@ -126,3 +126,28 @@ TEST_CASE("writing through a link replaces what it points at") {
   CHECK(fs::is_symlink(folder / "link"));
   CHECK(unity::read_file(folder / "real") == "new");
 }
+
+TEST_CASE("what a process that was killed left of a file is overwritten and does not stay") {
+  const auto folder = fresh_folder("killed");
+  unity::atomic_write(folder / "a.partial0", "half of something longer");
+  unity::atomic_write(folder / "a", "new");
+  CHECK(unity::read_file(folder / "a") == "new");
+  CHECK(file_count(folder) == 1);
+}
+
+TEST_CASE("two that write one file at a time do not disturb each other") {
+  const auto folder = fresh_folder("two");
+  unity::atomic_file first{folder / "a"};
+  unity::atomic_file second{folder / "a"};
+  first.write("first");
+  second.write("second");
+  first.commit();
+  CHECK(unity::read_file(folder / "a") == "first");
+  unity::atomic_file third{folder / "a"};
+  third.write("third");
+  second.commit();
+  CHECK(unity::read_file(folder / "a") == "second");
+  third.commit();
+  CHECK(unity::read_file(folder / "a") == "third");
+  CHECK(file_count(folder) == 1);
+}

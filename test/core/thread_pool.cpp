@@ -1,5 +1,8 @@
+#include <sys/resource.h>
+
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -7,7 +10,14 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/error.hpp>
 #include <unity/core/thread_pool.hpp>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNITY_TEST_ADDRESS_SANITIZER  // takes all of the address space for itself
+#endif
+#endif
 
 #include "../support/child.hpp"
 
@@ -93,3 +103,19 @@ TEST_CASE("a pool that never ran a loop ends") {
   }
   SUCCEED();
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(UNITY_TEST_ADDRESS_SANITIZER)
+TEST_CASE("threads that cannot be started are an error that says so, and those that were are ended") {
+  const auto child = unity::test::in_child([] {
+    const rlimit limit{std::size_t{1} << 29U, std::size_t{1} << 29U};  // of address space: a few stacks
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      thread_pool pool{1000};
+    } catch (const unity::error& e) {
+      std::fputs(e.what(), stderr);
+    }
+  });
+  CHECK_FALSE(child.aborted);
+  CHECK_THAT(child.messages, Catch::Matches("thread [0-9]+: cannot be started \\(.*\\); expected 1000 of them"));
+}
+#endif

@@ -181,6 +181,9 @@ check 'a folder that cannot be made' complains 1 'file/below' "$parallelize" "${
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/none" --json /dev/full
 check 'and no file is left' test -z "$(find "$scratch/none" -type f 2>/dev/null)"
+mkdir -p "$scratch/earlier" && echo earlier >"$scratch/earlier/plan.json"
+check 'where there were others before' complains 1 'No space|full' "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/earlier" --json /dev/full
+check 'they are there again' test "$(find "$scratch/earlier" -type f -exec cat {} +)" = earlier
 
 # Bad usage.
 check 'no machine' complains 2 'machine' "$parallelize" zoo:lenet
