@@ -20,7 +20,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/parallel/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
@@ -31,6 +31,7 @@
 #include <unity/tensor/verification/validate.hpp>
 
 #include "support/parallel_generation.hpp"
+#include "support/outputs.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -157,12 +158,14 @@ void expect_writable(const std::string& path) {
 void run_parallel(const arguments& a) {
   const parallel::pcg_algebra operators{tensor::training_algebra()};
   const auto found = support::generate_parallel(operators, a.generation.enumeration.most_operators);
+  std::vector<support::output> files;
   if (!a.out.empty()) {
-    atomic_write(a.out, support::written_parallel_rules(operators));
+    files.push_back({a.out, support::written_parallel_rules(operators)});
   }
   if (!a.json.empty()) {
-    atomic_write(a.json, support::to_json(found).dump(2) + "\n");
+    files.push_back({a.json, support::to_json(found).dump(2) + "\n"});
   }
+  support::write_all(files);
   support::print(found);
 }
 
@@ -199,12 +202,14 @@ void run(arguments a) {
   if (watched) {
     std::fprintf(stderr, "\r%60s\r", "");
   }
+  std::vector<support::output> files;
   if (!a.out.empty()) {
-    atomic_write(a.out, to_rule_file(a, result));
+    files.push_back({a.out, to_rule_file(a, result)});
   }
   if (!a.json.empty()) {
-    atomic_write(a.json, to_json(a, result).dump(2) + "\n");
+    files.push_back({a.json, to_json(a, result).dump(2) + "\n"});
   }
+  support::write_all(files);
   print(a, result);
 }
 

@@ -63,6 +63,7 @@ struct arguments {
   std::string memory_limit{};
   std::vector<std::string> dimensions{};
   std::string budget = "10s";
+  std::string every = "1m";
   std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
   systems::taso_options options{};
 };
@@ -101,7 +102,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--seed", o.seed, "of mcmc and of the equality check");
   app.add_option("--threads", o.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help);
-  app.add_option("--checkpoint", o.checkpoint, "file to save the search to, every minute and at the end");
+  auto* const checkpoint = app.add_option("--checkpoint", o.checkpoint, "file to save the search to, while it goes on and at the end");
+  app.add_option("--every", a.every, "time between two of these savings: 500ms, 30s, 5m")->needs(checkpoint);
   app.add_option("--resume", o.resume, "checkpoint to go on from");
   app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
   app.add_option("--json", a.json, "file for the result as JSON");
@@ -166,6 +168,7 @@ void resolve(arguments& a) {
   }
   o.limits.expansions = a.expansions;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  o.checkpoint_seconds = support::parse_quantity("--every", a.every, support::durations);
   if (!a.memory_limit.empty()) {
     o.objective.memory_limit =
         static_cast<cost_value>(support::parse_quantity("--memory-limit", a.memory_limit, support::memory_sizes));

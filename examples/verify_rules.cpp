@@ -31,6 +31,7 @@
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
+#include "support/outputs.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -249,12 +250,14 @@ void run(const arguments& a) {
   find_duplicates(r.rules);
   verify(operators, axioms, a, r.rules);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::vector<support::output> files;
   if (!a.out.empty()) {
-    atomic_write(a.out, to_rule_file(r));
+    files.push_back({a.out, to_rule_file(r)});
   }
   if (!a.json.empty()) {
-    atomic_write(a.json, to_json(r).dump(2) + "\n");
+    files.push_back({a.json, to_json(r).dump(2) + "\n"});
   }
+  support::write_all(files);
   print(r);
 }
 

@@ -11,6 +11,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/io/replaced_file.hpp>
 
 namespace support {
 
@@ -57,26 +58,85 @@ struct output {
   std::filesystem::path beside{};
 };
 
-// A failure takes back what was written before it. Throws: unity::error where a file cannot be written.
+namespace detail {
+
+// What files held before they are written, under a second name as long as this lives.
+class earlier_files {
+ public:
+  earlier_files() = default;
+  earlier_files(const earlier_files&) = delete;
+  earlier_files& operator=(const earlier_files&) = delete;
+  ~earlier_files() {
+    std::error_code ignored;
+    for (const auto& f : all_) {
+      std::filesystem::remove(f.kept, ignored);
+    }
+  }
+
+  // Throws: unity::error where what is there cannot be kept.
+  void keep(const std::filesystem::path& path) {
+    const auto target = unity::io::link_target(path);
+    std::error_code problem;
+    if (std::filesystem::exists(target, problem) && !std::filesystem::is_regular_file(target, problem)) {
+      return;  // a device, or a pipe
+    }
+    all_.push_back({target, target});
+    auto& f = all_.back();
+    f.kept += ".before";
+    std::filesystem::remove(f.kept, problem);  // of a run that was killed
+    f.was_there = std::filesystem::exists(target, problem);
+    if (!f.was_there) {
+      return;
+    }
+    std::filesystem::create_hard_link(target, f.kept, problem);
+    if (problem) {  // a file system without second names
+      std::filesystem::copy_file(target, f.kept, problem);
+    }
+    if (problem) {
+      throw unity::error{path.string(), "what it holds cannot be kept (" + problem.message() + ")", "a writable place with enough room"};
+    }
+  }
+  // Effects: files hold what they held, or are not there as they were not.
+  void restore() noexcept {
+    std::error_code ignored;
+    for (const auto& f : all_) {
+      if (f.was_there) {
+        std::filesystem::rename(f.kept, f.path, ignored);
+      } else {
+        std::filesystem::remove(f.path, ignored);
+      }
+    }
+  }
+
+ private:
+  struct file {
+    std::filesystem::path path{};
+    std::filesystem::path kept{};
+    bool was_there = false;
+  };
+  std::vector<file> all_{};
+};
+
+}  // namespace detail
+
+// A failure takes back what was written before it, and brings back what was there. Throws: unity::error where a file cannot be
+// written.
 inline void write_all(const std::vector<output>& files) {
-  std::vector<std::filesystem::path> written;
+  detail::earlier_files earlier;
   try {
     for (const auto& f : files) {
       if (!f.beside.empty()) {
-        written.push_back(f.beside);
+        earlier.keep(f.beside);
       }
+      earlier.keep(f.path);
       if (f.write) {
         f.write(f.path);
       } else {
         unity::atomic_write(f.path, f.text);
       }
-      written.push_back(f.path);
     }
   } catch (const std::exception&) {
-    for (const auto& path : written) {
-      std::error_code ignored;
-      std::filesystem::remove(path, ignored);
-    }
+    earlier.restore();
     throw;
   }
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <type_traits>
 
@@ -31,6 +32,9 @@ int run_program(const char* name, const char* description, int argc, char** argv
     } else {
       return run(a);
     }
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: out of memory\n", name);
+    return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s: %s\n", name, e.what());
     return 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,23 +96,26 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 }
 
 // A file under construction beside its final name. commit() gives it that name in one step; without commit()
-// nothing remains of it. A target that is not a regular file (a pipe, a device) is written in place.
+// nothing remains of it. What a process that was killed left there is overwritten by the next one. A target that is
+// not a regular file (a pipe, a device) is written in place.
 class atomic_file {
  public:
   // Throws: unity::error where nothing can be created there.
   explicit atomic_file(const std::filesystem::path& path) : target_{resolved(path)}, shown_{path.string()} {
     struct stat status {};
     in_place_ = ::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-    for (int attempt = 0; file_.get() < 0; ++attempt) {
+    if (in_place_) {
       temporary_ = target_;
-      if (!in_place_) {
-        temporary_ += ".partial" + std::to_string(attempt);
-      }
-      file_ = detail::descriptor{
-          ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (in_place_ ? 0 : O_CREAT | O_EXCL), 0666)};
-      if (file_.get() < 0 && (errno != EEXIST || attempt == 100)) {
+      file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC)};
+      if (file_.get() < 0) {
         fail("cannot be created", errno);
       }
+      return;
+    }
+    for (int attempt = 0; !take(attempt); ++attempt) {
+    }
+    if (::ftruncate(file_.get(), 0) != 0) {
+      fail("cannot be written", errno);
     }
   }
   atomic_file(const atomic_file&) = delete;
@@ -137,7 +141,8 @@ class atomic_file {
     if (!in_place_ && ::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) {
       fail("cannot be written", errno);
     }
-    if (const int problem = file_.close(); problem != 0) {
+    // A copy, as the file's own end makes its name free for others.
+    if (const int problem = detail::descriptor{::dup(file_.get())}.close(); problem != 0) {
       fail("cannot be written", problem);
     }
     if (!in_place_) {
@@ -146,9 +151,29 @@ class atomic_file {
       }
     }
     temporary_.clear();
+    file_ = detail::descriptor{-1};
   }
 
  private:
+  // Whether the file of that number is this one's own from now on: not if another process is writing it, or has given
+  // it its final name in between.
+  bool take(int attempt) {
+    temporary_ = target_;
+    temporary_ += ".partial" + std::to_string(attempt);
+    file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+    struct stat own {};
+    struct stat named {};
+    if (file_.get() < 0) {
+      const int problem = errno;
+      if (attempt == 100 || ::lstat(temporary_.c_str(), &named) != 0) {
+        fail("cannot be created", problem);
+      }
+      return false;
+    }
+    const bool is_free = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    return is_free && ::fstat(file_.get(), &own) == 0 && ::stat(temporary_.c_str(), &named) == 0 &&
+           own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+  }
   // Follows links, so that what a link points at is replaced and the link stays.
   static std::filesystem::path resolved(const std::filesystem::path& path) {
     std::error_code ignored;

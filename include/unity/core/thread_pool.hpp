@@ -7,31 +7,31 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
 
 namespace unity {
 
 // A fixed set of threads that run one loop at a time. The caller takes part, so one thread means no other.
 class thread_pool {
  public:
+  // Throws: unity::error where there cannot be so many threads.
   explicit thread_pool(std::size_t threads = 1) {
-    for (std::size_t i = 1; i < threads; ++i) {
-      workers_.emplace_back([this, i] { work(i); });
+    try {
+      for (std::size_t i = 1; i < threads; ++i) {
+        workers_.emplace_back([this, i] { work(i); });
+      }
+    } catch (const std::exception& e) {
+      stop();
+      throw error{"thread " + std::to_string(workers_.size() + 1), std::string{"cannot be started ("} + e.what() + ")",
+                  std::to_string(threads) + " of them"};
     }
   }
-  ~thread_pool() {
-    {
-      const std::lock_guard lock{mutex_};
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (auto& w : workers_) {
-      w.join();
-    }
-  }
+  ~thread_pool() { stop(); }
   thread_pool(const thread_pool&) = delete;
   thread_pool& operator=(const thread_pool&) = delete;
 
@@ -68,6 +68,16 @@ class thread_pool {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock{mutex_};
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) {
+      w.join();
+    }
+  }
   void work(std::size_t worker) {
     std::size_t seen = 0;
     for (;;) {

@@ -31,7 +31,7 @@ struct match_record {
   std::uint16_t defining = 0;
   std::uint16_t aliases = 0;
   bool several = false;   // replaces results of several nodes: may close a cycle
-  bool keeps_order = false;  // the new nodes read what the old ones did: cannot close a cycle
+  bool keeps_order = false;  // the new nodes read what the old ones did: cannot close a cycle, unless what they make lives already
 };
 
 template <class Store>

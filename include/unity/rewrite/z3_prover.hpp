@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,17 @@
 #include <unity/rewrite/verification/prover.hpp>
 
 namespace unity {
+
+namespace detail {
+
+// Z3 crashes, or gives up as if a question were too hard, where memory runs out within it. Throws: std::bad_alloc where
+// there is less than it takes for any of our questions.
+inline void expect_room_for_z3() {
+  constexpr std::size_t room = std::size_t{64} << 20U;
+  ::operator delete(::operator new(room));
+}
+
+}  // namespace detail
 
 // Asks Z3 whether equalities over uninterpreted functions, with the commutativity of those that commute, entail the
 // goals (QF_UF), and reads what was used off the unsatisfiable core. Deterministic: work is bounded by Z3's own
@@ -37,6 +49,7 @@ class z3_prover {
   [[nodiscard]] prover_answer decide(const ground_problem& problem) const { return decide_all({&problem, 1}).front(); }
   // Making a context takes several times as long as a decision.
   [[nodiscard]] std::vector<prover_answer> decide_all(std::span<const ground_problem> problems) const {
+    detail::expect_room_for_z3();
     z3::context context;
     std::vector<prover_answer> answers;
     for (const auto& p : problems) {

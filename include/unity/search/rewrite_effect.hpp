@@ -297,11 +297,12 @@ class rewrite_effect {
   }
 
   // No leaf of the target may depend on what the match replaces; that the target does not read itself was seen when it
-  // was added. Exact where one node is replaced or the
-  // target is connected; elsewhere it may refuse an acyclic result. Source: Jia's dissertation (2020), figure 2.6.
+  // was added. Exact where one node is replaced or the target is connected; elsewhere it may refuse an acyclic result.
+  // A value that the match did not bind may have any definition by now, also where the new nodes read what the old ones did.
+  // Source: Jia's dissertation (2020), figure 2.6.
   template <class Store>
   [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches, const match_record& r) const {
-    if (r.keeps_order || !(r.several || foreign_)) {
+    if (!foreign_ && (r.keeps_order || !r.several)) {
       return true;
     }
     return std::none_of(leaves_.begin(), leaves_.end(), [&](value_id leaf) {

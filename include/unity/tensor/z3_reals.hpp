@@ -13,6 +13,7 @@
 #include <z3++.h>
 
 #include <unity/core/error.hpp>
+#include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/kernel.hpp>
@@ -220,6 +221,7 @@ class z3_reals {
   // Contexts grow with what was asked, and take long to make.
   void renew() {
     constexpr std::size_t questions = 200;
+    unity::detail::expect_room_for_z3();
     if (asked_++ % questions == 0) {
       context_ = std::make_unique<z3::context>();
     }

@@ -277,10 +277,13 @@ class proposer {
     auto& x = p.operands[0];
     auto& axis = p.at("axis");
     auto& sizes = p.at("sizes");
+    if (axis && (*axis)[0] < 0) {
+      return;  // fits nothing
+    }
     if (!x) {
       x = draw_.any_shape();
-      if (axis && static_cast<std::size_t>((*axis)[0]) >= x->size()) {
-        x = draw_.shape_of_rank(static_cast<std::size_t>((*axis)[0]) + 1);
+      if (const auto least = axis ? static_cast<std::size_t>((*axis)[0]) + 1 : 1; x->size() < least) {
+        x = draw_.shape_of_rank(least);
       }
       axis = axis ? axis : attribute{draw_.axis_below(x->size())};
       auto& extent = (*x)[static_cast<std::size_t>((*axis)[0])];
