@@ -13,6 +13,7 @@
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "operators.hpp"
@@ -22,6 +23,16 @@ namespace unity::parallel::test {
 inline const pcg_algebra& parallel_operators() {
   static const pcg_algebra a{operators()};
   return a;
+}
+
+// With a split, a weight that is read twice, and an output that others read.
+inline tensor::tensor_graph some_graph() {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6});
+  const auto w = b.weight("w", {6, 6});
+  const auto y = b.relu(b.linear(x, w, b.weight("bias", {6})));
+  const auto parts = b.split(b.add(y, b.matmul(y, w)), 1, {2, 4});
+  return std::move(b).finish({b.softmax(parts[0], 1), parts[1], y});
 }
 
 inline parallel_type divided(tensor::shape dims, degree_list degrees, std::int64_t copies = 1,

@@ -85,9 +85,9 @@ inline named_model random_model(const tensor::algebra& a, const rule_set& rules,
   }
 }
 
-// Effects: searches; returns what with, in words.
+// Effects: searches.
 template <class Space>
-std::string random_search(Space& space, random_engine& random) {
+void random_search(Space& space, random_engine& random) {
   search_options common;
   common.limits.expansions = static_cast<std::uint64_t>(random.between(20, 400));
   common.seed = random();
@@ -98,17 +98,17 @@ std::string random_search(Space& space, random_engine& random) {
       o.alpha = 1 + random.unit();
       o.sleep_sets = random.below(2) == 0;
       static_cast<void>(backtracking(space, o));
-      return "backtracking, alpha " + std::to_string(o.alpha);
+      return;
     }
     case 1: {
       static_cast<void>(exact(space, common));
-      return "exact";
+      return;
     }
     case 2: {
       beam_options o{common};
       o.width = static_cast<std::size_t>(random.between(1, 32));
       static_cast<void>(beam(space, o));
-      return "beam, width " + std::to_string(o.width);
+      return;
     }
     default: {
       mcmc_options o{common};
@@ -116,7 +116,6 @@ std::string random_search(Space& space, random_engine& random) {
       o.proposals = 4 * common.limits.expansions;
       o.restart_after = random.below(2) * 100;
       static_cast<void>(mcmc(space, o));
-      return "mcmc, beta " + std::to_string(o.beta);
     }
   }
 }

@@ -124,7 +124,7 @@ class soak {
       }
     }};
     path = &traced;
-    static_cast<void>(test::random_search(traced, random));
+    test::random_search(traced, random);
     graphs_ += met.size();
     evaluations_ += evaluated.evaluations();
   }

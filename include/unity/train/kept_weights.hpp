@@ -40,7 +40,6 @@ class kept_weights {
     }
   }
 
-  [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_[weight].states.size(); }
   // What the current iteration reads, and what the one before read.
   [[nodiscard]] std::byte* address(std::size_t weight) { return memory_.at(weights_[weight].places[weights_[weight].current]); }

@@ -20,6 +20,7 @@
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
+using unity::parallel::test::some_graph;
 using unity::parallel::test::parallel_operators;
 
 namespace {
@@ -30,15 +31,6 @@ std::vector<parallel_type> undivided_operands(const tensor::tensor_graph& g, nod
     all.push_back(undivided(g.type(v)));
   }
   return all;
-}
-
-tensor::tensor_graph some_graph() {
-  tensor::builder b{operators()};
-  const auto x = b.input("x", {4, 6});
-  const auto w = b.weight("w", {6, 6});
-  const auto y = b.relu(b.linear(x, w, b.weight("bias", {6})));
-  const auto parts = b.split(b.add(y, b.matmul(y, w)), 1, {2, 4});
-  return std::move(b).finish({b.softmax(parts[0], 1), parts[1], y});
 }
 
 }  // namespace

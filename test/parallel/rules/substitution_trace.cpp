@@ -30,6 +30,7 @@
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
+using unity::parallel::test::some_graph;
 using unity::parallel::test::parallel_operators;
 
 namespace {
@@ -101,15 +102,6 @@ void check_trace(const tensor::tensor_graph& g, const std::vector<operator_grid>
   });
   CHECK(meaning_of(state) == meaning_of(trace.graph));
   CHECK(meaning_of(trace.graph) == meaning_of(in_one_piece(g, grids)));
-}
-
-tensor::tensor_graph some_graph() {
-  tensor::builder b{operators()};
-  const auto x = b.input("x", {4, 6});
-  const auto w = b.weight("w", {6, 6});
-  const auto y = b.relu(b.linear(x, w, b.weight("bias", {6})));
-  const auto parts = b.split(b.add(y, b.matmul(y, w)), 1, {2, 4});
-  return std::move(b).finish({b.softmax(parts[0], 1), parts[1], y});
 }
 
 // Layer norm, attention and two layers, with what goes around them. Source: Unity (OSDI 2022), figure 10.
