@@ -29,7 +29,8 @@ struct measured {
 };
 
 measured optimize(const char* name) {
-  const auto r = unity::systems::taso(bench::operators(), bench::rules(), bench::model(name), bench::options("taso", 300));
+  const auto r =
+      unity::systems::taso(bench::operators(), bench::rules(), bench::model(name), bench::options("taso", 300));
   return {r.cost_after_s / r.cost_before_s, r.cpu_s, r.seconds_to_best, static_cast<double>(r.counts.candidates)};
 }
 
@@ -49,11 +50,15 @@ void cost_cpu_and_memory_beside_taso(benchmark::State& state, peer p) {
   }
 }
 
-BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, resnet50, peer{"zoo:resnet50?form=taso", 0.9964, 0.03, 0.2e9})->Iterations(1);
-BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, resnext50, peer{"zoo:resnext50?form=taso", 0.9965, 3.6, 0.5e9})->Iterations(1);
-BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, bert, peer{"zoo:bert?form=taso", 0.885, 1.15, 0.36e9})->Iterations(1);
+BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, resnet50, peer{"zoo:resnet50?form=taso", 0.9964, 0.03, 0.2e9})
+    ->Iterations(1);
+BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, resnext50, peer{"zoo:resnext50?form=taso", 0.9965, 3.6, 0.5e9})
+    ->Iterations(1);
+BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, bert, peer{"zoo:bert?form=taso", 0.885, 1.15, 0.36e9})
+    ->Iterations(1);
 BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, nasrnn, peer{"zoo:nasrnn", 0.74, 17.0, 2.2e9})->Iterations(1);
-BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, nasnet_a, peer{"zoo:nasnet_a?form=taso", 0.98, 158, 13.1e9})->Iterations(1);
+BENCHMARK_CAPTURE(cost_cpu_and_memory_beside_taso, nasnet_a, peer{"zoo:nasnet_a?form=taso", 0.98, 158, 13.1e9})
+    ->Iterations(1);
 
 }  // namespace
 

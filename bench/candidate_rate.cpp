@@ -33,9 +33,15 @@ void a_million_candidates_a_second(benchmark::State& state, const char* name) {
   state.counters["target_above"] = 1e6;
 }
 BENCHMARK_CAPTURE(a_million_candidates_a_second, bert, "zoo:bert")->Iterations(9)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(a_million_candidates_a_second, bert_taso, "zoo:bert?form=taso")->Iterations(9)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(a_million_candidates_a_second, nasnet_a_taso, "zoo:nasnet_a?form=taso")->Iterations(9)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(a_million_candidates_a_second, nasnet_a, "zoo:nasnet_a")->Iterations(9)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(a_million_candidates_a_second, bert_taso, "zoo:bert?form=taso")
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(a_million_candidates_a_second, nasnet_a_taso, "zoo:nasnet_a?form=taso")
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(a_million_candidates_a_second, nasnet_a, "zoo:nasnet_a")
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond);
 
 double seconds_per_candidate(const unity::tensor::tensor_graph& g) {
   const auto r = search(g);

@@ -1,7 +1,7 @@
 // Claim: the closed alpha-beta form of a collective is what its transfers take where none waits for another's link, and
 // only there: where nodes share a bus, an adapter or the way between sockets, contention makes them slower.
-// Each row: transfers timed on the links of the machine over the closed form (contention), and over the same transfers on
-// links that are never busy (waiting). The event loop below is the bench's own; simulate/ has the library's.
+// Each row: transfers timed on the links of the machine over the closed form (contention), and over the same transfers
+// on links that are never busy (waiting). The event loop below is the bench's own; simulate/ has the library's.
 
 #include <benchmark/benchmark.h>
 
@@ -31,8 +31,15 @@ using machine::exchange;
 // transfers in the order in which they arrive, ties by number.
 class event_loop {
  public:
-  event_loop(const machine::topology& t, const machine::route_table& routes, const machine::transfer_graph& g, bool contended)
-      : t_{t}, g_{g}, contended_{contended}, free_(t.resource_count()), missing_(g.size()), first_user_(g.size() + 1, 0), tail_(g.size()) {
+  event_loop(const machine::topology& t, const machine::route_table& routes, const machine::transfer_graph& g,
+             bool contended)
+      : t_{t},
+        g_{g},
+        contended_{contended},
+        free_(t.resource_count()),
+        missing_(g.size()),
+        first_user_(g.size() + 1, 0),
+        tail_(g.size()) {
     for (std::size_t i = 0; i < g.size(); ++i) {
       routes_.push_back(routes.between(t, g[i].from, g[i].to));
       missing_[i] = g.dependencies(i).size();
@@ -102,8 +109,8 @@ class event_loop {
   std::priority_queue<arrival, std::vector<arrival>, std::greater<>> arrivals_{};
 };
 
-void agrees_but_for_contention(benchmark::State& state, const std::string& preset, exchange kind, collective_algorithm how,
-                               std::int64_t size) {
+void agrees_but_for_contention(benchmark::State& state, const std::string& preset, exchange kind,
+                               collective_algorithm how, std::int64_t size) {
   const auto m = machine::preset(preset);
   const machine::route_table routes{m.network};
   std::vector<device_id> devices;
@@ -128,9 +135,11 @@ void add_rows() {
       for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
         for (const std::int64_t size : {std::int64_t{1} << 13U, std::int64_t{3} << 25U}) {
           const auto how = static_cast<collective_algorithm>(a);
-          const auto name = std::string{preset} + "/" + std::string{machine::exchange_names[static_cast<std::size_t>(kind)]} + "/" +
+          const auto name = std::string{preset} + "/" +
+                            std::string{machine::exchange_names[static_cast<std::size_t>(kind)]} + "/" +
                             std::string{machine::collective_algorithm_names[a]} + "/" + std::to_string(size);
-          benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) { agrees_but_for_contention(s, preset, kind, how, size); })
+          benchmark::RegisterBenchmark(
+              name.c_str(), [=](benchmark::State& s) { agrees_but_for_contention(s, preset, kind, how, size); })
               ->Iterations(1)
               ->Unit(benchmark::kMillisecond);
         }

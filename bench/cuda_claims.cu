@@ -1,11 +1,12 @@
 // Claims about the cuda backend, each a ratio measured in this process, both sides in turn, medians of 15:
-//   matmul       a product through unity takes at most 1.03 times what calling cuBLASLt directly takes; both recorded, as
-//                executors run them
+//   matmul       a product through unity takes at most 1.03 times what calling cuBLASLt directly takes;
+//                both recorded, as executors run them
 //   fused        a chain of element-wise operators moves at least 0.85 of what a copy on the device moves
 //   bert_large   the forward pass through the executor; in seconds, as its other side is another process (test/gpu.sh)
 //   optimized    optimized against original models, against the ratio that the sums of measured operators predict
 //                (recorded, too: what launching one by one takes is in neither)
-// Arguments: names of claims; none: all. Exit code 1 where a claim does not hold. Without a device: one line that says so.
+// Arguments: names of claims; none: all. Exit code 1 where a claim does not hold.
+// Without a device: one line that says so.
 #include <unity/backend/cuda.cuh>
 
 #include <algorithm>
@@ -99,7 +100,8 @@ class direct_product {
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
     // As unity asks: sums in float32, and memory as arenas align it.
     if (type != CUDA_R_32F) {
-      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -107,8 +109,9 @@ class direct_product {
     }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_, desc_, left_, right_, result_, result_, preference, 1, &found, &count),
-          "cublasLtMatmulAlgoGetHeuristic");
+    check(
+        cublasLtMatmulAlgoGetHeuristic(handle_, desc_, left_, right_, result_, result_, preference, 1, &found, &count),
+        "cublasLtMatmulAlgoGetHeuristic");
     algorithm_ = found.algo;
     workspace_ = found.workspaceSize;
     check(cublasLtMatmulPreferenceDestroy(preference), "preference");
@@ -127,8 +130,8 @@ class direct_product {
   void run(const std::byte* a, const std::byte* b, std::byte* c, std::byte* work, cudaStream_t stream) const {
     const float one = 1;
     const float zero = 0;
-    backend::cuda::check(cublasLtMatmul(handle_, desc_, &one, b, left_, a, right_, &zero, c, result_, c, result_, &algorithm_,
-                                        work, workspace_, stream),
+    backend::cuda::check(cublasLtMatmul(handle_, desc_, &one, b, left_, a, right_, &zero, c, result_, c, result_,
+                                        &algorithm_, work, workspace_, stream),
                          "cublasLtMatmul");
   }
 
@@ -153,7 +156,8 @@ bool matmul(cuda_backend& b) {
   bool holds = true;
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{512, 1024, 1024}, {2048, 4096, 1024}, {4096, 4096, 4096}}) {
     for (const auto element : {tensor::dtype::float32, tensor::dtype::bfloat16}) {
-      const std::array in{tensor::tensor_type{element, {}, false, {m, k}}, tensor::tensor_type{element, {}, false, {k, n}}};
+      const std::array in{tensor::tensor_type{element, {}, false, {m, k}},
+                          tensor::tensor_type{element, {}, false, {k, n}}};
       const std::array out{tensor::tensor_type{element, {}, false, {m, n}}};
       const auto kernel = b.prepare(operators().make_operation("matmul", {}), in, out);
       const direct_product direct{m, n, k, backend::cuda::detail::blas_type(element)};
@@ -174,8 +178,8 @@ bool matmul(cuda_backend& b) {
       const auto their_runs =
           ten([&] { direct.run(left.data(), right.data(), result.data(), work.data(), b.native_stream()); });
       const auto [ours, theirs] = in_turn(b, [&] { b.replay(our_runs); }, [&] { b.replay(their_runs); });
-      const auto what = std::string{tensor::name_of(element)} + " " + std::to_string(m) + " x " + std::to_string(n) + " x " +
-                        std::to_string(k) + ", over cuBLASLt";
+      const auto what = std::string{tensor::name_of(element)} + " " + std::to_string(m) + " x " + std::to_string(n) +
+                        " x " + std::to_string(k) + ", over cuBLASLt";
       holds = claim("matmul", what, ours / theirs, ours / theirs <= 1.03, "at most 1.03") && holds;
     }
   }
@@ -224,7 +228,8 @@ bool fused(cuda_backend& b) {
           cudaMemcpyAsync(copied.data(), in[0], size, cudaMemcpyDeviceToDevice, b.native_stream()), "copying");
     });
     const auto ratio = static_cast<double>(moved) / ours / (2 * static_cast<double>(size) / copy);
-    holds = claim("fused", std::string{name} + ", of the bandwidth of a copy", ratio, ratio >= 0.85, "at least 0.85") && holds;
+    holds = claim("fused", std::string{name} + ", of the bandwidth of a copy", ratio, ratio >= 0.85, "at least 0.85") &&
+            holds;
   }
   return holds;
 }
@@ -253,7 +258,8 @@ bool optimized(cuda_backend& b) {
     };
     const auto predicted = seconds(found.graph) / seconds(g);
     const auto times = backend::compare_runs(b, operators(), g, found.graph);
-    const auto measured = static_cast<double>(times.second.median.count()) / static_cast<double>(times.first.median.count());
+    const auto measured =
+        static_cast<double>(times.second.median.count()) / static_cast<double>(times.first.median.count());
     holds = claim("optimized", std::string{model} + ", largest relative error", times.max_relative_error,
                   times.max_relative_error < 1e-4, "below 1e-4") && holds;
     claim("optimized", std::string{model} + ", time over the original's", measured, true, "");

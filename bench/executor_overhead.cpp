@@ -3,8 +3,8 @@
 //
 // Ranks are threads of this process, with the backend cpu on one thread each. What the executor adds to an iteration is
 // what of it no span of its timeline covers; the inputs are those of the first iteration, so that none are loaded. What
-// recording costs is in it. The largest share over ranks, of the median of iterations. The last row is what a step costs
-// where operators are as small as they can be.
+// recording costs is in it. The largest share over ranks, of the median of iterations. The last row is what a step
+// costs where operators are as small as they can be.
 
 #include <algorithm>
 #include <cstddef>
@@ -112,24 +112,27 @@ outcome measure(const parallel::plan& p, int iterations) {
     const auto other = median(others);
     const std::lock_guard hold{lock};
     if (other / iteration >= worst.share) {
-      worst = {iteration, other / iteration, weighted_median(spans), other / static_cast<double>(executor.program().steps.size())};
+      worst = {iteration, other / iteration, weighted_median(spans),
+               other / static_cast<double>(executor.program().steps.size())};
     }
   });
   return worst;
 }
 
 void print(const std::string& model, std::size_t ranks, const char* how, const outcome& o) {
-  std::printf("%-62s %5zu  %-5s %10.2f ms %10.3f ms %8.3f%% %8.0f ns\n", model.c_str(), ranks, how, o.iteration * 1e3, o.typical * 1e3,
-              o.share * 100, o.per_step * 1e9);
+  std::printf("%-62s %5zu  %-5s %10.2f ms %10.3f ms %8.3f%% %8.0f ns\n", model.c_str(), ranks, how, o.iteration * 1e3,
+              o.typical * 1e3, o.share * 100, o.per_step * 1e9);
 }
 
 }  // namespace
 
 int main() {
-  std::printf("%-62s %5s  %-5s %13s %13s %9s %11s\n", "network", "ranks", "plan", "iteration", "operator", "executor", "of a step");
+  std::printf("%-62s %5s  %-5s %13s %13s %9s %11s\n", "network", "ranks", "plan", "iteration", "operator", "executor",
+              "of a step");
   double most = 0;
-  for (const std::string model : {"zoo:mlp?layers=4&hidden=1024&batch=128", "zoo:gpt?layers=2&hidden=512&heads=8&seq=128&vocab=2000&batch=8",
-                                  "zoo:resnext50?form=ae&image=64&hidden=16&batch=16", "zoo:dlrm?form=ae&batch=512&hidden=256&vocab=5000"}) {
+  for (const std::string model :
+       {"zoo:mlp?layers=4&hidden=1024&batch=128", "zoo:gpt?layers=2&hidden=512&heads=8&seq=128&vocab=2000&batch=8",
+        "zoo:resnext50?form=ae&image=64&hidden=16&batch=16", "zoo:dlrm?form=ae&batch=512&hidden=256&vocab=5000"}) {
     for (const std::size_t ranks : {1U, 2U}) {
       for (const bool is_model_parallel : {false, true}) {
         if (ranks > 1 || !is_model_parallel) {
@@ -141,5 +144,6 @@ int main() {
     }
   }
   std::printf("largest share: %.2f%%, target below 3%%\n", most * 100);
-  print("zoo:mlp?layers=8&hidden=8&batch=1", 1, "one", measure(plan_of("zoo:mlp?layers=8&hidden=8&batch=1", 1, false), 2000));
+  print("zoo:mlp?layers=8&hidden=8&batch=1", 1, "one",
+        measure(plan_of("zoo:mlp?layers=8&hidden=8&batch=1", 1, false), 2000));
 }

@@ -78,7 +78,8 @@ class both_ways {
         types.push_back(g.type(v));
         in.push_back(values_[v.index()].data());
       }
-      launches_.push_back({device_.prepare(g.operation(node_id{n}), types, {&g.type(result), 1}), in, values_.back().data()});
+      launches_.push_back(
+          {device_.prepare(g.operation(node_id{n}), types, {&g.type(result), 1}), in, values_.back().data()});
       most = std::max(most, launches_.back().kernel.workspace());
     }
     bytes_ += values_.back().size();

@@ -1,6 +1,6 @@
 // Claim: what one operator's new configuration changes is lowered at over fifty times the rate of whole plans
-// (`whole_over_around`), nmt with 64 samples per device on 64 devices. Configurations are drawn on aligned blocks of devices,
-// around data parallelism (0) and around drawn ones (1).
+// (`whole_over_around`), nmt with 64 samples per device on 64 devices. Configurations are drawn on aligned blocks of
+// devices, around data parallelism (0) and around drawn ones (1).
 
 #include <benchmark/benchmark.h>
 
@@ -22,7 +22,9 @@ namespace {
 using namespace unity;
 using clock_type = std::chrono::steady_clock;
 
-double seconds_since(clock_type::time_point start) { return std::chrono::duration<double>(clock_type::now() - start).count(); }
+double seconds_since(clock_type::time_point start) {
+  return std::chrono::duration<double>(clock_type::now() - start).count();
+}
 
 void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(benchmark::State& state) {
   constexpr int proposals = 3000;

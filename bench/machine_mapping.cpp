@@ -1,6 +1,6 @@
 // Claims:
-// - The best options of all operators of 64 linear layers on 4 devices, over all their meshes, are found in less than 50 ms, from
-//   nothing; FlexFlow Train takes 104 s.
+// - The best options of all operators of 64 linear layers on 4 devices, over all their meshes, are found in less than
+//   50 ms, from nothing; FlexFlow Train takes 104 s.
 // - Layers that are alike are solved once: twice as many take less than twice as long (`layers`).
 // - GPT-3's 96 layers on 1,024 devices: `seconds` of one mesh of three axes.
 
@@ -43,7 +43,8 @@ tensor::tensor_graph chain(std::int64_t layers) {
 }
 
 // The sum of what the cheapest mappings onto the meshes take, so that nothing is left out.
-std::int64_t mapped(const tensor::tensor_graph& g, const machine::machine& m, std::size_t axes, std::size_t most_meshes) {
+std::int64_t mapped(const tensor::tensor_graph& g, const machine::machine& m, std::size_t axes,
+                    std::size_t most_meshes) {
   const machine::route_table routes{m.network};
   parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), m), {0}};
   const parallel::graph_dimensions dimensions{operators(), g};
@@ -54,7 +55,8 @@ std::int64_t mapped(const tensor::tensor_graph& g, const machine::machine& m, st
     if (most_meshes-- == 0) {
       break;
     }
-    systems::mesh_room room{operators(), m, routes, std::move(mesh), clock, parallel::all_index_uses, parallel::optimizer::sgd};
+    systems::mesh_room room{
+        operators(), m, routes, std::move(mesh), clock, parallel::all_index_uses, parallel::optimizer::sgd};
     sum += room.solve(ops, {}).cost;
   }
   return sum;
@@ -71,7 +73,8 @@ BENCHMARK(a_chain_is_mapped_onto_four_devices)->ArgName("layers")->Arg(64)->Arg(
 
 void a_large_transformer_is_mapped_onto_1024_devices(benchmark::State& state) {
   const auto g = parallel::with_delivered_outputs(
-      operators(), tensor::zoo::build(operators(), "zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200&batch=1024"));
+      operators(),
+      tensor::zoo::build(operators(), "zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200&batch=1024"));
   const auto m = machine::preset("dgx_a100:128x8");
   for (auto _ : state) {
     benchmark::DoNotOptimize(mapped(g, m, 3, 2));

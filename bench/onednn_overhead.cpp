@@ -170,9 +170,10 @@ void matmul_within_1_03_of_onednn(benchmark::State& state) {
   ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
   attributes.set_post_ops(ops);
   const dnnl::matmul::primitive_desc pd{{plain, any, plain}, attributes, direct().engine};
-  const auto by_hand = executes<dnnl::matmul>(pd, {{DNNL_ARG_SRC, at(plain, unity.operand(0))},
-                                                   {DNNL_ARG_WEIGHTS, reordered(plain, unity.operand(1), pd.weights_desc())},
-                                                   {DNNL_ARG_DST, at(plain, unity.result())}});
+  const auto by_hand =
+      executes<dnnl::matmul>(pd, {{DNNL_ARG_SRC, at(plain, unity.operand(0))},
+                                  {DNNL_ARG_WEIGHTS, reordered(plain, unity.operand(1), pd.weights_desc())},
+                                  {DNNL_ARG_DST, at(plain, unity.result())}});
   compare(state, [&] { unity.run(); }, by_hand, target);
 }
 BENCHMARK(matmul_within_1_03_of_onednn)->Arg(256)->Arg(512)->Arg(1024)->Unit(benchmark::kMicrosecond)->Iterations(400);
@@ -219,19 +220,21 @@ work convolution(const layer& l, tag form, void* image, void* weight, void* resu
   const auto out = pd.dst_desc() == y ? to : dnnl::memory{pd.dst_desc(), direct().engine};
   const dnnl::reorder before{from, in};
   const dnnl::reorder after{out, to};
-  const arguments a{{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, reordered(w, weight, pd.weights_desc())}, {DNNL_ARG_DST, out}};
-  return [=, p = dnnl::convolution_forward{pd}, reads = in.get() != from.get(), writes = out.get() != to.get()]() mutable {
-    auto source = in;
-    auto target_memory = out;
-    if (reads) {
-      before.execute(direct().stream, from, source);
-    }
-    p.execute(direct().stream, a);
-    if (writes) {
-      after.execute(direct().stream, target_memory, to);
-    }
-    direct().stream.wait();
-  };
+  const arguments a{
+      {DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, reordered(w, weight, pd.weights_desc())}, {DNNL_ARG_DST, out}};
+  return
+      [=, p = dnnl::convolution_forward{pd}, reads = in.get() != from.get(), writes = out.get() != to.get()]() mutable {
+        auto source = in;
+        auto target_memory = out;
+        if (reads) {
+          before.execute(direct().stream, from, source);
+        }
+        p.execute(direct().stream, a);
+        if (writes) {
+          after.execute(direct().stream, target_memory, to);
+        }
+        direct().stream.wait();
+      };
 }
 through_unity unity_convolution(const layer& l) {
   return {operators().make_operation("conv2d", {{"stride", {l.stride, l.stride}},
@@ -245,10 +248,14 @@ void convolution_within_1_03_of_onednn(benchmark::State& state) {
   auto unity = unity_convolution(l);
   backend::cpu::use_threads(1);
   const bool product = l.kernel == 1 && l.stride == 1;
-  const auto by_hand = convolution(l, product ? tag::nchw : tag::any, unity.operand(0), unity.operand(1), unity.result());
+  const auto by_hand =
+      convolution(l, product ? tag::nchw : tag::any, unity.operand(0), unity.operand(1), unity.result());
   compare(state, [&] { unity.run(); }, by_hand, target);
 }
-BENCHMARK(convolution_within_1_03_of_onednn)->DenseRange(0, std::ssize(layers) - 1)->Unit(benchmark::kMicrosecond)->Iterations(300);
+BENCHMARK(convolution_within_1_03_of_onednn)
+    ->DenseRange(0, std::ssize(layers) - 1)
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(300);
 
 // Unity's choice of form over the better of both.
 void convolution_form_within_1_1_of_the_better(benchmark::State& state) {
@@ -269,7 +276,10 @@ void convolution_form_within_1_1_of_the_better(benchmark::State& state) {
   state.counters["ratio"] = chosen / std::min(median(times[0]), median(times[1]));
   state.counters["target_below"] = 1.1;
 }
-BENCHMARK(convolution_form_within_1_1_of_the_better)->DenseRange(0, std::ssize(layers) - 1)->Unit(benchmark::kMicrosecond)->Iterations(60);
+BENCHMARK(convolution_form_within_1_1_of_the_better)
+    ->DenseRange(0, std::ssize(layers) - 1)
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(60);
 
 void pool_within_1_03_of_onednn(benchmark::State& state) {
   const bool average = state.range(0) == 1;

@@ -4,8 +4,8 @@
 // - by delta simulation, the edit of the program and its rollback included (`delta_us`);
 // - by full simulation of the edited program (`full_over_delta`: without rebuilding the program);
 // - by lowering the strategy anew and full simulation (`rebuild_over_delta`), as the paper's full algorithm does.
-// `changed` is the share of tasks whose times a proposal changes; 1/changed bounds what any delta simulation that visits
-// what it changes can gain over full simulation. `paper` is the ratio of table 3.4.
+// `changed` is the share of tasks whose times a proposal changes; 1/changed bounds what any delta simulation that
+// visits what it changes can gain over full simulation. `paper` is the ratio of table 3.4.
 
 #include <benchmark/benchmark.h>
 
@@ -37,9 +37,10 @@ struct row {
   std::int64_t batch;  // per device
   std::array<double, 5> paper;  // on 4, 8, 16, 32, 64 devices
 };
-constexpr std::array rows{row{"alexnet", 256, {2.9, 3.0, 2.9, 3.0, 3.0}},   row{"resnet101", 64, {3.2, 3.2, 3.1, 3.2, 3.3}},
-                          row{"inception_v3", 64, {3.4, 3.9, 5.0, 5.9, 6.9}}, row{"rnntc", 64, {2.2, 2.3, 2.4, 2.6, 3.0}},
-                          row{"rnnlm", 64, {2.3, 2.5, 2.7, 3.2, 3.6}},        row{"nmt", 64, {2.5, 2.7, 3.0, 3.8, 4.1}}};
+constexpr std::array rows{
+    row{"alexnet", 256, {2.9, 3.0, 2.9, 3.0, 3.0}},     row{"resnet101", 64, {3.2, 3.2, 3.1, 3.2, 3.3}},
+    row{"inception_v3", 64, {3.4, 3.9, 5.0, 5.9, 6.9}}, row{"rnntc", 64, {2.2, 2.3, 2.4, 2.6, 3.0}},
+    row{"rnnlm", 64, {2.3, 2.5, 2.7, 3.2, 3.6}},        row{"nmt", 64, {2.5, 2.7, 3.0, 3.8, 4.1}}};
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -55,8 +56,8 @@ struct sums {
 };
 
 // One proposal: priced by delta simulation, kept or undone; every eighth also by full simulation.
-void price(parallel::lowering& l, simulate::delta_simulation& delta, parallel::strategy& s, const systems::strategy_proposal& proposal,
-           random_engine& random, double beta, sums& all) {
+void price(parallel::lowering& l, simulate::delta_simulation& delta, parallel::strategy& s,
+           const systems::strategy_proposal& proposal, random_engine& random, double beta, sums& all) {
   const auto move = proposal.sample(s, random)->move.front();
   auto next = s;
   next[move.node.index()] = move.to;

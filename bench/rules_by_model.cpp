@@ -63,21 +63,24 @@ std::string svg(const heat& uses) {
       const auto found = by_model.find(models[m]);
       const auto count = found == by_model.end() ? std::size_t{0} : found->second;
       const auto shade = count == 0 ? 245 : 200 - std::min<std::size_t>(180, 20 * count);
-      body += "<rect x=\"" + std::to_string(left + m * cell) + "\" y=\"" + std::to_string(y) + "\" width=\"17\" height=\"17\" fill=\"rgb(" +
-              std::to_string(shade) + "," + std::to_string(shade) + ",245)\"/>\n";
+      body += "<rect x=\"" + std::to_string(left + m * cell) + "\" y=\"" + std::to_string(y) +
+              "\" width=\"17\" height=\"17\" fill=\"rgb(" + std::to_string(shade) + "," + std::to_string(shade) +
+              ",245)\"/>\n";
       if (count > 0) {
         text(left + m * cell + 8, y + 13, std::to_string(count), "text-anchor=\"middle\" fill=\"white\"");
       }
     }
   }
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + std::to_string(left + models.size() * cell + 60) + "\" height=\"" +
-         std::to_string(top + row * cell + 10) + "\" font-family=\"sans-serif\" font-size=\"11\">\n" + body + "</svg>\n";
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + std::to_string(left + models.size() * cell + 60) +
+         "\" height=\"" + std::to_string(top + row * cell + 10) + "\" font-family=\"sans-serif\" font-size=\"11\">\n" +
+         body + "</svg>\n";
 }
 
 void run(int argc, char** argv) {
   const std::string written{tensor::standard_rules};
-  std::vector<rules_of_a_kind> kinds{{"written", compiled(written, "standard.rules")},
-                                     {"shipped", compiled(written + std::string{tensor::generated_rules}, "shipped rules")}};
+  std::vector<rules_of_a_kind> kinds{
+      {"written", compiled(written, "standard.rules")},
+      {"shipped", compiled(written + std::string{tensor::generated_rules}, "shipped rules")}};
   for (int i = 2; i < argc; ++i) {
     auto both = compiled(written, "standard.rules");
     for (auto& s : compiled(read_file(argv[i]), argv[i])) {

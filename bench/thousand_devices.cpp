@@ -1,9 +1,9 @@
 // Claims:
-// - An iteration of a transformer of 96 layers and GPT-3's sizes on 1,024 devices, samples among 128 nodes and tensors within
-//   each, is simulated in less than 10 s and 4 GB: graph, strategy, lowering, simulation and summary (`seconds`,
+// - An iteration of a transformer of 96 layers and GPT-3's sizes on 1,024 devices, samples among 128 nodes and tensors
+//   within each, is simulated in less than 10 s and 4 GB: graph, strategy, lowering, simulation and summary (`seconds`,
 //   `peak_GB` of the process). Identical ranks are folded (`order` of them to one).
-// - Folding changes nothing: on 4, 16 and 128 nodes of 8 and two layers the timeline of the folded program is that of the whole one, which
-//   takes `whole_over_folded` times as long.
+// - Folding changes nothing: on 4, 16 and 128 nodes of 8 and two layers the timeline of the folded program is that of
+//   the whole one, which takes `whole_over_folded` times as long.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -32,7 +32,9 @@ using clock_type = std::chrono::steady_clock;
 
 constexpr std::size_t width = 8;
 
-double seconds_since(clock_type::time_point start) { return std::chrono::duration<double>(clock_type::now() - start).count(); }
+double seconds_since(clock_type::time_point start) {
+  return std::chrono::duration<double>(clock_type::now() - start).count();
+}
 
 void an_iteration_on_1024_devices_takes_seconds_to_simulate(benchmark::State& state) {
   for (auto _ : state) {
@@ -56,7 +58,11 @@ void an_iteration_on_1024_devices_takes_seconds_to_simulate(benchmark::State& st
     state.counters["peak_GB"] = static_cast<double>(use.ru_maxrss) * 1024e-9;
   }
 }
-BENCHMARK(an_iteration_on_1024_devices_takes_seconds_to_simulate)->ArgName("layers")->Arg(96)->Iterations(1)->Unit(benchmark::kSecond);
+BENCHMARK(an_iteration_on_1024_devices_takes_seconds_to_simulate)
+    ->ArgName("layers")
+    ->Arg(96)
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond);
 
 simulate::timeline simulated(const program::program& p) {
   simulate::full_simulation run;
@@ -89,7 +95,13 @@ void folding_changes_nothing(benchmark::State& state) {
     state.counters["whole_over_folded"] = whole_seconds / folded_seconds;
   }
 }
-BENCHMARK(folding_changes_nothing)->ArgName("nodes")->Arg(4)->Arg(16)->Arg(128)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(folding_changes_nothing)
+    ->ArgName("nodes")
+    ->Arg(4)
+    ->Arg(16)
+    ->Arg(128)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

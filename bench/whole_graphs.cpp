@@ -1,6 +1,6 @@
 // whole_graphs [MODEL]...: does the sum of measured operators say how long a graph takes? For each model of the zoo
-// ("resnet50?batch=8"; by default all of them, at sizes for two cores), as the executor runs it on the cpu backend: what
-// its launches take one by one, in sum, and what a whole run takes.
+// ("resnet50?batch=8"; by default all of them, at sizes for two cores), as the executor runs it on the cpu backend:
+// what its launches take one by one, in sum, and what a whole run takes.
 //
 // Both are measured in turns and compared round by round, so that what disturbs the machine disturbs both. The ratio is
 // the median of the rounds'.
@@ -25,10 +25,19 @@ namespace {
 
 using namespace unity;
 
-const std::vector<std::string> defaults{"bert",     "bert_large?batch=1&seq=128", "densenet121",       "inception_v3?batch=1",
-                                        "mlp?batch=64&hidden=2048",               "nasnet_a",          "nasrnn",
-                                        "resnet50", "resnext50?batch=1",          "resnext50?batch=8", "squeezenet1_1",
-                                        "vgg16",    "vgg19"};
+const std::vector<std::string> defaults{"bert",
+                                        "bert_large?batch=1&seq=128",
+                                        "densenet121",
+                                        "inception_v3?batch=1",
+                                        "mlp?batch=64&hidden=2048",
+                                        "nasnet_a",
+                                        "nasrnn",
+                                        "resnet50",
+                                        "resnext50?batch=1",
+                                        "resnext50?batch=8",
+                                        "squeezenet1_1",
+                                        "vgg16",
+                                        "vgg19"};
 constexpr int rounds = 7;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -82,8 +91,9 @@ int main(int argc, char** argv) {
   try {
     const auto operators = tensor::standard_algebra();
     backend::cpu_backend device{operators};
-    std::printf("%s\n| %-26s | launches |    sum, ms |  whole, ms | ratio | all but 2 rounds |\n|---|---|---|---|---|---|\n",
-                backend::to_string(device.description()).c_str(), "model");
+    std::printf(
+        "%s\n| %-26s | launches |    sum, ms |  whole, ms | ratio | all but 2 rounds |\n|---|---|---|---|---|---|\n",
+        backend::to_string(device.description()).c_str(), "model");
     for (const auto& model : argc > 1 ? std::vector<std::string>{argv + 1, argv + argc} : defaults) {
       measure(operators, device, model);
     }

@@ -1,7 +1,6 @@
-# cmake -P cmake/embed_rules.cmake: writes the shipped rule files into headers beside them, so that programs have the rules
-# without a file. The headers are kept under version control, since the library must be usable
-# without a build; tests compare the two (test/tensor/standard_rules.cpp,
-# test/tensor/axioms.cpp, test/parallel/parallel_rules.cpp).
+# cmake -P cmake/embed_rules.cmake: writes the shipped rule files into headers beside them, so that programs have the
+# rules without a file. The headers are kept under version control, since the library must be usable without a build;
+# tests compare the two (test/tensor/standard_rules.cpp, test/tensor/axioms.cpp, test/parallel/parallel_rules.cpp).
 cmake_minimum_required(VERSION 3.25)
 
 get_filename_component(root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
@@ -10,8 +9,8 @@ get_filename_component(root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 function(embed room file header what name)
   file(READ "${root}/include/unity/${room}/${file}" text)
   file(WRITE "${root}/include/unity/${room}/${header}"
-"// ${what}, as text. Over 500 lines because of so many rules. Made from ${file} by cmake/embed_rules.cmake.
-// Change it there.
+"// ${what}, as text. Over 500 lines because of so many rules.
+// Made from ${file} by cmake/embed_rules.cmake. Change it there.
 #pragma once
 
 #include <string_view>

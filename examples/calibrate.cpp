@@ -1,5 +1,6 @@
-// Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and what ranks pay to exchange:
-// threads of this process, or, where mpirun starts it, the ranks of the job. Rank 0 then writes the machine of its host.
+// Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and what
+// ranks pay to exchange: threads of this process, or, where mpirun starts it, the ranks of the job.
+// Rank 0 then writes the machine of its host.
 //
 // run: --backend reference --stream-bytes 65536 --ranks 2 --largest-exchange 65536 --out {out}/machine.json
 
@@ -50,12 +51,14 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("--backend", a.backend, support::backend_list());
-  app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
+  app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--ranks", a.ranks, "time exchanges between so many threads, 2 to 4 where nothing is said; 1: none")
       ->check(CLI::Range(1, 64));
   app.add_option("--stream-bytes", a.device.stream_bytes, "size of a tensor that no cache holds")
       ->check(CLI::Range(std::int64_t{4096}, std::int64_t{1} << 36U));
-  app.add_option("--largest-exchange", a.exchanges.largest, "bytes")->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32U));
+  app.add_option("--largest-exchange", a.exchanges.largest, "bytes")
+      ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32U));
   app.add_option("--out", a.out, "file for the machine as JSON")->required();
 }
 
@@ -99,17 +102,19 @@ void print(const machine::machine& m) {
   for (const auto& d : m.devices) {
     std::printf("%s\n", d.name.c_str());
     for (const auto& p : d.peaks) {
-      std::printf("  %-10s %-10s %10.1f GFLOP/s\n", p.operation.c_str(), std::string{tensor::name_of(p.element)}.c_str(),
-                  p.flops_per_second * 1e-9);
+      std::printf("  %-10s %-10s %10.1f GFLOP/s\n", p.operation.c_str(),
+                  std::string{tensor::name_of(p.element)}.c_str(), p.flops_per_second * 1e-9);
     }
-    std::printf("  %-21s %10.1f GB/s\n  %-21s %10.2f us\n", "memory", d.bytes_per_second * 1e-9, "launch", d.launch_seconds * 1e6);
+    std::printf("  %-21s %10.1f GB/s\n  %-21s %10.2f us\n", "memory", d.bytes_per_second * 1e-9, "launch",
+                d.launch_seconds * 1e6);
   }
   for (const auto& l : m.links) {
     std::printf("%s, %d ranks\n", l.name.c_str(), l.ranks);
     for (const auto& [kind, ranges] : l.costs) {
       std::printf("  %-15s %8.2f us for 1 KiB, %8.2f GB/s at most\n",
                   std::string{machine::exchange_names[static_cast<std::size_t>(kind)]}.c_str(),
-                  machine::exchange_seconds(ranges, 1024) * 1e6, ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
+                  machine::exchange_seconds(ranges, 1024) * 1e6,
+                  ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
     }
   }
 }
@@ -124,8 +129,9 @@ void measure(const arguments& a, std::optional<machine::link> link) {
   const auto operators = tensor::standard_algebra();
   machine::machine m;
   m.name = name_of_host();
-  support::with_backend(a.backend, operators, a.backend_threads,
-                        [&](auto& backend) { m.devices.push_back(backend::calibrate_device(backend, operators, a.device)); });
+  support::with_backend(a.backend, operators, a.backend_threads, [&](auto& backend) {
+    m.devices.push_back(backend::calibrate_device(backend, operators, a.device));
+  });
   if (link) {
     m.links.push_back(std::move(*link));
   }
@@ -183,5 +189,6 @@ int run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("calibrate", "Measures this machine, for cost models to read", argc, argv, declare, run);
+  return support::run_program<arguments>("calibrate", "Measures this machine, for cost models to read", argc, argv,
+                                         declare, run);
 }

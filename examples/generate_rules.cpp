@@ -57,7 +57,8 @@ void declare(CLI::App& app, arguments& a) {
   auto& e = a.generation.enumeration;
   app.add_option("--ops", a.ops, "tensor, taso, matrix, image or a file: operators, parameters and inputs");
   app.add_flag("--parallel", a.parallel,
-               "terms of parallel computation graphs instead: how many there are, are equal, and are left; of the other flags, --max-ops, "
+               "terms of parallel computation graphs instead: how many there are, are equal, and are left; of the "
+               "other flags, --max-ops, "
                "--out, which gets the rules that are made for all degrees, and --json")
       ->excludes("--ops");
   app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(CLI::Range(1, 7));
@@ -66,7 +67,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--memory", a.memory_mb, "megabytes that terms may take before they go to disk")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--spill", e.folder, "folder where they go");
-  app.add_option("--rewrites", a.generation.collection.most_steps, "what follows from other rules by so many is left out")
+  app.add_option("--rewrites", a.generation.collection.most_steps,
+                 "what follows from other rules by so many is left out")
       ->check(CLI::Range(1, 100));
   app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
   app.add_option("--checkpoint", a.generation.checkpoint, "file to keep what is done in, and to go on from");
@@ -128,8 +130,9 @@ std::string commented(const std::string& text) {
 }
 
 std::string to_rule_file(const arguments& a, const tensor::generation_result& r) {
-  auto text = "# Generated: operators of '" + a.ops + "', at most " + std::to_string(a.generation.enumeration.most_operators) +
-              " a side, " + std::to_string(a.generation.enumeration.variables) + " variables of a sort.\n";
+  auto text = "# Generated: operators of '" + a.ops + "', at most " +
+              std::to_string(a.generation.enumeration.most_operators) + " a side, " +
+              std::to_string(a.generation.enumeration.variables) + " variables of a sort.\n";
   for (const auto& c : r.rules) {
     const auto lines = to_text(tensor::with_proof(c.rule, c.proof));
     text += c.proof.found == verdict::proved ? lines : commented("unknown: " + c.proof.details + "\n" + lines);
@@ -143,9 +146,10 @@ void print(const arguments& a, const tensor::generation_result& r) {
               static_cast<std::size_t>(c.terms), static_cast<std::size_t>(c.classes), r.enumerate_s);
   std::printf("equal pairs: %zu, up to renaming %zu, not explained by an earlier one %zu\n",
               static_cast<std::size_t>(c.named), static_cast<std::size_t>(c.equalities), r.unexplained);
-  std::printf("rules: %zu, of them proved by %s: %zu, unknown: %zu; equalities refuted: %zu; %.1f s and %.1f s of proofs\n",
-              r.rules.size(), z3_prover{}.name().c_str(), count(r, verdict::proved), count(r, verdict::unknown),
-              r.refused.size(), r.prune_s, r.verify_s);
+  std::printf(
+      "rules: %zu, of them proved by %s: %zu, unknown: %zu; equalities refuted: %zu; %.1f s and %.1f s of proofs\n",
+      r.rules.size(), z3_prover{}.name().c_str(), count(r, verdict::proved), count(r, verdict::unknown),
+      r.refused.size(), r.prune_s, r.verify_s);
 }
 
 // Before the work, not after it: what is not committed leaves nothing.
@@ -190,7 +194,8 @@ void run(arguments a) {
   const theory axioms{operators, parsed};
   tensor::rule_verifier<z3_prover> verifier{operators, axioms, z3_prover{}};
   a.generation.enumeration.memory = a.memory_mb << 20U;
-  a.generation.identity = hash_combine(hash_bytes(words), hash_combine(hash_bytes(properties), hash_bytes(z3_prover{}.name())));
+  a.generation.identity =
+      hash_combine(hash_bytes(words), hash_combine(hash_bytes(properties), hash_bytes(z3_prover{}.name())));
   const bool watched = isatty(STDERR_FILENO) != 0;
   const auto show = [&](std::string_view step, std::size_t done, std::size_t of) {
     if (watched) {
@@ -216,5 +221,6 @@ void run(arguments a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("generate_rules", "Generates, prunes and proves rules over a list of operators", argc, argv, declare, run);
+  return support::run_program<arguments>(
+      "generate_rules", "Generates, prunes and proves rules over a list of operators", argc, argv, declare, run);
 }

@@ -85,15 +85,20 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
   app.add_option("--floor", a.floor, "use rules that are known at least so well: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
-  app.add_option("--cost", a.cost,
-                 std::string{"analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of calibrate), "} +
-                     "measured:BACKEND (" + support::backend_list() + "), or flops");
-  app.add_option("--timings", a.timings, "file that keeps measured times, or none; default: in the user's cache folder");
+  app.add_option(
+      "--cost", a.cost,
+      std::string{"analytic:DEVICE (taso, k80, p100, v100, t4, a100, h100, h200, or the FILE.json of calibrate), "} +
+          "measured:BACKEND (" + support::backend_list() + "), or flops");
+  app.add_option("--timings", a.timings,
+                 "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--run", a.run, "time both graphs end to end on a backend: " + support::backend_list());
-  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
-  app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
-  app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")->transform(CLI::CheckedTransformer(algorithms));
+  app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")
+      ->transform(CLI::CheckedTransformer(algorithms));
   app.add_option("--mode", o.objective.mode, "inference or training")->transform(CLI::CheckedTransformer(modes));
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
   app.add_option("--alpha", o.alpha, "keep candidates up to this times the best cost")->check(CLI::Range(1.0, 1e9));
@@ -102,7 +107,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--seed", o.seed, "of mcmc and of the equality check");
   app.add_option("--threads", o.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help);
-  auto* const checkpoint = app.add_option("--checkpoint", o.checkpoint, "file to save the search to, while it goes on and at the end");
+  auto* const checkpoint =
+      app.add_option("--checkpoint", o.checkpoint, "file to save the search to, while it goes on and at the end");
   app.add_option("--every", a.every, "time between two of these savings: 500ms, 30s, 5m")->needs(checkpoint);
   app.add_option("--resume", o.resume, "checkpoint to go on from");
   app.add_option("--out", a.out, "folder for optimized.onnx, optimized.dot, before_after.dot and .svg");
@@ -134,7 +140,8 @@ void resolve_cost(arguments& a) {
     a.options.objective.device = *preset;
   } else {
     throw error{"--cost", "'" + a.cost + "'",
-                "flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, k80, p100, v100, t4, a100, h100, h200"};
+                "flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, k80, p100, v100, t4, a100, "
+                "h100, h200"};
   }
 }
 
@@ -149,7 +156,8 @@ void resolve_measuring(const arguments& a) {
     }
   }
   if (!a.measured.empty() && a.options.threads > 1) {  // the others would disturb the one that measures
-    throw error{"--threads", std::to_string(a.options.threads) + " of them, beside measurements", "1 with --cost measured"};
+    throw error{"--threads", std::to_string(a.options.threads) + " of them, beside measurements",
+                "1 with --cost measured"};
   }
   if (a.backend_threads != 0 && a.measured != "cpu" && a.run != "cpu") {
     throw error{"--backend-threads", std::to_string(a.backend_threads) + " for a backend that takes none",
@@ -252,7 +260,8 @@ void check(const tensor::algebra& operators, const arguments& a, outcome& r) {
 
 // Throws: unity::error where the results differ by more than rounding explains.
 template <class Backend>
-backend::run_comparison run_both(Backend& backend, const tensor::algebra& operators, const arguments& a, const outcome& r) {
+backend::run_comparison run_both(Backend& backend, const tensor::algebra& operators, const arguments& a,
+                                 const outcome& r) {
   backend::comparison_options options;
   options.run.seed = a.options.seed;
   options.run.data = support::model_values(operators, r.before, a.options.seed);
@@ -262,8 +271,10 @@ backend::run_comparison run_both(Backend& backend, const tensor::algebra& operat
     tolerance = tensor::size_of(r.before.graph.type(v).element) < 4 ? 3e-2 : tolerance;
   }
   if (!(found.max_relative_error <= tolerance)) {
-    throw error{a.model, "on " + a.run + " the outputs of the optimized graph differ by " + std::to_string(found.max_relative_error),
-                "a relative error of at most " + std::to_string(tolerance)};
+    throw error{
+        a.model,
+        "on " + a.run + " the outputs of the optimized graph differ by " + std::to_string(found.max_relative_error),
+        "a relative error of at most " + std::to_string(tolerance)};
   }
   return found;
 }
@@ -273,14 +284,15 @@ void warn(const std::string& line) { std::fprintf(stderr, "optimize: %s\n", line
 using times = tensor::timing_cache<support::any_timer>;
 
 // Measuring does not count as searching: a second run, which need not measure, finds the same.
-systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules, const arguments& a,
-                                   const outcome& r) {
+systems::taso_result search_beside(times& cache, const tensor::algebra& operators, const rule_set& rules,
+                                   const arguments& a, const outcome& r) {
   const tensor::measured_cost time{operators, cache, a.options.objective.mode};
   static_cast<void>(time.time(r.before.graph));  // says what cannot be run
   auto options = a.options;
   options.limits.seconds = std::numeric_limits<double>::infinity();
   options.watch = [&, before = cache.seconds()](const progress& p) {
-    return (!a.options.watch || a.options.watch(p)) && p.seconds - (cache.seconds() - before) < a.options.limits.seconds;
+    return (!a.options.watch || a.options.watch(p)) &&
+           p.seconds - (cache.seconds() - before) < a.options.limits.seconds;
   };
   auto found = systems::taso(operators, time, rules, r.before.graph, options);
   if (found.stopped == stop_reason::observer) {
@@ -291,7 +303,8 @@ systems::taso_result search_beside(times& cache, const tensor::algebra& operator
 
 // The search, its check and, on the same backend, the run.
 template <class Backend>
-void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a, outcome& r) {
+void measure(Backend& backend, const tensor::algebra& operators, const rule_set& rules, const arguments& a,
+             outcome& r) {
   support::warn_if_busy(warn);
   backend::device_timer device{backend};
   support::any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
@@ -336,5 +349,6 @@ void run(arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("optimize", "Rewrites a tensor graph into a cheaper equal one", argc, argv, declare, run);
+  return support::run_program<arguments>("optimize", "Rewrites a tensor graph into a cheaper equal one", argc, argv,
+                                         declare, run);
 }

@@ -1,4 +1,5 @@
-// How to divide one iteration of training among the devices of a machine: a model and a machine go in, a plan comes out.
+// How to divide one iteration of training among the devices of a machine: a
+// model and a machine go in, a plan comes out.
 //
 // run: zoo:lenet --machine p100:1x4 --search flexflow --max-proposals 300 --out {out} --json {out}/result.json
 // run: zoo:rnnlm?seq=2&hidden=64&vocab=100 --machine k80:2x4 --search flexflow --max-proposals 200 --seed 3 --threads 2
@@ -68,36 +69,43 @@ struct arguments {
 };
 
 void declare(CLI::App& app, arguments& a) {
-  app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")->required();
+  app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")
+      ->required();
   app.add_option("--machine", a.machine, support::machine_help)->required();
   app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget, "time to search: 500ms, 30s, 5m");
   app.add_option("--max-proposals", a.proposals,
-                 "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity, which makes 300: those that "
+                 "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity, which "
+                 "makes 300: those that "
                  "change its best mapping")
       ->check(CLI::Range(0.0, 1e18));
   app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal");
-  app.add_option("--threads", a.threads, "the result does not depend on it, but for a limit of time")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", a.threads, "the result does not depend on it, but for a limit of time")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare, and, with flexflow, to start from");
   app.add_option_function<std::string>(
          "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
          "what is kept for each weight: sgd (nothing), momentum, adam")
-      ->check(CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
+      ->check(
+          CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option_function<std::string>(
-         "--element", [&a](const std::string& name) { a.element = *tensor::find_dtype(name); }, "of the model's float32 values")
+         "--element", [&a](const std::string& name) { a.element = *tensor::find_dtype(name); },
+         "of the model's float32 values")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help);
-  app.add_option("--out", a.out, "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot, pcg.svg and substitutions.txt");
+  app.add_option("--out", a.out,
+                 "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot, "
+                 "pcg.svg and substitutions.txt");
   app.add_option("--plans", a.plans, "folder for a plan of each strategy that was compared, NAME.json");
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
-// The batch of a zoo model is per device, so machines are compared on work that grows with them; but figure 1 of the paper
-// has one batch, whatever the machine.
+// The batch of a zoo model is per device, so machines are compared on work that grows with them; but figure 1 of the
+// paper has one batch, whatever the machine.
 tensor::tensor_graph load_graph(const tensor::algebra& operators, const arguments& a, std::size_t devices) {
   if (!tensor::zoo::is_name(a.model)) {
     return support::load_model(operators, a.model, a.dimensions).graph;
@@ -130,13 +138,14 @@ nlohmann::json to_json(const arguments& a, const support::strategy_comparison& c
 }
 
 void print(const arguments& a, const support::strategy_comparison& c) {
-  std::printf("%s on %s (%zu devices)\n", a.model.c_str(), c.machine().name.c_str(), c.machine().network.device_count());
+  std::printf("%s on %s (%zu devices)\n", a.model.c_str(), c.machine().name.c_str(),
+              c.machine().network.device_count());
   support::print(c);
 }
 
 // Of the best strategy, and of the result.
-std::vector<support::output> files_of(const arguments& a, const support::strategy_comparison& c, const nlohmann::json& own,
-                                      const io::plan_notes& notes) {
+std::vector<support::output> files_of(const arguments& a, const support::strategy_comparison& c,
+                                      const nlohmann::json& own, const io::plan_notes& notes) {
   std::vector<support::output> files;
   if (!a.out.empty()) {
     const std::filesystem::path folder{a.out};
@@ -144,13 +153,15 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
     const auto& operators = c.operators();
     files.push_back({folder / "plan.json", io::to_plan_text(operators, plan, notes)});
     files.push_back({folder / "strategy.json", io::to_strategy_text(operators, plan, a.model)});
-    files.push_back({folder / "strategy.svg", io::to_strategy_svg(operators, plan, a.model + " on " + c.machine().name + ": " + c.best().name)});
+    files.push_back({folder / "strategy.svg",
+                     io::to_strategy_svg(operators, plan, a.model + " on " + c.machine().name + ": " + c.best().name)});
   }
   for (const auto& s : c.strategies()) {
     if (!a.plans.empty()) {
       io::plan_notes prediction;
       prediction.predicted = io::noted_prediction{to_seconds(s.report.iteration), s.report.memory_peaks};
-      files.push_back({std::filesystem::path{a.plans} / (std::filesystem::path{s.name}.stem().string() + ".json"), io::to_plan_text(c.operators(), c.plan_of(s), prediction)});
+      files.push_back({std::filesystem::path{a.plans} / (std::filesystem::path{s.name}.stem().string() + ".json"),
+                       io::to_plan_text(c.operators(), c.plan_of(s), prediction)});
     }
   }
   if (!a.json.empty()) {
@@ -201,7 +212,8 @@ void run(arguments& a) {
   const auto operators = tensor::training_algebra();
   const support::output_folder folder{a.out};  // before the search: it takes long
   const support::output_folder plans{a.plans};
-  if (!support::measured_backend(a.timing).empty() && a.threads > 1) {  // the others would disturb the one that measures
+  if (!support::measured_backend(a.timing).empty() &&
+      a.threads > 1) {  // the others would disturb the one that measures
     throw error{"--threads", std::to_string(a.threads) + " of them, beside measurements", "1 with --cost measured"};
   }
   auto machine = support::load_machine(a.machine);
@@ -209,15 +221,16 @@ void run(arguments& a) {
   if (a.element != tensor::dtype::float32) {
     graph = tensor::converted(operators, graph, tensor::dtype::float32, a.element);
   }
-  support::with_operation_timer(a.timing, operators, machine, "parallelize", [&](const parallel::operation_timer& timer) {
-    support::strategy_comparison c{operators, machine, graph, timer, a.optimizer};
-    a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
-  });
+  support::with_operation_timer(a.timing, operators, machine, "parallelize",
+                                [&](const parallel::operation_timer& timer) {
+                                  support::strategy_comparison c{operators, machine, graph, timer, a.optimizer};
+                                  a.search == "flexflow" ? run_flexflow(a, c) : run_unity(a, c);
+                                });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("parallelize", "Divides a training iteration among the devices of a machine.", argc, argv,
-                                         declare, run);
+  return support::run_program<arguments>("parallelize", "Divides a training iteration among the devices of a machine.",
+                                         argc, argv, declare, run);
 }

@@ -1,6 +1,6 @@
 // Runs a model on a backend, and compares what it computes: with stored outputs, with another model's, or with nothing.
 //
-//   run_model model.onnx --backend cpu --save data        random inputs; writes data/input_0.pb ... data/output_0.pb ...
+//   run_model model.onnx --backend cpu --save data        random inputs; writes data/input_0.pb ... data/output_0.pb
 //   run_model model.onnx --backend cpu --data data        inputs from there, and outputs compared with those there
 //   run_model model.onnx --against optimized.onnx         both in turns, on equal values, outputs compared
 //
@@ -56,9 +56,11 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model, support::model_help)->required();
-  app.add_option("--against", a.against, "another model of the same inputs and outputs, to run in turns with the first");
+  app.add_option("--against", a.against,
+                 "another model of the same inputs and outputs, to run in turns with the first");
   app.add_option("--backend", a.backend, "where to run: " + support::backend_list());
-  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")->check(CLI::Range(0, 1024));
+  app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help);
   app.add_option("--against-dim", a.against_dimensions, "the same for --against");
   app.add_option("--data", a.data, "folder of input_N.pb, and of output_N.pb to compare with where there are any");
@@ -104,7 +106,8 @@ io::data_table read_inputs(const arguments& a, const std::vector<named_input>& i
     auto t = io::read_onnx_tensor(file);
     const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const auto& in) { return in.name == t.name; });
     if (input == inputs.end() && !t.name.empty()) {
-      throw error{file.string(), "a tensor of the name '" + t.name + "'", "the name of an input of " + a.model + ", or none"};
+      throw error{file.string(), "a tensor of the name '" + t.name + "'",
+                  "the name of an input of " + a.model + ", or none"};
     }
     const auto& meant = input == inputs.end() ? inputs[i] : *input;
     if (t.data.dims != meant.type.dims) {
@@ -116,12 +119,14 @@ io::data_table read_inputs(const arguments& a, const std::vector<named_input>& i
 }
 
 // Inputs of --data before the model's own values.
-tensor::source_data values_for(const tensor::algebra& operators, const io::onnx_model& model, const io::data_table& given,
-                               std::uint64_t seed) {
-  return [&given, own = support::model_values(operators, model, seed)](std::string_view name) -> std::optional<tensor::dense<double>> {
+tensor::source_data values_for(const tensor::algebra& operators, const io::onnx_model& model,
+                               const io::data_table& given, std::uint64_t seed) {
+  return [&given, own = support::model_values(operators, model, seed)](
+             std::string_view name) -> std::optional<tensor::dense<double>> {
     const auto found = given.find(name);
-    return found == given.end() ? own(name)
-                                : std::optional{tensor::dense<double>{found->second.dims, io::elements_of<double>(found->second)}};
+    return found == given.end()
+               ? own(name)
+               : std::optional{tensor::dense<double>{found->second.dims, io::elements_of<double>(found->second)}};
   };
 }
 
@@ -143,12 +148,14 @@ void save(const arguments& a, const io::onnx_model& model, const std::vector<nam
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto value = values(inputs[i].name).value();
       written.push_back(numbered(a.save, "input", i));
-      io::write_onnx_tensor(written.back(), {inputs[i].name, io::make_data(inputs[i].type.element, value.dims, value.data)});
+      io::write_onnx_tensor(written.back(),
+                            {inputs[i].name, io::make_data(inputs[i].type.element, value.dims, value.data)});
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto& type = model.graph.type(model.graph.outputs()[i]);
       written.push_back(numbered(a.save, "output", i));
-      io::write_onnx_tensor(written.back(), {model.outputs[i], io::make_data(type.element, outputs[i].dims, outputs[i].data)});
+      io::write_onnx_tensor(written.back(),
+                            {model.outputs[i], io::make_data(type.element, outputs[i].dims, outputs[i].data)});
     }
   } catch (const std::exception&) {
     for (const auto& file : written) {
@@ -249,7 +256,8 @@ void print(const arguments& a, const outcome& r) {
 // Throws: unity::error where outputs differ by more than the tolerance.
 void check(const arguments& a, const std::string& what, const std::optional<double>& found) {
   if (found && !(*found <= a.tolerance)) {
-    throw error{what, "outputs differ by " + std::to_string(*found), "a relative error of at most " + std::to_string(a.tolerance)};
+    throw error{what, "outputs differ by " + std::to_string(*found),
+                "a relative error of at most " + std::to_string(a.tolerance)};
   }
 }
 
@@ -258,7 +266,8 @@ void run(const arguments& a) {
   support::check_threads(a.backend, a.backend_threads);
   const auto operators = tensor::standard_algebra();
   outcome r;
-  support::with_backend(a.backend, operators, a.backend_threads, [&](auto& device) { r = run_on(device, operators, a); });
+  support::with_backend(a.backend, operators, a.backend_threads,
+                        [&](auto& device) { r = run_on(device, operators, a); });
   print(a, r);
   if (!a.json.empty()) {
     atomic_write(a.json, to_json(a, r).dump(2) + "\n");
@@ -270,5 +279,6 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("run_model", "Runs a model and compares its outputs", argc, argv, declare, run);
+  return support::run_program<arguments>("run_model", "Runs a model and compares its outputs", argc, argv, declare,
+                                         run);
 }

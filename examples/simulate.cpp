@@ -61,8 +61,9 @@ struct outcome {
 
 outcome simulated(const tensor::algebra& operators, const arguments& a) {
   outcome r{io::read_plan(operators, a.plan), {}, {}, {}, {}};
-  support::with_operation_timer(a.timing, operators, r.plan.machine, "simulate",
-                                [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });
+  support::with_operation_timer(
+      a.timing, operators, r.plan.machine, "simulate",
+      [&](const parallel::operation_timer& timer) { r.program = parallel::lower(operators, r.plan, timer); });
   simulate::full_simulation simulation;
   simulation.run(r.program);
   r.times.assign(simulation.times().begin(), simulation.times().end());
@@ -82,8 +83,8 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
 std::string name_of(const outcome& r, program::task_id t) {
   const auto& task = r.program.code(t);
   return r.program.owner_of(r.program.where(t).fragment).name + " " +
-         std::string{program::task_kind_names[static_cast<std::size_t>(task.kind)]} + " " + std::to_string(task.shard) + " on " +
-         r.program.resources()[task.resource.index()].name;
+         std::string{program::task_kind_names[static_cast<std::size_t>(task.kind)]} + " " + std::to_string(task.shard) +
+         " on " + r.program.resources()[task.resource.index()].name;
 }
 // Of a step of the critical path.
 std::string waited_for(const outcome& r, const simulate::critical_step& step) {
@@ -123,7 +124,8 @@ void print_devices(const outcome& r) {
     sort_by_use(r, shown);
     shown.resize(most);
   }
-  std::printf("\n%-24s %12s %8s %14s\n", device_count(r) > most ? "busiest devices" : "device", "busy, ms", "busy, %", "peak, MB");
+  std::printf("\n%-24s %12s %8s %14s\n", device_count(r) > most ? "busiest devices" : "device", "busy, ms", "busy, %",
+              "peak, MB");
   for (const auto d : shown) {
     const auto& use = r.line.resources[d];
     std::printf("%-24s %12.3f %8.1f %14.3f\n", r.program.resources()[d].name.c_str(), milliseconds(use.busy),
@@ -160,13 +162,15 @@ void print_links(const outcome& r) {
 
 void print_critical_path(const outcome& r) {
   const auto reason_of = [](simulate::wait_reason w) {
-    return w == simulate::wait_reason::dependency ? "dependency" : w == simulate::wait_reason::resource ? "resource" : "nothing";
+    return w == simulate::wait_reason::dependency ? "dependency"
+           : w == simulate::wait_reason::resource ? "resource"
+                                                  : "nothing";
   };
   std::printf("\n%-24s %-12s %8s %12s %8s\n", "critical path", "waited for", "steps", "ms", "%");
   for (const auto& share : simulate::path_shares(r.program, r.line.critical_path, r.times)) {
     const std::string kind{program::task_kind_names[static_cast<std::size_t>(share.kind)]};
-    std::printf("%-24s %-12s %8zu %12.3f %8.1f\n", kind.c_str(), reason_of(share.reason), share.steps, milliseconds(share.time),
-                percent(share.time, r.line.iteration));
+    std::printf("%-24s %-12s %8zu %12.3f %8.1f\n", kind.c_str(), reason_of(share.reason), share.steps,
+                milliseconds(share.time), percent(share.time, r.line.iteration));
   }
   constexpr std::size_t most = 8;
   const auto taken = simulate::step_times(r.line.critical_path, r.times);
@@ -250,5 +254,6 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("simulate", "Simulates a training iteration of a plan", argc, argv, declare, run);
+  return support::run_program<arguments>("simulate", "Simulates a training iteration of a plan", argc, argv, declare,
+                                         run);
 }

@@ -46,7 +46,8 @@ class metered {
                                std::span<const tensor::tensor_type> outputs) {
     return {device_->prepare(op, inputs, outputs), operators_->work(op, inputs, outputs).operations.count()};
   }
-  void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* work) {
+  void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* work) {
     ++runs;
     operations += k.operations;
     device_->run(k.inner, inputs, outputs, work);

@@ -94,13 +94,14 @@ int main() {
   const tensor::flop_cost operations{operators};
   unity::rewrite_space space{operators, operations, rules, graph};
   const auto found = iterated_descent(space, 20, 1);
-  std::cout << space.cost(space.initial()) << " operations before, " << found.cost << " after, " << found.counts.expanded
-            << " states\n";
+  std::cout << space.cost(space.initial()) << " operations before, " << found.cost << " after, "
+            << found.counts.expanded << " states\n";
 
   unity::rewrite_space again{operators, operations, rules, graph};
   const auto optimum = unity::exact(again);
   check(found.cost == optimum.cost, "it finds the optimum of this space");
   unity::rewrite_space third{operators, operations, rules, graph};
-  check(iterated_descent(third, 20, 1).counts.expanded == found.counts.expanded, "and again, with the same seed, in as many steps");
+  check(iterated_descent(third, 20, 1).counts.expanded == found.counts.expanded,
+        "and again, with the same seed, in as many steps");
   return failures == 0 ? 0 : 1;
 }

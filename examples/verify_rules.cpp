@@ -264,5 +264,6 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("verify_rules", "Proves or refutes each rule of a file", argc, argv, declare, run);
+  return support::run_program<arguments>("verify_rules", "Proves or refutes each rule of a file", argc, argv, declare,
+                                         run);
 }

@@ -22,7 +22,9 @@ inline const unity::rule_set& rules() {
   static const auto all = unity::compile_rules(operators(), unity::parse_rules(unity::tensor::standard_rules));
   return all;
 }
-inline unity::tensor::tensor_graph model(const std::string& name) { return unity::tensor::zoo::build(operators(), name); }
+inline unity::tensor::tensor_graph model(const std::string& name) {
+  return unity::tensor::zoo::build(operators(), name);
+}
 
 // Algorithm 2 with TASO's alpha under a device's roofline.
 inline unity::systems::taso_options options(const char* device, std::uint64_t expansions) {

@@ -50,7 +50,8 @@ inline void check_backend(std::string_view name, std::string_view where) {
   const auto known = backend_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     const bool elsewhere = name == "cpu" || name == "cuda";
-    throw unity::error{where, (elsewhere ? "this build has no backend '" : "no backend '") + std::string{name} + "'", backend_list()};
+    throw unity::error{where, (elsewhere ? "this build has no backend '" : "no backend '") + std::string{name} + "'",
+                       backend_list()};
   }
 }
 
@@ -61,9 +62,11 @@ inline void check_threads(std::string_view name, int threads) {
   }
 }
 
-// Calls f(backend) with the backend of that name, which check_backend lets pass. threads: 0 for all that the machine has.
+// Calls f(backend) with the backend of that name, which check_backend lets pass.
+// threads: 0 for all that the machine has.
 template <class F>
-void with_backend(std::string_view name, const unity::tensor::algebra& operators, [[maybe_unused]] int threads, const F& f) {
+void with_backend(std::string_view name, const unity::tensor::algebra& operators, [[maybe_unused]] int threads,
+                  const F& f) {
 #ifdef UNITY_HAS_ONEDNN
   if (name == "cpu") {
     unity::backend::cpu_options options;
@@ -90,7 +93,8 @@ struct any_timer {
       ask;
   std::string about;
 
-  [[nodiscard]] unity::measurement time(const unity::tensor::operation& op, std::span<const unity::tensor::tensor_type> inputs,
+  [[nodiscard]] unity::measurement time(const unity::tensor::operation& op,
+                                        std::span<const unity::tensor::tensor_type> inputs,
                                         std::span<const unity::tensor::tensor_type> outputs) const {
     return ask(op, inputs, outputs);
   }

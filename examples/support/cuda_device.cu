@@ -61,7 +61,8 @@ void cuda_device::replay(const recording& r) {
 }
 cuda_device::moment cuda_device::mark() { return moment{own(get<cuda_backend>(owned_).mark())}; }
 double cuda_device::seconds(const moment& from, const moment& to) {
-  return get<cuda_backend>(owned_).seconds(get<cuda_backend::moment>(from.owned_), get<cuda_backend::moment>(to.owned_));
+  return get<cuda_backend>(owned_).seconds(get<cuda_backend::moment>(from.owned_),
+                                           get<cuda_backend::moment>(to.owned_));
 }
 std::size_t cuda_device::memory_size() const { return get<const cuda_backend>(owned_).memory_size(); }
 bool cuda_device::multiplies(unity::tensor::dtype t) const { return get<const cuda_backend>(owned_).multiplies(t); }

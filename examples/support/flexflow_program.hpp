@@ -53,15 +53,19 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
           "--algorithm", [&o](const std::string& name) { o.algorithm = strategy_algorithms.at(name); },
           "mcmc, beam, greedy, or exact, which proves an optimum of small graphs"))
       ->check(CLI::IsMember({"mcmc", "beam", "greedy", "exact"}));
-  own(app.add_option("--beta", o.beta, "a strategy dearer by the share r of the first is kept with probability exp(-beta r)"))
+  own(app.add_option("--beta", o.beta,
+                     "a strategy dearer by the share r of the first is kept with probability exp(-beta r)"))
       ->check(CLI::Range(0.0, 1e9));
-  own(app.add_option("--chains", o.chains, "from each strategy that the search starts with"))->check(CLI::Range(1, 1024));
-  own(app.add_option("--patience", o.patience, "a chain ends without a better strategy for this share of its budget; 1: never"))
+  own(app.add_option("--chains", o.chains, "from each strategy that the search starts with"))
+      ->check(CLI::Range(1, 1024));
+  own(app.add_option("--patience", o.patience,
+                     "a chain ends without a better strategy for this share of its budget; 1: never"))
       ->check(CLI::Range(0.0, 1.0));
   own(app.add_option("--random", f.random, "random strategies to start from, besides data parallel and expert ones"))
       ->check(CLI::Range(0, 1024));
   own(app.add_option("--unit-share", o.unit_share,
-                     "share of proposals that change all steps of a layer and what follows it at once; default: the more the longer the layers"))
+                     "share of proposals that change all steps of a layer and what follows it at once; default: the "
+                     "more the longer the layers"))
       ->check(CLI::Range(0.0, 1.0));
   own(app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it"))
       ->check(CLI::Range(0.0, 1.0));
@@ -78,7 +82,8 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
 
 // What would be ignored by the search. Throws: unity::error.
 inline void check(const flexflow_flags& f) {
-  if (f.options.devices == unity::systems::device_choice::any && f.options.algorithm != unity::systems::strategy_algorithm::mcmc) {
+  if (f.options.devices == unity::systems::device_choice::any &&
+      f.options.algorithm != unity::systems::strategy_algorithm::mcmc) {
     throw unity::error{"--placement any", "an algorithm that looks at all configurations", "mcmc, which draws them"};
   }
 }
@@ -88,7 +93,8 @@ inline unity::systems::flexflow_result search_flexflow(strategy_comparison& c, s
                                                        const std::vector<unity::parallel::strategy>& further = {}) {
   using namespace unity;
   const auto& g = c.graph(graph);
-  auto initial = systems::initial_strategies(c.operators(), g, c.machine(), f.random, f.options.seed, f.options.strides);
+  auto initial =
+      systems::initial_strategies(c.operators(), g, c.machine(), f.random, f.options.seed, f.options.strides);
   initial.insert(initial.end(), further.begin(), further.end());
   f.options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
   auto found = systems::flexflow(c.operators(), g, c.machine(), c.lowering(graph), std::move(initial), f.options);
@@ -102,7 +108,8 @@ struct flexflow_outcome {
 };
 
 // Effects: adds data, model, expert, the given strategies of the model's graph, and the one that is found.
-inline flexflow_outcome compare_flexflow(strategy_comparison& c, const flexflow_flags& f, const std::vector<named_strategy>& given) {
+inline flexflow_outcome compare_flexflow(strategy_comparison& c, const flexflow_flags& f,
+                                         const std::vector<named_strategy>& given) {
   using namespace unity;
   const auto& all = c.lowering().dimensions();
   const auto& t = c.machine().network;
@@ -136,9 +143,11 @@ inline void print(const flexflow_flags& f, const flexflow_outcome& r) {
   if (f.options.algorithm == unity::systems::strategy_algorithm::exact) {
     std::printf("no strategy takes less than %.3f ms\n", static_cast<double>(r.found.lower_bound) * 1e-9);
   }
-  std::printf("computing alone takes %.3f ms at least on aligned blocks of devices\n", unity::to_seconds(r.compute_bound) * 1e3);
-  std::printf("search: %llu proposals, %llu accepted, %.3f s, stopped: %s\n", static_cast<unsigned long long>(r.found.proposals),
-              static_cast<unsigned long long>(r.found.accepted), r.found.seconds, std::string{to_string(r.found.stopped)}.c_str());
+  std::printf("computing alone takes %.3f ms at least on aligned blocks of devices\n",
+              unity::to_seconds(r.compute_bound) * 1e3);
+  std::printf("search: %llu proposals, %llu accepted, %.3f s, stopped: %s\n",
+              static_cast<unsigned long long>(r.found.proposals), static_cast<unsigned long long>(r.found.accepted),
+              r.found.seconds, std::string{to_string(r.found.stopped)}.c_str());
 }
 
 }  // namespace support

@@ -37,10 +37,10 @@ inline unity::io::onnx_model load_model(const unity::tensor::algebra& operators,
   return io::import_onnx(operators, model, options);
 }
 
-// What the model's file stores; for all else, weights of the zoo and inputs, values that do not overflow in deep networks.
-// The model must outlive the result.
-inline unity::tensor::source_data model_values(const unity::tensor::algebra& operators, const unity::io::onnx_model& model,
-                                               std::uint64_t seed) {
+// What the model's file stores; for all else, weights of the zoo and inputs, values that do not overflow in deep
+// networks. The model must outlive the result.
+inline unity::tensor::source_data model_values(const unity::tensor::algebra& operators,
+                                               const unity::io::onnx_model& model, std::uint64_t seed) {
   using namespace unity;
   return [&model, others = tensor::balanced_values(operators, model.graph, seed)](
              std::string_view name) -> std::optional<tensor::dense<double>> {

@@ -30,10 +30,14 @@ struct timing_flags {
 };
 
 inline void declare(CLI::App& app, timing_flags& f) {
-  app.add_option("--cost", f.cost,
-                 "what operators take: analytic (by the rates of the machine's devices) or measured:BACKEND (on this machine; " + backend_list() + ")");
-  app.add_option("--timings", f.timings, "file that keeps measured times, or none; default: in the user's cache folder");
-  app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")->check(CLI::Range(0, 1024));
+  app.add_option(
+      "--cost", f.cost,
+      "what operators take: analytic (by the rates of the machine's devices) or measured:BACKEND (on this machine; " +
+          backend_list() + ")");
+  app.add_option("--timings", f.timings,
+                 "file that keeps measured times, or none; default: in the user's cache folder");
+  app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")
+      ->check(CLI::Range(0, 1024));
 }
 
 // The backend; empty: none.
@@ -50,7 +54,8 @@ inline std::string measured_backend(const timing_flags& f) {
     throw unity::error{"--cost", "'" + f.cost + "'", "analytic or measured:BACKEND"};
   }
   if (!f.timings.empty() || f.backend_threads != 0) {
-    throw unity::error{f.timings.empty() ? "--backend-threads" : "--timings", "given, but nothing is measured", "--cost measured:BACKEND besides"};
+    throw unity::error{f.timings.empty() ? "--backend-threads" : "--timings", "given, but nothing is measured",
+                       "--cost measured:BACKEND besides"};
   }
   return {};
 }
@@ -58,15 +63,16 @@ inline std::string measured_backend(const timing_flags& f) {
 // Calls f(timer, measured?). Effects: keeps what was measured, and tells how much.
 // Throws: unity::error where devices of several kinds would all be measured here, or operators cannot run.
 template <class F>
-void with_operation_timer(const timing_flags& flags, const unity::tensor::algebra& a, const unity::machine::machine& m, const char* program,
-                          const F& f) {
+void with_operation_timer(const timing_flags& flags, const unity::tensor::algebra& a, const unity::machine::machine& m,
+                          const char* program, const F& f) {
   using namespace unity;
   const auto name = measured_backend(flags);
   if (name.empty()) {
     return f(parallel::analytic_timer(a, m));
   }
   if (m.devices.size() != 1) {
-    throw error{"--cost " + flags.cost, std::to_string(m.devices.size()) + " kinds of devices in machine " + m.name, "one, which is this machine's"};
+    throw error{"--cost " + flags.cost, std::to_string(m.devices.size()) + " kinds of devices in machine " + m.name,
+                "one, which is this machine's"};
   }
   const auto warn = [&](const std::string& line) { std::fprintf(stderr, "%s: %s\n", program, line.c_str()); };
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
@@ -74,15 +80,15 @@ void with_operation_timer(const timing_flags& flags, const unity::tensor::algebr
     backend::timing_options how;
     how.activation_bytes = std::size_t{32} << 20U;  // part of what a step reads was just made, part long ago
     backend::device_timer device{backend, how};
-    any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); }, device.description()};
+    any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
+                    device.description()};
     tensor::timing_cache<any_timer> cache{a, timer, timings_file(flags.timings, timer.about, warn), warn};
     const tensor::measured_cost cost{a, cache, tensor::mode::training};
-    f([&](std::uint32_t, const tensor::operation& op, std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs) {
-      return cost.node_cost(op, inputs, outputs);
-    });
+    f([&](std::uint32_t, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+          std::span<const tensor::tensor_type> outputs) { return cost.node_cost(op, inputs, outputs); });
     cache.save();
-    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", static_cast<std::size_t>(cache.measured()), cache.seconds(),
-                static_cast<std::size_t>(cache.known()), timer.about.c_str());
+    std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", static_cast<std::size_t>(cache.measured()),
+                cache.seconds(), static_cast<std::size_t>(cache.known()), timer.about.c_str());
   });
 }
 

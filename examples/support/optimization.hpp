@@ -58,9 +58,9 @@ inline std::size_t running_operators(const unity::tensor::tensor_graph& g, unity
   std::size_t count = 0;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto results = g.results(node_id{n});
-    const bool precomputed = m == tensor::mode::inference && std::all_of(results.begin(), results.end(), [&](value_id v) {
-      return g.type(v).constant;
-    });
+    const bool precomputed =
+        m == tensor::mode::inference &&
+        std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
     count += !g.operands(node_id{n}).empty() && !precomputed ? 1 : 0;
   }
   return count;
@@ -70,8 +70,8 @@ inline void print(const optimization_title& a, const optimization& r) {
   std::printf("%-28s %14s %14s\n", a.model.c_str(), "before", "after");
   std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, a.mode),
               running_operators(r.found.graph, a.mode));
-  std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.timed_on + ")").c_str(), r.found.cost_before_s * 1e6,
-              r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
+  std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.timed_on + ")").c_str(),
+              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
   for (const auto& use : r.found.rules_used) {
     std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
   }
@@ -90,13 +90,14 @@ inline void print(const optimization_title& a, const optimization& r) {
   if (r.run) {
     const auto before = unity::to_seconds(r.run->times.first.median);
     const auto after = unity::to_seconds(r.run->times.second.median);
-    std::printf("%-28s %14.3f %14.3f   %.4f of before, largest relative error %.2g\n", ("run, us (" + a.run_on + ")").c_str(),
-                before * 1e6, after * 1e6, after / before, r.run->times.max_relative_error);
+    std::printf("%-28s %14.3f %14.3f   %.4f of before, largest relative error %.2g\n",
+                ("run, us (" + a.run_on + ")").c_str(), before * 1e6, after * 1e6, after / before,
+                r.run->times.max_relative_error);
     if (r.run->predicted_before) {
       const auto first = unity::to_seconds(*r.run->predicted_before);
       const auto second = unity::to_seconds(*r.run->predicted_after);
-      std::printf("%-28s %14.3f %14.3f   %.4f and %.4f of what was measured\n", "predicted, us", first * 1e6, second * 1e6,
-                  first / before, second / after);
+      std::printf("%-28s %14.3f %14.3f   %.4f and %.4f of what was measured\n", "predicted, us", first * 1e6,
+                  second * 1e6, first / before, second / after);
     }
   }
 }

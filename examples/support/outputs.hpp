@@ -93,7 +93,8 @@ class earlier_files {
       std::filesystem::copy_file(target, f.kept, problem);
     }
     if (problem) {
-      throw unity::error{path.string(), "what it holds cannot be kept (" + problem.message() + ")", "a writable place with enough room"};
+      throw unity::error{path.string(), "what it holds cannot be kept (" + problem.message() + ")",
+                         "a writable place with enough room"};
     }
   }
   // Effects: files hold what they held, or are not there as they were not.
@@ -119,8 +120,8 @@ class earlier_files {
 
 }  // namespace detail
 
-// A failure takes back what was written before it, and brings back what was there. Throws: unity::error where a file cannot be
-// written.
+// A failure takes back what was written before it, and brings back what was there. Throws:
+// unity::error where a file cannot be written.
 inline void write_all(const std::vector<output>& files) {
   detail::earlier_files earlier;
   try {

@@ -64,12 +64,14 @@ struct parallel_candidate {
 
 inline bool is_parallel(const unity::syntax::term& t) {
   const auto& names = unity::parallel::parallel_names;
-  return std::find(names.begin(), names.end(), t.name) != names.end() || std::any_of(t.operands.begin(), t.operands.end(), is_parallel);
+  return std::find(names.begin(), names.end(), t.name) != names.end() ||
+         std::any_of(t.operands.begin(), t.operands.end(), is_parallel);
 }
 
 class candidate_writer {
  public:
-  candidate_writer(const unity::parallel::pcg_algebra& a, const unity::parallel::term_language& l, const unity::parallel::term_enumeration& e)
+  candidate_writer(const unity::parallel::pcg_algebra& a, const unity::parallel::term_language& l,
+                   const unity::parallel::term_enumeration& e)
       : algebra_{a}, language_{l}, terms_{e} {}
 
   [[nodiscard]] std::vector<parallel_candidate> run() const {
@@ -95,7 +97,8 @@ class candidate_writer {
       note(terms_.kept()[o], used);
     }
   }
-  [[nodiscard]] pcg sides(const unity::parallel::enumerated_term& left, const unity::parallel::enumerated_term& right) const {
+  [[nodiscard]] pcg sides(const unity::parallel::enumerated_term& left,
+                          const unity::parallel::enumerated_term& right) const {
     using namespace unity;
     std::vector<bool> used(language_.variables.size());
     note(left, used);
@@ -105,8 +108,9 @@ class candidate_writer {
     for (std::size_t i = 0; i < used.size(); ++i) {
       const auto& t = language_.variables[i].global;
       if (used[i]) {
-        const auto n = w.add(algebra_.operators().make_operation(
-                                 "input", {{"name", "x" + std::to_string(i)}, {"element", tensor::name_of(t.element)}, {"dims", t.dims}}),
+        const auto n = w.add(algebra_.operators().make_operation("input", {{"name", "x" + std::to_string(i)},
+                                                                           {"element", tensor::name_of(t.element)},
+                                                                           {"dims", t.dims}}),
                              {});
         variables[i] = w.graph().results(n)[0];
       }
@@ -163,13 +167,22 @@ inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra&
   for (const auto& l : parallel::standard_languages(a)) {
     const parallel::term_enumeration e{a, l, most_operators};
     const auto all = detail::candidate_writer{a, l, e}.run();
-    const auto is_parallel = [](const auto& c) { return detail::is_parallel(c.rule.source[0]) || detail::is_parallel(c.rule.target[0]); };
-    language_counts n{l.name, e.terms(), e.kept().size(), e.pairs().size(), static_cast<std::size_t>(std::count_if(all.begin(), all.end(), is_parallel)), 0, 0};
+    const auto is_parallel = [](const auto& c) {
+      return detail::is_parallel(c.rule.source[0]) || detail::is_parallel(c.rule.target[0]);
+    };
+    language_counts n{l.name,
+                      e.terms(),
+                      e.kept().size(),
+                      e.pairs().size(),
+                      static_cast<std::size_t>(std::count_if(all.begin(), all.end(), is_parallel)),
+                      0,
+                      0};
     for (const auto i : detail::pruned(a, all).kept) {
       if (is_parallel(all[i])) {
         ++n.kept;
         const std::vector<parallel::pcg> question{all[i].sides};
-        n.not_followed += !derive.rewrite_outputs(std::span{question}) && !prove.prove_outputs(std::span{question}) ? 1 : 0;
+        n.not_followed +=
+            !derive.rewrite_outputs(std::span{question}) && !prove.prove_outputs(std::span{question}) ? 1 : 0;
         kept.push_back(all[i]);
       }
     }
@@ -220,14 +233,21 @@ inline nlohmann::json to_json(const parallel_generation& g) {
 }
 
 inline void print(const parallel_generation& g) {
-  std::printf("%-12s %8s %8s %10s %9s %6s %28s\n", "language", "terms", "classes", "candidates", "parallel", "kept", "not of the shipped rules");
+  std::printf("%-12s %8s %8s %10s %9s %6s %28s\n", "language", "terms", "classes", "candidates", "parallel", "kept",
+              "not of the shipped rules");
   language_counts sum{"all", 0, 0, 0, 0, 0, 0};
   const auto line = [](const language_counts& n) {
-    std::printf("%-12s %8zu %8zu %10zu %9zu %6zu %28zu\n", n.name.c_str(), n.terms, n.classes, n.candidates, n.parallel, n.kept, n.not_followed);
+    std::printf("%-12s %8zu %8zu %10zu %9zu %6zu %28zu\n", n.name.c_str(), n.terms, n.classes, n.candidates, n.parallel,
+                n.kept, n.not_followed);
   };
   for (const auto& n : g.languages) {
     line(n);
-    sum = {"all", sum.terms + n.terms, sum.classes + n.classes, sum.candidates + n.candidates, sum.parallel + n.parallel, sum.kept + n.kept,
+    sum = {"all",
+           sum.terms + n.terms,
+           sum.classes + n.classes,
+           sum.candidates + n.candidates,
+           sum.parallel + n.parallel,
+           sum.kept + n.kept,
            sum.not_followed + n.not_followed};
   }
   line(sum);

@@ -21,8 +21,8 @@ namespace support {
 
 // pcg.dot, and pcg.svg where the graph is no larger than what Graphviz lays out in seconds; why there is none goes to
 // standard error.
-inline std::vector<output> pcg_pictures(const unity::tensor::algebra& operators, const unity::parallel::plan& p, const std::string& title,
-                                        const std::filesystem::path& folder) {
+inline std::vector<output> pcg_pictures(const unity::tensor::algebra& operators, const unity::parallel::plan& p,
+                                        const std::string& title, const std::filesystem::path& folder) {
   using namespace unity;
   constexpr std::size_t most_nodes = 400;
   const parallel::pcg_algebra a{operators};

@@ -24,7 +24,8 @@
 namespace support {
 
 // Per node what the plan's tasks of an operator are; of sources nothing that is read.
-inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor::algebra& operators, const unity::parallel::plan& p) {
+inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor::algebra& operators,
+                                                            const unity::parallel::plan& p) {
   using namespace unity;
   const parallel::graph_dimensions all{operators, p.graph};
   std::vector<parallel::operator_grid> grids;
@@ -36,7 +37,8 @@ inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor:
 }
 
 // In order: from the plan's graph, undivided, to its parallel computation graph.
-inline std::vector<unity::parallel::substitution_step> trace_of(const unity::tensor::algebra& operators, const unity::parallel::plan& p) {
+inline std::vector<unity::parallel::substitution_step> trace_of(const unity::tensor::algebra& operators,
+                                                                const unity::parallel::plan& p) {
   return unity::parallel::trace_of(unity::parallel::pcg_algebra{operators}, p.graph, grids_of(operators, p)).steps;
 }
 
@@ -67,7 +69,8 @@ inline std::vector<rule_count> counted(const unity::tensor::algebra& operators, 
   std::vector<rule_count> all;
   for (const auto& s : steps) {
     const auto kind = kind_of(operators, dimensions, s);
-    auto at = std::find_if(all.begin(), all.end(), [&](const rule_count& c) { return c.rule == s.rule && c.kind == kind; });
+    auto at =
+        std::find_if(all.begin(), all.end(), [&](const rule_count& c) { return c.rule == s.rule && c.kind == kind; });
     if (at == all.end()) {
       at = all.insert(all.end(), {s.rule, kind, s.is_rule, 0});
     }
@@ -82,7 +85,8 @@ inline std::string to_text(const unity::tensor::algebra& operators, const unity:
   std::string text;
   for (const auto& s : steps) {
     text += unity::parallel::to_string(s) + ", ";
-    text += s.node.valid() ? "node " + std::to_string(s.node.index()) + " (" + operators.signature(p.graph.operation(s.node).kind).name + ")"
+    text += s.node.valid() ? "node " + std::to_string(s.node.index()) + " (" +
+                                 operators.signature(p.graph.operation(s.node).kind).name + ")"
                            : std::string{"an output"};
     text += "\n";
   }

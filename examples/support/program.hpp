@@ -16,7 +16,8 @@ namespace support {
 // declare(app, arguments), then run(arguments), which may return an exit code.
 // Returns 0; 1 after an exception, told in one line on standard error; 2 for bad usage.
 template <class Arguments, class Declare, class Run>
-int run_program(const char* name, const char* description, int argc, char** argv, const Declare& declare, const Run& run) {
+int run_program(const char* name, const char* description, int argc, char** argv, const Declare& declare,
+                const Run& run) {
   Arguments a;
   CLI::App app{description};
   declare(app, a);

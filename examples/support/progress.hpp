@@ -23,8 +23,9 @@ inline unity::observer progress_line(const progress_words& words) {
     return {};
   }
   return [words](const unity::progress& p) {
-    std::fprintf(stderr, "\r%7.1f s  best %.3f %s  %llu %s  %llu %s ", p.seconds, static_cast<double>(p.best) / words.picoseconds,
-                 words.unit, static_cast<unsigned long long>(p.counts.expanded), words.expanded,
+    std::fprintf(stderr, "\r%7.1f s  best %.3f %s  %llu %s  %llu %s ", p.seconds,
+                 static_cast<double>(p.best) / words.picoseconds, words.unit,
+                 static_cast<unsigned long long>(p.counts.expanded), words.expanded,
                  static_cast<unsigned long long>(p.counts.candidates), words.candidates);
     return true;
   };

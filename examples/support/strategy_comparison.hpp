@@ -48,7 +48,8 @@ class strategy_comparison {
  public:
   // timer: what operators take. The algebra must outlive this.
   strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
-                      unity::parallel::operation_timer timer, unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
+                      unity::parallel::operation_timer timer,
+                      unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
       : operators_{operators}, machine_{std::move(m)}, timer_{std::move(timer)}, optimizer_{updates} {
     add_graph(std::move(g));
   }
@@ -97,9 +98,12 @@ class strategy_comparison {
   [[nodiscard]] const std::vector<named_strategy>& strategies() const noexcept { return strategies_; }
   // Precondition: there is one. The fastest of those that fit in memory; where none does, the one that is least over.
   [[nodiscard]] const named_strategy& best() const {
-    return *std::min_element(strategies_.begin(), strategies_.end(), [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
+    return *std::min_element(strategies_.begin(), strategies_.end(),
+                             [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
   }
-  [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const { return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_}; }
+  [[nodiscard]] unity::parallel::plan plan_of(const named_strategy& s) const {
+    return {graph(s.graph), s.strategy, machine_, s.pipeline, optimizer_};
+  }
 
  private:
   struct lowered_graph {
@@ -125,16 +129,17 @@ inline nlohmann::json to_json(const unity::machine::machine& m, const named_stra
   for (const auto& e : p.excess) {
     over.push_back({{"device", m.network[unity::machine::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
   }
-  return {{"name", s.name},
-          {"iteration_s", unity::to_seconds(p.iteration)},
-          {"compute_s", unity::to_seconds(p.compute)},
-          {"communication_s", unity::to_seconds(p.communication)},
-          {"communication_bytes", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated.count())},
-          {"communication_elements", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
-          {"stages", s.pipeline.stage_count()},
-          {"microbatches", s.pipeline.microbatches},
-          {"memory_peak_bytes", p.memory_peak().count()},
-          {"out_of_memory", over}};
+  return {
+      {"name", s.name},
+      {"iteration_s", unity::to_seconds(p.iteration)},
+      {"compute_s", unity::to_seconds(p.compute)},
+      {"communication_s", unity::to_seconds(p.communication)},
+      {"communication_bytes", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated.count())},
+      {"communication_elements", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
+      {"stages", s.pipeline.stage_count()},
+      {"microbatches", s.pipeline.microbatches},
+      {"memory_peak_bytes", p.memory_peak().count()},
+      {"out_of_memory", over}};
 }
 
 inline nlohmann::json to_json(const strategy_comparison& c) {
@@ -146,8 +151,8 @@ inline nlohmann::json to_json(const strategy_comparison& c) {
 }
 
 inline void print(const strategy_comparison& c) {
-  std::printf("%-12s %14s %14s %16s %14s %14s\n", "strategy", "iteration, ms", "computing, ms", "communicating, ms", "moved, MB",
-              "memory, MB");
+  std::printf("%-12s %14s %14s %16s %14s %14s\n", "strategy", "iteration, ms", "computing, ms", "communicating, ms",
+              "moved, MB", "memory, MB");
   for (const auto& s : c.strategies()) {
     const auto& p = s.report;
     char moved[32] = "not known";
@@ -160,7 +165,8 @@ inline void print(const strategy_comparison& c) {
   }
   for (const auto& s : c.strategies()) {
     if (!s.pipeline.is_trivial()) {
-      std::printf("%s: %lld micro-batches in %u stages\n", s.name.c_str(), static_cast<long long>(s.pipeline.microbatches), s.pipeline.stage_count());
+      std::printf("%s: %lld micro-batches in %u stages\n", s.name.c_str(),
+                  static_cast<long long>(s.pipeline.microbatches), s.pipeline.stage_count());
     }
     if (s.report.is_of_representatives) {
       std::printf("%s: one device of each stage was simulated, the others do the same\n", s.name.c_str());
@@ -168,7 +174,8 @@ inline void print(const strategy_comparison& c) {
   }
   for (const auto& s : c.strategies()) {
     if (!s.report.excess.empty()) {
-      std::printf("%s does not fit: %s\n", s.name.c_str(), unity::parallel::describe(c.machine(), s.report.excess).c_str());
+      std::printf("%s does not fit: %s\n", s.name.c_str(),
+                  unity::parallel::describe(c.machine(), s.report.excess).c_str());
     }
   }
 }

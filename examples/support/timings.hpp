@@ -43,19 +43,20 @@ inline std::filesystem::path timings_file(const std::string& choice, std::string
   std::snprintf(name, sizeof name, "%016llx.txt", static_cast<unsigned long long>(unity::hash_bytes(description)));
   std::error_code unreadable;
   std::size_t others = 0;
-  for (std::filesystem::directory_iterator i{timings, unreadable}, end; !unreadable && i != end; i.increment(unreadable)) {
+  for (std::filesystem::directory_iterator i{timings, unreadable}, end; !unreadable && i != end;
+       i.increment(unreadable)) {
     others += i->path().extension() == ".txt" ? 1 : 0;
   }
   if (others > 0 && !std::filesystem::exists(timings / name, unreadable)) {
-    say(timings.string() + ": timings of " + std::to_string(others) + " other device(s) or version(s) are not used on " +
-        std::string{description});
+    say(timings.string() + ": timings of " + std::to_string(others) +
+        " other device(s) or version(s) are not used on " + std::string{description});
   }
   return timings / name;
 }
 
-// Tells `say` where other processes keep the cores from standing still: threads that wait for each other then wait for
-// whole time slices, and times are many times too long. Effects: sleeps a tenth of a second. Says nothing where the system
-// does not tell (/proc/stat).
+// Tells `say` where other processes keep the cores from standing still: threads that wait for each other then wait
+// for whole time slices, and times are many times too long. Effects: sleeps a tenth of a second. Says nothing
+// where the system does not tell (/proc/stat).
 inline void warn_if_busy(const std::function<void(const std::string&)>& say) {
   struct reading {
     double all = 0;
@@ -81,7 +82,8 @@ inline void warn_if_busy(const std::function<void(const std::string&)>& say) {
   if (busy * cores > 0.5) {
     char used[16];
     std::snprintf(used, sizeof used, "%.1f", busy * cores);
-    say(std::string{"other processes use "} + used + " of " + std::to_string(cores) + " cores: measured times will be too long");
+    say(std::string{"other processes use "} + used + " of " + std::to_string(cores) +
+        " cores: measured times will be too long");
   }
 }
 

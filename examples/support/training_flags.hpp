@@ -106,9 +106,10 @@ inline void declare(CLI::App& app, training_flags& a) {
       ->check(CLI::Range(1, 100'000'000))
       ->needs(checkpoint);
   app.add_option("--resume", a.resume, "a checkpoint, of any plan for this model, to go on from");
-  app.add_flag("--delayed", a.delayed,
-               "a batch begins while backward passes of the one before go on, and its gradients change weights one step later "
-               "(PipeDream-2BW)");
+  app.add_flag(
+      "--delayed", a.delayed,
+      "a batch begins while backward passes of the one before go on, and its gradients change weights one step later "
+      "(PipeDream-2BW)");
   app.add_flag("--check", a.check, "trains the undivided graph, too, and compares losses");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--program", a.program, "file for what each rank does in an iteration, step by step, as text");

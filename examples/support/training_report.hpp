@@ -96,12 +96,13 @@ inline void print(const training_job& j, const training_outcome& r, const simula
               j.trained.machine.name.c_str());
   const auto& critical = shares.ranks[shares.critical];
   const auto computing = unity::to_seconds(critical.compute + critical.update);
-  std::printf("rank %zu, the busiest, measured: %.3f ms computing, %.3f ms communicating, %.3f ms waiting, %.3f ms else\n",
-              shares.critical, computing * 1e3, unity::to_seconds(critical.communication) * 1e3,
-              unity::to_seconds(critical.waiting) * 1e3, unity::to_seconds(critical.other) * 1e3);
+  std::printf(
+      "rank %zu, the busiest, measured: %.3f ms computing, %.3f ms communicating, %.3f ms waiting, %.3f ms else\n",
+      shares.critical, computing * 1e3, unity::to_seconds(critical.communication) * 1e3,
+      unity::to_seconds(critical.waiting) * 1e3, unity::to_seconds(critical.other) * 1e3);
   const auto expected = simulated.computing[shares.critical];
-  std::printf("rank %zu, simulated: %.3f ms computing, %.3f ms communicating or waiting\n", shares.critical, expected * 1e3,
-              (simulated.seconds - expected) * 1e3);
+  std::printf("rank %zu, simulated: %.3f ms computing, %.3f ms communicating or waiting\n", shares.critical,
+              expected * 1e3, (simulated.seconds - expected) * 1e3);
   if (error_of_losses) {
     std::printf("checked: losses differ from those of the undivided graph by %.3g at most, relative\n",
                 *error_of_losses);
@@ -112,16 +113,21 @@ inline void print(const training_job& j, const training_outcome& r, const simula
 inline void report(const training_flags& a, const unity::tensor::algebra& operators, const training_job& j, int ranks,
                    const char* comm, const training_outcome& r, std::optional<double> error_of_losses) {
   simulated_iteration simulated;
-  with_operation_timer(a.timing, operators, j.trained.machine, "train", [&](const unity::parallel::operation_timer& timer) {
-    simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, timer)
-                                              : support::simulated(operators, j.trained, timer);
-  });
+  with_operation_timer(a.timing, operators, j.trained.machine, "train",
+                       [&](const unity::parallel::operation_timer& timer) {
+                         simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, timer)
+                                                                   : support::simulated(operators, j.trained, timer);
+                       });
   const auto [from, until] = r.timeline.extent();
   const auto shares = unity::train::break_down(r.timeline, from, until);
   print(j, r, simulated, shares, error_of_losses);
   std::vector<output> files;
   if (!a.program.empty()) {
-    files.push_back({a.program, unity::parallel::to_text(operators, j.trained.graph, unity::parallel::programs_of_ranks(operators, j.trained)), {}, {}});
+    files.push_back(
+        {a.program,
+         unity::parallel::to_text(operators, j.trained.graph, unity::parallel::programs_of_ranks(operators, j.trained)),
+         {},
+         {}});
   }
   if (!a.trace.empty()) {
     files.push_back({a.trace,

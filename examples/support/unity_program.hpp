@@ -73,7 +73,8 @@ inline unity::parallel::index_uses parse_uses(const std::vector<std::string>& na
 inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
   auto& o = f.options;
   const auto own = [&flags](CLI::Option* flag) { return flags.of("unity", flag); };
-  own(app.add_option("--mesh-axes", o.mesh_axes, "axes of the device meshes that operators are laid onto, at most"))->check(CLI::Range(1, 4));
+  own(app.add_option("--mesh-axes", o.mesh_axes, "axes of the device meshes that operators are laid onto, at most"))
+      ->check(CLI::Range(1, 4));
   const auto& names = unity::parallel::index_use_names;
   own(app.add_option_function<std::vector<std::string>>(
           "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
@@ -88,7 +89,8 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
               (what == "split" ? o.joint.split : what == "cache" ? o.joint.cache : o.joint.dynamic) = false;
             }
           },
-          "parts of the search to do without: split (of graphs into segments), cache (of mappings), dp (dynamic programming: all "
+          "parts of the search to do without: split (of graphs into segments), cache (of mappings), dp (dynamic "
+          "programming: all "
           "mappings are tried, as long as --budget lasts)"))
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
@@ -104,9 +106,10 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
 struct unity_outcome {
   unity::systems::unity_result found{};
   std::vector<rule_count> parallel_rules{};  // that lead from the found graph to its parallel computation graph
-  std::vector<unity::parallel::substitution_step> trace_to_best{};  // from the graph of the best plan to that of the plan
+  std::vector<unity::parallel::substitution_step>
+      trace_to_best{};                          // from the graph of the best plan to that of the plan
   unity::parallel::value_comparison checked{};  // the best plan beside its graph
-  double baseline_seconds = 0;                              // that each search had which is compared; 0: it had proposals
+  double baseline_seconds = 0;                  // that each search had which is compared; 0: it had proposals
   double baseline_proposals = 0;                            // 0: it had time
 };
 
@@ -115,7 +118,8 @@ namespace detail {
 // Of those, what is proved, of gradients too.
 inline unity::rule_set training_rules(const unity::tensor::algebra& a, std::string_view rules) {
   using namespace unity;
-  return systems::select_rules(compile_rules(a, parse_rules(std::string{rules}, "shipped rules")), syntax::standing::proved, tensor::mode::training);
+  return systems::select_rules(compile_rules(a, parse_rules(std::string{rules}, "shipped rules")),
+                               syntax::standing::proved, tensor::mode::training);
 }
 
 // Samples divided; what depends on weights alone computed by one device, and by all.
@@ -131,7 +135,8 @@ inline std::vector<unity::parallel::strategy> data_strategies(strategy_compariso
 
 // FlexFlow's search with what the baselines have. It also starts from the second of data_strategies: its moves do not
 // repeat operators.
-inline unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f, double seconds) {
+inline unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f,
+                                                double seconds) {
   flexflow_flags flags;
   flags.options.seed = f.options.seed;
   flags.options.threads = f.options.threads;
@@ -144,7 +149,8 @@ inline unity::systems::flexflow_result baseline(strategy_comparison& c, std::siz
 }
 
 // The graph that is cheapest on one device, its operators one after another.
-inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unity::rule_set& rules, const unity_flags& f, double seconds) {
+inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unity::rule_set& rules,
+                                               const unity_flags& f, double seconds) {
   using namespace unity;
   const auto rates = machine::roofline_of(machine::model_of(c.machine(), machine::device_id{std::size_t{0}}));
   UNITY_EXPECTS(rates.has_value(), "a machine that was simulated");
@@ -154,10 +160,14 @@ inline unity::tensor::tensor_graph substituted(const strategy_comparison& c, con
   o.threads = f.options.threads;
   o.limits.expansions = f.baseline_proposals;
   o.limits.seconds = seconds;
-  return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules, c.graph(), o).graph;
+  return systems::taso(c.operators(), tensor::analytic_cost{c.operators(), *rates, tensor::mode::training}, rules,
+                       c.graph(), o)
+      .graph;
 }
 
-inline bool compares(const unity_flags& f, const char* name) { return std::find(f.baselines.begin(), f.baselines.end(), name) != f.baselines.end(); }
+inline bool compares(const unity_flags& f, const char* name) {
+  return std::find(f.baselines.begin(), f.baselines.end(), name) != f.baselines.end();
+}
 
 // Throws: unity::error where the plan computes something else than its graph; that is a mistake of this program.
 inline unity::parallel::value_comparison checked(const unity::tensor::algebra& a, const unity::parallel::plan& p) {
@@ -212,9 +222,10 @@ inline void add_fixed(strategy_comparison& c, const unity_flags& f, const std::v
 
 }  // namespace detail
 
-// Effects: adds data, model, expert, the given strategies of the model's graph, the figures' where they are of it, flexflow,
-// sequential (substitutions first, then flexflow), and the one that is found, which knows of none of these.
-inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given) {
+// Effects: adds data, model, expert, the given strategies of the model's graph, the figures' where they are of it,
+// flexflow, sequential (substitutions first, then flexflow), and the one that is found, which knows of none of these.
+inline unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f,
+                                   const std::vector<named_strategy>& given) {
   using namespace unity;
   if (detail::is_without_work(c.graph())) {
     throw error{"model", "no operators", "work to divide"};
@@ -279,7 +290,11 @@ inline nlohmann::json to_json(const unity_outcome& r) {
           {"graphs_lower_bound_s", unity::to_seconds(r.found.graphs_bound)},
           {"gap", gap(r)},
           {"baselines", baselines},
-          {"search", {{"seconds", r.found.seconds}, {"stop_reason", to_string(r.found.stopped)}, {"expanded", r.found.expanded}, {"goals", r.found.goals}}}};
+          {"search",
+           {{"seconds", r.found.seconds},
+            {"stop_reason", to_string(r.found.stopped)},
+            {"expanded", r.found.expanded},
+            {"goals", r.found.goals}}}};
 }
 
 inline void print(const unity_outcome& r) {
@@ -287,21 +302,27 @@ inline void print(const unity_outcome& r) {
     std::printf("substitution: %s, in %zu segments\n", rule.name.c_str(), rule.segments);
   }
   for (const auto& rule : r.parallel_rules) {
-    std::printf("parallel substitution: %s%s%s, %zu times\n", rule.rule.c_str(), rule.kind.empty() ? "" : (" (" + rule.kind + ")").c_str(),
-                rule.is_rule ? "" : ", which is no rule", rule.count);
+    std::printf("parallel substitution: %s%s%s, %zu times\n", rule.rule.c_str(),
+                rule.kind.empty() ? "" : (" (" + rule.kind + ")").c_str(), rule.is_rule ? "" : ", which is no rule",
+                rule.count);
   }
   if (r.checked.verdict == unity::parallel::value_comparison::verdicts::equal) {
-    std::printf("checked: the best plan computes what its graph does, and %zu gradients: %zu operators, evaluated on %lld elements\n",
-                r.checked.gradients, r.checked.nodes, static_cast<long long>(r.checked.elements));
+    std::printf(
+        "checked: the best plan computes what its graph does, and %zu gradients: %zu operators, evaluated on %lld "
+        "elements\n",
+        r.checked.gradients, r.checked.nodes, static_cast<long long>(r.checked.elements));
   } else {
     std::printf("not checked: values of the best plan, %lld elements on the least sizes that it can have\n",
                 static_cast<long long>(r.checked.elements));
   }
-  std::printf("lower bound: %.3f ms for mappings of this graph onto the meshes that were searched; unity takes %.1f%% more\n",
-              unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
-  std::printf("lower bound: %.3f ms for all plans of all graphs that substitutions led to\n", unity::to_seconds(r.found.graphs_bound) * 1e3);
-  std::printf("search: %llu graphs expanded, %llu goals, %llu proposals, %.3f s%s\n", static_cast<unsigned long long>(r.found.expanded),
-              static_cast<unsigned long long>(r.found.goals), static_cast<unsigned long long>(r.found.proposals), r.found.seconds,
+  std::printf(
+      "lower bound: %.3f ms for mappings of this graph onto the meshes that were searched; unity takes %.1f%% more\n",
+      unity::to_seconds(r.found.mapping_bound) * 1e3, 100 * gap(r));
+  std::printf("lower bound: %.3f ms for all plans of all graphs that substitutions led to\n",
+              unity::to_seconds(r.found.graphs_bound) * 1e3);
+  std::printf("search: %llu graphs expanded, %llu goals, %llu proposals, %.3f s%s\n",
+              static_cast<unsigned long long>(r.found.expanded), static_cast<unsigned long long>(r.found.goals),
+              static_cast<unsigned long long>(r.found.proposals), r.found.seconds,
               r.found.stopped == unity::stop_reason::time ? ", ended early: the time is used up" : "");
 }
 

@@ -67,7 +67,8 @@ static_assert(!device_backend<device_that_knows_addresses>);
 static_assert(!device_backend<device_of_unknown_name>);
 // The core alone is no refinement.
 static_assert(!packing_backend<some_device<>> && !fusing_backend<some_device<>> && !recording_backend<some_device<>> &&
-              !clocked_backend<some_device<>> && !accelerator_backend<some_device<>> && !narrow_float_backend<some_device<>>);
+              !clocked_backend<some_device<>> && !accelerator_backend<some_device<>> &&
+              !narrow_float_backend<some_device<>>);
 
 struct packed_kernel : some_kernel {
   std::size_t packed_size(std::size_t) const;

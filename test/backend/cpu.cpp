@@ -190,7 +190,8 @@ TEST_CASE("large movements are right, and the same on any number of threads", "[
   CHECK(check({"transpose", {{"permutation", {0, 2, 1}}}, {type({5, 130, 257}, dtype::int8)}}));
   CHECK(check({"concat", {{"axis", 1}}, {type({64, 100, 7}), by_columns(type({64, 33, 7})), type({64, 1, 7})}}));
   CHECK(check({"split", {{"axis", 2}, {"sizes", {1, 60, 3}}}, {type({40, 70, 64})}}));
-  CHECK(check({"slice", {{"axes", {0, 2}}, {"starts", {1, 3}}, {"ends", {63, 65}}, {"steps", {1, 2}}}, {type({64, 70, 65})}}));
+  CHECK(check(
+      {"slice", {{"axes", {0, 2}}, {"starts", {1, 3}}, {"ends", {63, 65}}, {"steps", {1, 2}}}, {type({64, 70, 65})}}));
   CHECK(check({"pad", {{"pads", {0, 1, 2, 3, 0, 4}}, {"value", 1.5}}, {type({30, 40, 50})}}));
   CHECK(check({"expand", {{"dims", {30, 40, 50}}}, {type({40, 1})}}));
   CHECK(check({"reshape", {{"dims", {20, 300, 50}}}, {by_columns(type({30, 200, 50}))}}));
@@ -230,12 +231,17 @@ TEST_CASE("large normalizations are right, and the same on any number of threads
 
 TEST_CASE("large pools are right, and the same on any number of threads", "[cpu]") {
   const auto x = type({2, 48, 57, 56});
-  CHECK(check({"max_pool", {{"kernel", {3, 3}}, {"stride", {2, 2}}, {"pads", {1, 1, 1, 1}}, {"padding", "explicit"}}, {x}}));
+  CHECK(check(
+      {"max_pool", {{"kernel", {3, 3}}, {"stride", {2, 2}}, {"pads", {1, 1, 1, 1}}, {"padding", "explicit"}}, {x}}));
   CHECK(check({"max_pool", {{"kernel", {3, 2}}, {"stride", {2, 3}}, {"dilation", {2, 1}}, {"ceil_mode", 1}}, {x}}));
   for (const int counted : {0, 1}) {
     CHECK(check({"average_pool", {{"kernel", {3, 3}}, {"padding", "same"}, {"count_include_pad", counted}}, {x}}));
     CHECK(check({"average_pool",
-                 {{"kernel", {4, 4}}, {"stride", {3, 3}}, {"pads", {1, 1, 0, 0}}, {"ceil_mode", 1}, {"count_include_pad", counted}},
+                 {{"kernel", {4, 4}},
+                  {"stride", {3, 3}},
+                  {"pads", {1, 1, 0, 0}},
+                  {"ceil_mode", 1},
+                  {"count_include_pad", counted}},
                  {x}}));
   }
 }
@@ -250,7 +256,10 @@ TEST_CASE("large matrix products are right", "[cpu]") {
         CHECK(check({"matmul", {}, {type({130, 257}), weight(as({257, 96}))}, result}));
         CHECK(check({"matmul", {{"activation", "relu"}}, {as({4, 1, 33, 64}), weight(type({1, 3, 64, 40}))}, result}));
         CHECK(check({"matmul", {}, {type({6, 33, 64}), weight(as({6, 64, 40}))}, result}));
-        CHECK(check({"linear", {{"activation", "tanh"}}, {as({2, 65, 128}), weight(type({128, 96})), weight(type({96}))}, result}));
+        CHECK(check({"linear",
+                     {{"activation", "tanh"}},
+                     {as({2, 65, 128}), weight(type({128, 96})), weight(type({96}))},
+                     result}));
       }
     }
     CHECK(check({"linear", {}, {type({300}), weight(type({300, 200})), type({200})}}));
@@ -264,12 +273,17 @@ TEST_CASE("large convolutions are right", "[cpu]") {
     const attributes same{{"padding", "same"}, {"activation", "relu"}};
     CHECK(check({"conv2d", same, {type({1, 64, 28, 28}), weight({32, 64, 1, 1}), type({32})}}));
     CHECK(check({"conv2d", same, {type({2, 32, 28, 28}), weight({40, 32, 3, 3})}}));
-    CHECK(check({"conv2d", {{"stride", {2, 2}}, {"padding", "same"}}, {type({1, 3, 57, 56}), weight({16, 3, 7, 7}), type({16})}}));
+    CHECK(check({"conv2d",
+                 {{"stride", {2, 2}}, {"padding", "same"}},
+                 {type({1, 3, 57, 56}), weight({16, 3, 7, 7}), type({16})}}));
     CHECK(check({"conv2d",
                  {{"groups", 8}, {"padding", "same"}, {"activation", "sigmoid"}},
                  {type({1, 64, 14, 14}), weight({64, 8, 3, 3})}}));
-    CHECK(check({"conv2d", {{"groups", 48}, {"dilation", {2, 2}}}, {type({1, 48, 28, 28}), weight({48, 1, 3, 3}), type({48})}}));
-    CHECK(check({"conv2d", {{"stride", {2, 1}}, {"pads", {0, 2, 1, 0}}}, {type({1, 13, 17, 19}), weight({11, 13, 4, 3})}}));
+    CHECK(check({"conv2d",
+                 {{"groups", 48}, {"dilation", {2, 2}}},
+                 {type({1, 48, 28, 28}), weight({48, 1, 3, 3}), type({48})}}));
+    CHECK(check(
+        {"conv2d", {{"stride", {2, 1}}, {"pads", {0, 2, 1, 0}}}, {type({1, 13, 17, 19}), weight({11, 13, 4, 3})}}));
   }
 }
 
@@ -295,7 +309,8 @@ TEST_CASE("weights that are multiplied transposed are not moved in a run", "[cpu
   const auto weight = [](const shape& s, bool packed) { return packed ? constant(type(s)) : type(s); };
   const auto state = type({16, 96});
   for (const bool packed : {false, true}) {
-    const types inputs{type({16, 100}), state, state, weight({4, 96, 100}, packed), weight({4, 96, 96}, packed), weight({4, 96}, packed)};
+    const types inputs{type({16, 100}),        state, state, weight({4, 96, 100}, packed), weight({4, 96, 96}, packed),
+                       weight({4, 96}, packed)};
     const large_case cell{"lstm_cell", {}, inputs};
     CHECK(check(cell));
     cpu_backend b{standard(), {.threads = 1}};
@@ -370,5 +385,6 @@ TEST_CASE("what has no kernel is refused in one line", "[cpu]") {
         "chain of operators: operator reduce_sum; expected element-wise operators");
 
   const auto too_much = std::size_t{1} << 60U;
-  CHECK(message_of([&] { static_cast<void>(b.allocate(too_much)); }).find(std::to_string(too_much)) != std::string::npos);
+  CHECK(message_of([&] { static_cast<void>(b.allocate(too_much)); }).find(std::to_string(too_much)) !=
+        std::string::npos);
 }

@@ -102,8 +102,10 @@ tensor_graph own_kernels() {
   const auto parts = b.split(b.tanh(b.add(x, b.input("row", {70}))), 1, {15, 25});
   const auto joined = b.concat(1, std::array{parts[1], parts[0]});
   const auto rows = b.embedding(b.input("table", {30, 70}), b.input("ids", {11}, unity::tensor::dtype::int64));
-  const auto bags = b.embedding_bag(b.input("bag_table", {30, 70}), b.input("bags", {11, 3}, unity::tensor::dtype::int64));
-  const auto narrow = b.apply("cast", {b.apply("cast", {joined}, {{"element", "bfloat16"}})[0]}, {{"element", "float64"}})[0];
+  const auto bags =
+      b.embedding_bag(b.input("bag_table", {30, 70}), b.input("bags", {11, 3}, unity::tensor::dtype::int64));
+  const auto narrow =
+      b.apply("cast", {b.apply("cast", {joined}, {{"element", "bfloat16"}})[0]}, {{"element", "float64"}})[0];
   const auto c = b.input("c", {40});
   const auto normal = b.apply("batch_norm", {x, c, c, c, b.apply("exp", {c})[0]})[0];
   const auto padded = b.apply("pad", {x}, {{"pads", {0, 1, 2, 3, 0, 4}}, {"value", 1.5}})[0];

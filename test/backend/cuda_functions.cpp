@@ -129,7 +129,8 @@ class host_product final : public cuda::routine<host_queue> {
  public:
   host_product(cuda::product_plan p, const tensor_type& result)
       : plan_{std::move(p)},
-        ending_{cuda::ending_routine<host_queue>(result, plan_.biased && !plan_.bias_by_row, result.rank() - 1, plan_.then)} {}
+        ending_{cuda::ending_routine<host_queue>(result, plan_.biased && !plan_.bias_by_row, result.rank() - 1,
+                                                 plan_.then)} {}
 
   void run(const cuda::call<host_queue>& c) const override {
     for (const auto& [left, right, result] : plan_.offsets) {
@@ -152,10 +153,13 @@ class host_product final : public cuda::routine<host_queue> {
     };
     for (std::int64_t i = 0; i < plan_.result.rows; ++i) {
       for (std::int64_t j = 0; j < plan_.result.columns; ++j) {
-        double sum = plan_.biased && plan_.bias_by_row ? static_cast<double>(as_float(plan_.element, c.inputs[2], i)) : 0;
+        double sum =
+            plan_.biased && plan_.bias_by_row ? static_cast<double>(as_float(plan_.element, c.inputs[2], i)) : 0;
         for (std::int64_t k = 0; k < plan_.inner; ++k) {
-          sum += static_cast<double>(as_float(plan_.element, c.inputs[plan_.left.operand], left + at(plan_.left, i, k))) *
-                 static_cast<double>(as_float(plan_.element, c.inputs[plan_.right.operand], right + at(plan_.right, k, j)));
+          sum +=
+              static_cast<double>(as_float(plan_.element, c.inputs[plan_.left.operand], left + at(plan_.left, i, k))) *
+              static_cast<double>(
+                  as_float(plan_.element, c.inputs[plan_.right.operand], right + at(plan_.right, k, j)));
         }
         cuda::store_element(plan_.element, c.outputs[0], result + at(plan_.result, i, j), static_cast<float>(sum));
       }
@@ -182,7 +186,8 @@ class host_convolution final : public cuda::routine<host_queue> {
       for (std::int64_t channel = 0; channel < out[1]; ++channel) {
         for (std::int64_t row = 0; row < out[2]; ++row) {
           for (std::int64_t column = 0; column < out[3]; ++column) {
-            cuda::store_element(result_.element, c.outputs[0], to++, static_cast<float>(sum(c, n, channel, row, column)));
+            cuda::store_element(result_.element, c.outputs[0], to++,
+                                static_cast<float>(sum(c, n, channel, row, column)));
           }
         }
       }
@@ -227,7 +232,8 @@ class host_convolution_gradient final : public cuda::routine<host_queue> {
                             const tensor_type& result)
       : plan_{p}, to_image_{of == cuda::convolution_operand::image}, image_{to_image_ ? result : inputs[0]},
         weight_{to_image_ ? inputs[1] : result}, cotangent_{to_image_ ? inputs[0] : inputs[1]} {
-    REQUIRE((p.symmetric() && cuda::is_row_major(inputs[0]) && cuda::is_row_major(inputs[1]) && cuda::is_row_major(result)));
+    REQUIRE((p.symmetric() && cuda::is_row_major(inputs[0]) && cuda::is_row_major(inputs[1]) &&
+             cuda::is_row_major(result)));
   }
 
   void run(const cuda::call<host_queue>& c) const override {
@@ -268,8 +274,8 @@ class host_convolution_gradient final : public cuda::routine<host_queue> {
   tensor_type cotangent_;
 };
 
-// A pooling of images in rows as cuDNN does it: one padding for both ends, averages over all of a window or over what of
-// it lies in the image.
+// A pooling of images in rows as cuDNN does it: one padding for both ends, averages over all of a
+// window or over what of it lies in the image.
 class host_pooling final : public cuda::routine<host_queue> {
  public:
   host_pooling(const cuda::pooling_plan& p, const tensor_type& image, const tensor_type& result)
@@ -325,8 +331,11 @@ class host_normalization final : public cuda::routine<host_queue> {
     const auto all = unity::tensor::element_count(image_.dims);
     const auto each = all / (image_.dims[0] * image_.dims[1]);
     for (std::int64_t i = 0; i < all; ++i) {
-      const auto of = [&](std::size_t operand) { return as_float(dtype::float32, c.inputs[operand], i / each % image_.dims[1]); };
-      const auto scaled = (as_float(dtype::float32, c.inputs[0], i) - of(3)) / std::sqrt(of(4) + static_cast<float>(epsilon_));
+      const auto of = [&](std::size_t operand) {
+        return as_float(dtype::float32, c.inputs[operand], i / each % image_.dims[1]);
+      };
+      const auto scaled =
+          (as_float(dtype::float32, c.inputs[0], i) - of(3)) / std::sqrt(of(4) + static_cast<float>(epsilon_));
       cuda::store_element(dtype::float32, c.outputs[0], i, scaled * of(1) + of(2));
     }
   }
@@ -354,7 +363,8 @@ struct host_library {
     return std::make_unique<host_convolution_gradient>(p, of, inputs, result);
   }
   [[nodiscard]] cuda::routine_ptr<host_queue> pooling(const cuda::pooling_plan& p, const tensor_type& image,
-                                                      const tensor_type& result, cuda::routine_ptr<host_queue> own) const {
+                                                      const tensor_type& result,
+                                                      cuda::routine_ptr<host_queue> own) const {
     return present ? std::make_unique<host_pooling>(p, image, result) : std::move(own);
   }
   [[nodiscard]] cuda::routine_ptr<host_queue> normalization(double epsilon, const tensor_type& image,
@@ -543,7 +553,8 @@ bool check_chain_function(chain_case& c, dtype element) {
     f.leaves[l].from = c.operands.at(f.leaves[l].operand).data();
   }
   const std::vector<std::byte> margin(64, std::byte{0x5A});
-  std::vector<std::byte> result(static_cast<std::size_t>(c.points() * unity::tensor::size_of(element)), std::byte{0xFF});
+  std::vector<std::byte> result(static_cast<std::size_t>(c.points() * unity::tensor::size_of(element)),
+                                std::byte{0xFF});
   const auto size = result.size();
   result.insert(result.end(), margin.begin(), margin.end());
   f.stores[0].to = result.data();
@@ -573,10 +584,11 @@ TEST_CASE("division by a loop's size is exact", "[cuda]") {
     REQUIRE(at == n % size);
   };
   const auto limit = cuda::loop_size::limit;
-  for (const std::int64_t size : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{7}, std::int64_t{1} << 30,
-                                  (std::int64_t{1} << 30) + 1, limit - 1, limit, limit + 1, limit * 5}) {
-    for (const std::int64_t n : {std::int64_t{0}, std::int64_t{1}, size - 1, size, size + 1, 2 * size - 1, limit - 1, limit,
-                                 limit + 1, std::int64_t{1} << 45}) {
+  for (const std::int64_t size :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{7}, std::int64_t{1} << 30,
+        (std::int64_t{1} << 30) + 1, limit - 1, limit, limit + 1, limit * 5}) {
+    for (const std::int64_t n : {std::int64_t{0}, std::int64_t{1}, size - 1, size, size + 1, 2 * size - 1, limit - 1,
+                                 limit, limit + 1, std::int64_t{1} << 45}) {
       check(n, size);
     }
   }
@@ -687,7 +699,8 @@ TEST_CASE("four elements are read at once only where each four begin at a multip
   const auto aligned = [](loop_steps sizes, loop_steps steps) {
     tile_program p;
     p.sizes = std::move(sizes);
-    p.stores.push_back({p.add_leaf({tile_leaf::origin::operand, 0, dtype::float32, 0, std::move(steps)}), 0, dtype::float32});
+    p.stores.push_back(
+        {p.add_leaf({tile_leaf::origin::operand, 0, dtype::float32, 0, std::move(steps)}), 0, dtype::float32});
     return cuda::compile_chain(std::move(p))->leaves[0].aligned;
   };
   CHECK(aligned({32}, {1}));
@@ -703,8 +716,21 @@ TEST_CASE("every function of a chain computes every kind of leaf, the last eleme
   const auto check = [&]<std::size_t... I>(chain_case& c, dtype element, std::index_sequence<I...>) {
     ((ran[I] += check_chain_function<std::variant_alternative_t<I, cuda::chain_functions>>(c, element) ? 1 : 0), ...);
   };
-  for (const auto& sizes : std::vector<loop_steps>{{1}, {3}, {4}, {1021}, {4096}, {4099}, {16389}, {3, 4}, {7, 8}, {600, 12},
-                                                        {5, 1028}, {5, 7}, {3, 1031}, {2, 3, 5, 8}, {2, 3, 2, 3, 2, 4}}) {
+  for (const auto& sizes : std::vector<loop_steps>{{1},
+                                                   {3},
+                                                   {4},
+                                                   {1021},
+                                                   {4096},
+                                                   {4099},
+                                                   {16389},
+                                                   {3, 4},
+                                                   {7, 8},
+                                                   {600, 12},
+                                                   {5, 1028},
+                                                   {5, 7},
+                                                   {3, 1031},
+                                                   {2, 3, 5, 8},
+                                                   {2, 3, 2, 3, 2, 4}}) {
     for (auto& c : chain_cases(sizes, random)) {
       for (const auto element : {dtype::float32, dtype::bfloat16, dtype::float16}) {
         CAPTURE(c.points(), sizes.size(), unity::tensor::name_of(element), c.program.leaves.size());
@@ -785,7 +811,8 @@ TEST_CASE("poolings go to a library where it computes the same windows", "[cuda]
   CHECK(plain("average_pool", attributes{{"kernel", {3, 3}}, {"padding", "same"}}));
   CHECK(plain("average_pool", attributes{{"kernel", {3, 3}}, {"padding", "same"}, {"count_include_pad", 1}}));
   CHECK_FALSE(plain("max_pool", attributes{{"kernel", {3, 3}}, {"padding", "valid"}, {"dilation", {2, 1}}}));
-  CHECK_FALSE(plain("max_pool", attributes{{"kernel", {2, 2}}, {"stride", {2, 2}}, {"padding", "valid"}, {"ceil_mode", 1}}));
+  CHECK_FALSE(
+      plain("max_pool", attributes{{"kernel", {2, 2}}, {"stride", {2, 2}}, {"padding", "valid"}, {"ceil_mode", 1}}));
   CHECK_FALSE(plain("max_pool", attributes{{"kernel", {2, 2}}, {"padding", "same"}}));
 }
 

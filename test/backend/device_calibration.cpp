@@ -21,11 +21,13 @@ using backend::test::operators;
 class toy_backend : public backend::test::toy_clock {
  public:
   [[nodiscard]] device_description description() const { return {"toy", "a clock", {{"tock", "2"}, {"tick", "1"}}}; }
-  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in, std::span<const tensor_type> out) {
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in,
+                               std::span<const tensor_type> out) {
     ++prepared;
     const auto work = operators().work(op, in, out);
     const auto rate = operators().signature(op.kind).name == "conv2d" ? 1e12 : 2e12;
-    return {slowness * (1e-6 + std::max(static_cast<double>(work.operations.count()) / rate, static_cast<double>(work.moved.count()) / 1e11))};
+    return {slowness * (1e-6 + std::max(static_cast<double>(work.operations.count()) / rate,
+                                        static_cast<double>(work.moved.count()) / 1e11))};
   }
 
   double slowness = 1;

@@ -41,12 +41,15 @@ class toy_backend : public backend::test::toy_host {
     [[nodiscard]] std::size_t workspace() const { return work; }
   };
 
-  [[nodiscard]] device_description description() const { return {"toy", "a diary, 1 thread", {{"ink", "1.2"}, {"paper", "3"}}}; }
+  [[nodiscard]] device_description description() const {
+    return {"toy", "a diary, 1 thread", {{"ink", "1.2"}, {"paper", "3"}}};
+  }
   [[nodiscard]] memory allocate(std::size_t bytes) {
     diary_.allocated += bytes;
     return toy_host::allocate(bytes);
   }
-  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>,
+                               std::span<const tensor_type>) {
     if (operators().signature(op.kind).name == "tanh") {
       throw error{"tanh", "no kernel", "another operator"};
     }
@@ -96,7 +99,8 @@ class packing_toy : public toy_backend {
     std::size_t plain = 0;
     [[nodiscard]] std::size_t packed_size(std::size_t i) const { return i == 1 ? 2 * plain : 0; }
   };
-  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in, std::span<const tensor_type> out) {
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type> in,
+                               std::span<const tensor_type> out) {
     return {toy_backend::prepare(op, in, out), byte_count(in[1])};
   }
   void run(const kernel& k, std::span<const std::byte* const> in, std::span<std::byte* const> out, std::byte* work) {
@@ -245,7 +249,8 @@ TEST_CASE("constant operands come from memory in turn, activations from a cache"
   CHECK(b.log().workspaces.size() == 1);
 }
 
-TEST_CASE("what is larger than the bytes that are cycled is there once, what is small not more often than makes sense") {
+TEST_CASE(
+    "what is larger than the bytes that are cycled is there once, what is small not more often than makes sense") {
   toy_backend b;
   timing_options o;
   o.constant_bytes = 1;
@@ -287,7 +292,8 @@ TEST_CASE("operands hold finite numbers: constants positive, integers that may n
     return all;
   };
   const auto within = [](const auto& all, double low, double high) {
-    return std::all_of(all.begin(), all.end(), [&](auto x) { return static_cast<double>(x) >= low && static_cast<double>(x) <= high; });
+    return std::all_of(all.begin(), all.end(),
+                       [&](auto x) { return static_cast<double>(x) >= low && static_cast<double>(x) <= high; });
   };
   CHECK(within(elements(float{}, tensor::dtype::float32, true), 0.5, 1));
   CHECK(within(elements(double{}, tensor::dtype::float64, true), 0.5, 1));
@@ -300,7 +306,8 @@ TEST_CASE("operands hold finite numbers: constants positive, integers that may n
   CHECK(within(elements(std::uint8_t{}, tensor::dtype::uint8, false), 0, 3));
   CHECK(within(elements(std::uint8_t{}, tensor::dtype::boolean, false), 0, 1));
   for (const auto bits : elements(std::uint16_t{}, tensor::dtype::float16, false)) {
-    CHECK(((bits & 0x7c00U) == 0x3800U || (bits & 0x7fffU) == 0x3c00U));  // the exponent of 1/2, 14 of 31; or rounded to 1
+    CHECK(((bits & 0x7c00U) == 0x3800U ||
+           (bits & 0x7fffU) == 0x3c00U));  // the exponent of 1/2, 14 of 31; or rounded to 1
   }
   for (const auto bits : elements(std::uint16_t{}, tensor::dtype::bfloat16, true)) {
     const auto wide = static_cast<std::uint32_t>(bits) << 16U;
@@ -314,9 +321,9 @@ TEST_CASE("a description names device, versions and what times depend on, in one
   toy_backend b;
   const device_timer timer{b};
   const auto text = timer.description();
-  CHECK_THAT(text, Catch::StartsWith("toy: a diary, 1 thread; ink 1.2; paper 3; unity " + std::to_string(UNITY_VERSION_MAJOR) +
-                                     "." + std::to_string(UNITY_VERSION_MINOR) + "." + std::to_string(UNITY_VERSION_PATCH) +
-                                     " by "));
+  CHECK_THAT(text, Catch::StartsWith("toy: a diary, 1 thread; ink 1.2; paper 3; unity " +
+                                     std::to_string(UNITY_VERSION_MAJOR) + "." + std::to_string(UNITY_VERSION_MINOR) +
+                                     "." + std::to_string(UNITY_VERSION_PATCH) + " by "));
   CHECK_THAT(text, Catch::EndsWith("; constants from 128 MiB, activations from 8 MiB; 5 to 200 runs"));
   CHECK(text.find('\n') == std::string::npos);
   timing_options warm;

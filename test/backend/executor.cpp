@@ -80,13 +80,15 @@ std::string message_of(const auto& f) {
 // A graph of operators drawn at random, many of which move or relabel, some of constants alone.
 tensor_graph random_graph(random_engine& random) {
   builder b{operators()};
-  std::vector<value_id> values{b.input("x", {4, 6}), b.weight("w", {6, 6}), b.input("y", {4, 6}), b.weight("v", {4, 6})};
+  std::vector<value_id> values{b.input("x", {4, 6}), b.weight("w", {6, 6}), b.input("y", {4, 6}),
+                               b.weight("v", {4, 6})};
   const auto apply = [&](std::string_view name, std::initializer_list<value_id> in) { return b.apply(name, in)[0]; };
   for (auto left = random.between(1, 25); left > 0; --left) {
     const auto x = values[random.below(values.size())];
     const auto same = [&] {
       std::vector<value_id> alike;
-      std::copy_if(values.begin(), values.end(), std::back_inserter(alike), [&](value_id v) { return b.dims(v) == b.dims(x); });
+      std::copy_if(values.begin(), values.end(), std::back_inserter(alike),
+                   [&](value_id v) { return b.dims(v) == b.dims(x); });
       return alike[random.below(alike.size())];
     };
     const auto dims = b.dims(x);
@@ -391,7 +393,8 @@ TEST_CASE("what cannot run says why in one line", "[executor]") {
     const auto x = b.input("x", {2, 3});
     const auto y = b.apply("opaque", {x}, {{"name", "m"}, {"signature", "s"}, {"elements", {0}}, {"dims", {1, 4}}})[0];
     CHECK(run(std::move(b).finish({y})) ==
-          "node 1 (opaque): reference kernel of opaque: operands float32[2,3]; expected an operator with a known meaning");
+          "node 1 (opaque): reference kernel of opaque: operands float32[2,3]; expected an operator with a known "
+          "meaning");
   }
   const auto g = perceptron(2, true);
   device.limit = 2000;

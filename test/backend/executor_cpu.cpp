@@ -71,7 +71,8 @@ TEST_CASE("graphs with searched layouts give the same outputs on the cpu", "[exe
   check_searched_layouts(b);
 }
 
-TEST_CASE("on the cpu models at sizes that fill vectors and caches give the outputs of their originals", "[executor][cpu]") {
+TEST_CASE("on the cpu models at sizes that fill vectors and caches give the outputs of their originals",
+          "[executor][cpu]") {
   poisoned_cpu b{standard()};
   for (const char* text : {"zoo:resnext50?batch=1", "zoo:nasrnn?hidden=256&seq=4",
                            "zoo:bert?layers=2&hidden=256&heads=4&seq=48&vocab=1000"}) {
@@ -113,7 +114,8 @@ TEST_CASE("a graph on the cpu is predicted to take what its launches take", "[ex
   CHECK(e.counts().chains == 1);
   const detail::run_list list{standard(), g, true};
   const auto node = list.running()[0].node;
-  const auto of_product = cache.time(g.operation(node), detail::types_of(g, g.operands(node)), detail::types_of(g, g.results(node)));
+  const auto of_product =
+      cache.time(g.operation(node), detail::types_of(g, g.operands(node)), detail::types_of(g, g.results(node)));
   CHECK(of_product.median > picoseconds{});
   CHECK(predicted > of_product.median);
   CHECK(predicted_time(standard(), g, timer, cache) == predicted);

@@ -45,7 +45,8 @@ template <device_backend Backend>
 double error_against_reference(Backend& backend, const tensor::tensor_graph& g, const executor_options& options) {
   executor e{backend, standard(), g, options};
   e.run();
-  const auto given = [&](const tensor::operation& op, const tensor::tensor_type&) -> std::optional<tensor::dense<double>> {
+  const auto given = [&](const tensor::operation& op,
+                         const tensor::tensor_type&) -> std::optional<tensor::dense<double>> {
     const bool named = standard().definition_of(op.kind).source != tensor::source_kind::none;
     return named ? options.data(standard().read(op).word("name")) : std::nullopt;
   };
@@ -72,7 +73,8 @@ tensor::tensor_graph check_shrunk(Backend& backend, const tensor::tensor_graph& 
 
 template <device_backend Backend>
 void check_models(Backend& backend) {
-  for (const char* text : {"zoo:resnext50", "zoo:squeezenet1_1", "zoo:nasrnn?hidden=64&seq=3", "zoo:bert?layers=2&seq=8"}) {
+  for (const char* text :
+       {"zoo:resnext50", "zoo:squeezenet1_1", "zoo:nasrnn?hidden=64&seq=3", "zoo:bert?layers=2&seq=8"}) {
     CAPTURE(text);
     const auto full = tensor::zoo::build(standard(), text);
     const auto best = optimized(full, layouts::kept, 40);

@@ -29,7 +29,8 @@ struct suite_options {
   int cases = 25;           // small ones, per kind of operator
   std::uint64_t seed = 1;
   tensor::dtype element = tensor::dtype::float32;  // instead of float32
-  std::vector<tensor::dtype> types{};  // that operands and results may be of, for backends that have not all; empty: all
+  std::vector<tensor::dtype>
+      types{};  // that operands and results may be of, for backends that have not all; empty: all
 };
 
 // Tensors on a device: each with a margin behind it that no run may touch.
@@ -52,8 +53,9 @@ class device_tensors {
     std::vector<std::byte> content(memories_[i].size());
     backend_.read(content, memories_[i].data());
     const auto end = content.begin() + static_cast<std::ptrdiff_t>(sizes_[i]);
-    CHECK(std::all_of(end, content.begin() + static_cast<std::ptrdiff_t>((sizes_[i] / memory_alignment + 2) * memory_alignment),
-                      [](std::byte b) { return b == margin; }));
+    CHECK(std::all_of(
+        end, content.begin() + static_cast<std::ptrdiff_t>((sizes_[i] / memory_alignment + 2) * memory_alignment),
+        [](std::byte b) { return b == margin; }));
     content.erase(end, content.end());
     return content;
   }
@@ -87,7 +89,8 @@ std::vector<const std::byte*> pack_operands(Backend& backend, const typename Bac
 // Runs a kernel on operands of given bytes, twice: results must be the same, and nothing else may change.
 template <class Backend>
 std::vector<std::vector<std::byte>> run_kernel(Backend& backend, const typename Backend::kernel& kernel,
-                                               std::span<const tensor_type> inputs, std::span<const tensor_type> outputs,
+                                               std::span<const tensor_type> inputs,
+                                               std::span<const tensor_type> outputs,
                                                const std::vector<std::vector<std::byte>>& operands) {
   device_tensors<Backend> given{backend};
   device_tensors<Backend> packed{backend};

@@ -54,9 +54,11 @@ inline std::vector<tensor::test::random_case> large_cases() {
     add("conv2d", {{"padding", "same"}, {"groups", groups}, {"activation", "relu"}},
         {image, type({36, 18 / groups, 3, 3}), type({36})});
   }
-  add("conv2d", {{"stride", {2, 2}}, {"padding", "explicit"}, {"pads", {3, 2, 2, 3}}, {"groups", 1}, {"activation", "none"}},
+  add("conv2d",
+      {{"stride", {2, 2}}, {"padding", "explicit"}, {"pads", {3, 2, 2, 3}}, {"groups", 1}, {"activation", "none"}},
       {image, type({33, 18, 7, 5})});
-  add("conv2d", {{"padding", "explicit"}, {"groups", 1}, {"activation", "sigmoid"}}, {image, type({64, 18, 1, 1}), type({64})});
+  add("conv2d", {{"padding", "explicit"}, {"groups", 1}, {"activation", "sigmoid"}},
+      {image, type({64, 18, 1, 1}), type({64})});
   add("max_pool", {{"kernel", {3, 3}}, {"stride", {2, 2}}, {"padding", "explicit"}, {"pads", {1, 1, 1, 1}}}, {image});
   add("average_pool", {{"kernel", {3, 3}}, {"stride", {1, 1}}, {"padding", "same"}}, {image});
   add("global_average_pool", {}, {image});

@@ -24,7 +24,9 @@ exchange_options quick() {
 }
 std::vector<machine::link> calibrated(int ranks) {
   std::vector<machine::link> links(static_cast<std::size_t>(ranks));
-  run_local(ranks, [&](local_communicator& c) { links[static_cast<std::size_t>(c.rank())] = calibrate_link(c, "local", quick()); });
+  run_local(ranks, [&](local_communicator& c) {
+    links[static_cast<std::size_t>(c.rank())] = calibrate_link(c, "local", quick());
+  });
   return links;
 }
 
@@ -76,9 +78,13 @@ class lone_communicator {
   request reduce_scatter(const std::byte*, std::byte*, std::size_t count, tensor::dtype, reduction) {
     return note("reduce_scatter", 4 * count);
   }
-  request all_gather(const std::byte*, std::byte*, std::size_t count, tensor::dtype) { return note("all_gather", 4 * count); }
+  request all_gather(const std::byte*, std::byte*, std::size_t count, tensor::dtype) {
+    return note("all_gather", 4 * count);
+  }
   request broadcast(std::byte*, std::size_t count, tensor::dtype, int) { return note("broadcast", 4 * count); }
-  request all_to_all(const std::byte*, std::byte*, std::size_t count, tensor::dtype) { return note("all_to_all", 4 * count); }
+  request all_to_all(const std::byte*, std::byte*, std::size_t count, tensor::dtype) {
+    return note("all_to_all", 4 * count);
+  }
 
   std::vector<call> calls{};
 
@@ -93,12 +99,18 @@ class lone_communicator {
 };
 static_assert(host_communicator<lone_communicator>);
 
-TEST_CASE("a size is that of a whole vector, of which scattered and gathered ranks hold a part; two ranks exchange messages") {
+TEST_CASE(
+    "a size is that of a whole vector, of which scattered and gathered ranks hold a part; two ranks exchange "
+    "messages") {
   lone_communicator c;
   auto o = quick();
   o.largest = o.smallest;
   static_cast<void>(calibrate_link(c, "lone", o));
-  CHECK(c.calls == std::vector<call>{{"all_reduce", 1024}, {"reduce_scatter", 256}, {"all_gather", 256}, {"broadcast", 1024}, {"all_to_all", 256}});
+  CHECK(c.calls == std::vector<call>{{"all_reduce", 1024},
+                                     {"reduce_scatter", 256},
+                                     {"all_gather", 256},
+                                     {"broadcast", 1024},
+                                     {"all_to_all", 256}});
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ inline std::string describe(const operation& op, std::span<const tensor_type> in
   for (std::size_t i = 0; i < d.fields.size(); ++i) {
     text += (i == 0 ? "" : ", ") + d.fields[i].signature.name + "=";
     for (const auto number : op.attributes[i]) {
-      text += d.fields[i].signature.form == attribute_form::real ? std::to_string(tensor::to_real(number)) : std::to_string(number);
+      text += d.fields[i].signature.form == attribute_form::real ? std::to_string(tensor::to_real(number))
+                                                                 : std::to_string(number);
       text += " ";
     }
   }
@@ -85,7 +86,8 @@ struct suite_case {
 };
 
 // Nothing where the operator does not take the element type.
-inline std::optional<suite_case> vary(tensor::test::random_case c, tensor::dtype element, bool packs, random_engine& random) {
+inline std::optional<suite_case> vary(tensor::test::random_case c, tensor::dtype element, bool packs,
+                                      random_engine& random) {
   suite_case varied{std::move(c.op), std::move(c.inputs), {}};
   for (auto& t : varied.inputs) {
     t.element = t.element == tensor::dtype::float32 ? element : t.element;
@@ -105,8 +107,8 @@ inline std::optional<suite_case> vary(tensor::test::random_case c, tensor::dtype
 }
 
 // Does rounding alone, in the evaluator in float, come near the tolerance: much is subtracted from much.
-inline bool is_ill_conditioned(const suite_case& c, const suite_operands& operands, const std::vector<dense<double>>& expected,
-                               double tolerance) {
+inline bool is_ill_conditioned(const suite_case& c, const suite_operands& operands,
+                               const std::vector<dense<double>>& expected, double tolerance) {
   if (tolerance < 1e-6) {  // not for results in float
     return false;
   }
@@ -125,7 +127,8 @@ inline bool is_ill_conditioned(const suite_case& c, const suite_operands& operan
 // False where a case says nothing: the operator or the backend does not take its types, or the result is not finite,
 // or mostly rounding errors.
 template <class Backend>
-bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_options& options, random_engine& random) {
+bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_options& options,
+                random_engine& random) {
   const auto c = vary(std::move(drawn), options.element, packing_backend<Backend>, random);
   const auto taken = [&](const tensor_type& t) {
     return options.types.empty() || std::count(options.types.begin(), options.types.end(), t.element) > 0;
@@ -167,14 +170,16 @@ inline std::vector<std::string> suite_kinds() {
   return kinds;
 }
 
-// make(algebra): a backend. Checks every kind of operator with operands that has a known meaning: random shapes,
-// attributes and layouts, results poisoned before. A kind of which not as many cases ran as were asked for is a failure.
+// make(algebra): a backend. Checks every kind of operator with operands that has a known meaning:
+// random shapes, attributes and layouts, results poisoned before. A kind of which not as many
+// cases ran as were asked for is a failure.
 template <class MakeBackend>
 void check_operators(const MakeBackend& make, const suite_options& options = {}) {
   auto backend = make(standard());
   for (const auto& kind : suite_kinds()) {
     int ran = 0;
-    for (std::uint64_t attempt = 0; ran < options.cases && attempt < 50 * static_cast<std::uint64_t>(options.cases); ++attempt) {
+    for (std::uint64_t attempt = 0; ran < options.cases && attempt < 50 * static_cast<std::uint64_t>(options.cases);
+         ++attempt) {
       const auto seed = hash_combine(hash_combine(options.seed, hash_bytes(kind)), attempt);
       CAPTURE(seed);
       random_engine random{seed};

@@ -24,7 +24,8 @@ template <bool Fuses>
 class toy_backend : public backend::test::toy_clock {
  public:
   [[nodiscard]] device_description description() const { return {"toy", "a clock", {}}; }
-  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>, std::span<const tensor_type>) {
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor_type>,
+                               std::span<const tensor_type>) {
     return {operators().signature(op.kind).name == "matmul" ? 10e-6 : 1e-6};
   }
   [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph&)

@@ -78,7 +78,8 @@ class careless_backend : public reference_backend {
 class overflowing_backend : public reference_backend {
  public:
   using reference_backend::reference_backend;
-  kernel prepare(const unity::tensor::operation& op, std::span<const tensor_type> in, std::span<const tensor_type> out) {
+  kernel prepare(const unity::tensor::operation& op, std::span<const tensor_type> in,
+                 std::span<const tensor_type> out) {
     behind_ = byte_count(out[0]);
     return reference_backend::prepare(op, in, out);
   }
@@ -127,7 +128,8 @@ TEST_CASE("what has no known meaning or wrong operands has no kernel", "[referen
         "reference kernel of input: no operands; expected an operator with a known meaning");
   CHECK(prepare("opaque", {{"name", "m"}, {"signature", "s"}, {"elements", {0}}, {"dims", {2, 2, 3}}}, types) ==
         "reference kernel of opaque: operands float32[2,3]; expected an operator with a known meaning");
-  CHECK(prepare("add", {}, types) == "reference kernel of add: operands float32[2,3]; expected another number of operands");
+  CHECK(prepare("add", {}, types) ==
+        "reference kernel of add: operands float32[2,3]; expected another number of operands");
   CHECK(prepare("transpose", {{"permutation", {1, 0}}}, types) ==
         "reference kernel of transpose: operands float32[2,3]; expected results of the types that its operands give");
 }

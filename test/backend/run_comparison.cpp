@@ -64,10 +64,12 @@ TEST_CASE("graphs of other outputs cannot be compared") {
   const auto x = b.input("x", {32, 32});
   const auto two = std::move(b).finish({b.relu(x), b.tanh(x)});
   reference_backend backend{operators()};
-  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()), Catch::Contains("2 outputs; expected 1"));
+  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), two, quick()),
+                    Catch::Contains("2 outputs; expected 1"));
   tensor::builder c{operators()};
   const auto other = std::move(c).finish({c.relu(c.input("x", {32, 16}))});
-  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), other, quick()), Catch::Contains("output 0 of the second graph"));
+  CHECK_THROWS_WITH(compare_runs(backend, operators(), relus(1), other, quick()),
+                    Catch::Contains("output 0 of the second graph"));
 }
 
 TEST_CASE("one graph alone is timed as often as it is told") {
@@ -86,9 +88,10 @@ TEST_CASE("what has no kernel is told before anything is loaded") {
   reference_backend backend{operators()};
   CHECK_NOTHROW(expect_kernels(backend, operators(), fine));
   tensor::builder c{operators()};
-  const auto unknown =
-      c.apply("opaque", {c.input("x", {2, 3})}, {{"name", "m"}, {"signature", "s"}, {"elements", {0}}, {"dims", {1, 4}}})[0];
-  CHECK_THROWS_WITH(expect_kernels(backend, operators(), std::move(c).finish({unknown})), Catch::Contains("node 1 (opaque)"));
+  const auto unknown = c.apply("opaque", {c.input("x", {2, 3})},
+                               {{"name", "m"}, {"signature", "s"}, {"elements", {0}}, {"dims", {1, 4}}})[0];
+  CHECK_THROWS_WITH(expect_kernels(backend, operators(), std::move(c).finish({unknown})),
+                    Catch::Contains("node 1 (opaque)"));
 }
 
 }  // namespace

@@ -38,7 +38,9 @@ class toy_clock : public toy_host {
   };
   using moment = double;
 
-  void run(const kernel& k, std::span<const std::byte* const>, std::span<std::byte* const>, std::byte*) { now_ += k.seconds; }
+  void run(const kernel& k, std::span<const std::byte* const>, std::span<std::byte* const>, std::byte*) {
+    now_ += k.seconds;
+  }
   void wait() {}
   [[nodiscard]] moment mark() const { return now_; }
   [[nodiscard]] double seconds(moment from, moment to) const { return to - from; }

@@ -26,7 +26,9 @@ struct point {
 // A path in the scratch folder that is removed at the end.
 struct scratch_file {
   std::string path;
-  explicit scratch_file(const std::string& name) : path{std::string{UNITY_TEST_SCRATCH_DIR} + "/" + name} { std::filesystem::remove_all(path); }
+  explicit scratch_file(const std::string& name) : path{std::string{UNITY_TEST_SCRATCH_DIR} + "/" + name} {
+    std::filesystem::remove_all(path);
+  }
   ~scratch_file() { std::filesystem::remove_all(path); }
 
   std::string content() const {
@@ -76,7 +78,8 @@ TEST_CASE("what an archive_writer puts, an archive_reader gets, in order") {
   CHECK(points == std::vector<point>{{3, 4}, {5, 6}});
   CHECK(none.empty());
   CHECK(nested == std::vector<std::vector<std::int32_t>>{{1}, {}, {2, 3}});
-  CHECK_THROWS_WITH(in.get(byte), Catch::StartsWith(file.path + " at byte ") && Catch::Contains(": the end of the file; expected"));
+  CHECK_THROWS_WITH(in.get(byte),
+                    Catch::StartsWith(file.path + " at byte ") && Catch::Contains(": the end of the file; expected"));
 }
 
 TEST_CASE("an empty archive is an archive") {
@@ -117,7 +120,8 @@ TEST_CASE("any file that is cut short or altered anywhere is refused in one line
     REQUIRE(refusal(file.path, "kind 1\n") != "no error");
   }
   file.write(good + "x");
-  CHECK(refusal(file.path, "kind 1\n") == file.path + ": a checksum that does not match; expected a file that was neither cut short nor altered");
+  CHECK(refusal(file.path, "kind 1\n") ==
+        file.path + ": a checksum that does not match; expected a file that was neither cut short nor altered");
 }
 
 TEST_CASE("another kind of file, or none, is refused") {

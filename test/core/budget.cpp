@@ -20,8 +20,8 @@ TEST_CASE("a budget limits nothing until it is told to") {
 TEST_CASE("each reason to stop has a name of its own") {
   static_assert(to_string(stop_reason::exhausted) == "exhausted");
   std::set<std::string_view> names;
-  for (const auto r : {stop_reason::exhausted, stop_reason::converged, stop_reason::time, stop_reason::expansions, stop_reason::memory,
-                       stop_reason::observer}) {
+  for (const auto r : {stop_reason::exhausted, stop_reason::converged, stop_reason::time, stop_reason::expansions,
+                       stop_reason::memory, stop_reason::observer}) {
     CHECK(names.insert(to_string(r)).second);
     CHECK(to_string(r) != "unknown");
   }

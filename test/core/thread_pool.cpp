@@ -33,7 +33,8 @@ TEST_CASE("a loop calls its body once for every index, whatever the threads and 
         std::vector<std::atomic<int>> calls(count);
         std::atomic<bool> fits{true};
         pool.parallel_for(count, grain, [&](std::size_t worker, std::size_t begin, std::size_t end) {
-          fits = fits && worker < pool.size() && begin < end && end <= count && (end - begin <= grain || pool.size() == 1);
+          fits =
+              fits && worker < pool.size() && begin < end && end <= count && (end - begin <= grain || pool.size() == 1);
           for (auto i = begin; i < end; ++i) {
             ++calls[i];
           }
@@ -93,7 +94,8 @@ TEST_CASE("an exception of a body reaches the caller, and the pool lives on") {
 }
 
 TEST_CASE("chunks of nothing break a contract") {
-  const auto result = unity::test::in_child([] { thread_pool{1}.parallel_for(10, 0, [](std::size_t, std::size_t, std::size_t) {}); });
+  const auto result =
+      unity::test::in_child([] { thread_pool{1}.parallel_for(10, 0, [](std::size_t, std::size_t, std::size_t) {}); });
   CHECK(result.aborted);
 }
 

@@ -36,7 +36,8 @@ struct area {
   std::int64_t objective(const std::int64_t& total) const { return total; }
 };
 
-constexpr std::string_view rules = "rule r xor(?x, ?y) == or(and(?x, not(?y)), and(not(?x), ?y))\nrule d not(not(?x)) => ?x";
+constexpr std::string_view rules =
+    "rule r xor(?x, ?y) == or(and(?x, not(?y)), and(not(?x), ?y))\nrule d not(not(?x)) => ?x";
 
 circuit two_differences() {
   circuit_builder b;
@@ -45,7 +46,8 @@ circuit two_differences() {
 
 template <class Model>
 typename Model::cost_type best(Model model) {
-  rewrite_space<circuits, Model> space{circuits{}, model, compile_rules(circuits{}, parse_rules(rules)), two_differences()};
+  rewrite_space<circuits, Model> space{circuits{}, model, compile_rules(circuits{}, parse_rules(rules)),
+                                       two_differences()};
   return backtracking(space, [] {
            backtracking_options o;
            o.alpha = 1e6;
@@ -74,7 +76,8 @@ TEST_CASE("outside of a limit the objective is worse than any within, and grows 
 
 TEST_CASE("a search that starts outside of a limit finds its way in, and nothing outside is called best") {
   const constrained_cost<delay, area> model{{}, {}, 105};
-  rewrite_space<circuits, constrained_cost<delay, area>> space{circuits{}, model, compile_rules(circuits{}, parse_rules(rules)), two_differences()};
+  rewrite_space<circuits, constrained_cost<delay, area>> space{
+      circuits{}, model, compile_rules(circuits{}, parse_rules(rules)), two_differences()};
   CHECK(space.cost(space.initial()) > 1000000);
   const auto r = backtracking(space);
   CHECK(r.cost == 11);
@@ -101,7 +104,8 @@ TEST_CASE("pairs of costs form a group, and prices under combined models are exa
   for (std::uint64_t seed = 0; rewrites < 2000; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    rewrite_space<circuits, model> space{circuits{}, model{{{}, {}, 0.3}, {}, 100}, compile_rules(circuits{}, parse_rules(circuit_rules)),
+    rewrite_space<circuits, model> space{circuits{}, model{{{}, {}, 0.3}, {}, 100},
+                                         compile_rules(circuits{}, parse_rules(circuit_rules)),
                                          random_circuit(random, 4, 15)};
     random_walk(space, random, 50, [&](const auto&, match_id, const candidate& c, const auto& next) {
       ++rewrites;

@@ -51,7 +51,8 @@ struct cost_model {
 
 }  // namespace archetype
 
-static_assert(unity::additive_cost<archetype::total> && unity::additive_cost<std::int64_t> && unity::additive_cost<unity::picoseconds>);
+static_assert(unity::additive_cost<archetype::total> && unity::additive_cost<std::int64_t> &&
+              unity::additive_cost<unity::picoseconds>);
 static_assert(unity::additive_cost_model<archetype::additive_cost_model, archetype::algebra>);
 static_assert(unity::bounded_cost_model<archetype::bounded_cost_model, archetype::algebra>);
 static_assert(!unity::bounded_cost_model<archetype::additive_cost_model, archetype::algebra>);
@@ -104,4 +105,5 @@ using unity::test::circuits;
 using unity::test::gate_count;
 static_assert(unity::additive_cost_model<gate_count, circuits>);
 static_assert(unity::additive_cost_model<unity::constrained_cost<gate_count, gate_count>, circuits>);
-static_assert(unity::additive_cost_model<unity::weighted_cost<gate_count, unity::constrained_cost<gate_count, gate_count>>, circuits>);
+static_assert(unity::additive_cost_model<
+              unity::weighted_cost<gate_count, unity::constrained_cost<gate_count, gate_count>>, circuits>);

@@ -244,13 +244,14 @@ TEST_CASE("few results of many points, in one part and in many, and transposes b
   }
 }
 
-// A fault in a kernel is an error that names it, now and whatever is asked afterwards. On its own, as the device's context
-// does not survive it.
+// A fault in a kernel is an error that names it, now and whatever is asked afterwards. On its own, as
+// the device's context does not survive it.
 static int check_fault() {
   cuda_backend b{standard()};
   const std::array types{unity::tensor::test::type({1000})};
   const auto kernel = b.prepare(standard().make_operation("relu", {}), types, types);
-  const std::array<const std::byte*, 1> from{reinterpret_cast<const std::byte*>(std::uintptr_t{64})};  // no memory is there
+  const std::array<const std::byte*, 1> from{
+      reinterpret_cast<const std::byte*>(std::uintptr_t{64})};  // no memory is there
   const auto to = b.allocate(4000);
   const std::array<std::byte*, 1> out{const_cast<std::byte*>(to.data())};
   b.run(kernel, from, out, nullptr);

@@ -1,5 +1,5 @@
-// Training on GPUs: losses of small models are those of the reference backend. On one GPU, and, where there is NCCL, on as
-// many as there are, a rank each. Without a device: a line that says so.
+// Training on GPUs: losses of small models are those of the reference backend. On one GPU, and, where there is NCCL, on
+// as many as there are, a rank each. Without a device: a line that says so.
 #include <unity/backend/cuda.cuh>
 
 #include <catch2/catch.hpp>

@@ -55,7 +55,8 @@ std::string complaint(const std::string& pointer, const nlohmann::json& value) {
 }  // namespace
 
 TEST_CASE("terms, copies and parts of sums come back as they were, and only where there are some") {
-  const auto* const model = GENERATE("zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:mlp?batch=32");
+  const auto* const model =
+      GENERATE("zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:mlp?batch=32");
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(model, seed);
   random_engine random{seed};
@@ -85,21 +86,28 @@ TEST_CASE("a plan with sums is the same after reading it, task by task") {
 
 TEST_CASE("what is wrong in terms, copies and parts of sums is told with its place") {
   CHECK(complaint("/strategy/0/reductions/0/degree", 9) ==
-        "p.json: plan.strategy[0].reductions[0]: more parts than the machine's 8 devices; expected one per device at most");
-  CHECK_THAT(complaint("/strategy/0/reductions/0/degree", 0), Catch::Contains("plan.strategy[0].reductions[0].degree: is 0"));
-  CHECK_THAT(complaint("/strategy/0/reductions/0/index", "n"), Catch::Contains("reductions[0].index: is \"n\"; expected the sum over k"));
+        "p.json: plan.strategy[0].reductions[0]: more parts than the machine's 8 devices; expected one per device at "
+        "most");
+  CHECK_THAT(complaint("/strategy/0/reductions/0/degree", 0),
+             Catch::Contains("plan.strategy[0].reductions[0].degree: is 0"));
+  CHECK_THAT(complaint("/strategy/0/reductions/0/index", "n"),
+             Catch::Contains("reductions[0].index: is \"n\"; expected the sum over k"));
   CHECK_THAT(complaint("/strategy/0/terms/0/operands", {7}), Catch::Contains("terms[0].operands: are [7]"));
   CHECK_THAT(complaint("/strategy/0/terms/1", removed),
              Catch::Contains("terms: 1 of them; expected one for each of the operator's 2 linear groups"));
   CHECK_THAT(complaint("/strategy/0/copies", 0), Catch::Contains("plan.strategy[0].copies: is 0; expected 1 or more"));
   CHECK_THAT(complaint("/strategy/0/copies", 3), Catch::Contains("plan.strategy[0].copies: more parts"));
-  CHECK_THAT(complaint("/strategy/0/copies", removed), Catch::Contains("is that of tasks[0] too; expected shards that do not overlap"));
+  CHECK_THAT(complaint("/strategy/0/copies", removed),
+             Catch::Contains("is that of tasks[0] too; expected shards that do not overlap"));
   CHECK_THAT(complaint("/strategy/0/tasks/5/copy", 2), Catch::Contains("tasks[5].copy: is 2; expected a copy, 0 to 1"));
   CHECK_THAT(complaint("/strategy/0/tasks/5/term/0", 2),
              Catch::Contains("tasks[5].term[0]: is 2; expected a part of linear group 0, 0 to 1"));
-  CHECK_THAT(complaint("/strategy/0/tasks/5/reduction/0", -1), Catch::Contains("expected a part of the sum over k, 0 to 1"));
-  CHECK_THAT(complaint("/strategy/0/tasks/5", removed), Catch::Contains("no task for part [0,0] reduction [1] term [1,0] copy 0"));
-  CHECK_THAT(complaint("/graph/outputs/0", 3), Catch::Contains("p.json: plan.strategy: node 3 has an output of the graph that is terms"));
+  CHECK_THAT(complaint("/strategy/0/tasks/5/reduction/0", -1),
+             Catch::Contains("expected a part of the sum over k, 0 to 1"));
+  CHECK_THAT(complaint("/strategy/0/tasks/5", removed),
+             Catch::Contains("no task for part [0,0] reduction [1] term [1,0] copy 0"));
+  CHECK_THAT(complaint("/graph/outputs/0", 3),
+             Catch::Contains("p.json: plan.strategy: node 3 has an output of the graph that is terms"));
 }
 
 TEST_CASE("a plan with sums and anything changed is a plan or one line") {

@@ -28,7 +28,8 @@ inline std::string dataset_of(const std::string& content, std::int64_t classes,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     values.replace(offsets[i], tensors[i].second.size(), tensors[i].second);
   }
-  const nlohmann::json header{{"content", content}, {"classes", classes}, {"tensors", unity::io::detail::to_json(list)}};
+  const nlohmann::json header{
+      {"content", content}, {"classes", classes}, {"tensors", unity::io::detail::to_json(list)}};
   return sealed_files::sealed(unity::io::dataset_line, header.dump(), values);
 }
 

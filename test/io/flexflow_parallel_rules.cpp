@@ -39,9 +39,21 @@ const pcg_algebra& algebra() {
 // How a variable may be divided: nothing, then each of few ways, by 2 or 4 in all.
 std::vector<parallel_type> choices() {
   std::vector<parallel_type> all;
-  for (const std::array<std::int64_t, 4>& by : std::vector<std::array<std::int64_t, 4>>{
-           {1, 1, 1, 1}, {2, 1, 1, 1}, {1, 2, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {2, 2, 1, 1}, {2, 1, 2, 1},
-           {2, 1, 1, 2}, {1, 2, 2, 1}, {1, 2, 1, 2}, {1, 1, 2, 2}, {4, 1, 1, 1}, {1, 4, 1, 1}, {1, 1, 4, 1}, {1, 1, 1, 4}}) {
+  for (const std::array<std::int64_t, 4>& by : std::vector<std::array<std::int64_t, 4>>{{1, 1, 1, 1},
+                                                                                        {2, 1, 1, 1},
+                                                                                        {1, 2, 1, 1},
+                                                                                        {1, 1, 2, 1},
+                                                                                        {1, 1, 1, 2},
+                                                                                        {2, 2, 1, 1},
+                                                                                        {2, 1, 2, 1},
+                                                                                        {2, 1, 1, 2},
+                                                                                        {1, 2, 2, 1},
+                                                                                        {1, 2, 1, 2},
+                                                                                        {1, 1, 2, 2},
+                                                                                        {4, 1, 1, 1},
+                                                                                        {1, 4, 1, 1},
+                                                                                        {1, 1, 4, 1},
+                                                                                        {1, 1, 1, 4}}) {
     for (const auto& dims : {tensor::shape{4, 4}, tensor::shape{4, 8}, tensor::shape{8, 4}, tensor::shape{8, 8}}) {
       tensor::tensor_type t;
       t.dims = dims;
@@ -52,8 +64,9 @@ std::vector<parallel_type> choices() {
 }
 
 enum class fate : std::uint8_t { derived, proved, equal, wrong_values, wrong_types, no_target, no_source, outside };
-[[maybe_unused]] constexpr std::array names{"derived by rewriting", "proved from axioms", "equal where tested", "other values",
-                                            "other types", "target never fits", "source never fits", "outside"};
+[[maybe_unused]] constexpr std::array names{
+    "derived by rewriting", "proved from axioms", "equal where tested", "other values",
+    "other types",          "target never fits",  "source never fits",  "outside"};
 
 struct judgement {
   fate found = fate::outside;
@@ -164,7 +177,10 @@ class judge {
     const std::vector worlds{g};
     entailment<pcg_algebra> rewrite{algebra(), ours_, {.rounds = 5}};
     entailment<pcg_algebra> prove{algebra(), all_, {.rounds = 4, .joint_rounds = 1}};
-    best_ = {rewrite.prove_outputs(std::span{worlds}) ? fate::derived : prove.prove_outputs(std::span{worlds}) ? fate::proved : fate::equal, at};
+    best_ = {rewrite.prove_outputs(std::span{worlds}) ? fate::derived
+             : prove.prove_outputs(std::span{worlds}) ? fate::proved
+                                                      : fate::equal,
+             at};
   }
 
   theory ours_{};
@@ -178,7 +194,8 @@ class judge {
 
 TEST_CASE("FlexFlow's parallel rules are derived, proved or shown wrong") {
 #ifdef UNITY_SHARED_DIR
-  const auto rules = io::read_flexflow_rules(std::filesystem::path{UNITY_SHARED_DIR} / "rules/flexflow_graph_subst_3_v2.json");
+  const auto rules =
+      io::read_flexflow_rules(std::filesystem::path{UNITY_SHARED_DIR} / "rules/flexflow_graph_subst_3_v2.json");
   judge of;
   std::map<fate, std::size_t> counts;
   std::string all;

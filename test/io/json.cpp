@@ -96,7 +96,8 @@ TEST_CASE("what is wrong in a graph's JSON is named by its path") {
 
 TEST_CASE("a message about a graph shows words of the file in one line") {
   const std::string word = "a\nb\"\x7f" + std::string(100, 'c');
-  CHECK_THAT(message_of(changed("/nodes/2/op", word)), Catch::Contains(R"(nodes[2].op: unknown operator "a\nb\"\u007fccc)"));
+  CHECK_THAT(message_of(changed("/nodes/2/op", word)),
+             Catch::Contains(R"(nodes[2].op: unknown operator "a\nb\"\u007fccc)"));
   CHECK_THAT(message_of(changed("/nodes/2/attributes/activation", word)), Catch::Contains(R"(unknown choice "a\nb)"));
   CHECK_THAT(message_of(changed("/nodes/3/attributes/value", word)), Catch::Contains(R"(: "a\nb)"));
   const auto whole = io::to_json(standard(), small_graph()).flatten();

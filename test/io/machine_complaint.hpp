@@ -20,7 +20,8 @@ inline std::string machine_complaint(const std::string& text) {
   return "";
 }
 // Of `example` with one member changed or, without a value, removed.
-inline std::string machine_complaint(const machine::machine& example, const std::string& pointer, const nlohmann::json& value) {
+inline std::string machine_complaint(const machine::machine& example, const std::string& pointer,
+                                     const nlohmann::json& value) {
   auto document = io::to_json(example);
   const nlohmann::json::json_pointer place{pointer};
   if (value.is_discarded()) {

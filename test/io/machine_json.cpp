@@ -30,8 +30,11 @@ machine::machine example() {
   m.devices = {d, {}};
   m.devices[1].kind = machine::device_kind::gpu;
   m.devices[1].bytes_per_second = 1e6;
-  m.links.push_back({"local", 2, {{machine::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {machine::cost_range::no_end, 9e-6, 1.1e-10}}},
-                                  {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
+  m.links.push_back(
+      {"local",
+       2,
+       {{machine::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {machine::cost_range::no_end, 9e-6, 1.1e-10}}},
+        {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
 std::string complaint(const std::string& text) { return test::machine_complaint(text); }
@@ -99,7 +102,8 @@ TEST_CASE("numbers survive to the last digit") {
   for (int i = 0; i < 100; ++i) {
     m.devices[0].bytes_per_second = 1e9 + 1e12 * random.unit();
     m.devices[0].launch_seconds = 1e-5 * random.unit();
-    m.links[0].costs[machine::exchange::all_reduce][0] = {random.between(0, 1'000'000'000), 1e-5 * random.unit(), 1e-9 * random.unit()};
+    m.links[0].costs[machine::exchange::all_reduce][0] = {random.between(0, 1'000'000'000), 1e-5 * random.unit(),
+                                                          1e-9 * random.unit()};
     REQUIRE(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
   }
 }
@@ -117,22 +121,29 @@ TEST_CASE("a complaint names the file, the place and what was expected") {
   CHECK_THAT(complaint("/version", 3), Catch::Contains("\"version\": 1 or 2"));
   CHECK_THAT(complaint("/version", 0), Catch::Contains("\"version\": 1 or 2"));
   CHECK_THAT(complaint("/format", "unity graph"), Catch::Contains("unity machine"));
-  CHECK(complaint("/devices/0/kind", "abacus") == "m.json: machine.devices[0].kind: is \"abacus\"; expected cpu or gpu");
-  CHECK_THAT(complaint("/devices/0/peaks/1/element", "float8"), Catch::Contains("devices[0].peaks[1].element") && Catch::Contains("bfloat16"));
+  CHECK(complaint("/devices/0/kind", "abacus") ==
+        "m.json: machine.devices[0].kind: is \"abacus\"; expected cpu or gpu");
+  CHECK_THAT(complaint("/devices/0/peaks/1/element", "float8"),
+             Catch::Contains("devices[0].peaks[1].element") && Catch::Contains("bfloat16"));
   CHECK(complaint("/devices/0/peaks/0/flops_per_second", 0) ==
         "m.json: machine.devices[0].peaks[0].flops_per_second: is 0; expected a number above 0");
   CHECK_THAT(complaint("/devices/0/bytes_per_second", -1.5), Catch::Contains("is -1.5; expected a number above 0"));
   CHECK_THAT(complaint("/devices/0/bytes_per_second", "fast"), Catch::Contains("is string; expected a number"));
-  CHECK_THAT(complaint("/devices/0/memory_bytes", 1.5), Catch::Contains("memory_bytes: is number; expected an integer"));
+  CHECK_THAT(complaint("/devices/0/memory_bytes", 1.5),
+             Catch::Contains("memory_bytes: is number; expected an integer"));
   CHECK_THAT(complaint("/devices/0/launch_s", -1), Catch::Contains("launch_s: is -1; expected a number of at least 0"));
   CHECK_THAT(complaint("/devices/0/versions", 7), Catch::Contains("versions: is number; expected an object"));
-  CHECK_THAT(complaint("/devices/0/versions/oneDNN", 7), Catch::Contains("versions.oneDNN: is number; expected a string"));
+  CHECK_THAT(complaint("/devices/0/versions/oneDNN", 7),
+             Catch::Contains("versions.oneDNN: is number; expected a string"));
   CHECK_THAT(complaint("/links/0/ranks", 0), Catch::Contains("ranks: is 0; expected a number from 1"));
-  CHECK_THAT(complaint("/links/0/costs/gossip", nlohmann::json::array()), Catch::Contains("is \"gossip\"") && Catch::Contains("all_reduce"));
+  CHECK_THAT(complaint("/links/0/costs/gossip", nlohmann::json::array()),
+             Catch::Contains("is \"gossip\"") && Catch::Contains("all_reduce"));
   CHECK_THAT(complaint("/links/0/costs/message", nlohmann::json::array()), Catch::Contains("costs.message: is empty"));
   CHECK_THAT(complaint("/links/0/costs/message/0/up_to", 5), Catch::Contains("the last range has an end"));
-  CHECK_THAT(complaint("/links/0/costs/all_reduce/0/up_to", removed), Catch::Contains("costs.all_reduce[0]: has no \"up_to\""));
-  CHECK_THAT(complaint("/links/0/costs/all_reduce/0/alpha_s", nullptr), Catch::Contains("alpha_s: is null; expected a number"));
+  CHECK_THAT(complaint("/links/0/costs/all_reduce/0/up_to", removed),
+             Catch::Contains("costs.all_reduce[0]: has no \"up_to\""));
+  CHECK_THAT(complaint("/links/0/costs/all_reduce/0/alpha_s", nullptr),
+             Catch::Contains("alpha_s: is null; expected a number"));
 }
 
 TEST_CASE("every member that is missing is missed by name") {
@@ -141,7 +152,8 @@ TEST_CASE("every member that is missing is missed by name") {
   for (const auto& member : whole.items()) {
     const nlohmann::json::json_pointer place{member.key()};
     const auto name = place.back();
-    if (name == "up_to" || name.find_first_not_of("0123456789") == std::string::npos || member.key().find("/versions/") != std::string::npos) {
+    if (name == "up_to" || name.find_first_not_of("0123456789") == std::string::npos ||
+        member.key().find("/versions/") != std::string::npos) {
       continue;
     }
     ++tried;
@@ -192,7 +204,8 @@ TEST_CASE("a machine is read from its place in a document") {
 TEST_CASE("ranges ascend") {
   auto m = example();
   m.links[0].costs[machine::exchange::all_reduce] = {{10, 1, 1}, {10, 1, 1}, {machine::cost_range::no_end, 1, 1}};
-  CHECK_THAT(complaint(io::to_json(m).dump()), Catch::Contains("all_reduce[1].up_to: is 10; expected a number from 11"));
+  CHECK_THAT(complaint(io::to_json(m).dump()),
+             Catch::Contains("all_reduce[1].up_to: is 10; expected a number from 11"));
 }
 
 }  // namespace

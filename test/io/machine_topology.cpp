@@ -80,19 +80,23 @@ TEST_CASE("a file of version 1 is read: it has no topology, and any rates above 
 
 TEST_CASE("unknown ends, models and names are told with their place") {
   CHECK(complaint("/topology/links/2/to", "ethernot") ==
-        "m.json: machine.topology.links[2].to: no device or switch has the name \"ethernot\"; expected a name out of topology");
+        "m.json: machine.topology.links[2].to: no device or switch has the name \"ethernot\"; expected a name out of "
+        "topology");
   CHECK(complaint("/topology/devices/2/model", "abacus") ==
-        "m.json: machine.topology.devices[2].model: no kind of device has the name \"abacus\"; expected a name out of machine.devices");
+        "m.json: machine.topology.devices[2].model: no kind of device has the name \"abacus\"; expected a name out of "
+        "machine.devices");
   CHECK(complaint("/topology/devices/1/name", "n0/gpu0") ==
         "m.json: machine.topology.devices[1].name: is \"n0/gpu0\" as before; expected a name of its own");
   CHECK_THAT(complaint("/topology/switches/1", "n0/gpu0"), Catch::Contains("switches[1]: is \"n0/gpu0\" as before"));
   CHECK_THAT(complaint("/devices/1/name", "NVIDIA T4"), Catch::Contains("two kinds of device named \"NVIDIA T4\""));
-  CHECK_THAT(complaint("/topology/links/0/from", "n0/pcie"), Catch::Contains("links[0] (n0/pcie - n0/pcie): both ends are the same"));
+  CHECK_THAT(complaint("/topology/links/0/from", "n0/pcie"),
+             Catch::Contains("links[0] (n0/pcie - n0/pcie): both ends are the same"));
 }
 
 TEST_CASE("unreachable devices are told") {
   CHECK(complaint("/topology/links/3/to", "n0/gpu0") ==
-        "m.json: machine.topology: no route from n1/gpu0 to n0/gpu1; expected links or switches between them; devices do not forward");
+        "m.json: machine.topology: no route from n1/gpu0 to n0/gpu1; expected links or switches between them; devices "
+        "do not forward");
   CHECK_THAT(complaint("/topology/links/3/duplex", "simplex"), Catch::Contains("no route from n0/gpu0 to n1/gpu0"));
 }
 
@@ -103,27 +107,33 @@ TEST_CASE("no bandwidth and wrong units are told") {
         "m.json: machine.topology.links[0].bytes_per_second: is 100; expected bytes per second, 1000000.0 or more");
   CHECK(complaint("/topology/links/0/bytes_per_second", "100 Gb/s") ==
         "m.json: machine.topology.links[0].bytes_per_second: is string; expected a number");
-  CHECK_THAT(complaint("/topology/links/0/bytes_per_second", 1e16), Catch::Contains("expected bytes per second, 1e15 at most"));
+  CHECK_THAT(complaint("/topology/links/0/bytes_per_second", 1e16),
+             Catch::Contains("expected bytes per second, 1e15 at most"));
   CHECK(complaint("/topology/links/0/latency_s", 0.4) ==
         "m.json: machine.topology.links[0].latency_s: is 0.4; expected seconds, 0.1 at most");
   CHECK(complaint("/devices/1/bytes_per_second", 1555) ==
         "m.json: machine.devices[1].bytes_per_second: is 1555; expected bytes per second, 100000.0 or more");
-  CHECK(complaint("/devices/0/peaks/0/flops_per_second", 8.1) ==
-        "m.json: machine.devices[0].peaks[0].flops_per_second: is 8.1; expected operations per second, 100000.0 or more");
-  CHECK_THAT(complaint("/devices/1/memory_bytes", 40), Catch::Contains("devices[1].memory_bytes: is 40; expected bytes, 1000000 or more"));
+  CHECK(
+      complaint("/devices/0/peaks/0/flops_per_second", 8.1) ==
+      "m.json: machine.devices[0].peaks[0].flops_per_second: is 8.1; expected operations per second, 100000.0 or more");
+  CHECK_THAT(complaint("/devices/1/memory_bytes", 40),
+             Catch::Contains("devices[1].memory_bytes: is 40; expected bytes, 1000000 or more"));
 }
 
 TEST_CASE("what a topology lacks is missed by name") {
-  const std::vector<std::string> members{"/topology/devices",           "/topology/switches",         "/topology/links",
-                                         "/topology/devices/0/name",    "/topology/devices/0/model",  "/topology/devices/0/node",
-                                         "/topology/links/0/from",      "/topology/links/0/to",       "/topology/links/0/bytes_per_second",
-                                         "/topology/links/0/latency_s", "/topology/links/0/duplex"};
+  const std::vector<std::string> members{
+      "/topology/devices",           "/topology/switches",        "/topology/links",
+      "/topology/devices/0/name",    "/topology/devices/0/model", "/topology/devices/0/node",
+      "/topology/links/0/from",      "/topology/links/0/to",      "/topology/links/0/bytes_per_second",
+      "/topology/links/0/latency_s", "/topology/links/0/duplex"};
   for (const auto& member : members) {
     const auto name = nlohmann::json::json_pointer{member}.back();
     CHECK_THAT(complaint(member, removed), Catch::Contains("has no \"" + name + "\""));
   }
-  CHECK(complaint("/topology/devices", nlohmann::json::array()) == "m.json: machine.topology.devices: is empty; expected a device");
-  CHECK_THAT(complaint("/topology/links/0/duplex", "both"), Catch::Contains("is \"both\"; expected full, half or simplex"));
+  CHECK(complaint("/topology/devices", nlohmann::json::array()) ==
+        "m.json: machine.topology.devices: is empty; expected a device");
+  CHECK_THAT(complaint("/topology/links/0/duplex", "both"),
+             Catch::Contains("is \"both\"; expected full, half or simplex"));
   CHECK_THAT(complaint("/topology/devices/0/node", -1), Catch::Contains("node: is -1; expected a number from 0"));
 }
 

@@ -46,7 +46,8 @@ TEST_CASE("what is no tensor is told in a line that names the file", "[onnx_tens
   CHECK_THROWS_WITH(read_onnx_tensor(file), Catch::Contains("text.pb"));
   for (const char* text : {"", "not a tensor", "\x08"}) {
     atomic_write(file, text);
-    CHECK_THROWS_WITH(read_onnx_tensor(file), Catch::Contains("text.pb") && Catch::Contains("no tensor; expected a serialized TensorProto"));
+    CHECK_THROWS_WITH(read_onnx_tensor(file),
+                      Catch::Contains("text.pb") && Catch::Contains("no tensor; expected a serialized TensorProto"));
   }
   onnx::TensorProto proto;
   proto.set_data_type(onnx::TensorProto::FLOAT);

@@ -20,7 +20,8 @@ const parallel::pcg_algebra& parallel_algebra() {
   return a;
 }
 parallel::pcg figure_2b() {
-  return parallel::figure_2b(parallel_algebra(), tensor::zoo::build(parallel_algebra().operators(), "zoo:mlp?form=fig1"));
+  return parallel::figure_2b(parallel_algebra(),
+                             tensor::zoo::build(parallel_algebra().operators(), "zoo:mlp?form=fig1"));
 }
 std::size_t count_of(const std::string& text, std::string_view part) {
   std::size_t count = 0;
@@ -39,7 +40,8 @@ TEST_CASE("a picture of a parallel computation graph has operators green and wha
   CHECK(count_of(text, "#e0e0e0") == 4);            // three sources and an output
   CHECK(count_of(text, io::parallel_operator_colour) == g.node_count() - 6);
   CHECK_THAT(text, Catch::Contains("digraph \"figure \\\"2b\\\"\""));
-  CHECK_THAT(text, Catch::Contains("partition\\nof 1 by 2") && Catch::Contains("reduce\\nby 2") && Catch::Contains("replicate\\nby 2"));
+  CHECK_THAT(text, Catch::Contains("partition\\nof 1 by 2") && Catch::Contains("reduce\\nby 2") &&
+                       Catch::Contains("replicate\\nby 2"));
   CHECK_THAT(text, Catch::Contains("weight\\nw1") && Catch::Contains("float32[64,512] partial 2"));
 }
 

@@ -28,13 +28,13 @@ inline const tensor::algebra& plan_operators() {
 inline parallel::plan random_plan(std::string_view model, std::string_view on, std::uint64_t seed) {
   parallel::plan p{tensor::zoo::build(plan_operators(), model), {}, machine::preset(on)};
   random_engine random{seed};
-  p.configurations =
-      parallel::random_strategy(parallel::graph_dimensions{plan_operators(), p.graph}, p.machine.network.device_count(), random);
+  p.configurations = parallel::random_strategy(parallel::graph_dimensions{plan_operators(), p.graph},
+                                               p.machine.network.device_count(), random);
   return p;
 }
 
-// LeNet of 8 samples on four devices: node 3, its first convolution, in two parts of the samples and two of its parameters;
-// all else on the first device.
+// LeNet of 8 samples on four devices: node 3, its first convolution, in two parts of the samples and two of its
+// parameters; all else on the first device.
 inline parallel::plan lenet_plan() {
   parallel::plan p{tensor::zoo::build(plan_operators(), "zoo:lenet?batch=8"), {}, machine::preset("p100:1x4")};
   const parallel::graph_dimensions all{plan_operators(), p.graph};
@@ -44,14 +44,15 @@ inline parallel::plan lenet_plan() {
   auto& c = p.configurations[3];
   c.degrees[0] = 2;
   c.degrees[1] = 2;
-  c.devices = {machine::device_id{std::size_t{3}}, machine::device_id{std::size_t{1}}, machine::device_id{std::size_t{2}},
-               machine::device_id{std::size_t{2}}};
+  c.devices = {machine::device_id{std::size_t{3}}, machine::device_id{std::size_t{1}},
+               machine::device_id{std::size_t{2}}, machine::device_id{std::size_t{2}}};
   return p;
 }
 
 // What `read` says of `text` with one member changed or, where the value is discarded, removed; one line.
 template <class Read>
-std::string complaint_of(const std::string& text, const std::string& pointer, const nlohmann::json& value, const Read& read) {
+std::string complaint_of(const std::string& text, const std::string& pointer, const nlohmann::json& value,
+                         const Read& read) {
   auto document = nlohmann::json::parse(text);
   const nlohmann::json::json_pointer place{pointer};
   if (value.is_discarded()) {

@@ -29,8 +29,9 @@ namespace {
 const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
-  return test::complaint_of(io::to_plan_text(plan_operators(), test::lenet_plan()), pointer, value,
-                            [](const std::string& text) { static_cast<void>(io::parse_plan(plan_operators(), text, "p.json")); });
+  return test::complaint_of(
+      io::to_plan_text(plan_operators(), test::lenet_plan()), pointer, value,
+      [](const std::string& text) { static_cast<void>(io::parse_plan(plan_operators(), text, "p.json")); });
 }
 std::string plan_problem(std::string_view text) {
   try {
@@ -44,8 +45,9 @@ std::string plan_problem(std::string_view text) {
 }  // namespace
 
 TEST_CASE("plans of the zoo with random strategies come back as they were") {
-  const auto* const model = GENERATE("zoo:lenet", "zoo:alexnet?batch=16", "zoo:rnnlm?seq=3", "zoo:nmt?seq=2", "zoo:dlrm", "zoo:candle_uno",
-                                     "zoo:inception_v3", "zoo:bert?layers=1", "zoo:mlp?batch=32");
+  const auto* const model =
+      GENERATE("zoo:lenet", "zoo:alexnet?batch=16", "zoo:rnnlm?seq=3", "zoo:nmt?seq=2", "zoo:dlrm", "zoo:candle_uno",
+               "zoo:inception_v3", "zoo:bert?layers=1", "zoo:mlp?batch=32");
   const auto* const on = GENERATE("p100:1x4", "k80:4x4", "summit:2x6");
   const auto seed = GENERATE(1U, 2U);
   CAPTURE(model, on, seed);
@@ -76,17 +78,22 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
   CHECK_THAT(text, Catch::Contains("\"optimizer\": \"adam\"") && Catch::Contains("\"microbatches\":4"));
   const auto again = io::parse_plan(plan_operators(), text, "p.json");
   CHECK(again == p);
-  const auto times = [](const parallel::plan& x) { return simulate::full_simulation{}.run(parallel::lower(plan_operators(), x)); };
+  const auto times = [](const parallel::plan& x) {
+    return simulate::full_simulation{}.run(parallel::lower(plan_operators(), x));
+  };
   CHECK(times(again) == times(p));
   auto plain = p;
   plain.pipeline = {};
   CHECK(times(p) > times(plain));
 
   const auto wrong = [&](const char* pointer, const nlohmann::json& value) {
-    return test::complaint_of(text, pointer, value, [](const std::string& t) { static_cast<void>(io::parse_plan(plan_operators(), t, "p.json")); });
+    return test::complaint_of(text, pointer, value, [](const std::string& t) {
+      static_cast<void>(io::parse_plan(plan_operators(), t, "p.json"));
+    });
   };
   CHECK(wrong("/optimizer", "lamb") == "p.json: plan.optimizer: is \"lamb\"; expected sgd, momentum or adam");
-  CHECK_THAT(wrong("/pipeline/microbatches", 0), Catch::Contains("plan.pipeline") && Catch::Contains("0 micro-batches"));
+  CHECK_THAT(wrong("/pipeline/microbatches", 0),
+             Catch::Contains("plan.pipeline") && Catch::Contains("0 micro-batches"));
   CHECK_THAT(wrong("/pipeline/stages/0", -1), Catch::Contains("plan.pipeline.stages[0]: is -1"));
   CHECK_THAT(wrong("/pipeline/stages", nlohmann::json::array()), Catch::Contains("no stages"));
 }
@@ -94,7 +101,8 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
 TEST_CASE("a plan that is not valid is not written") {
   auto p = test::lenet_plan();
   p.configurations[3].degrees[0] = 3;
-  CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p), Catch::Contains("node 3 (conv2d)") && Catch::Contains("does not divide"));
+  CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p),
+                    Catch::Contains("node 3 (conv2d)") && Catch::Contains("does not divide"));
   p = test::lenet_plan();
   p.machine.network = {};
   CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p), Catch::Contains("no topology"));
@@ -103,7 +111,8 @@ TEST_CASE("a plan that is not valid is not written") {
 TEST_CASE("what is no plan is told with its place") {
   CHECK_THAT(plan_problem("{\"format\": "), Catch::Contains("p.json, byte") && Catch::Contains("is not JSON"));
   CHECK_THAT(plan_problem("[]"), Catch::Contains("p.json: plan: has no \"format\""));
-  CHECK(complaint("/format", "unity graph") == "p.json: plan: another format; expected \"format\": \"unity plan\", \"version\": 1");
+  CHECK(complaint("/format", "unity graph") ==
+        "p.json: plan: another format; expected \"format\": \"unity plan\", \"version\": 1");
   CHECK_THAT(complaint("/version", 2), Catch::Contains("another format"));
   for (const auto* member : {"/graph", "/machine", "/strategy"}) {
     CHECK_THAT(complaint(member, removed), Catch::Contains("p.json: plan: has no \"" + std::string{member + 1} + "\""));
@@ -113,25 +122,33 @@ TEST_CASE("what is no plan is told with its place") {
 TEST_CASE("what is wrong in a plan's graph is told with its place") {
   CHECK(complaint("/graph/nodes/3/op", "conv3d") ==
         "p.json: plan.graph.nodes[3].op: unknown operator \"conv3d\"; expected an operator of the tensor algebra");
-  CHECK_THAT(complaint("/graph/nodes/3/operands/1", 2), Catch::Contains("p.json: plan.graph.nodes[3]: operands that conv2d does not take"));
+  CHECK_THAT(complaint("/graph/nodes/3/operands/1", 2),
+             Catch::Contains("p.json: plan.graph.nodes[3]: operands that conv2d does not take"));
   CHECK_THAT(complaint("/graph/nodes/3/operands/1", 99),
              Catch::Contains("plan.graph.nodes[3].operands[1]: value 99 is not defined before"));
-  CHECK_THAT(complaint("/graph/nodes/0/results/0/dims/0", 9), Catch::Contains("plan.graph.nodes[0].results: results of other types"));
+  CHECK_THAT(complaint("/graph/nodes/0/results/0/dims/0", 9),
+             Catch::Contains("plan.graph.nodes[0].results: results of other types"));
 }
 
 TEST_CASE("what is wrong in a plan's machine is told with its place") {
-  CHECK_THAT(complaint("/machine/topology/links/2/to", "nowhere"),
-             Catch::Contains("p.json: plan.machine.topology.links[2].to: no device or switch has the name \"nowhere\""));
-  CHECK_THAT(complaint("/machine/topology/links/0/bytes_per_second", 0), Catch::Contains("links[0].bytes_per_second: is 0"));
-  CHECK_THAT(complaint("/machine/topology/links", nlohmann::json::array()), Catch::Contains("p.json: plan.machine.topology: no route"));
-  CHECK(complaint("/machine/topology", removed) == "p.json: plan.machine: no topology; expected devices and what connects them");
+  CHECK_THAT(
+      complaint("/machine/topology/links/2/to", "nowhere"),
+      Catch::Contains("p.json: plan.machine.topology.links[2].to: no device or switch has the name \"nowhere\""));
+  CHECK_THAT(complaint("/machine/topology/links/0/bytes_per_second", 0),
+             Catch::Contains("links[0].bytes_per_second: is 0"));
+  CHECK_THAT(complaint("/machine/topology/links", nlohmann::json::array()),
+             Catch::Contains("p.json: plan.machine.topology: no route"));
+  CHECK(complaint("/machine/topology", removed) ==
+        "p.json: plan.machine: no topology; expected devices and what connects them");
 }
 
 TEST_CASE("a strategy for another model in a plan is told") {
-  CHECK(complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:mlp?batch=8"))).find(
-            "p.json: plan.strategy[") == 0);
-  CHECK_THAT(complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:lenet?batch=16"))),
-             Catch::Contains("plan.strategy[0].dimensions[0].size: is 8; expected 16 as in the model, for sample dimension 0"));
+  CHECK(complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:mlp?batch=8")))
+            .find("p.json: plan.strategy[") == 0);
+  CHECK_THAT(
+      complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:lenet?batch=16"))),
+      Catch::Contains(
+          "plan.strategy[0].dimensions[0].size: is 8; expected 16 as in the model, for sample dimension 0"));
   CHECK_THAT(complaint("/machine", io::to_json(machine::preset("p100:1x2"))),
              Catch::Contains("plan.strategy[0].dimensions: more parts than the machine's 2 devices"));
 }

@@ -23,7 +23,8 @@ namespace {
 io::plan_notes some_notes() {
   io::plan_notes n;
   n.substitutions = {{"merge_matmuls", 24}, {"fuse_relu", 1}};
-  n.parallel_substitutions = {{"matmul_over_k", {{"k", 2}}, false, true, 7}, {"combine_past_combine", {{"d", 1}, {"e", 0}, {"j", 2}, {"k", 3}}, true, true, {}},
+  n.parallel_substitutions = {{"matmul_over_k", {{"k", 2}}, false, true, 7},
+                              {"combine_past_combine", {{"d", 1}, {"e", 0}, {"j", 2}, {"k", 3}}, true, true, {}},
                               {"lstm_cell over i", {{"k", 2}}, false, false, 3}};
   n.predicted = io::noted_prediction{0.0125, {bytes{1}, bytes{2}, bytes{3}, bytes{1'000'000'000'000}}};
   n.mesh = machine::meshes_of(test::lenet_plan().machine.network, 2).back();
@@ -31,7 +32,8 @@ io::plan_notes some_notes() {
 }
 std::string noted_text() { return io::to_plan_text(plan_operators(), test::lenet_plan(), some_notes()); }
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
-  return test::complaint_of(noted_text(), pointer, value, [](const std::string& text) { static_cast<void>(io::parse_plan_notes(text, "p.json")); });
+  return test::complaint_of(noted_text(), pointer, value,
+                            [](const std::string& text) { static_cast<void>(io::parse_plan_notes(text, "p.json")); });
 }
 
 }  // namespace
@@ -49,14 +51,20 @@ TEST_CASE("a plan without notes has none") {
 }
 
 TEST_CASE("notes that do not fit the machine are refused with their place") {
-  CHECK_THAT(complaint("/predicted/memory_bytes", nlohmann::json::array({1, 2})), Catch::Contains("predicted.memory_bytes: 2 numbers"));
+  CHECK_THAT(complaint("/predicted/memory_bytes", nlohmann::json::array({1, 2})),
+             Catch::Contains("predicted.memory_bytes: 2 numbers"));
   CHECK_THAT(complaint("/predicted/iteration_s", -1), Catch::Contains("predicted.iteration_s: is -1"));
   CHECK_THAT(complaint("/predicted/iteration_s", "soon"), Catch::Contains("predicted.iteration_s: is \"soon\""));
-  CHECK_THAT(complaint("/mesh/devices/0", "n9/gpu9"), Catch::Contains("mesh.devices[0]: no device has the name \"n9/gpu9\""));
-  CHECK_THAT(complaint("/mesh/sizes/0", 3), Catch::Contains("plan.mesh") && Catch::Contains("one for each of its places"));
+  CHECK_THAT(complaint("/mesh/devices/0", "n9/gpu9"),
+             Catch::Contains("mesh.devices[0]: no device has the name \"n9/gpu9\""));
+  CHECK_THAT(complaint("/mesh/sizes/0", 3),
+             Catch::Contains("plan.mesh") && Catch::Contains("one for each of its places"));
   CHECK_THAT(complaint("/substitutions/0/rule", 7), Catch::Contains("substitutions[0].rule"));
-  CHECK_THAT(complaint("/parallel_substitutions/1/reversed", 7), Catch::Contains("parallel_substitutions[1].reversed: is number"));
-  CHECK_THAT(complaint("/parallel_substitutions/0/values", 7), Catch::Contains("parallel_substitutions[0].values: is number"));
-  CHECK_THAT(complaint("/parallel_substitutions/0/values/k", "two"), Catch::Contains("parallel_substitutions[0].values.k: is string"));
+  CHECK_THAT(complaint("/parallel_substitutions/1/reversed", 7),
+             Catch::Contains("parallel_substitutions[1].reversed: is number"));
+  CHECK_THAT(complaint("/parallel_substitutions/0/values", 7),
+             Catch::Contains("parallel_substitutions[0].values: is number"));
+  CHECK_THAT(complaint("/parallel_substitutions/0/values/k", "two"),
+             Catch::Contains("parallel_substitutions[0].values.k: is string"));
   CHECK_THAT(complaint("/parallel_substitutions/2/node", 1.5), Catch::Contains("parallel_substitutions[2].node"));
 }

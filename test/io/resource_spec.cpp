@@ -78,10 +78,13 @@ TEST_CASE("a complaint names the file, the line and what was expected") {
         "r.yml, line 3: resources.nodes[0].gpus[1]: is 'x'; expected a number");
   CHECK(complaint("nodes:\n  - address: a\n    gpus: [0, 0]") ==
         "r.yml, line 3: resources.nodes[0].gpus[1]: is 0; expected numbers of at least 0, each once");
-  CHECK(complaint("nodes:\n  - address: a\n    gpus: 4") == "r.yml, line 3: resources.nodes[0].gpus: is no list; expected a list");
-  CHECK(complaint("nodes:\n  - address: [a]") == "r.yml, line 2: resources.nodes[0].address: is no scalar; expected an address");
-  CHECK(complaint("nodes:\n  - address: a\n    network_bandwidth: 0") ==
-        "r.yml, line 3: resources.nodes[0].network_bandwidth: is '0'; expected gigabits per second above 0, 1e6 at most");
+  CHECK(complaint("nodes:\n  - address: a\n    gpus: 4") ==
+        "r.yml, line 3: resources.nodes[0].gpus: is no list; expected a list");
+  CHECK(complaint("nodes:\n  - address: [a]") ==
+        "r.yml, line 2: resources.nodes[0].address: is no scalar; expected an address");
+  CHECK(
+      complaint("nodes:\n  - address: a\n    network_bandwidth: 0") ==
+      "r.yml, line 3: resources.nodes[0].network_bandwidth: is '0'; expected gigabits per second above 0, 1e6 at most");
   CHECK_THAT(complaint("nodes:\n  - address: a\n    network_bandwidth: 12500000000"), Catch::Contains("1e6 at most"));
   CHECK_THAT(complaint("nodes:\n  - address: a\n    network_bandwidth: .nan"), Catch::Contains("1e6 at most"));
   CHECK(complaint("nodes:\n  - address: a\n    network_bandwidth: fast") ==

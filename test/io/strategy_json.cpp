@@ -25,14 +25,16 @@ const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
   const auto p = test::lenet_plan();
-  return test::complaint_of(io::to_strategy_text(plan_operators(), p, "zoo:lenet"), pointer, value, [&](const std::string& text) {
-    static_cast<void>(io::parse_strategy(plan_operators(), p.graph, p.machine, text, "s.json"));
-  });
+  return test::complaint_of(
+      io::to_strategy_text(plan_operators(), p, "zoo:lenet"), pointer, value, [&](const std::string& text) {
+        static_cast<void>(io::parse_strategy(plan_operators(), p.graph, p.machine, text, "s.json"));
+      });
 }
 std::string read_for(const parallel::plan& other) {
   try {
     static_cast<void>(io::parse_strategy(plan_operators(), other.graph, other.machine,
-                                         io::to_strategy_text(plan_operators(), test::lenet_plan(), "zoo:lenet"), "s.json"));
+                                         io::to_strategy_text(plan_operators(), test::lenet_plan(), "zoo:lenet"),
+                                         "s.json"));
   } catch (const error& e) {
     return e.what();
   }
@@ -53,10 +55,13 @@ TEST_CASE("a strategy alone comes back through a file, for its model and machine
 }
 
 TEST_CASE("a configuration says what it divides and who does what") {
-  const auto entry = nlohmann::json::parse(io::to_strategy_text(plan_operators(), test::lenet_plan(), "zoo:lenet")).at("strategy").at(0);
+  const auto entry = nlohmann::json::parse(io::to_strategy_text(plan_operators(), test::lenet_plan(), "zoo:lenet"))
+                         .at("strategy")
+                         .at(0);
   CHECK(entry.at("node") == 3);
   CHECK(entry.at("op") == "conv2d");
-  CHECK(entry.at("dimensions").at(0) == nlohmann::json{{"kind", "sample"}, {"dimension", 0}, {"size", 8}, {"degree", 2}});
+  CHECK(entry.at("dimensions").at(0) ==
+        nlohmann::json{{"kind", "sample"}, {"dimension", 0}, {"size", 8}, {"degree", 2}});
   CHECK(entry.at("dimensions").at(1).at("kind") == "parameter");
   CHECK(entry.at("dimensions").at(2).at("kind") == "attribute");
   CHECK(entry.at("tasks").at(1) == nlohmann::json{{"part", {0, 1, 0, 0}}, {"device", "n0/gpu1"}});
@@ -78,13 +83,14 @@ TEST_CASE("tasks and operators may come in any order, and sizes be left out") {
 TEST_CASE("a strategy for another model or machine is told in one line") {
   auto p = test::lenet_plan();
   p.graph = tensor::zoo::build(plan_operators(), "zoo:mlp");
-  CHECK_THAT(read_for(p),
-             Catch::StartsWith("s.json: strategy.model: another model, \"zoo:lenet\" (") && Catch::Contains("expected this one ("));
+  CHECK_THAT(read_for(p), Catch::StartsWith("s.json: strategy.model: another model, \"zoo:lenet\" (") &&
+                              Catch::Contains("expected this one ("));
   p.graph = tensor::zoo::build(plan_operators(), "zoo:lenet?batch=16");  // as many nodes
   CHECK_THAT(read_for(p), Catch::StartsWith("s.json: strategy.model: another model"));
   p = test::lenet_plan();
   p.machine = machine::preset("p100:2x4");
-  CHECK(read_for(p) == "s.json: strategy.machine: another machine, \"p100:1x4\" with 4 devices; expected \"p100:2x4\" with 8");
+  CHECK(read_for(p) ==
+        "s.json: strategy.machine: another machine, \"p100:1x4\" with 4 devices; expected \"p100:2x4\" with 8");
   p.machine = machine::preset("k80:1x4");
   CHECK_THAT(read_for(p), Catch::Contains("another machine") && Catch::Contains("expected \"k80:1x4\" with 4"));
   CHECK_THAT(complaint("/model/nodes", 3), Catch::Contains("another model"));
@@ -92,11 +98,15 @@ TEST_CASE("a strategy for another model or machine is told in one line") {
 }
 
 TEST_CASE("operators that are not the model's are told") {
-  CHECK_THAT(complaint("/strategy/0/node", 99), Catch::Contains("strategy.strategy[0].node: is 99, which the model does not have"));
+  CHECK_THAT(complaint("/strategy/0/node", 99),
+             Catch::Contains("strategy.strategy[0].node: is 99, which the model does not have"));
   CHECK_THAT(complaint("/strategy/0/node", -1), Catch::Contains("is -1, which the model does not have"));
-  CHECK_THAT(complaint("/strategy/0/op", "matmul"),
-             Catch::Contains("strategy[0].op: is \"matmul\", and node 3 (conv2d) of the model is another; expected a strategy for this"));
-  CHECK_THAT(complaint("/strategy/0", {{"node", 0}, {"op", "input"}}), Catch::Contains("node 0 (input), which has no operands"));
+  CHECK_THAT(
+      complaint("/strategy/0/op", "matmul"),
+      Catch::Contains(
+          "strategy[0].op: is \"matmul\", and node 3 (conv2d) of the model is another; expected a strategy for this"));
+  CHECK_THAT(complaint("/strategy/0", {{"node", 0}, {"op", "input"}}),
+             Catch::Contains("node 0 (input), which has no operands"));
   CHECK_THAT(complaint("/strategy/0", removed), Catch::Contains("strategy.strategy: nothing for node 3 (conv2d)"));
   const auto document = nlohmann::json::parse(io::to_strategy_text(plan_operators(), test::lenet_plan(), ""));
   CHECK_THAT(complaint("/strategy/1", document.at("strategy").at(0)),
@@ -112,20 +122,26 @@ TEST_CASE("degrees that do not divide are told") {
         first + ": more parts than the machine's 4 devices; expected one per device at most");
   CHECK_THAT(complaint("/strategy/0/dimensions/1", removed),
              Catch::Contains(first + ": 3 of them; expected 4: sample dimension 0, parameter"));
-  CHECK(complaint("/strategy/0/dimensions/0/kind", "parameter") == first + "[0]: is parameter dimension 0; expected sample dimension 0");
-  CHECK_THAT(complaint("/strategy/0/dimensions/0/kind", "time"), Catch::Contains("expected sample, attribute, parameter or reduction"));
-  CHECK_THAT(complaint("/strategy/0/dimensions/0/dimension", 1), Catch::Contains("is sample dimension 1; expected sample dimension 0"));
+  CHECK(complaint("/strategy/0/dimensions/0/kind", "parameter") ==
+        first + "[0]: is parameter dimension 0; expected sample dimension 0");
+  CHECK_THAT(complaint("/strategy/0/dimensions/0/kind", "time"),
+             Catch::Contains("expected sample, attribute, parameter or reduction"));
+  CHECK_THAT(complaint("/strategy/0/dimensions/0/dimension", 1),
+             Catch::Contains("is sample dimension 1; expected sample dimension 0"));
 }
 
 TEST_CASE("overlapping and missing shards are told, and devices that are not there") {
   const std::string tasks = "s.json: strategy.strategy[0].tasks";
   CHECK(complaint("/strategy/0/tasks/3/part", {0, 1, 0, 0}) ==
         tasks + "[3].part: part [0,1,0,0] is that of tasks[1] too; expected shards that do not overlap");
-  CHECK(complaint("/strategy/0/tasks/1", removed) == tasks + ": no task for part [0,1,0,0]; expected a shard for each of the 4 parts");
+  CHECK(complaint("/strategy/0/tasks/1", removed) ==
+        tasks + ": no task for part [0,1,0,0]; expected a shard for each of the 4 parts");
   CHECK(complaint("/strategy/0/tasks", nlohmann::json::array()) ==
         tasks + ": no task for part [0,0,0,0] and 3 more; expected a shard for each of the 4 parts");
-  CHECK(complaint("/strategy/0/tasks/3/part/1", 2) == tasks + "[3].part[1]: is 2; expected a part of parameter dimension 1, 0 to 1");
-  CHECK_THAT(complaint("/strategy/0/tasks/3/part/1", removed), Catch::Contains("[3].part: 3 numbers; expected one for each of the 4"));
+  CHECK(complaint("/strategy/0/tasks/3/part/1", 2) ==
+        tasks + "[3].part[1]: is 2; expected a part of parameter dimension 1, 0 to 1");
+  CHECK_THAT(complaint("/strategy/0/tasks/3/part/1", removed),
+             Catch::Contains("[3].part: 3 numbers; expected one for each of the 4"));
   CHECK(complaint("/strategy/0/tasks/2/device", "n1/gpu0") ==
         tasks + "[2].device: no device has the name \"n1/gpu0\"; expected one of the machine's 4, such as \"n0/gpu0\"");
   CHECK_THAT(complaint("/strategy/0/tasks/2/device", "a\nb"), Catch::Contains("\"a\\nb\""));
@@ -134,7 +150,8 @@ TEST_CASE("overlapping and missing shards are told, and devices that are not the
 TEST_CASE("fingerprints tell graphs apart by sizes, operators and names, and not by where they were made") {
   const auto& a = plan_operators();
   std::set<std::string> all;
-  const char* const models[] = {"zoo:lenet", "zoo:lenet?batch=8", "zoo:mlp", "zoo:mlp?hidden=64", "zoo:rnnlm?seq=2", "zoo:rnnlm?seq=3"};
+  const char* const models[] = {"zoo:lenet",         "zoo:lenet?batch=8", "zoo:mlp",
+                                "zoo:mlp?hidden=64", "zoo:rnnlm?seq=2",   "zoo:rnnlm?seq=3"};
   for (const auto* m : models) {
     all.insert(io::graph_fingerprint(a, tensor::zoo::build(a, m)));
   }

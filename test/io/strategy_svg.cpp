@@ -31,7 +31,8 @@ parallel::plan small_plan() {
   tensor::builder b{plan_operators()};
   const auto x = b.input("x", {8, 6});
   const auto y = b.relu(b.matmul(x, b.weight("w", {6, 4})));
-  parallel::plan p{std::move(b).finish({b.add(y, b.matmul(x, b.weight("v", {6, 4})))}), {}, machine::preset("p100:1x2")};
+  parallel::plan p{
+      std::move(b).finish({b.add(y, b.matmul(x, b.weight("v", {6, 4})))}), {}, machine::preset("p100:1x2")};
   const parallel::graph_dimensions all{plan_operators(), p.graph};
   const device_id first{std::size_t{0}};
   const device_id second{std::size_t{1}};
@@ -107,9 +108,11 @@ TEST_CASE("fields of a box have the device of their part") {
   using places = std::vector<std::pair<std::int64_t, std::int64_t>>;
   CHECK(g.places == places{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
   const auto svg = io::to_strategy_svg(plan_operators(), p);
-  CHECK_THAT(svg,
-             Catch::Contains("<rect class=\"d3 a\" x=\"0\" y=\"0\" width=\"24\" height=\"16\"/><rect class=\"d1 a\" x=\"24\" y=\"0\"") &&
-                 Catch::Contains("<rect class=\"d2 a\" x=\"0\" y=\"16\""));
+  CHECK_THAT(
+      svg,
+      Catch::Contains(
+          "<rect class=\"d3 a\" x=\"0\" y=\"0\" width=\"24\" height=\"16\"/><rect class=\"d1 a\" x=\"24\" y=\"0\"") &&
+          Catch::Contains("<rect class=\"d2 a\" x=\"0\" y=\"16\""));
 }
 
 TEST_CASE("attributes divide the fields of samples and parameters in turn down and across") {
@@ -150,7 +153,8 @@ TEST_CASE("terms, copies and parts of sums divide the fields across") {
 }
 
 TEST_CASE("every operator of a model has a place of its own, and every device a colour of its own") {
-  const auto* const model = GENERATE("zoo:nmt", "zoo:inception_v3", "zoo:resnet101", "zoo:dlrm", "zoo:rnntc?seq=3", "zoo:lenet");
+  const auto* const model =
+      GENERATE("zoo:nmt", "zoo:inception_v3", "zoo:resnet101", "zoo:dlrm", "zoo:rnntc?seq=3", "zoo:lenet");
   const auto* const on = GENERATE("p100:1x4", "k80:16x4");
   CAPTURE(model, on);
   const auto p = test::random_plan(model, on, 3);
@@ -210,13 +214,15 @@ TEST_CASE("edges go from operators to those that read them") {
   }
   std::set<std::size_t> read;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
-    for (const auto from : g.operands(node_id{n}).empty() ? std::vector<std::size_t>{} : io::detail::read_operators(g, n)) {
+    for (const auto from :
+         g.operands(node_id{n}).empty() ? std::vector<std::size_t>{} : io::detail::read_operators(g, n)) {
       read.insert(from);
       CHECK(ends.contains({l.corners[n]->x, l.corners[n]->y + io::strategy_layout::box_height / 2}));
     }
   }
   for (const auto n : read) {
-    CHECK(starts.contains({l.corners[n]->x + io::strategy_layout::box_width, l.corners[n]->y + io::strategy_layout::box_height / 2}));
+    CHECK(starts.contains(
+        {l.corners[n]->x + io::strategy_layout::box_width, l.corners[n]->y + io::strategy_layout::box_height / 2}));
   }
 }
 

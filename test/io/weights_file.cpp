@@ -231,7 +231,8 @@ TEST_CASE("other files and versions are named for what they are") {
   const auto with_header = [&](const std::string& header) {
     return refused(sealed_files::sealed(io::weights_line, header, std::string(64, '\0')));
   };
-  const std::string start = R"({"graph":"","step":0,"seed":1,"optimizer":"sgd","settings":{},"loss":"","data":"","tensors":[)";
+  const std::string start =
+      R"({"graph":"","step":0,"seed":1,"optimizer":"sgd","settings":{},"loss":"","data":"","tensors":[)";
   const std::string good = R"({"name":"w","kind":"weight","element":"float32","dims":[4,4],"offset":0}]})";
   CHECK(with_header(start + good).empty());
   CHECK(with_header("{") == path.string() + ", byte 2: is not JSON; expected a value, ',' or a closing bracket");
@@ -296,7 +297,8 @@ TEST_CASE("names and sizes that a model has not are refused") {
   CHECK_NOTHROW(reader.expect_graph("0123456789abcdef"));
   CHECK(message_of([&] { reader.expect_graph("1123456789abcdef"); }).find("weights of another model") !=
         std::string::npos);
-  CHECK(message_of([&] { io::weights_writer{path, {"\xff", 0, 0, {}, {}, {}, {}, {}}}; }).find("not UTF-8") != std::string::npos);
+  CHECK(message_of([&] { io::weights_writer{path, {"\xff", 0, 0, {}, {}, {}, {}, {}}}; }).find("not UTF-8") !=
+        std::string::npos);
   CHECK(file_count(path.parent_path()) == 1);
 }
 

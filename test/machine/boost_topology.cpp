@@ -68,7 +68,8 @@ TEST_CASE("every link is an edge, at both of its ends") {
     in += in_degree(*v, g);
     const auto [first, last] = adjacent_vertices(*v, g);
     auto [e, edges_end] = out_edges(*v, g);
-    CHECK(std::equal(first, last, e, edges_end, [&](std::size_t to, auto l) { return target(l, g) == to && source(l, g) == *v; }));
+    CHECK(std::equal(first, last, e, edges_end,
+                     [&](std::size_t to, auto l) { return target(l, g) == to && source(l, g) == *v; }));
   }
   CHECK(out == num_edges(g));
   CHECK(in == num_edges(g));

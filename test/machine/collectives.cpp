@@ -157,7 +157,8 @@ bytes moved(const machine::transfer_graph& g) {
   return sum;
 }
 // The longest chain of transfers, each of which meets no other.
-picoseconds longest_chain(const machine::topology& t, const machine::route_table& routes, const machine::transfer_graph& g) {
+picoseconds longest_chain(const machine::topology& t, const machine::route_table& routes,
+                          const machine::transfer_graph& g) {
   std::vector<picoseconds> ends(g.size());
   picoseconds last{};
   for (std::size_t i = 0; i < g.size(); ++i) {
@@ -262,7 +263,8 @@ TEST_CASE("the check of promises fails where a transfer or a dependency is missi
     for (std::size_t i = 0; i < g.size(); ++i) {
       REQUIRE_FALSE(keeps_promise(changed(i, false), c, random));
     }
-    const bool ordered = std::any_of(g.transfers().begin(), g.transfers().end(), [](const auto& x) { return x.reduces; });
+    const bool ordered =
+        std::any_of(g.transfers().begin(), g.transfers().end(), [](const auto& x) { return x.reduces; });
     if (ordered) {
       CHECK_FALSE(keeps_promise(changed(g.size(), true), c, random));
     }
@@ -277,13 +279,16 @@ TEST_CASE("rings and hierarchies move no byte that need not be moved") {
   }
   constexpr std::int64_t n = 16 * 1024;
   for (const auto how : {collective_algorithm::ring, collective_algorithm::hierarchical}) {
-    const auto volume = [&](exchange kind) { return moved(machine::lower(t, {kind, how, devices, bytes{n}, 0})).count(); };
+    const auto volume = [&](exchange kind) {
+      return moved(machine::lower(t, {kind, how, devices, bytes{n}, 0})).count();
+    };
     CHECK(volume(exchange::all_reduce) == 2 * 15 * n);
     CHECK(volume(exchange::reduce_scatter) == 15 * n);
     CHECK(volume(exchange::all_gather) == 15 * n);
     CHECK(volume(exchange::broadcast) == 15 * n);
   }
-  CHECK(moved(machine::lower(t, {exchange::all_to_all, collective_algorithm::ring, devices, bytes{n}, 0})).count() == 15 * n);
+  CHECK(moved(machine::lower(t, {exchange::all_to_all, collective_algorithm::ring, devices, bytes{n}, 0})).count() ==
+        15 * n);
 }
 
 TEST_CASE("a hierarchy crosses between nodes with less than a shift or a tree does") {
@@ -294,7 +299,8 @@ TEST_CASE("a hierarchy crosses between nodes with less than a shift or a tree do
   }
   const auto crossings = [&](exchange kind, collective_algorithm how) {
     const auto g = machine::lower(t, {kind, how, devices, bytes{16384}, 0});
-    return std::count_if(g.transfers().begin(), g.transfers().end(), [&](const auto& x) { return t[x.from].node != t[x.to].node; });
+    return std::count_if(g.transfers().begin(), g.transfers().end(),
+                         [&](const auto& x) { return t[x.from].node != t[x.to].node; });
   };
   CHECK(crossings(exchange::all_to_all, collective_algorithm::hierarchical) == 16 * 3);
   CHECK(crossings(exchange::all_to_all, collective_algorithm::ring) == 16 * 12);

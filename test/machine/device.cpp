@@ -6,7 +6,8 @@
 
 #include <unity/machine/machine.hpp>
 
-static_assert(std::regular<unity::machine::device> && std::regular<unity::machine::link> && std::regular<unity::machine::machine>);
+static_assert(std::regular<unity::machine::device> && std::regular<unity::machine::link> &&
+              std::regular<unity::machine::machine>);
 
 namespace {
 

@@ -59,16 +59,19 @@ TEST_CASE("every mesh is an array of all devices, each once, node by node") {
 }
 
 TEST_CASE("where nodes differ, axes run over all devices") {
-  std::vector<machine::placed_device> devices{{"a", 0, 7}, {"b", 0, 3}, {"c", 0, 3}, {"d", 0, 7}, {"e", 0, 3}, {"f", 0, 3}};
+  std::vector<machine::placed_device> devices{{"a", 0, 7}, {"b", 0, 3}, {"c", 0, 3},
+                                              {"d", 0, 7}, {"e", 0, 3}, {"f", 0, 3}};
   std::vector<machine::cable> cables;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    cables.push_back({machine::vertex_id{i}, machine::vertex_id{devices.size()}, 1'000'000, picoseconds{0}, machine::duplex::full});
+    cables.push_back(
+        {machine::vertex_id{i}, machine::vertex_id{devices.size()}, 1'000'000, picoseconds{0}, machine::duplex::full});
   }
   const machine::topology t{devices, {"switch"}, cables};
   const auto meshes = machine::meshes_of(t, 2);
   CHECK(spell(meshes) == "6 2x3 3x2");
-  CHECK(meshes.front().devices == std::vector{device_id{std::size_t{0}}, device_id{std::size_t{3}}, device_id{std::size_t{1}},
-                                              device_id{std::size_t{2}}, device_id{std::size_t{4}}, device_id{std::size_t{5}}});
+  CHECK(meshes.front().devices == std::vector{device_id{std::size_t{0}}, device_id{std::size_t{3}},
+                                              device_id{std::size_t{1}}, device_id{std::size_t{2}},
+                                              device_id{std::size_t{4}}, device_id{std::size_t{5}}});
 }
 
 TEST_CASE("a registered mesh that is no array of different devices is refused") {

@@ -75,7 +75,8 @@ TEST_CASE("no coefficient is negative, and no other pair of coefficients fits on
   for (int i = 0; i < 200; ++i) {
     const auto scaled = [&](double x, double unit) { return std::max(0.0, x + unit * (2 * random.unit() - 1)); };
     const auto unit = std::pow(10.0, -static_cast<double>(random.between(0, 6)));
-    const std::vector<cost_range> other{{cost_range::no_end, scaled(fitted[0].alpha, 1e-4 * unit), scaled(fitted[0].beta, 1e-9 * unit)}};
+    const std::vector<cost_range> other{
+        {cost_range::no_end, scaled(fitted[0].alpha, 1e-4 * unit), scaled(fitted[0].beta, 1e-9 * unit)}};
     REQUIRE(squares(other, samples) >= best * (1 - 1e-9));
   }
 }
@@ -87,7 +88,8 @@ TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
   std::vector<exchange_sample> samples;
   for (std::int64_t size = 4; size <= 1 << 22; size *= 2) {
     const auto disturbed = 1 + 0.3 * random.unit();
-    samples.push_back({size, disturbed * (1e-6 * static_cast<double>(random.between(1, 5)) + 1e-9 * static_cast<double>(size))});
+    samples.push_back(
+        {size, disturbed * (1e-6 * static_cast<double>(random.between(1, 5)) + 1e-9 * static_cast<double>(size))});
   }
   auto before = std::numeric_limits<double>::infinity();
   for (std::size_t most = 1; most <= 4; ++most) {
@@ -99,7 +101,8 @@ TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
     std::int64_t begin = 0;
     for (const auto& r : fitted) {
       CHECK(r.up_to > begin);
-      CHECK(std::count_if(samples.begin(), samples.end(), [&](const auto& s) { return s.size > begin && s.size <= r.up_to; }) >= 3);
+      CHECK(std::count_if(samples.begin(), samples.end(),
+                          [&](const auto& s) { return s.size > begin && s.size <= r.up_to; }) >= 3);
       begin = r.up_to;
     }
   }

@@ -36,8 +36,9 @@ std::string complaint(const char* text) {
 }
 
 TEST_CASE("a preset has so many nodes of so many devices, all of which reach each other") {
-  const auto* text = GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_h100:2x8", "t4:8x8", "h200:1x1", "host:1x4",
-                              "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
+  const auto* text =
+      GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_h100:2x8", "t4:8x8", "h200:1x1", "host:1x4",
+               "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
   CAPTURE(text);
   const auto m = machine::preset(text);
   const std::string size = std::string{text}.substr(std::string{text}.find(':') + 1);
@@ -107,10 +108,11 @@ TEST_CASE("a GPU of a preset agrees with the roofline of its name, save P100, wh
 TEST_CASE("a preset that does not exist is told") {
   CHECK(complaint("abacus:1x1") ==
         "machine 'abacus:1x1': no preset 'abacus'; expected p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
-  for (const auto* text :
-       {"p100", "p100:", "p100:4", "p100:4x", "p100:x4", "p100:0x4", "p100:4x0", "p100:4x4x4", "p100:-1x4", "p100:4 x4"}) {
+  for (const auto* text : {"p100", "p100:", "p100:4", "p100:4x", "p100:x4", "p100:0x4", "p100:4x0", "p100:4x4x4",
+                           "p100:-1x4", "p100:4 x4"}) {
     CAPTURE(text);
-    CHECK(complaint(text) == "machine '" + std::string{text} + "': no number of nodes and devices; expected p100:NODESxDEVICES");
+    CHECK(complaint(text) ==
+          "machine '" + std::string{text} + "': no number of nodes and devices; expected p100:NODESxDEVICES");
     CHECK_FALSE(machine::is_preset(text));
   }
   CHECK(complaint("p100:4x5") == "machine 'p100:4x5': 4 nodes of 5 devices; expected at most 4096 of 4");
@@ -123,14 +125,16 @@ TEST_CASE("a machine that was only measured gets a switch between its ranks, who
   machine::machine m;
   m.devices.push_back(machine::find_gpu("t4").value());
   CHECK(machine::with_topology(m, "m.json").network.device_count() == 1);
-  m.links.push_back({"local", 4, {{machine::exchange::message, {{100, 1, 1}, {machine::cost_range::no_end, 2e-6, 1e-9}}}}});
+  m.links.push_back(
+      {"local", 4, {{machine::exchange::message, {{100, 1, 1}, {machine::cost_range::no_end, 2e-6, 1e-9}}}}});
   const auto four = machine::with_topology(m, "m.json");
   REQUIRE(four.network.device_count() == 4);
   const machine::route_table routes{four.network};
   CHECK(routes.cost(four.network, d(0), d(3)) == route_cost{picoseconds{2'000'000}, 1'000'000'000});
   m.links.back().costs[machine::exchange::all_reduce] = {{machine::cost_range::no_end, 5e-6, 2e-9}};
   const auto both_ways = machine::with_topology(m, "m.json");  // 3/4 there and 3/4 back of the vector cross each cable
-  CHECK(machine::route_table{both_ways.network}.cost(both_ways.network, d(0), d(3)) == route_cost{picoseconds{2'000'000}, 750'000'000});
+  CHECK(machine::route_table{both_ways.network}.cost(both_ways.network, d(0), d(3)) ==
+        route_cost{picoseconds{2'000'000}, 750'000'000});
   CHECK(four.devices[0].memory.count() == 4'000'000'000);
   CHECK(four.devices[0].bytes_per_second == 80e9);
   CHECK(machine::with_topology(four, "m.json") == four);

@@ -20,7 +20,8 @@ inline machine::topology random_topology(random_engine& random, std::size_t devi
   std::vector<std::string> names;
   std::vector<machine::cable> cables;
   const auto join = [&](std::size_t a, std::size_t b, machine::duplex mode) {
-    cables.push_back({vertex_id{a}, vertex_id{b}, 1'000'000'000 * random.between(1, 3), picoseconds{random.between(0, 1'000'000)}, mode});
+    cables.push_back({vertex_id{a}, vertex_id{b}, 1'000'000'000 * random.between(1, 3),
+                      picoseconds{random.between(0, 1'000'000)}, mode});
   };
   for (std::size_t d = 0; d < devices; ++d) {
     placed.push_back({"d" + std::to_string(d), 0, static_cast<std::uint32_t>(random.below(3))});

@@ -84,7 +84,8 @@ TEST_CASE("a byte takes a time, and times are rounded up") {
   CHECK(machine::transfer_time(bytes{1}, 3'000'000'000'000) == picoseconds{1});
   CHECK(machine::transfer_time(bytes{10}, 3'000'000'000'000) == picoseconds{4});
   CHECK(machine::transfer_time(bytes{12'500'000'000}, 12'500'000'000) == picoseconds{1'000'000'000'000});
-  CHECK(machine::transfer_time(bytes{std::numeric_limits<std::int64_t>::max()}, 1).count() == std::numeric_limits<std::int64_t>::max());
+  CHECK(machine::transfer_time(bytes{std::numeric_limits<std::int64_t>::max()}, 1).count() ==
+        std::numeric_limits<std::int64_t>::max());
 }
 
 TEST_CASE("a complaint names the place, the cable and what was expected") {
@@ -93,7 +94,8 @@ TEST_CASE("a complaint names the place, the cable and what was expected") {
         "m.json, links[0] (a - b): a bandwidth of 0; expected bytes per second above 0");
   CHECK(complaint(ab, {}, {{v(0), v(1), 1, {}, duplex::full}, {v(0), v(2), 1, {}, duplex::full}}) ==
         "m.json, links[1]: an end that is no device and no switch; expected one of the 2");
-  CHECK(complaint(ab, {}, {{v(1), v(1), 1, {}, duplex::full}}) == "m.json, links[0] (b - b): both ends are the same; expected two ends");
+  CHECK(complaint(ab, {}, {{v(1), v(1), 1, {}, duplex::full}}) ==
+        "m.json, links[0] (b - b): both ends are the same; expected two ends");
   CHECK(complaint(ab, {}, {{v(0), v(1), 1, picoseconds{-1}, duplex::full}}) ==
         "m.json, links[0] (a - b): a latency of -1 ps; expected at least 0");
   CHECK(complaint(ab, {"a"}, {}) == "m.json: two devices or switches named \"a\"; expected names of their own");

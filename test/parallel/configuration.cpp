@@ -97,7 +97,8 @@ TEST_CASE("parts that are no boxes are refused") {
   CHECK(why_not(o, on_first({1, 1, 2}), 32) == "parts of operand 0 that lie scattered along dimension 1");
   const auto grouped = dimensions("conv2d", {{"groups", 2}}, {type({8, 6, 4, 4}), type({12, 3, 1, 1}, true)});
   CHECK(why_not(grouped, on_first({1, 4, 1, 1}), 32).empty());
-  CHECK(why_not(grouped, on_first({1, 3, 1, 1}), 32) == "a degree that does not fall into the factors of its dimension");
+  CHECK(why_not(grouped, on_first({1, 3, 1, 1}), 32) ==
+        "a degree that does not fall into the factors of its dimension");
 }
 
 TEST_CASE("tasks of a matrix product read rows of one operand and columns of the other") {
@@ -125,7 +126,8 @@ TEST_CASE("the tasks of a valid configuration write every element of every resul
   INFO("seed " << seed);
   random_engine random{seed};
   std::size_t valid = 0;
-  for (const auto* name : {"zoo:lenet?batch=4", "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=2", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2"}) {
+  for (const auto* name :
+       {"zoo:lenet?batch=4", "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=2", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2"}) {
     const auto g = tensor::zoo::build(operators(), name);
     const parallel::graph_dimensions all{operators(), g};
     for (std::size_t n = 0; n < g.node_count(); ++n) {

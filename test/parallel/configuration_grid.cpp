@@ -34,7 +34,8 @@ std::vector<device_id> numbered(std::size_t count) {
 }  // namespace
 
 TEST_CASE("tasks of a configuration are those of its grid: equal parts of equal terms, under other numbers") {
-  // Grid: terms of {0}, of {1}, copies, b, n, k as the structure has them; configuration: the sum's parts before those of results.
+  // Grid: terms of {0}, of {1}, copies, b, n, k as the structure has them; configuration:
+  // the sum's parts before those of results.
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   const parallel::configuration c{{2, 1}, {device_id{5U}, device_id{6U}, device_id{7U}, device_id{4U}}, {2}, {}, 1};
   const auto g = grid_of(o, c);
@@ -80,7 +81,8 @@ TEST_CASE("operands and results are as many terms as the types on the grid say")
       REQUIRE(t.copies == c.copies);
     }
   };
-  for (const auto* name : {"zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:inception_v3?batch=6"}) {
+  for (const auto* name :
+       {"zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:inception_v3?batch=6"}) {
     const auto g = tensor::zoo::build(operators(), name);
     const parallel::graph_dimensions all{operators(), g};
     for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -139,5 +141,6 @@ TEST_CASE("grids that no configuration has say why") {
   steps.steps[0] = 2;
   CHECK_THAT(why_no_configuration(softmax, steps), Catch::Contains("2 steps of index"));
   CHECK_THROWS_WITH(configuration_of(softmax, undivided_grid(softmax), numbered(2)), Catch::Contains("2 devices"));
-  CHECK(configuration_of(softmax, undivided_grid(softmax), numbered(1)) == parallel::configuration{{1}, {device_id{0U}}});
+  CHECK(configuration_of(softmax, undivided_grid(softmax), numbered(1)) ==
+        parallel::configuration{{1}, {device_id{0U}}});
 }

@@ -44,7 +44,8 @@ std::string spell(std::string_view name, std::initializer_list<tensor::named_att
   REQUIRE(o.has_value());
   std::string text;
   for (const auto& p : o->divisible) {
-    text += std::string{"SAPR"[static_cast<int>(p.kind)]} + std::to_string(p.dimension) + ":" + std::to_string(p.size) + " ";
+    text += std::string{"SAPR"[static_cast<int>(p.kind)]} + std::to_string(p.dimension) + ":" + std::to_string(p.size) +
+            " ";
   }
   for (const auto& p : o->reductions) {
     CHECK(p.kind == parallelism::reduction);
@@ -58,7 +59,8 @@ std::string spell(std::string_view name, std::initializer_list<tensor::named_att
 TEST_CASE("table 3.1 falls out of the definitions: sample, attribute and parameter dimensions") {
   // In one dimension images have a height of 1, which cannot be divided.
   CHECK(spell("max_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) == "S0:8 A1:6 A3:16");
-  CHECK(spell("average_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) == "S0:8 A1:6 A3:16");
+  CHECK(spell("average_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) ==
+        "S0:8 A1:6 A3:16");
   CHECK(spell("conv2d", {}, {activation({8, 6, 1, 32}), weight({4, 6, 1, 1})}) == "S0:8 P1:4 A3:32 R:6");
   CHECK(spell("conv2d", {{"pads", {1, 1, 1, 1}}}, {activation({8, 6, 16, 32}), weight({4, 6, 3, 3}), weight({4})}) ==
         "S0:8 P1:4 A2:16 A3:32 R:6 R:3 R:3");
@@ -68,7 +70,8 @@ TEST_CASE("table 3.1 falls out of the definitions: sample, attribute and paramet
 
 TEST_CASE("operators that the table does not have get their dimensions the same way") {
   CHECK(spell("matmul", {}, {activation({8, 4, 12}), activation({8, 12, 20})}) == "S0:8 A1:4 A2:20 R:12");
-  CHECK(spell("embedding", {}, {weight({100, 16}), activation({8, 5}, tensor::dtype::int64)}) == "S0:8 A1:5 P2:16 R:100");
+  CHECK(spell("embedding", {}, {weight({100, 16}), activation({8, 5}, tensor::dtype::int64)}) ==
+        "S0:8 A1:5 P2:16 R:100");
   CHECK(spell("layer_norm", {{"axis", 2}}, {activation({8, 5, 16}), weight({16}), weight({16})}) == "S0:8 A1:5");
   CHECK(spell("softmax", {{"axis", 1}}, {activation({8, 10})}) == "S0:8");
   CHECK(spell("softmax", {{"axis", 2}}, {activation({8, 5, 10})}) == "S0:8 A1:5");
@@ -93,7 +96,9 @@ TEST_CASE("groups of a convolution are divided before the channels within them")
 }
 
 TEST_CASE("what an operator does not take has no dimensions, and sources have none to divide") {
-  CHECK_FALSE(parallel::dimensions_of(operators(), operators().make_operation("matmul"), std::vector{activation({8, 12})}).has_value());
+  CHECK_FALSE(
+      parallel::dimensions_of(operators(), operators().make_operation("matmul"), std::vector{activation({8, 12})})
+          .has_value());
   CHECK(spell("input", {{"name", "x"}, {"element", "float32"}, {"dims", {4, 4}}}, {}).empty());
 }
 

@@ -20,11 +20,13 @@ struct random_kind {
   bool shares = true;
 };
 
-inline configuration divided_at_random(const operator_dimensions& o, std::size_t devices, random_engine& random, random_kind kind) {
+inline configuration divided_at_random(const operator_dimensions& o, std::size_t devices, random_engine& random,
+                                       random_kind kind) {
   if (o.inputs.empty()) {
     return {};
   }
-  configuration c{degree_list(o.divisible.size(), 1), {}, degree_list(o.reductions.size(), 1), degree_list(o.groups.size(), 1), 1};
+  configuration c{
+      degree_list(o.divisible.size(), 1), {}, degree_list(o.reductions.size(), 1), degree_list(o.groups.size(), 1), 1};
   std::vector<std::int64_t*> axes{&c.copies};
   for (auto* list : {&c.degrees, &c.reductions, &c.terms}) {
     for (std::size_t k = 0; k < list->size() && (kind.sums || list == &c.degrees); ++k) {
@@ -61,7 +63,8 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
 }
 
 // Of a graph, whose outputs are no terms.
-inline strategy divided_at_random(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, random_engine& random) {
+inline strategy divided_at_random(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices,
+                                  random_engine& random) {
   strategy s;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     bool is_output = false;

@@ -32,7 +32,8 @@ struct lowered_graph {
 
   lowered_graph(tensor::tensor_graph g, std::string_view on, transfers how = transfers::exchanges)
       : graph{std::move(g)}, machine{machine::preset(on)}, lower{operators(), graph, machine, how} {}
-  lowered_graph(std::string_view model, std::string_view on) : lowered_graph{tensor::zoo::build(operators(), model), on} {}
+  lowered_graph(std::string_view model, std::string_view on)
+      : lowered_graph{tensor::zoo::build(operators(), model), on} {}
   lowered_graph(const lowered_graph&) = delete;
   lowered_graph& operator=(const lowered_graph&) = delete;
 
@@ -50,8 +51,8 @@ struct lowered_graph {
   return sum;
 }
 
-// Gives one operator at a time another configuration, draw(node), and keeps it or not: delta simulation ends each time when
-// the program of that strategy does, made from nothing.
+// Gives one operator at a time another configuration, draw(node), and keeps it or not: delta simulation ends each time
+// when the program of that strategy does, made from nothing.
 template <class Draw>
 void check_deltas(lowered_graph& x, strategy s, int rounds, random_engine& random, const Draw& draw) {
   simulate::delta_simulation delta{x.lower.run(s)};

@@ -92,8 +92,9 @@ void check_parts(const tensor::tensor_graph& g, std::int64_t count, std::uint64_
 }  // namespace
 
 TEST_CASE("parts of small models make parts of their results") {
-  const auto* const model = GENERATE("zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
-                                     "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4", "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
+  const auto* const model = GENERATE(
+      "zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
+      "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4", "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
   const auto g = tensor::zoo::build(operators(), model);
   CAPTURE(model);
   CHECK(parallel::sample_count(operators(), g) % 4 == 0);
@@ -121,7 +122,9 @@ TEST_CASE("samples that are counted together are not divided") {
   SECTION("a sum over them") { CHECK_FALSE(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 2)); }
   SECTION("a count that does not divide them") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(x)}), 3)); }
   SECTION("no samples") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(b.weight("w", {3, 4}))}), 2)); }
-  SECTION("but one part is all of them") { CHECK(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 1)); }
+  SECTION("but one part is all of them") {
+    CHECK(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 1));
+  }
 }
 
 TEST_CASE("weights and what has no samples stay as they are") {

@@ -108,7 +108,8 @@ void check_values(const pcg& g) {
 
 // All that the rule makes of the graph, for all dimensions; counts how often it applies.
 template <class Check>
-std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const std::int64_t> degrees, const Check& check) {
+std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const std::int64_t> degrees,
+                      const Check& check) {
   std::size_t count = 0;
   for (const auto& r : with_all_values(rule, degrees, 4)) {
     for (const auto& made : test::rewritten(parallel_operators(), g, r, r.name)) {
@@ -129,7 +130,8 @@ bool same_erased(const pcg& x, const pcg& y) {
 
 bool divides(const syntax::rule& rule, const operator_example& e) {
   const auto& from = rule.source[0];
-  return rule.prover == "erasure" && from.kind == syntax::term::form::application && from.name == operators().signature(e.op.kind).name &&
+  return rule.prover == "erasure" && from.kind == syntax::term::form::application &&
+         from.name == operators().signature(e.op.kind).name &&
          (from.operands[0].repeated || from.operands.size() == e.inputs.size());
 }
 

@@ -21,7 +21,8 @@ TEST_CASE("a plan of another graph or machine is refused with the node and the r
   CHECK_THROWS_WITH(check(a, parallel::plan{g, {}, m}), Catch::Contains("0 configurations"));
   CHECK_THROWS_WITH(check(a, parallel::plan{g, parallel::strategy(g.node_count()), m}),
                     Catch::Contains("(conv2d)") && Catch::Contains("0 degrees"));
-  CHECK_THROWS_WITH(check(a, parallel::plan{g, good, machine::preset("p100:1x2")}), Catch::Contains("more tasks than the 2 devices"));
+  CHECK_THROWS_WITH(check(a, parallel::plan{g, good, machine::preset("p100:1x2")}),
+                    Catch::Contains("more tasks than the 2 devices"));
   auto source = good;
   source[0].devices.push_back(machine::device_id{std::size_t{0}});
   CHECK_THROWS_WITH(check(a, parallel::plan{g, source, m}), Catch::Contains("node 0 (input)"));

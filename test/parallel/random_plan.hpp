@@ -17,7 +17,8 @@
 
 namespace unity::parallel::test {
 
-// Up to 7 operators on 4 or 6 devices. Nothing where a kernel that is enlarged would be divided: its parts are no kernels.
+// Up to 7 operators on 4 or 6 devices. Nothing where a kernel that is enlarged
+// would be divided: its parts are no kernels.
 inline std::optional<plan> plan_at_random(std::uint64_t seed) {
   random_engine random{seed};
   model_maker maker{random, operators()};
@@ -28,7 +29,8 @@ inline std::optional<plan> plan_at_random(std::uint64_t seed) {
   const graph_dimensions all{operators(), p.graph};
   p.configurations = divided_at_random(p.graph, all, p.machine.network.device_count(), random);
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
-    if (operators().signature(p.graph.operation(node_id{n}).kind).name == "enlarge" && p.configurations[n].task_count() > 1) {
+    if (operators().signature(p.graph.operation(node_id{n}).kind).name == "enlarge" &&
+        p.configurations[n].task_count() > 1) {
       return std::nullopt;
     }
   }

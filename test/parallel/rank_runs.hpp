@@ -54,7 +54,8 @@ inline void put_part(numbers& x, const box& b, const numbers& part) {
 // Where every rank is, and what is on its way.
 class rank_run {
  public:
-  rank_run(const tensor::algebra& a, const rank_programs& p) : a_{a}, programs_{p}, at_(p.ranks.size()), values_(p.ranks.size()) {
+  rank_run(const tensor::algebra& a, const rank_programs& p)
+      : a_{a}, programs_{p}, at_(p.ranks.size()), values_(p.ranks.size()) {
     for (std::size_t r = 0; r < p.ranks.size(); ++r) {
       values_[r].resize(p.ranks[r].graph.value_count());
     }
@@ -153,10 +154,13 @@ class rank_run {
 
 // Runs the plan on its ranks and on one device. Returns the largest difference of an output's or gradient's element.
 inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed) {
-  const auto source = [&](value_id v) { return tensor::evaluate<double>(a, p.graph.operation(p.graph.producer(v)), {}, {}, seed)[0]; };
+  const auto source = [&](value_id v) {
+    return tensor::evaluate<double>(a, p.graph.operation(p.graph.producer(v)), {}, {}, seed)[0];
+  };
   const auto one = tensor::differentiate(a, p.graph);
   const auto expected = tensor::evaluate<double>(
-      a, one.graph, [](const tensor::operation&, const tensor::tensor_type&) { return std::optional<numbers>{}; }, seed);
+      a, one.graph, [](const tensor::operation&, const tensor::tensor_type&) { return std::optional<numbers>{}; },
+      seed);
   const auto programs = programs_of_ranks(a, p);
   rank_run run{a, programs};
   for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
@@ -169,8 +173,9 @@ inline double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint6
     }
     for (const auto& c : rank.cotangents) {
       const auto& t = p.graph.type(p.graph.outputs()[c.output]);
-      const auto op = a.make_operation(
-          "input", {{"name", "cotangent" + std::to_string(c.output)}, {"element", name_of(t.element)}, {"dims", {t.dims.begin(), t.dims.end()}}});
+      const auto op = a.make_operation("input", {{"name", "cotangent" + std::to_string(c.output)},
+                                                 {"element", name_of(t.element)},
+                                                 {"dims", {t.dims.begin(), t.dims.end()}}});
       run.set(r, c.value, part_of(tensor::evaluate<double>(a, op, {}, {}, seed)[0], c.part));
     }
   }

@@ -86,7 +86,8 @@ struct no_cost {
 };
 
 // The graphs that one application of the direction of that name leads to.
-inline std::vector<pcg> rewritten(const pcg_algebra& a, const pcg& g, const syntax::rule& rule, const std::string& name) {
+inline std::vector<pcg> rewritten(const pcg_algebra& a, const pcg& g, const syntax::rule& rule,
+                                  const std::string& name) {
   rule_set rules;
   for (auto& s : compile_rule(a, rule)) {
     if (s.name == name) {

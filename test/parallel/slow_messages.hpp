@@ -32,8 +32,9 @@ struct slow_messages {
   friend bool operator==(const slow_messages&, const slow_messages&) = default;
 };
 
-[[nodiscard]] inline slow_messages slow_messages_of(std::span<const box> written, std::span<const machine::device_id> from,
-                                               std::span<const box> read, std::span<const machine::device_id> to) {
+[[nodiscard]] inline slow_messages slow_messages_of(std::span<const box> written,
+                                                    std::span<const machine::device_id> from, std::span<const box> read,
+                                                    std::span<const machine::device_id> to) {
   UNITY_EXPECTS(written.size() == from.size() && read.size() == to.size(), "a device per task");
   slow_messages all;
   std::vector<std::size_t> sent;  // messages of this producer

@@ -1,6 +1,6 @@
-// A decoder of transformer blocks, layer norms first, as GPT-2 and GPT-3 are, for tests and benchmarks that divide it by
-// tensors. Unlike zoo:gpt the logits have a matrix of their own: the table of words, transposed, would be computed by one
-// group of devices for all, which SOAP cannot have each group do for itself.
+// A decoder of transformer blocks, layer norms first, as GPT-2 and GPT-3 are, for tests and benchmarks that divide it
+// by tensors. Unlike zoo:gpt the logits have a matrix of their own: the table of words, transposed, would be computed
+// by one group of devices for all, which SOAP cannot have each group do for itself.
 #pragma once
 
 #include <cmath>
@@ -49,7 +49,8 @@ class transformer {
     return b_.layer_norm(x, gamma, b_.weight(name + ".beta", {s_.hidden}), 2, 1e-5);
   }
   value_id heads(const std::string& name, value_id x, const tensor::shape& permutation) {
-    return b_.transpose(b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, s_.hidden / s_.heads}), permutation);
+    return b_.transpose(b_.reshape(affine(name, x, s_.hidden), {s_.batch, s_.seq, s_.heads, s_.hidden / s_.heads}),
+                        permutation);
   }
   value_id block(const std::string& name, value_id x) {
     const auto y = normalized(name + ".first", x);

@@ -36,7 +36,9 @@ std::multiset<arrow> listed(const program::program& p) {
   std::multiset<arrow> all;
   for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
     for (const auto& d : p.code(fragment_id{f}).dependencies) {
-      const auto full = [&](const program::task_ref& r) { return name{r.fragment.valid() ? r.fragment.index() : f, r.index}; };
+      const auto full = [&](const program::task_ref& r) {
+        return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
+      };
       all.emplace(full(d.before), full(d.after), d.cut_through);
     }
   }

@@ -20,7 +20,9 @@ using namespace unity::test;
 
 namespace {
 
-rule_set compiled(std::string_view rule) { return compile_rules(matrices{}, parse_rules("rule r " + std::string{rule})); }
+rule_set compiled(std::string_view rule) {
+  return compile_rules(matrices{}, parse_rules("rule r " + std::string{rule}));
+}
 
 std::string message(std::string_view rule) {
   try {
@@ -83,7 +85,11 @@ TEST_CASE("literals take the form of their attribute: choices by name, reals as 
   const auto choice = compiled("power{form=cube}(?x) => power{form=1}(?x)").at(0);
   CHECK(choice.source.nodes[0].attributes.at(0).value.literal == attribute{1});
   const auto real = [&](std::string_view text) {
-    return compiled("transpose(?x) => shift{by=" + std::string{text} + "}(?x)").at(0).target.nodes[0].attributes.at(0).value.literal;
+    return compiled("transpose(?x) => shift{by=" + std::string{text} + "}(?x)")
+        .at(0)
+        .target.nodes[0]
+        .attributes.at(0)
+        .value.literal;
   };
   CHECK(real("0.25") == attribute{std::bit_cast<std::int64_t>(0.25)});
   CHECK(real("2") == attribute{std::bit_cast<std::int64_t>(2.0)});
@@ -132,19 +138,26 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
         "rule r: unbound attribute variable ?k; expected one that the source binds before this place");
   CHECK(message("scale(?x) => ?x if ?k == 1") ==
         "rule r: unbound attribute variable ?k; expected one that the source binds before this place");
-  CHECK(message("scale(?x) => ?x if size(?y, 0) == 1") == "rule r: unbound variable ?y; expected a variable that the source binds");
+  CHECK(message("scale(?x) => ?x if size(?y, 0) == 1") ==
+        "rule r: unbound variable ?y; expected a variable that the source binds");
   CHECK(message("add(?x, ?x) == scale{by=2}(?y)") == "rule r: unbound variable ?y; expected a variable of the source");
-  CHECK(message("mul(?x, ?y) == scale(?x)") == "rule r.reverse: unbound variable ?y; expected a variable of the source");
+  CHECK(message("mul(?x, ?y) == scale(?x)") ==
+        "rule r.reverse: unbound variable ?y; expected a variable of the source");
 
   // Unknown.
   CHECK(message("sale(?x) => ?x") == "rule r: operator 'sale'; expected an operator of the algebra");
   CHECK(message("scale{b=1}(?x) => ?x") == "rule r: scale{b=1}(?x); expected attributes of scale, each once: by");
   CHECK(message("add{by=1}(?x, ?y) => ?x") == "rule r: add{by=1}(?x, ?y); expected attributes of add, each once: none");
-  CHECK(message("scale{by=1, by=1}(?x) => ?x") == "rule r: scale{by=1, by=1}(?x); expected attributes of scale, each once: by");
-  CHECK(message("power{form=fourth}(?x) => ?x") == "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
-  CHECK(message("power{form=?f}(?x) => ?x if ?f == fourth") == "rule r: word 'fourth'; expected a choice of some attribute");
-  CHECK(message("scale(?x) => ?x if depth(?x) == 1") == "rule r: depth(?x); expected a function or measure with 1 argument(s)");
-  CHECK(message("scale{by=?k}(?x) => ?x if min(?k) == 1") == "rule r: min(?k); expected a function or measure with 1 argument(s)");
+  CHECK(message("scale{by=1, by=1}(?x) => ?x") ==
+        "rule r: scale{by=1, by=1}(?x); expected attributes of scale, each once: by");
+  CHECK(message("power{form=fourth}(?x) => ?x") ==
+        "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
+  CHECK(message("power{form=?f}(?x) => ?x if ?f == fourth") ==
+        "rule r: word 'fourth'; expected a choice of some attribute");
+  CHECK(message("scale(?x) => ?x if depth(?x) == 1") ==
+        "rule r: depth(?x); expected a function or measure with 1 argument(s)");
+  CHECK(message("scale{by=?k}(?x) => ?x if min(?k) == 1") ==
+        "rule r: min(?k); expected a function or measure with 1 argument(s)");
 
   // Of the wrong number.
   CHECK(message("scale(?x, ?y) => ?x") == "rule r: scale(?x, ?y); expected 1 operand(s) of scale");
@@ -154,8 +167,10 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
   CHECK(message("(scale(?x), transpose(?x)) => ?x") ==
         "rule r: (scale(?x), transpose(?x)) and ?x; expected as many outputs on one side as on the other");
   CHECK(message("parts(?x) => ?x") == "rule r: parts(?x) and ?x; expected as many outputs on one side as on the other");
-  CHECK(message("(scale(?x), scale(?x)) => (?x, transpose(transpose(?x)))") == "rule r: (scale(?x), scale(?x)); expected each output once");
-  CHECK(message("(parts(?x).0, parts(?x).0) => (?x, ?x)") == "rule r: (parts(?x).0, parts(?x).0); expected each output once");
+  CHECK(message("(scale(?x), scale(?x)) => (?x, transpose(transpose(?x)))") ==
+        "rule r: (scale(?x), scale(?x)); expected each output once");
+  CHECK(message("(parts(?x).0, parts(?x).0) => (?x, ?x)") ==
+        "rule r: (parts(?x).0, parts(?x).0); expected each output once");
 
   // Where it cannot stand.
   CHECK(message("?x => scale(?x)") ==
@@ -173,18 +188,22 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
         "rule r: 0.5 + 1; expected a number or a variable for real attribute 'by'");
 
   // Repetition misused.
-  CHECK(message("matmul(?x, ??w) => ?x") == "rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
+  CHECK(message("matmul(?x, ??w) => ?x") ==
+        "rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
   CHECK(message("matmul(?x, ??w)... => scale(?x)") ==
         "rule r: matmul(?x, ??w)... and scale(?x); expected as many outputs on one side as on the other");
-  CHECK(message("concat(??x...) => scale(??x)") == "rule r: scale(??x); expected '...' after what is there once per repetition");
-  CHECK(message("scale(?x)... => ?x...") == "rule r: scale(?x)...; expected '...' only after what differs from repetition to repetition");
+  CHECK(message("concat(??x...) => scale(??x)") ==
+        "rule r: scale(??x); expected '...' after what is there once per repetition");
+  CHECK(message("scale(?x)... => ?x...") ==
+        "rule r: scale(?x)...; expected '...' only after what differs from repetition to repetition");
   CHECK(message("(matmul(?x, ??w)..., scale(?x)) => (??w..., ?x)") ==
         "rule r: (matmul(?x, ??w)..., scale(?x)); expected a repeated output to be the only one");
   CHECK(message("matmul(?x, ??w)... => ??w... if ??w == 1") ==
         "rule r: ??w; expected size(??w, ..) or another measure of it");
   CHECK(message("matmul(?x, ??w)... => ??w... if sum(size(??w, 1)...) == 4") ==
         "rule r: sum(size(??w, 1)...); expected a list around '...', as in [x...]");
-  CHECK(message("split{sizes=?s}(?x).* => ?x") == "rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
+  CHECK(message("split{sizes=?s}(?x).* => ?x") ==
+        "rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
 }
 
 TEST_CASE("every message of a malformed rule is one line that begins with the rule's name") {
@@ -207,13 +226,17 @@ struct ambiguous : matrices {
   op_signature other{"other", 1, 1, false, {{"mode", attribute_form::choice, {"cube", "plain"}, attribute{0}}}};
 
   std::size_t kind_count() const { return matrices::kind_count() + 1; }
-  const op_signature& signature(kind_id k) const { return k.index() < matrices::kind_count() ? matrices::signature(k) : other; }
+  const op_signature& signature(kind_id k) const {
+    return k.index() < matrices::kind_count() ? matrices::signature(k) : other;
+  }
 };
 
 }  // namespace
 
 TEST_CASE("a word that means different choices in different places is refused in a condition") {
-  const auto rule = [](std::string_view text) { return parse_rules("rule r power{form=?f}(?x) => ?x if ?f == " + std::string{text}).at(0); };
+  const auto rule = [](std::string_view text) {
+    return parse_rules("rule r power{form=?f}(?x) => ?x if ?f == " + std::string{text}).at(0);
+  };
   CHECK_THROWS_WITH(compile_rule(ambiguous{}, rule("cube")),
                     "rule r: word 'cube'; expected a word that stands for the same choice wherever it is one");
   CHECK_NOTHROW(compile_rule(ambiguous{}, rule("square")));

@@ -39,7 +39,8 @@ TEST_CASE("two nodes that compute the same become one, and then their readers do
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
-  const auto g = b.build({b.negation(b.conjunction(x, y)), b.negation(b.conjunction(y, x)), b.negation(b.conjunction(x, y))});
+  const auto g =
+      b.build({b.negation(b.conjunction(x, y)), b.negation(b.conjunction(y, x)), b.negation(b.conjunction(x, y))});
   CHECK(least(g) == 6);
 }
 

@@ -88,7 +88,8 @@ TEST_CASE("an attribute of a source can be an expression over what is bound else
   const auto g = b.build({b.scale(3, x), b.scale(2, x)});
   fixture f{"rule r scale{by=size(?x, 1)}(?x) => scale{by=7}(?x)", g};
   REQUIRE(f.found.size() == 1);
-  CHECK(f.store.operation(f.store.op(f.matches.node(f.matches.record(f.found[0]), 0))).attributes.at(0) == attribute{3});
+  CHECK(f.store.operation(f.store.op(f.matches.node(f.matches.record(f.found[0]), 0))).attributes.at(0) ==
+        attribute{3});
 }
 
 TEST_CASE("what changes nothing, or a type, is no match") {
@@ -125,7 +126,10 @@ TEST_CASE("conditions on indexed variables must hold in every repetition") {
   const auto x = b.input('a', 2, 2);
   const auto g = b.build({b.matmul(x, b.input('b', 2, 3)), b.matmul(x, b.input('c', 2, 4))});
   const auto applies = [&](const std::string& condition) {
-    return fixture{"rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...))) if " + condition, g}
+    return fixture{
+        "rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...))) if " +
+            condition,
+        g}
         .found.size();
   };
   CHECK(applies("size(??w, 1) >= 3") == 1);

@@ -59,8 +59,9 @@ TEST_CASE("tokens are names, variables, numbers, texts and symbols") {
 }
 
 TEST_CASE("the longest symbol is taken") {
-  CHECK(texts("a...==b=>c..<=d<>=&&||!=!.*.") ==
-        std::vector<std::string>{"a", "...", "==", "b", "=>", "c", "..", "<=", "d", "<", ">=", "&&", "||", "!=", "!", ".", "*", "."});
+  CHECK(texts("a...==b=>c..<=d<>=&&||!=!.*.") == std::vector<std::string>{"a", "...", "==", "b", "=>", "c", "..",
+                                                                          "<=", "d", "<", ">=", "&&", "||", "!=", "!",
+                                                                          ".", "*", "."});
   CHECK(texts("f(?x).0...") == std::vector<std::string>{"f", "(", "x", ")", ".", "0", "..."});
   CHECK(texts("f.0.5") == std::vector<std::string>{"f", ".", "0.5"});
   CHECK(texts("1e 2e+ 3.x 4..5") == std::vector<std::string>{"1", "e", "2", "e", "+", "3", ".", "x", "4", "..", "5"});

@@ -170,7 +170,8 @@ class brute_force {
     for (std::size_t i = 0; i < p.attributes.size(); ++i) {
       const auto& a = p.attributes[i];
       const auto& value = f_.store.value(actual[i]);
-      if (a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal && a.value.literal != value) {
+      if (a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal &&
+          a.value.literal != value) {
         return false;
       }
       if (a.kind == pattern_attribute::form::bind) {
@@ -257,7 +258,8 @@ class random_pattern {
     if (random_.below(2) == 0) {
       std::swap(first, second);
     }
-    return name + "(" + first + ", " + second + ")" + (name == "half_adder" ? (random_.below(2) == 0 ? ".0" : ".1") : "");
+    return name + "(" + first + ", " + second + ")" +
+           (name == "half_adder" ? (random_.below(2) == 0 ? ".0" : ".1") : "");
   }
   std::string term(int depth) {
     static constexpr std::string_view variables[]{"?x", "?y", "?z"};
@@ -298,7 +300,9 @@ TEST_CASE("the matcher finds what trying every assignment finds, for random patt
 TEST_CASE("the matcher finds what trying every assignment finds, for the rules of both algebras", "[law]") {
   std::size_t matches = 0;
   const auto without = [](rule_set rules) {
-    std::erase_if(rules, [](const auto& s) { return s.repeats() || s.source.roots[0].repeated || s.name.find("_pair") != std::string::npos; });
+    std::erase_if(rules, [](const auto& s) {
+      return s.repeats() || s.source.roots[0].repeated || s.name.find("_pair") != std::string::npos;
+    });
     return rules;
   };
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
@@ -363,7 +367,8 @@ TEST_CASE("repeated operands match any number, in order, the same number everywh
   const auto y = b.input('b', 2, 2);
   const auto z = b.input('c', 2, 2);
   const auto squares = [&] { return std::vector{b.power(0, x), b.power(0, y), b.power(0, z)}; }();
-  const auto g = b.build({b.concat(0, squares), b.concat(1, {squares[0], squares[1]}), b.concat(1, {squares[0], x}), b.concat(0, {squares[2]})});
+  const auto g = b.build({b.concat(0, squares), b.concat(1, {squares[0], squares[1]}), b.concat(1, {squares[0], x}),
+                          b.concat(0, {squares[2]})});
   fixture<matrices> f{matrix_set("rule r concat{axis=?a}(power(??x)...) => power(concat{axis=?a}(??x...))"), g};
   const auto found = f.found_repetitions(0, 0);
   const auto p = [&](std::size_t i) { return f.nth("power", i); };
@@ -392,8 +397,9 @@ TEST_CASE(".* is each result of one node, all of them") {
   const auto x = b.input('a', 3, 2);
   const auto parts = b.split(0, {1, 1, 1}, x);
   const auto two = b.split(0, {1, 2}, x);
-  const auto g = b.build({b.concat(0, parts), b.concat(0, {parts[0], parts[1]}), b.concat(0, {parts[1], parts[0], parts[2]}),
-                          b.concat(0, {two[0], parts[1], parts[2]}), b.concat(0, two)});
+  const auto g =
+      b.build({b.concat(0, parts), b.concat(0, {parts[0], parts[1]}), b.concat(0, {parts[1], parts[0], parts[2]}),
+               b.concat(0, {two[0], parts[1], parts[2]}), b.concat(0, two)});
   fixture<matrices> f{matrix_set("rule r concat{axis=?a}(split{axis=?a, sizes=?s}(?x).*...) => ?x"), g};
   CHECK(f.found_repetitions(0, 0).size() == 2);
 }
@@ -405,7 +411,10 @@ TEST_CASE("the repetitions of a root are the largest set of siblings") {
   const auto z = b.input('c', 2, 2);
   const auto first = b.matmul(x, z);
   const auto g = b.build({first, b.matmul(x, y), b.matmul(x, z), b.matmul(z, y)});
-  fixture<matrices> f{matrix_set("rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))"), g};
+  fixture<matrices> f{
+      matrix_set(
+          "rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))"),
+      g};
   const auto m = [&](std::size_t i) { return f.nth("matmul", i); };
   CHECK(f.found_repetitions(0, 0) == std::set<std::vector<node_id>>{{m(0), m(1), m(2)}});
 }
@@ -417,7 +426,10 @@ TEST_CASE("siblings do not depend on one another") {
   const auto first = b.matmul(x, y);
   const auto second = b.matmul(x, b.power(0, first));  // figure 2.6 of Jia's dissertation (2020)
   const auto g = b.build({second, b.matmul(x, b.input('c', 2, 2))});
-  fixture<matrices> f{matrix_set("rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))"), g};
+  fixture<matrices> f{
+      matrix_set(
+          "rule r matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))"),
+      g};
   const auto m = [&](std::size_t i) { return f.nth("matmul", i); };
   CHECK(f.found_repetitions(0, 0) == std::set<std::vector<node_id>>{{m(0), m(2)}, {m(1), m(2)}});
 }
@@ -430,7 +442,8 @@ TEST_CASE("siblings can read one result each of a node, whatever else they share
   const auto parts = b.split(1, {1, 2}, x);
   const auto other = b.matmul(v, parts[0]);  // comes first, but shares less
   const auto g = b.build({other, b.matmul(w, parts[1]), b.matmul(w, parts[0])});
-  fixture<matrices> f{matrix_set("rule r matmul(?w, split{axis=1, sizes=?s}(?x).*)... => split{axis=1, sizes=?s}(matmul(?w, ?x))"), g};
+  fixture<matrices> f{
+      matrix_set("rule r matmul(?w, split{axis=1, sizes=?s}(?x).*)... => split{axis=1, sizes=?s}(matmul(?w, ?x))"), g};
   const auto m = [&](std::size_t i) { return f.nth("matmul", i); };
   CHECK(f.found_repetitions(0, 1) == std::set<std::vector<node_id>>{{m(2), m(1)}});
 }

@@ -37,7 +37,8 @@ circuit relabelled(const circuit& g, random_engine& random) {
     waiting.push_back(node_id{i});
   }
   const auto ready = [&](node_id n) {
-    return std::all_of(g.operands(n).begin(), g.operands(n).end(), [&](value_id v) { return there[v.index()].valid(); });
+    return std::all_of(g.operands(n).begin(), g.operands(n).end(),
+                       [&](value_id v) { return there[v.index()].valid(); });
   };
   while (!waiting.empty()) {
     const auto i = random.below(waiting.size());

@@ -55,7 +55,8 @@ TEST_CASE("the order of operands does not matter where the operator is commutati
   const auto x = s.new_value(bit{});
   const auto y = s.new_value(bit{});
   const auto z = s.new_value(bit{});
-  CHECK(s.cons(s.op(gate::form::conjunction), std::vector{y, x}) == s.cons(s.op(gate::form::conjunction), std::vector{x, y}));
+  CHECK(s.cons(s.op(gate::form::conjunction), std::vector{y, x}) ==
+        s.cons(s.op(gate::form::conjunction), std::vector{x, y}));
   CHECK(s.define(s.op(gate::form::conjunction), std::vector{y, x}, std::vector{z}) ==
         s.define(s.op(gate::form::conjunction), std::vector{x, y}, std::vector{z}));
 

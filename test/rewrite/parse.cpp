@@ -30,7 +30,9 @@ std::string message(std::string_view text) {
   return "no error";
 }
 
-expression condition(const std::string& text) { return parse_rules("rule r f(?x) => ?x if " + text).at(0).conditions.at(0); }
+expression condition(const std::string& text) {
+  return parse_rules("rule r f(?x) => ?x if " + text).at(0).conditions.at(0);
+}
 
 // Random syntax, all of which rule text can say.
 class random_syntax {
@@ -67,7 +69,8 @@ class random_syntax {
     return std::string{names[random_.below(std::size(names))]};
   }
   std::string word() {
-    static constexpr std::string_view words[]{"", "two words", "3d", "a-b", "#5", "?x", "plain", "z3 4.8.12", "real", "if"};
+    static constexpr std::string_view words[]{"",   "two words", "3d",        "a-b",  "#5",
+                                              "?x", "plain",     "z3 4.8.12", "real", "if"};
     return std::string{words[random_.below(std::size(words))]};
   }
   std::vector<term> side() {
@@ -195,20 +198,25 @@ TEST_CASE("what is not rule text is told where, what was found and what was expe
         "r:1:20: found 'sometimes'; expected 'if', 'safe', 'tested', 'proved', 'assumed', 'real' or 'rule'");
   CHECK(message("rule a f(?x) => ?x safe always") == "r:1:25: found 'always'; expected 'training' or 'inference'");
   CHECK(message("rule a f(?x) => ?x tested often") == "r:1:27: found 'often'; expected an integer of 64 bits");
-  CHECK(message("rule a f(?x) => ?x proved z3") == "r:1:27: found 'z3'; expected the prover's name and version in quotes");
+  CHECK(message("rule a f(?x) => ?x proved z3") ==
+        "r:1:27: found 'z3'; expected the prover's name and version in quotes");
   CHECK(message("rule a f(?x) => ?x proved \"z\" by") == "r:1:33: found end of file; expected an axiom's name");
   CHECK(parse_rules("rule a f(?x) => ?x proved \"z\" by b tested 3").at(0).axioms.empty());
-  CHECK(message("rule a f(?x) => ?x if") == "r:1:22: found end of file; expected a number, a word, a variable, a list or a call");
-  CHECK(message("rule a f(?x) => ?x if 1 +, 2") == "r:1:26: found ','; expected a number, a word, a variable, a list or a call");
+  CHECK(message("rule a f(?x) => ?x if") ==
+        "r:1:22: found end of file; expected a number, a word, a variable, a list or a call");
+  CHECK(message("rule a f(?x) => ?x if 1 +, 2") ==
+        "r:1:26: found ','; expected a number, a word, a variable, a list or a call");
   CHECK(message("rule a (f(?x), ) => ?x") == "r:1:16: found ')'; expected an operator or a variable");
   CHECK(message("rule a f(?x) => ?x )") == "r:1:20: found ')'; expected 'rule'");
 }
 
 TEST_CASE("numbers that do not fit are refused, not cut") {
   CHECK(message("rule a f(?x).4294967296 => ?x") == "r:1:14: found '4294967296'; expected an integer of 31 bits");
-  CHECK(message("rule a f(?x) => ?x tested 4294967296") == "r:1:27: found '4294967296'; expected an integer of 31 bits");
+  CHECK(message("rule a f(?x) => ?x tested 4294967296") ==
+        "r:1:27: found '4294967296'; expected an integer of 31 bits");
   CHECK(message("rule a f(?x).1.5 => ?x") == "r:1:14: found '1.5'; expected an integer of 64 bits");
-  CHECK(message("rule a f{k=9223372036854775808}(?x) => ?x") == "r:1:12: found '9223372036854775808'; expected an integer of 64 bits");
+  CHECK(message("rule a f{k=9223372036854775808}(?x) => ?x") ==
+        "r:1:12: found '9223372036854775808'; expected an integer of 64 bits");
   CHECK(condition("9223372036854775807").integer == INT64_MAX);
   CHECK(message("rule a f{k=1e999}(?x) => ?x") == "r:1:12: found '1e999'; expected a number that a double can hold");
 }
@@ -223,10 +231,12 @@ TEST_CASE("what is nested or strung together too deeply ends in a message") {
   };
   for (const auto* open : {"(", "[", "-", "!", "f("}) {
     CAPTURE(open);
-    CHECK_THAT(message("rule a f(?x) => ?x if " + nested(open, 100000)), Catch::Contains("at most 200 levels of nesting"));
+    CHECK_THAT(message("rule a f(?x) => ?x if " + nested(open, 100000)),
+               Catch::Contains("at most 200 levels of nesting"));
   }
   CHECK_THAT(message("rule a " + nested("f(", 100000)), Catch::Contains("at most 200 levels of nesting"));
-  CHECK_THAT(message("rule a f(?x) => ?x if 1" + nested(" + 1", 100000)), Catch::Contains("at most 1000 operators in a rule"));
+  CHECK_THAT(message("rule a f(?x) => ?x if 1" + nested(" + 1", 100000)),
+             Catch::Contains("at most 1000 operators in a rule"));
   CHECK(message("rule a f(?x) => ?x if " + nested("(", 100) + "1" + nested(")", 100)) == "no error");
   CHECK(message("rule a f(?x) => ?x if 1" + nested(" + 1", 900)) == "no error");
 }
@@ -244,7 +254,9 @@ TEST_CASE("printing a rule and reading it again gives the rule", "[law]") {
 }
 
 TEST_CASE("any damage to rule text is read or refused in one line that names the file", "[law]") {
-  const std::string good = "rule two (f{a=1, b=?k, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)\n if ?k > 2, size(??w, 1) == \"x\" real tested 60\n";
+  const std::string good =
+      "rule two (f{a=1, b=?k, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)\n if ?k > 2, size(??w, 1) == \"x\" real "
+      "tested 60\n";
   for (std::uint64_t seed = 0; seed < 20000; ++seed) {
     random_engine random{seed};
     auto text = good;

@@ -19,7 +19,8 @@ std::string again(const std::string& condition) {
 }  // namespace
 
 TEST_CASE("a rule is printed with its clauses, each on a line of its own, defaults left out") {
-  const auto rules = parse_rules(R"(rule full (f{a=1,..}(?x,??w...),g().2)==(h(?x).*...,??w) if ?k>2,?k<9 safe inference real proved "z3 4.8.12" by zero_one ,
+  const auto rules = parse_rules(
+      R"(rule full (f{a=1,..}(?x,??w...),g().2)==(h(?x).*...,??w) if ?k>2,?k<9 safe inference real proved "z3 4.8.12" by zero_one ,
  two
                                     rule plain f(?x)=>?x safe training assumed)");
   CHECK(to_text(rules[0]) ==

@@ -158,7 +158,8 @@ TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer can
     for (const std::size_t sleep : {0U, 1U}) {
       auto space = random_space(seed, 10, finite_circuit_rules);
       circuit_space::scratch_type scratch;
-      recording_space<circuit_space> all{space, [&](const auto& s) { met[sleep].insert(space.canonical_fingerprint(s, scratch)); }};
+      recording_space<circuit_space> all{
+          space, [&](const auto& s) { met[sleep].insert(space.canonical_fingerprint(s, scratch)); }};
       auto options = with_alpha(1e9);
       options.sleep_sets = sleep == 1;
       options.limits.expansions = 2000;

@@ -25,7 +25,8 @@ using circuit_space = rewrite_space<circuits, gate_count>;
 
 circuit_space random_space(std::uint64_t seed, std::size_t gates) {
   random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)), random_circuit(random, 4, gates)};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)),
+          random_circuit(random, 4, gates)};
 }
 
 beam_options of(std::size_t width, std::size_t patience) {
@@ -100,7 +101,8 @@ TEST_CASE("a beam of no width breaks a contract") {
   CHECK_THAT(result.messages, Catch::Contains("a beam at least one wide"));
 }
 
-TEST_CASE("what a beam returns costs what its graph costs, means what the input means, and lies at the end of its path", "[law]") {
+TEST_CASE("what a beam returns costs what its graph costs, means what the input means, and lies at the end of its path",
+          "[law]") {
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);

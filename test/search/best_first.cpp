@@ -227,7 +227,8 @@ TEST_CASE("a checkpoint of another graph, of other rules or of another cost is r
   };
   const auto conjunction = [](auto& c, auto x, auto y) { return c.conjunction(x, y); };
   const auto disjunction = [](auto& c, auto x, auto y) { return c.disjunction(x, y); };
-  const std::string_view swapped = "rule a and(not(?x), not(?y)) => not(or(?x, ?y))\nrule b or(not(?x), not(?y)) => not(and(?x, ?y))";
+  const std::string_view swapped =
+      "rule a and(not(?x), not(?y)) => not(or(?x, ?y))\nrule b or(not(?x), not(?y)) => not(and(?x, ?y))";
   const auto space = [&](const circuit& g, std::string_view rules) {
     return circuit_space{circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), g};
   };
@@ -240,7 +241,8 @@ TEST_CASE("a checkpoint of another graph, of other rules or of another cost is r
   auto same = space(build(conjunction, 'a'), swapped);
   CHECK(refusal(path, same) == "no error");
   auto other_gate = space(build(disjunction, 'a'), swapped);  // ids, cost and number of moves are the same
-  CHECK_THAT(refusal(path, other_gate), Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same run"));
+  CHECK_THAT(refusal(path, other_gate),
+             Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same run"));
   auto other_input = space(build(conjunction, 'c'), swapped);
   CHECK_THAT(refusal(path, other_input), Catch::Contains("expected a checkpoint of the same run"));
   auto other_rule = space(build(conjunction, 'a'), "rule a and(not(?x), not(?y)) => not(not(not(or(?x, ?y))))");
@@ -257,7 +259,8 @@ TEST_CASE("a checkpoint that cannot be written is an error, and leaves what was 
   CHECK_THROWS_WITH(backtracking(space, o), Catch::StartsWith(o.checkpoint + ": cannot be created ("));
 }
 
-TEST_CASE("every graph of matrices that a search meets means what its input means, for any number of threads", "[law]") {
+TEST_CASE("every graph of matrices that a search meets means what its input means, for any number of threads",
+          "[law]") {
   using matrix_space = rewrite_space<matrices, matrix_cost>;
   const auto rules = compile_rules(matrices{}, parse_rules(matrix_rules));
   for (std::uint64_t seed = 0; seed < 25; ++seed) {

@@ -237,8 +237,8 @@ TEST_CASE("branch and bound does the same each time") {
 }
 
 TEST_CASE("deepening keeps a search without an incumbent out of what only seems cheap") {
-  // The first choice of the first decision has the least bound; after one more decision it is no longer the least, and each
-  // of its 3^9 assignments is dear, later ones less than earlier ones.
+  // The first choice of the first decision has the least bound; after one more decision it is no longer the least, and
+  // each of its 3^9 assignments is dear, later ones less than earlier ones.
   struct deceptive {
     std::vector<std::uint32_t> made{};
     [[nodiscard]] std::size_t decision_count() const { return 10; }

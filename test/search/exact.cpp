@@ -27,7 +27,8 @@ using circuit_space = rewrite_space<circuits, gate_count>;
 
 circuit_space random_space(std::uint64_t seed) {
   random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(finite_circuit_rules)), random_circuit(random, 4, 9)};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(finite_circuit_rules)),
+          random_circuit(random, 4, 9)};
 }
 
 explicit_space random_explicit(std::uint64_t seed) {
@@ -38,7 +39,8 @@ explicit_space random_explicit(std::uint64_t seed) {
     s.costs.push_back(random.between(0, 1000));
     s.edges.emplace_back();
     for (auto k = random.below(4); k > 0; --k) {
-      s.edges.back().push_back(random.below(10) == 0 ? explicit_space::nowhere : static_cast<std::uint32_t>(random.below(n)));
+      s.edges.back().push_back(random.below(10) == 0 ? explicit_space::nowhere
+                                                     : static_cast<std::uint32_t>(random.below(n)));
     }
   }
   return s;
@@ -115,7 +117,8 @@ TEST_CASE("a bounded cost model bounds the space of rewrites") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
-  const auto g = b.build({b.conjunction(b.negation(b.negation(x)), b.conjunction(x, b.negation(x))), b.negation(b.negation(y))});
+  const auto g =
+      b.build({b.conjunction(b.negation(b.negation(x)), b.conjunction(x, b.negation(x))), b.negation(b.negation(y))});
   const auto rules = compile_rules(circuits{}, parse_rules(finite_circuit_rules));
   std::size_t asked = 0;
   bounded_gate_count model;

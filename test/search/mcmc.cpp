@@ -29,7 +29,8 @@ using circuit_space = rewrite_space<circuits, gate_count>;
 
 circuit_space random_space(std::uint64_t seed, std::size_t gates) {
   random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)), random_circuit(random, 4, gates)};
+  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)),
+          random_circuit(random, 4, gates)};
 }
 
 // Counts how often each state is the current one: mcmc asks once per proposal for the moves of the current state first.
@@ -150,7 +151,9 @@ TEST_CASE("a negative temperature breaks a contract") {
   CHECK(result.aborted);
 }
 
-TEST_CASE("what a chain returns costs what its graph costs, means what the input means, and lies at the end of its path", "[law]") {
+TEST_CASE(
+    "what a chain returns costs what its graph costs, means what the input means, and lies at the end of its path",
+    "[law]") {
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);

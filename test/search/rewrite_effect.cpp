@@ -82,8 +82,10 @@ TEST_CASE("a merge that would close a cycle does not apply") {
   const auto first = b.matmul(x, b.input('b', 2, 2));
   const auto second = b.matmul(x, b.power(0, first));
   const auto third = b.matmul(x, b.input('c', 2, 2));
-  matrix_fixture f{"rule pair (matmul(?x, ?y), matmul(?x, ?z)) => split{axis=1, sizes=[size(?y, 1), size(?z, 1)]}(matmul(?x, concat{axis=1}(?y, ?z)))",
-                   b.build({second, third})};
+  matrix_fixture f{
+      "rule pair (matmul(?x, ?y), matmul(?x, ?z)) => split{axis=1, sizes=[size(?y, 1), size(?z, 1)]}(matmul(?x, "
+      "concat{axis=1}(?y, ?z)))",
+      b.build({second, third})};
   CHECK(f.moves("pair").size() == 3);
   const auto valid = f.valid("pair");
   REQUIRE(valid.size() == 2);
@@ -96,8 +98,9 @@ TEST_CASE("siblings that depend on one another are not merged") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto first = b.matmul(x, b.input('b', 2, 2));
-  matrix_fixture f{"rule merge matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))",
-                   b.build({b.matmul(x, b.power(0, first))})};
+  matrix_fixture f{
+      "rule merge matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))",
+      b.build({b.matmul(x, b.power(0, first))})};
   CHECK(f.moves("merge").empty());
 }
 
@@ -115,20 +118,23 @@ TEST_CASE("targets of two roots that read each other do not apply, those in one 
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
-  circuit_fixture cyclic{"rule r (and(?x, ?y), or(?x, ?y)) => (and(or(?x, ?y), and(?x, ?y)), or(or(?x, ?y), and(?x, ?y)))",
-                         b.build({b.conjunction(x, y), b.disjunction(x, y)})};
+  circuit_fixture cyclic{
+      "rule r (and(?x, ?y), or(?x, ?y)) => (and(or(?x, ?y), and(?x, ?y)), or(or(?x, ?y), and(?x, ?y)))",
+      b.build({b.conjunction(x, y), b.disjunction(x, y)})};
   CHECK(cyclic.valid("r").empty());
   circuit_builder c;
   const auto z = c.input('a');
   const auto w = c.input('b');
-  circuit_fixture one_way{"rule r (and(?x, ?y), or(?x, ?y)) => (and(?x, and(?x, ?y)), or(?x, and(?x, and(?y, or(?x, ?y)))))",
-                          c.build({c.conjunction(z, w), c.disjunction(z, w)})};
+  circuit_fixture one_way{
+      "rule r (and(?x, ?y), or(?x, ?y)) => (and(?x, and(?x, ?y)), or(?x, and(?x, and(?y, or(?x, ?y)))))",
+      c.build({c.conjunction(z, w), c.disjunction(z, w)})};
   CHECK(one_way.valid("r").empty());  // and(x, y) is its own operand
   circuit_builder d;
   const auto u = d.input('a');
   const auto v = d.input('b');
-  circuit_fixture fine{"rule r (and(?x, ?y), or(?x, ?y)) => (not(not(and(?x, not(not(?y))))), or(?x, or(?y, and(?x, ?y))))",
-                       d.build({d.conjunction(u, v), d.disjunction(u, v)})};
+  circuit_fixture fine{
+      "rule r (and(?x, ?y), or(?x, ?y)) => (not(not(and(?x, not(not(?y))))), or(?x, or(?y, and(?x, ?y))))",
+      d.build({d.conjunction(u, v), d.disjunction(u, v)})};
   REQUIRE_FALSE(fine.valid("r").empty());
   fine.apply(fine.valid("r")[0]);
   CHECK(fine.count("and") == 1);  // the new or reads the conjunction as it is defined now
@@ -139,7 +145,8 @@ TEST_CASE("a new root that only the other old root read is not kept") {
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto n = b.negation(x);
-  circuit_fixture f{"rule r (not(?x), or(not(?x), ?y)) => (xor(?x, one()), not(and(?x, not(?y))))", b.build({b.disjunction(n, y)})};
+  circuit_fixture f{"rule r (not(?x), or(not(?x), ?y)) => (xor(?x, one()), not(and(?x, not(?y))))",
+                    b.build({b.disjunction(n, y)})};
   f.apply("r");
   CHECK(f.count("xor") == 0);
   CHECK(f.count("one") == 0);
@@ -151,7 +158,8 @@ TEST_CASE("what an alias keeps alive is what still reads it") {
   const auto y = b.input('b');
   const auto one = b.conjunction(x, x);
   // The second root, the only one that reads the first, goes to y: nothing needs x then.
-  circuit_fixture f{"rule r (and(?x, ?x), or(?y, xor(and(?x, ?x), ?x))) => (?x, ?y)", b.build({b.disjunction(y, b.difference(one, x))})};
+  circuit_fixture f{"rule r (and(?x, ?x), or(?y, xor(and(?x, ?x), ?x))) => (?x, ?y)",
+                    b.build({b.disjunction(y, b.difference(one, x))})};
   f.apply("r");
   CHECK(f.count("input") == 1);
   CHECK(f.space.cost(f.state) == 0);
@@ -161,7 +169,8 @@ TEST_CASE("an alias is handed to every reader, the outputs among them") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto nn = b.negation(b.negation(x));
-  circuit_fixture f{"rule double_negation not(not(?x)) => ?x", b.build({nn, b.conjunction(nn, nn), b.disjunction(b.input('b'), nn), nn})};
+  circuit_fixture f{"rule double_negation not(not(?x)) => ?x",
+                    b.build({nn, b.conjunction(nn, nn), b.disjunction(b.input('b'), nn), nn})};
   f.apply("double_negation");
   CHECK(f.count("not") == 0);
   CHECK(f.space.cost(f.state) == 8);
@@ -173,7 +182,8 @@ TEST_CASE("what the target shares with the rest of the graph is not built twice,
   const auto y = b.input('b');
   const auto either = b.disjunction(x, y);
   const auto nx = b.negation(x);
-  circuit_fixture f{"rule de_morgan and(not(?x), not(?y)) => not(or(?x, ?y))", b.build({b.conjunction(nx, b.negation(y)), either, nx})};
+  circuit_fixture f{"rule de_morgan and(not(?x), not(?y)) => not(or(?x, ?y))",
+                    b.build({b.conjunction(nx, b.negation(y)), either, nx})};
   f.apply("de_morgan");
   CHECK(f.count("or") == 1);
   CHECK(f.count("and") == 0);
@@ -200,7 +210,8 @@ TEST_CASE("no value is defined twice where a node with several results comes bac
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto [sum, carry] = b.half_adder(x, y);
-  // Both results get definitions of their own; the sum dies; then a target needs it again, and it only comes with a carry.
+  // Both results get definitions of their own; the sum dies; then a target needs
+  // it again, and it only comes with a carry.
   circuit_fixture f{"rule apart half_adder(?x, ?y) => (xor(?x, ?y), and(?x, ?y))\n"
                     "rule again or(?x, ?y) => or(half_adder(?x, ?y).0, half_adder(?x, ?y).1)\n"
                     "rule either or(xor(?x, ?y), and(?x, ?y)) => or(?x, ?y)",
@@ -218,8 +229,9 @@ TEST_CASE("two outputs that become one value share its definition") {
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto z = b.input('c');
-  circuit_fixture f{"rule r (and(?x, and(?y, ?z)), and(and(?x, ?y), ?z)) => (and(and(?x, ?y), ?z), and(and(?x, ?y), ?z))",
-                    b.build({b.conjunction(x, b.conjunction(y, z)), b.negation(b.conjunction(b.conjunction(x, y), z))})};
+  circuit_fixture f{
+      "rule r (and(?x, and(?y, ?z)), and(and(?x, ?y), ?z)) => (and(and(?x, ?y), ?z), and(and(?x, ?y), ?z))",
+      b.build({b.conjunction(x, b.conjunction(y, z)), b.negation(b.conjunction(b.conjunction(x, y), z))})};
   REQUIRE_FALSE(f.valid("r").empty());
   f.apply(f.valid("r")[0]);
   CHECK(f.count("and") == 2);
@@ -248,10 +260,11 @@ TEST_CASE("many siblings become one product and come apart again") {
   for (char name = 'b'; name < 'i'; ++name) {
     products.push_back(b.matmul(x, b.input(name, 2, 1 + name % 3)));
   }
-  matrix_fixture f{"rule merge matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))\n"
-                   "rule part split{axis=1, sizes=?s}(matmul(?x, ?w)) => matmul(?x, split{axis=1, sizes=?s}(?w).*)...\n"
-                   "rule split_concat split{axis=?a, sizes=?s}(concat{axis=?a}(??x...)) => ??x... if ?s == [size(??x, ?a)...]",
-                   b.build(products)};
+  matrix_fixture f{
+      "rule merge matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))\n"
+      "rule part split{axis=1, sizes=?s}(matmul(?x, ?w)) => matmul(?x, split{axis=1, sizes=?s}(?w).*)...\n"
+      "rule split_concat split{axis=?a, sizes=?s}(concat{axis=?a}(??x...)) => ??x... if ?s == [size(??x, ?a)...]",
+      b.build(products)};
   const auto before = f.space.cost(f.state);
   f.apply("merge");
   CHECK(f.count("matmul") == 1);
@@ -269,9 +282,10 @@ TEST_CASE("a set of siblings that lost one is matched again without it") {
   const auto y = b.input('b', 2, 2);
   const auto products = std::vector{b.matmul(x, y), b.matmul(x, b.input('c', 2, 2)), b.matmul(x, b.input('d', 2, 2))};
   const auto sum = b.scale(2, products[0]);
-  matrix_fixture f{"rule merge matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))\n"
-                   "rule inner scale{by=2}(matmul(?x, ?y)) => matmul(scale{by=2}(?x), ?y)",
-                   b.build({sum, products[1], products[2]})};
+  matrix_fixture f{
+      "rule merge matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))\n"
+      "rule inner scale{by=2}(matmul(?x, ?y)) => matmul(scale{by=2}(?x), ?y)",
+      b.build({sum, products[1], products[2]})};
   f.apply("inner");
   REQUIRE(f.valid("merge").size() == 1);
   f.apply("merge");

@@ -55,7 +55,8 @@ bool has_siblings(const substitution& s) { return !s.source.roots.empty() && s.s
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerprint of its result", "[law]", circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerprint of its result", "[law]",
+                   circuit_case, matrix_case) {
   std::size_t rewrites = 0;
   std::set<std::string> used;
   // 60,000 and on until every rule was used: which walks a seed gives depends on the compiler.
@@ -86,8 +87,8 @@ TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerpri
   }
 }
 
-TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and means what the first one means", "[law]", circuit_case,
-                   matrix_case) {
+TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and means what the first one means",
+                   "[law]", circuit_case, matrix_case) {
   std::size_t rewrites = 0;
   std::uint64_t seed = 0;
   while (rewrites < 20000) {
@@ -107,7 +108,8 @@ TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and 
   }
 }
 
-TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scratch", "[law]", circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scratch", "[law]", circuit_case,
+                   matrix_case) {
   std::size_t rewrites = 0;
   std::uint64_t seed = 0;
   while (rewrites < 10000) {
@@ -145,7 +147,8 @@ TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scrat
   }
 }
 
-TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was used for before", "[law]", circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was used for before", "[law]",
+                   circuit_case, matrix_case) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     random_engine random{seed + 3000};
@@ -175,7 +178,8 @@ TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was
 
 // Not always: an alias is handed to all that read it at the time, which misses what the other move's target makes anew
 // of the same operator and operands.
-TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly always lead to the same state", "[law]", circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly always lead to the same state", "[law]",
+                   circuit_case, matrix_case) {
   std::size_t pairs = 0;
   std::size_t one_way = 0;
   std::size_t different = 0;
@@ -261,7 +265,9 @@ class frugal_circuits {
   frugal_circuits(frugal_circuits&&) = default;
   frugal_circuits(const frugal_circuits&) = delete;
 
-  std::optional<std::vector<bit>> infer(const gate& g, std::span<const bit> inputs) const { return all_.infer(g, inputs); }
+  std::optional<std::vector<bit>> infer(const gate& g, std::span<const bit> inputs) const {
+    return all_.infer(g, inputs);
+  }
   unsigned char kind_count() const { return static_cast<unsigned char>(all_.kind_count()); }
   std::optional<kind_id> find_kind(std::string_view name) const { return all_.find_kind(name); }
   op_signature signature(kind_id k) const { return all_.signature(k); }
@@ -286,7 +292,8 @@ static_assert(pattern_algebra<frugal_circuits> && additive_cost_model<frugal_cos
 TEST_CASE("a space asks no more of an algebra and a cost model than their concepts say") {
   random_engine random{9};
   const auto g = random_circuit(random, 4, 20);
-  rewrite_space<frugal_circuits, frugal_cost> frugal{frugal_circuits{}, frugal_cost{}, compile_rules(frugal_circuits{}, parse_rules(circuit_rules)), g};
+  rewrite_space<frugal_circuits, frugal_cost> frugal{frugal_circuits{}, frugal_cost{},
+                                                     compile_rules(frugal_circuits{}, parse_rules(circuit_rules)), g};
   circuit_space plain{circuits{}, gate_count{}, circuit_case::rules(), g};
   CHECK(frugal.cost(frugal.initial()) == plain.cost(plain.initial()));
   CHECK(frugal.moves(frugal.initial()).size() == plain.moves(plain.initial()).size());

@@ -71,8 +71,10 @@ static_assert(unity::canonical_space<archetype::canonical_space> && !unity::cano
 static_assert(unity::commuting_space<archetype::commuting_space> && !unity::commuting_space<archetype::search_space>);
 static_assert(unity::bounded_space<archetype::bounded_space> && !unity::bounded_space<archetype::search_space>);
 static_assert(unity::measured_space<archetype::measured_space> && !unity::measured_space<archetype::search_space>);
-static_assert(unity::search_space<unity::test::explicit_space> && unity::bounded_space<unity::test::bounded_explicit_space>);
-static_assert(!unity::bounded_space<unity::test::explicit_space> && !unity::commuting_space<unity::test::explicit_space>);
+static_assert(unity::search_space<unity::test::explicit_space> &&
+              unity::bounded_space<unity::test::bounded_explicit_space>);
+static_assert(!unity::bounded_space<unity::test::explicit_space> &&
+              !unity::commuting_space<unity::test::explicit_space>);
 
 namespace near_miss {
 
@@ -135,19 +137,24 @@ struct independence_by_degrees : archetype::search_space {
 }  // namespace near_miss
 
 static_assert(unity::small_move<archetype::move> && unity::small_move<std::uint32_t>);
-static_assert(!unity::small_move<near_miss::big> && !unity::small_move<near_miss::owning> && !unity::small_move<near_miss::unequal>);
+static_assert(!unity::small_move<near_miss::big> && !unity::small_move<near_miss::owning> &&
+              !unity::small_move<near_miss::unequal>);
 static_assert(!unity::has_states<near_miss::without_initial> && unity::has_moves<near_miss::without_initial>);
 static_assert(!unity::has_states<near_miss::cost_as_double> && unity::has_pricing<near_miss::cost_as_double>);
 static_assert(!unity::has_states<near_miss::fingerprint_of_64_bits>);
 static_assert(!unity::has_moves<near_miss::moves_one_by_one> && unity::has_states<near_miss::moves_one_by_one>);
-static_assert(!unity::has_pricing<near_miss::pricing_that_always_applies> && unity::has_application<near_miss::pricing_that_always_applies>);
+static_assert(!unity::has_pricing<near_miss::pricing_that_always_applies> &&
+              unity::has_application<near_miss::pricing_that_always_applies>);
 static_assert(!unity::has_pricing<near_miss::pricing_that_changes_the_space>);
-static_assert(!unity::has_application<near_miss::application_in_place> && unity::has_pricing<near_miss::application_in_place>);
+static_assert(!unity::has_application<near_miss::application_in_place> &&
+              unity::has_pricing<near_miss::application_in_place>);
 static_assert(!unity::has_application<near_miss::application_with_one_scratch>);
 static_assert(!unity::has_pricing<near_miss::scratch_with_arguments>);
 static_assert(!unity::search_space<near_miss::without_initial> && !unity::search_space<near_miss::moves_one_by_one> &&
-              !unity::search_space<near_miss::pricing_that_changes_the_space> && !unity::search_space<near_miss::application_in_place> &&
-              !unity::search_space<int>);
+              !unity::search_space<near_miss::pricing_that_changes_the_space> &&
+              !unity::search_space<near_miss::application_in_place> && !unity::search_space<int>);
 static_assert(unity::search_space<near_miss::bound_as_double> && !unity::bounded_space<near_miss::bound_as_double>);
-static_assert(unity::search_space<near_miss::memory_of_states_alone> && !unity::measured_space<near_miss::memory_of_states_alone>);
-static_assert(unity::search_space<near_miss::independence_by_degrees> && !unity::commuting_space<near_miss::independence_by_degrees>);
+static_assert(unity::search_space<near_miss::memory_of_states_alone> &&
+              !unity::measured_space<near_miss::memory_of_states_alone>);
+static_assert(unity::search_space<near_miss::independence_by_degrees> &&
+              !unity::commuting_space<near_miss::independence_by_degrees>);

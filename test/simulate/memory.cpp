@@ -66,7 +66,8 @@ void add_buffers(unity::program::program& p, random_engine& random, device_index
     }
     const task_ref some{f, static_cast<std::uint32_t>(random.below(tasks))};
     const bool is_permanent = random.below(4) == 0;
-    code.buffers.push_back({bytes{random.between(0, 500)}, static_cast<device_index>(random.below(devices)), some, is_permanent});
+    code.buffers.push_back(
+        {bytes{random.between(0, 500)}, static_cast<device_index>(random.below(devices)), some, is_permanent});
     if (buffers > 0) {
       code.reads.push_back({{g, static_cast<std::uint32_t>(random.below(buffers))}, some});
     }
@@ -108,7 +109,8 @@ TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]"
         }
         peak = std::max(peak, held);
         const auto& levels = profiles[d].levels;
-        const auto after = std::find_if(levels.begin(), levels.end(), [&](const auto& level) { return level.from.count() > t; });
+        const auto after =
+            std::find_if(levels.begin(), levels.end(), [&](const auto& level) { return level.from.count() > t; });
         CAPTURE(d, t);
         REQUIRE((after == levels.begin() ? 0 : (after - 1)->held.count()) == held);
       }

@@ -1,4 +1,5 @@
-// Programs as a plan would lower to: operators over devices, edges over links, forward and backward; and changes to them.
+// Programs as a plan would lower to: operators over devices, edges over links,
+// forward and backward; and changes to them.
 #pragma once
 
 #include <algorithm>
@@ -209,8 +210,8 @@ class random_plan {
     return f;
   }
   // Each device has a link out and one in; a bus between is shared by devices of different parity.
-  void move(random_engine& random, program::fragment& f, program::task_ref out, std::uint32_t from, program::task_ref in,
-            std::uint32_t to, std::uint32_t shard) const {
+  void move(random_engine& random, program::fragment& f, program::task_ref out, std::uint32_t from,
+            program::task_ref in, std::uint32_t to, std::uint32_t shard) const {
     if (from == to) {
       f.dependencies.push_back({out, in, false});
       return;
@@ -219,7 +220,8 @@ class random_plan {
     const auto size = options_.is_symmetric ? options_.longest : random.between(1, options_.longest);
     std::vector<program::hop> route;
     const auto cross = [&](std::uint32_t link, std::int64_t slowness) {
-      route.push_back({program::resource_id{devices + link}, picoseconds{size * slowness}, picoseconds{latencies_[link]}});
+      route.push_back(
+          {program::resource_id{devices + link}, picoseconds{size * slowness}, picoseconds{latencies_[link]}});
     };
     cross(from, 1);
     if (from % 2 != to % 2) {

@@ -126,7 +126,8 @@ TEST_CASE("critical paths begin at the start, have no gaps and end with the iter
       REQUIRE(path[i].reason == wait_reason::dependency);
       const auto latency = s.code().code(path[i].cause).latency.count();
       const auto links = s.code().before(path[i].task.index());
-      const auto link = std::find_if(links.begin(), links.end(), [&](auto l) { return l.task() == path[i].cause.index(); });
+      const auto link =
+          std::find_if(links.begin(), links.end(), [&](auto l) { return l.task() == path[i].cause.index(); });
       REQUIRE(link != links.end());
       cut_through += link->cut_through() ? 1 : 0;
       const bool by_end = before.end + latency == (link->cut_through() ? now.end : now.start);

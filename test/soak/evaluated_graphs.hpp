@@ -1,5 +1,5 @@
-// What graphs compute modulo a prime, where each application of an operator to values is evaluated once, in whatever graph it
-// stands: what rewriting makes of a graph is compared with it in the time of a walk.
+// What graphs compute modulo a prime, where each application of an operator to values is evaluated once, in whatever
+// graph it stands: what rewriting makes of a graph is compared with it in the time of a walk.
 #pragma once
 
 #include <cstddef>

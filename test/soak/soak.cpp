@@ -1,8 +1,9 @@
-// Random searches over random models: every graph that a search builds must compute what its model computes, modulo 2^61 - 1.
+// Random searches over random models: every graph that a search builds must compute
+// what its model computes, modulo 2^61 - 1.
 //
-// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]
-// Prints how many graphs were compared, how many differ, and the seed; the first difference ends it, with exit code 1. Rules
-// that hold on real numbers alone are left out.
+// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE] Prints how many graphs
+// were compared, how many differ, and the seed; the first difference ends it, with exit code 1. Rules that
+// hold on real numbers alone are left out.
 
 #include <unistd.h>
 
@@ -82,8 +83,9 @@ std::atomic<std::uint64_t> current_round{0};
 std::atomic<std::uint64_t> current_seed{0};
 void tell_round(int) {
   char line[120];
-  const auto length = std::snprintf(line, sizeof line, "aborted; again: --seed %llu --first %llu --rounds 1\n",
-                                    static_cast<unsigned long long>(current_seed), static_cast<unsigned long long>(current_round));
+  const auto length =
+      std::snprintf(line, sizeof line, "aborted; again: --seed %llu --first %llu --rounds 1\n",
+                    static_cast<unsigned long long>(current_seed), static_cast<unsigned long long>(current_round));
   if (::write(STDERR_FILENO, line, static_cast<std::size_t>(length)) != length) {
     ::_exit(1);
   }
@@ -157,7 +159,8 @@ class soak {
 
 int run(const arguments& a) {
   const auto& operators = parallel::test::operators();
-  const auto text = a.rules.empty() ? std::string{tensor::standard_rules} + std::string{tensor::generated_rules} : read_file(a.rules);
+  const auto text =
+      a.rules.empty() ? std::string{tensor::standard_rules} + std::string{tensor::generated_rules} : read_file(a.rules);
   const auto rules = compile_rules(operators, parse_rules(text, a.rules.empty() ? "shipped rules" : a.rules));
   soak all{operators, rules};
   const stopwatch watch;
@@ -174,13 +177,15 @@ int run(const arguments& a) {
       all.round(hash_combine(a.seed, round));
     } catch (const mismatch& e) {
       ++mismatches;
-      std::printf("MISMATCH in round %llu: %s\nagain: --seed %llu --first %llu --rounds 1\n", static_cast<unsigned long long>(round),
-                  e.what(), static_cast<unsigned long long>(a.seed), static_cast<unsigned long long>(round));
+      std::printf("MISMATCH in round %llu: %s\nagain: --seed %llu --first %llu --rounds 1\n",
+                  static_cast<unsigned long long>(round), e.what(), static_cast<unsigned long long>(a.seed),
+                  static_cast<unsigned long long>(round));
     }
   }
   std::printf("%llu graphs checked in %llu rounds, %llu operators evaluated, %d mismatches, %.0f s, seed %llu\n",
               static_cast<unsigned long long>(all.graphs()), static_cast<unsigned long long>(done),
-              static_cast<unsigned long long>(all.evaluations()), mismatches, watch.seconds(), static_cast<unsigned long long>(a.seed));
+              static_cast<unsigned long long>(all.evaluations()), mismatches, watch.seconds(),
+              static_cast<unsigned long long>(a.seed));
   return mismatches == 0 ? 0 : 1;
 }
 
@@ -190,7 +195,8 @@ int main(int argc, char** argv) {
   try {
     return run(parse(argc, argv));
   } catch (const std::invalid_argument& e) {
-    std::fprintf(stderr, "test_soak: %s; usage: [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]\n", e.what());
+    std::fprintf(stderr, "test_soak: %s; usage: [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]\n",
+                 e.what());
     return 2;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "test_soak: %s\n", e.what());

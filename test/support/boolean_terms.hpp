@@ -19,8 +19,9 @@ namespace unity::test {
 enum class gate_form : std::uint8_t { zero, negation, conjunction, disjunction, difference };
 
 // Bit i of a column: the value of the variable in assignment i of up to six.
-inline constexpr std::array<std::uint64_t, 6> truth_columns{0xaaaaaaaaaaaaaaaaU, 0xccccccccccccccccU, 0xf0f0f0f0f0f0f0f0U,
-                                                            0xff00ff00ff00ff00U, 0xffff0000ffff0000U, 0xffffffff00000000U};
+inline constexpr std::array<std::uint64_t, 6> truth_columns{0xaaaaaaaaaaaaaaaaU, 0xccccccccccccccccU,
+                                                            0xf0f0f0f0f0f0f0f0U, 0xff00ff00ff00ff00U,
+                                                            0xffff0000ffff0000U, 0xffffffff00000000U};
 
 inline std::size_t arity_of(gate_form g) { return g == gate_form::zero ? 0 : g == gate_form::negation ? 1 : 2; }
 inline std::uint64_t combine(gate_form g, std::uint64_t a, std::uint64_t b) {
@@ -36,7 +37,8 @@ inline std::uint64_t truth_table(std::span<const gate_form> gates, const written
   std::vector<std::uint64_t> tables;
   for (const auto& n : t) {
     const auto operand = [&](std::size_t i) { return i < n.operands.size() ? tables[n.operands[i]] : 0; };
-    tables.push_back(n.op == term_node::variable ? truth_columns.at(n.number) : combine(gates[n.op], operand(0), operand(1)));
+    tables.push_back(n.op == term_node::variable ? truth_columns.at(n.number)
+                                                 : combine(gates[n.op], operand(0), operand(1)));
   }
   return tables.back();
 }
@@ -97,8 +99,12 @@ class boolean_terms {
         case gate_form::zero: p.add_output(p.constant(residue{})); break;
         case gate_form::negation: p.add_output(p.apply(sample_program::function::difference, one, a)); break;
         case gate_form::conjunction: p.add_output(product(1).first); break;
-        case gate_form::disjunction: p.add_output(p.dot(std::vector<std::pair<ref, ref>>{{a, one}, {b, one}, product(-1)})); break;
-        case gate_form::difference: p.add_output(p.dot(std::vector<std::pair<ref, ref>>{{a, one}, {b, one}, product(-2)})); break;
+        case gate_form::disjunction:
+          p.add_output(p.dot(std::vector<std::pair<ref, ref>>{{a, one}, {b, one}, product(-1)}));
+          break;
+        case gate_form::difference:
+          p.add_output(p.dot(std::vector<std::pair<ref, ref>>{{a, one}, {b, one}, product(-2)}));
+          break;
       }
     }
     return p;

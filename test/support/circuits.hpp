@@ -183,7 +183,9 @@ inline circuit random_circuit(random_engine& random, std::size_t inputs, std::si
         gate::form::disjunction, gate::form::disjunction, gate::form::disjunction, gate::form::disjunction,
         gate::form::difference,  gate::form::half_adder,  gate::form::zero,        gate::form::one};
     const auto form = forms[random.below(forms.size())];
-    const auto arity = form == gate::form::zero || form == gate::form::one ? 0U : form == gate::form::negation ? 1U : 2U;
+    const auto arity = form == gate::form::zero || form == gate::form::one ? 0U
+                       : form == gate::form::negation                      ? 1U
+                                                                           : 2U;
     std::vector<value_id> operands;
     for (std::size_t k = 0; k < arity; ++k) {
       operands.push_back(values[random.below(values.size())]);

@@ -1,4 +1,5 @@
-// Which terms are equal by given equalities of terms: congruence closure with the instances that match, found one by one.
+// Which terms are equal by given equalities of terms: congruence closure with
+// the instances that match, found one by one.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +48,9 @@ class equality_closure {
       std::vector<std::pair<class_id, class_id>> equal;
       for (const auto& [left, right] : rules) {
         for (const auto& [root, members] : members_) {
-          const auto found = [&, at = root, &to = right](const binding& b) { equal.emplace_back(at, instantiate(to, b)); };
+          const auto found = [&, at = root, &to = right](const binding& b) {
+            equal.emplace_back(at, instantiate(to, b));
+          };
           match_one(left, static_cast<std::uint32_t>(left.size() - 1), members, {}, binding{}, found);
         }
       }
@@ -135,8 +138,8 @@ class equality_closure {
     match_one(pattern, at, smallest_[target], open, b, found);
   }
   template <class Found>
-  void match_one(const written_term& pattern, std::uint32_t at, const std::vector<const node*>& members, const goals& open,
-                 const binding& b, const Found& found) {
+  void match_one(const written_term& pattern, std::uint32_t at, const std::vector<const node*>& members,
+                 const goals& open, const binding& b, const Found& found) {
     const auto& p = pattern[at];
     for (const auto* member : members) {
       const auto& [op, number, operands] = *member;

@@ -27,7 +27,20 @@
 namespace unity::test {
 
 struct matrix_op {
-  enum class form : std::uint8_t { input, add, mul, matmul, concat, split, transpose, scale, shift, power, parts, join };
+  enum class form : std::uint8_t {
+    input,
+    add,
+    mul,
+    matmul,
+    concat,
+    split,
+    transpose,
+    scale,
+    shift,
+    power,
+    parts,
+    join
+  };
 
   form kind = form::add;
   attribute_list attributes{};
@@ -75,7 +88,8 @@ class matrices {
   using value_type = matrix_shape;
   using form = matrix_op::form;
 
-  [[nodiscard]] std::optional<std::vector<matrix_shape>> infer(const matrix_op& op, std::span<const matrix_shape> in) const {
+  [[nodiscard]] std::optional<std::vector<matrix_shape>> infer(const matrix_op& op,
+                                                               std::span<const matrix_shape> in) const {
     const auto& s = signature(kind_of(op));
     if (s.operands != op_signature::any && in.size() != static_cast<std::size_t>(s.operands)) {
       return std::nullopt;
@@ -86,7 +100,8 @@ class matrices {
       case form::mul:
       case form::join: return in[0] == in[1] ? std::optional{std::vector{in[0]}} : std::nullopt;
       case form::matmul:
-        return in[0].columns == in[1].rows ? std::optional{std::vector<matrix_shape>{{in[0].rows, in[1].columns}}} : std::nullopt;
+        return in[0].columns == in[1].rows ? std::optional{std::vector<matrix_shape>{{in[0].rows, in[1].columns}}}
+                                           : std::nullopt;
       case form::concat: return infer_concat(op.attributes[0][0], in);
       case form::split: return infer_split(op, in[0]);
       case form::transpose: return std::vector<matrix_shape>{{in[0].columns, in[0].rows}};
@@ -164,13 +179,22 @@ class matrices {
   }
 
   std::vector<op_signature> signatures_{
-      {"input", 0, 1, false,
-       {{"name", attribute_form::word, {}, {}}, {"rows", attribute_form::integer, {}, {}}, {"columns", attribute_form::integer, {}, {}}}},
+      {"input",
+       0,
+       1,
+       false,
+       {{"name", attribute_form::word, {}, {}},
+        {"rows", attribute_form::integer, {}, {}},
+        {"columns", attribute_form::integer, {}, {}}}},
       {"add", 2, 1, true, {}},
       {"mul", 2, 1, true, {}},
       {"matmul", 2, 1, false, {}},
       {"concat", op_signature::any, 1, false, {{"axis", attribute_form::integer, {}, attribute{0}}}},
-      {"split", 1, op_signature::any, false, {{"axis", attribute_form::integer, {}, attribute{0}}, {"sizes", attribute_form::integers, {}, {}}}},
+      {"split",
+       1,
+       op_signature::any,
+       false,
+       {{"axis", attribute_form::integer, {}, attribute{0}}, {"sizes", attribute_form::integers, {}, {}}}},
       {"transpose", 1, 1, false, {}},
       {"scale", 1, 1, false, {{"by", attribute_form::integer, {}, attribute{1}}}},
       {"shift", 1, 1, false, {{"by", attribute_form::real, {}, attribute{std::bit_cast<std::int64_t>(0.5)}}}},
@@ -185,7 +209,8 @@ using matrix_graph = compact_graph<matrix_op, matrix_shape>;
 // Multiplications dominate; small operators cost a start.
 struct matrix_cost {
   using cost_type = std::int64_t;
-  [[nodiscard]] std::int64_t node_cost(const matrix_op& op, std::span<const matrix_shape> in, std::span<const matrix_shape> out) const {
+  [[nodiscard]] std::int64_t node_cost(const matrix_op& op, std::span<const matrix_shape> in,
+                                       std::span<const matrix_shape> out) const {
     using form = matrix_op::form;
     std::int64_t elements = 0;
     for (const auto& s : out) {
@@ -217,8 +242,12 @@ class matrix_builder {
   value_id scale(std::int64_t by, value_id x) { return one(form::scale, {attribute{by}}, {x}); }
   value_id shift(double by, value_id x) { return one(form::shift, {attribute{std::bit_cast<std::int64_t>(by)}}, {x}); }
   value_id power(std::int64_t choice, value_id x) { return one(form::power, {attribute{choice}}, {x}); }
-  value_id concat(std::int64_t axis, std::vector<value_id> x) { return one(form::concat, {attribute{axis}}, std::move(x)); }
-  std::vector<value_id> split(std::int64_t axis, const attribute& sizes, value_id x) { return *add_node(form::split, {attribute{axis}, sizes}, {x}); }
+  value_id concat(std::int64_t axis, std::vector<value_id> x) {
+    return one(form::concat, {attribute{axis}}, std::move(x));
+  }
+  std::vector<value_id> split(std::int64_t axis, const attribute& sizes, value_id x) {
+    return *add_node(form::split, {attribute{axis}, sizes}, {x});
+  }
   std::vector<value_id> parts(value_id x) { return *add_node(form::parts, {}, {x}); }
   value_id join(value_id x, value_id y) { return one(form::join, {}, {x, y}); }
 
@@ -226,7 +255,8 @@ class matrix_builder {
   [[nodiscard]] std::size_t value_count() const { return graph_.value_count(); }
 
   // The results, or nothing where the operator does not take the operands.
-  std::optional<std::vector<value_id>> add_node(form kind, attribute_list attributes, const std::vector<value_id>& operands) {
+  std::optional<std::vector<value_id>> add_node(form kind, attribute_list attributes,
+                                                const std::vector<value_id>& operands) {
     std::vector<matrix_shape> in;
     for (const auto v : operands) {
       in.push_back(graph_.type(v));
@@ -258,8 +288,12 @@ struct residues {
   matrix_shape shape;
   std::vector<std::int64_t> elements{};
 
-  [[nodiscard]] std::int64_t& at(std::int64_t r, std::int64_t c) { return elements[static_cast<std::size_t>(r * shape.columns + c)]; }
-  [[nodiscard]] std::int64_t at(std::int64_t r, std::int64_t c) const { return elements[static_cast<std::size_t>(r * shape.columns + c)]; }
+  [[nodiscard]] std::int64_t& at(std::int64_t r, std::int64_t c) {
+    return elements[static_cast<std::size_t>(r * shape.columns + c)];
+  }
+  [[nodiscard]] std::int64_t at(std::int64_t r, std::int64_t c) const {
+    return elements[static_cast<std::size_t>(r * shape.columns + c)];
+  }
   explicit residues(matrix_shape s) : shape{s}, elements(static_cast<std::size_t>(s.rows * s.columns)) {}
   friend bool operator==(const residues&, const residues&) = default;
 };
@@ -308,27 +342,32 @@ inline residues part(const residues& x, std::int64_t axis, std::int64_t from, ma
 }  // namespace detail
 
 // What one operator computes.
-inline std::vector<residues> evaluate_matrix_op(const matrix_op& op, const std::vector<residues>& in, std::span<const matrix_shape> out) {
+inline std::vector<residues> evaluate_matrix_op(const matrix_op& op, const std::vector<residues>& in,
+                                                std::span<const matrix_shape> out) {
   using form = matrix_op::form;
   constexpr auto p = residues::prime;
   switch (op.kind) {
     case form::input:
       return {detail::from_places(out[0], [&](auto i, auto j) {
-        return static_cast<std::int64_t>(hash_combine(hash_value(op.attributes[0]), static_cast<std::uint64_t>(i * 1000 + j)) % p);
+        return static_cast<std::int64_t>(
+            hash_combine(hash_value(op.attributes[0]), static_cast<std::uint64_t>(i * 1000 + j)) % p);
       })};
     case form::add: return {detail::each_pair(in[0], in[1], [](auto a, auto b) { return a + b; })};
     case form::mul: return {detail::each_pair(in[0], in[1], [](auto a, auto b) { return a * b; })};
     case form::join: return {detail::each_pair(in[0], in[1], [](auto a, auto b) { return a + 16 * b; })};
-    case form::matmul: return {detail::from_places(out[0], [&](auto i, auto j) { return detail::dot(in[0], in[1], i, j); })};
+    case form::matmul:
+      return {detail::from_places(out[0], [&](auto i, auto j) { return detail::dot(in[0], in[1], i, j); })};
     case form::transpose: return {detail::from_places(out[0], [&](auto i, auto j) { return in[0].at(j, i); })};
     case form::scale: return {detail::each_element(in[0], [&](auto a) { return a * (op.attributes[0][0] % p); })};
     case form::shift:
       return {detail::each_element(in[0], [&](auto a) {
         return a + static_cast<std::int64_t>(std::floor(std::bit_cast<double>(op.attributes[0][0])));
       })};
-    case form::power: return {detail::each_element(in[0], [&](auto a) { return op.attributes[0][0] == 0 ? a * a : a * a % p * a; })};
+    case form::power:
+      return {detail::each_element(in[0], [&](auto a) { return op.attributes[0][0] == 0 ? a * a : a * a % p * a; })};
     case form::parts:
-      return {detail::each_element(in[0], [](auto a) { return a % 16; }), detail::each_element(in[0], [](auto a) { return a / 16; })};
+      return {detail::each_element(in[0], [](auto a) { return a % 16; }),
+              detail::each_element(in[0], [](auto a) { return a / 16; })};
     case form::concat: {
       residues r{out[0]};
       std::int64_t from = 0;
@@ -408,8 +447,12 @@ inline matrix_graph random_matrix_graph(random_engine& random, std::size_t input
       }
       case 5: made = attempt(form::matmul, {}, {any(), x}); break;
       case 6:
-      case 7: made = s.rows + s.columns < 10 && attempt(form::concat, {attribute{random.between(0, 1)}}, {x, any()}); break;
-      case 8: made = s.rows + s.columns < 10 && attempt(form::concat, {attribute{random.between(0, 1)}}, {x, any(), any()}); break;
+      case 7:
+        made = s.rows + s.columns < 10 && attempt(form::concat, {attribute{random.between(0, 1)}}, {x, any()});
+        break;
+      case 8:
+        made = s.rows + s.columns < 10 && attempt(form::concat, {attribute{random.between(0, 1)}}, {x, any(), any()});
+        break;
       case 9:
       case 10: made = s.rows > 1 && attempt(form::split, {attribute{0}, attribute{1, s.rows - 1}}, {x}); break;
       case 11: made = s.columns > 1 && attempt(form::split, {attribute{1}, attribute{s.columns - 1, 1}}, {x}); break;

@@ -20,14 +20,17 @@ class recording_space {
   using move_type = typename Space::move_type;
   using scratch_type = typename Space::scratch_type;
 
-  recording_space(Space& space, std::function<void(const state_type&)> visit) : space_{space}, visit_{std::move(visit)} {}
+  recording_space(Space& space, std::function<void(const state_type&)> visit)
+      : space_{space}, visit_{std::move(visit)} {}
 
   state_type initial() { return recorded(space_.initial()); }
   cost_value cost(const state_type& s) const { return space_.cost(s); }
   fingerprint fingerprint_of(const state_type& s) const { return space_.fingerprint_of(s); }
   std::span<const move_type> moves(const state_type& s) const { return space_.moves(s); }
   void prepare(const state_type& s, scratch_type& scratch) const { space_.prepare(s, scratch); }
-  std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const { return space_.price(s, m, scratch); }
+  std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const {
+    return space_.price(s, m, scratch);
+  }
   state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to) {
     return recorded(space_.apply(s, m, from, to));
   }

@@ -32,7 +32,8 @@ std::string structural_fault(const Space& space, const typename Space::state_typ
   for (const auto n : s.nodes) {
     for (const auto v : store.operands(n)) {
       if (!definition.contains(v)) {
-        return "node " + std::to_string(n.index()) + " reads value " + std::to_string(v.index()) + ", which nothing before it defines";
+        return "node " + std::to_string(n.index()) + " reads value " + std::to_string(v.index()) +
+               ", which nothing before it defines";
       }
     }
     for (const auto v : store.results(n)) {

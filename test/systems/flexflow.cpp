@@ -46,7 +46,8 @@ struct subject {
   }
 };
 
-flexflow_options options_of(std::uint64_t proposals, std::uint64_t seed, strategy_algorithm by = strategy_algorithm::mcmc) {
+flexflow_options options_of(std::uint64_t proposals, std::uint64_t seed,
+                            strategy_algorithm by = strategy_algorithm::mcmc) {
   flexflow_options o;
   o.algorithm = by;
   o.limits.expansions = proposals;

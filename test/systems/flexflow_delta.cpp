@@ -61,8 +61,9 @@ TEST_CASE("under a search's moves delta simulation equals full simulation, task 
   std::uint64_t compared = 0;
   for (std::uint64_t seed = 0; seed * 2000 < each; ++seed) {
     // Single operators on any devices, as in the paper; and regions on blocks. Cold and hot chains.
-    const systems::strategy_proposal proposal{&moves, seed % 2 == 0 ? 0.0 : 0.9, 0.4,
-                                              seed % 2 == 0 ? systems::device_choice::any : systems::device_choice::blocks};
+    const systems::strategy_proposal proposal{
+        &moves, seed % 2 == 0 ? 0.0 : 0.9, 0.4,
+        seed % 2 == 0 ? systems::device_choice::any : systems::device_choice::blocks};
     random_engine random{seed};
     systems::strategy_evaluator evaluator{l, {}};
     const auto start = evaluator.reset(seed % 3 == 2 ? systems::random_unit_strategy(moves, random) : data);

@@ -39,7 +39,8 @@ constexpr auto no_bound = std::numeric_limits<cost_value>::max();
 struct example {
   const char* model;
   const char* machine;
-  std::int64_t fitting_share;  // percent of the strategies one move from data parallelism that fit in memory; 0: no limit
+  std::int64_t
+      fitting_share;  // percent of the strategies one move from data parallelism that fit in memory; 0: no limit
 };
 
 parallel::strategy moved(parallel::strategy s, const systems::strategy_change& by) {
@@ -100,7 +101,8 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
   const strategy_moves moves{a, g, l.dimensions(), m.network.device_count()};
   const std::uint64_t seed = GENERATE(1U, 2U);
   CAPTURE(e.model, e.machine, e.fitting_share, seed);
-  const strategy_proposal proposal{&moves, 0.5, 0.3, seed == 1 ? systems::device_choice::blocks : systems::device_choice::any};
+  const strategy_proposal proposal{&moves, 0.5, 0.3,
+                                   seed == 1 ? systems::device_choice::blocks : systems::device_choice::any};
   const auto limits = e.fitting_share > 0 ? limits_for(l, start, proposal, e.fitting_share) : std::vector<bytes>{};
   random_engine random{seed};
   strategy_evaluator evaluator{l, limits};

@@ -80,7 +80,8 @@ struct enumeration {
 enumeration enumerate(const subject& x) {
   enumeration all;
   auto lower = x.lower();
-  const parallel::placements placements{lower.dimensions(), x.machine.network.device_count(), parallel::block_strides::one};
+  const parallel::placements placements{lower.dimensions(), x.machine.network.device_count(),
+                                        parallel::block_strides::one};
   parallel::strategy s(x.graph.node_count());
   simulate::full_simulation full;
   const auto visit = [&](const auto& self, std::size_t n) -> void {
@@ -106,8 +107,9 @@ enumeration enumerate(const subject& x) {
 
 TEST_CASE("exact finds the cheapest of all strategies, tried one by one") {
   const std::vector<std::pair<tensor::tensor_graph, std::string_view>> small{
-      {perceptron(16), "p100:1x4"},   {perceptron(4096), "p100:1x4"}, {perceptron(65536), "k80:1x4"}, {perceptron(4096), "p100:2x2"},
-      {diamond(64, 64), "p100:1x2"},  {diamond(4096, 512), "k80:1x2"}, {diamond(2048, 2048), "p100:2x1"}};
+      {perceptron(16), "p100:1x4"},     {perceptron(4096), "p100:1x4"}, {perceptron(65536), "k80:1x4"},
+      {perceptron(4096), "p100:2x2"},   {diamond(64, 64), "p100:1x2"},  {diamond(4096, 512), "k80:1x2"},
+      {diamond(2048, 2048), "p100:2x1"}};
   for (const auto& [graph, on] : small) {
     const subject x{graph, on};
     const auto all = enumerate(x);

@@ -119,12 +119,15 @@ TEST_CASE("a region is connected, all of it where spread is one, and a unit alon
       std::map<node_id, parallel::configuration> to;
       for (const auto& r : change) {
         REQUIRE(to.emplace(r.node, r.to).second);
-        REQUIRE(r.to == (r.node == units[u].lead ? c : parallel::following(x.dimensions[r.node], x.dimensions[units[u].lead], c)));
+        REQUIRE(
+            r.to ==
+            (r.node == units[u].lead ? c : parallel::following(x.dimensions[r.node], x.dimensions[units[u].lead], c)));
         REQUIRE(why_not(x.dimensions[r.node], r.to, devices) == "");
       }
       std::set<std::size_t> region;
       for (std::size_t v = 0; v < units.size(); ++v) {
-        const auto in = std::count_if(units[v].nodes.begin(), units[v].nodes.end(), [&](node_id n) { return to.contains(n); });
+        const auto in =
+            std::count_if(units[v].nodes.begin(), units[v].nodes.end(), [&](node_id n) { return to.contains(n); });
         REQUIRE((in == 0 || in == static_cast<std::ptrdiff_t>(units[v].nodes.size())));
         if (in > 0) {
           region.insert(v);

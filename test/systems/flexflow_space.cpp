@@ -53,9 +53,10 @@ struct subject {
   [[nodiscard]] strategy_space space(const parallel::strategy& from) const { return {moves, evaluator(), from}; }
 };
 
-constexpr std::pair<std::string_view, std::string_view> subjects[] = {{"zoo:lenet?batch=64", "p100:1x4"},
-                                                                      {"zoo:rnnlm?batch=16&hidden=32&vocab=48&seq=2", "k80:2x3"},
-                                                                      {"zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "summit:1x6"}};
+constexpr std::pair<std::string_view, std::string_view> subjects[] = {
+    {"zoo:lenet?batch=64", "p100:1x4"},
+    {"zoo:rnnlm?batch=16&hidden=32&vocab=48&seq=2", "k80:2x3"},
+    {"zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "summit:1x6"}};
 
 // One after another, always to the cheapest neighbour, as long as that is cheaper; priced by an evaluator of its own.
 cost_value slow_descent(const subject& x, const parallel::strategy& from) {
@@ -108,7 +109,8 @@ TEST_CASE("moves are every unit with every configuration of its lead, in a stabl
     CHECK(different.size() == moves.size());
     CHECK(std::equal(moves.begin(), moves.end(), space.moves(s).begin()));
     CHECK(space.change(moves.back()) ==
-          x.moves.change_unit(moves.back().unit, x.moves.placements().all(x.moves.units()[moves.back().unit].lead)[moves.back().choice]));
+          x.moves.change_unit(moves.back().unit,
+                              x.moves.placements().all(x.moves.units()[moves.back().unit].lead)[moves.back().choice]));
   }
 }
 

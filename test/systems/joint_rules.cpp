@@ -20,7 +20,8 @@
 
 using namespace unity;
 
-TEST_CASE("joint rules follow from properties of operators, those that they name, and hold in numbers with their gradients") {
+TEST_CASE(
+    "joint rules follow from properties of operators, those that they name, and hold in numbers with their gradients") {
   const auto operators = tensor::training_algebra();
   const auto rules = parse_rules(std::string{systems::joint_rules}, "joint rules");
   REQUIRE(rules.size() == 2);
@@ -31,7 +32,8 @@ TEST_CASE("joint rules follow from properties of operators, those that they name
     const auto p = verifier.verify(r);
     CAPTURE(p.details, p.reason);
     CHECK(p.found == verdict::proved);
-    CHECK(std::set<std::string>(p.axioms.begin(), p.axioms.end()) == std::set<std::string>(r.axioms.begin(), r.axioms.end()));
+    CHECK(std::set<std::string>(p.axioms.begin(), p.axioms.end()) ==
+          std::set<std::string>(r.axioms.begin(), r.axioms.end()));
     CHECK(r.prover == congruence_prover{}.name());
   }
   CHECK_NOTHROW(tensor::check_rules(operators, compile_rules(operators, rules), "joint rules"));

@@ -40,12 +40,16 @@ struct subject {
   parallel::shard_clock clock{operators(), parallel::analytic_timer(operators(), machine), {0}};
 
   subject(const std::string& model, const char* on)
-      : machine{unity::machine::preset(on)}, graph{parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
+      : machine{unity::machine::preset(on)},
+        graph{parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
 
-  [[nodiscard]] systems::pipeline_search search(systems::pipeline_options o = {}) { return {operators(), machine, routes, clock, o}; }
+  [[nodiscard]] systems::pipeline_search search(systems::pipeline_options o = {}) {
+    return {operators(), machine, routes, clock, o};
+  }
   [[nodiscard]] parallel::strategy_report report(const systems::pipeline_candidate& c) const {
     parallel::lowering low{operators(), c.graph->graph, machine};
-    return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c), systems::pipeline_search::pipeline_of(c));
+    return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c),
+                               systems::pipeline_search::pipeline_of(c));
   }
 };
 
@@ -68,13 +72,15 @@ TEST_CASE("all pipelines that are found are plans, and take about what is said o
     CHECK(c.graph->count >= stages);
     CHECK(*std::max_element(c.mapping.stages.begin(), c.mapping.stages.end()) + 1 == stages);
     const auto whole = x.report(c);  // checks the plan
-    const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping, c.graph->count);
+    const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
+                                           c.mapping, c.graph->count);
     CHECK(one.is_of_representatives);
     const auto took = static_cast<double>(whole.iteration.count());
     CHECK(static_cast<double>(one.iteration.count()) == Approx(took).epsilon(0.4));
     CHECK(static_cast<double>(c.predicted) == Approx(took).epsilon(0.5));
     REQUIRE(one.memory_peaks.size() == whole.memory_peaks.size());
-    CHECK(static_cast<double>(one.memory_peak().count()) == Approx(static_cast<double>(whole.memory_peak().count())).epsilon(0.1));
+    CHECK(static_cast<double>(one.memory_peak().count()) ==
+          Approx(static_cast<double>(whole.memory_peak().count())).epsilon(0.1));
   }
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
@@ -85,14 +91,16 @@ TEST_CASE("all pipelines that are found are plans, and take about what is said o
 TEST_CASE("one device alone: the program of representatives is that of all") {
   subject x{"zoo:mlp?form=fig1&batch=16", "p100:1x1"};
   const auto mesh = unity::machine::meshes_of(x.machine.network, 1).front();
-  systems::mesh_room room{operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
+  systems::mesh_room room{
+      operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   const systems::detail::analyzed_graph known{operators(), x.graph};
   const auto found = room.solve(known.ops, {});
   const parallel::stage_mesh stages{x.machine.network, x.routes, mesh.devices, 1};
   const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops,
                                          {found.options, std::vector<std::uint32_t>(known.ops.size()), 1});
   parallel::lowering low{operators(), x.graph, x.machine};
-  const auto whole = parallel::report_on(low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()));
+  const auto whole =
+      parallel::report_on(low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()));
   CHECK(one.iteration.count() == whole.iteration.count());
   CHECK(one.memory_peak() == whole.memory_peak());
 }
@@ -132,8 +140,10 @@ TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
 TEST_CASE("a transformer that no device holds is trained in stages") {
   // 3.6 billion parameters with Adam's numbers: 58 GB, on 8 devices of 40 GB with links to others alone.
   const auto m = unity::machine::preset("dgx_a100:2x4");
-  const auto g = tensor::converted(operators(), tensor::zoo::build(operators(), "zoo:gpt?layers=32&hidden=3072&heads=32&seq=512&vocab=8000&batch=16"),
-                                   tensor::dtype::float32, tensor::dtype::bfloat16);
+  const auto g = tensor::converted(
+      operators(),
+      tensor::zoo::build(operators(), "zoo:gpt?layers=32&hidden=3072&heads=32&seq=512&vocab=8000&batch=16"),
+      tensor::dtype::float32, tensor::dtype::bfloat16);
   systems::unity_options o;
   o.optimizer = parallel::optimizer::adam;
   o.program_tasks = 1000;  // by representatives
@@ -142,7 +152,8 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   CHECK(r.report.is_of_representatives);
   CHECK(r.mapping_bound.count() > 0);
   CHECK(r.mapping_bound <= r.report.iteration);
-  CHECK(std::any_of(r.simulated.begin(), r.simulated.end(), [](const auto& s) { return s.stages > 1 && s.report.excess.empty(); }));
+  CHECK(std::any_of(r.simulated.begin(), r.simulated.end(),
+                    [](const auto& s) { return s.stages > 1 && s.report.excess.empty(); }));
   o.uses &= ~(parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::pipeline));
   const auto without = systems::unity(operators(), {}, g, m, parallel::analytic_timer(operators(), m), o);
   CHECK(std::none_of(without.simulated.begin(), without.simulated.end(), [](const auto& s) { return s.stages > 1; }));

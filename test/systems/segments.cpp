@@ -165,7 +165,9 @@ TEST_CASE("a piece several times in a row reads what the copy before it leaves")
   const analyzed_graph one{operators(), piece.graph};
   const analyzed_graph three{operators(), all};
   CHECK(three.ops.size() == count * (one.ops.size() - 2) + 2);
-  CHECK(systems::cut(all, three.ops, parallel::spine_of(three.ops.tree(), three.ops.tree().root()), systems::rule_edges{rule_set{}}, 10).size() >= count);
+  CHECK(systems::cut(all, three.ops, parallel::spine_of(three.ops.tree(), three.ops.tree().root()),
+                     systems::rule_edges{rule_set{}}, 10)
+            .size() >= count);
 }
 
 TEST_CASE("pieces put together again are the graph") {

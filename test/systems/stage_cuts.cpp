@@ -19,7 +19,8 @@ using systems::stage_piece;
 namespace {
 
 // {excess, slowest} of cuts before the pieces `first`.
-std::pair<std::int64_t, std::int64_t> worth(const std::vector<stage_piece>& pieces, const std::vector<std::size_t>& first, std::int64_t microbatches,
+std::pair<std::int64_t, std::int64_t> worth(const std::vector<stage_piece>& pieces,
+                                            const std::vector<std::size_t>& first, std::int64_t microbatches,
                                             std::int64_t limit) {
   std::int64_t excess = 0;
   std::int64_t slowest = 0;
@@ -40,8 +41,8 @@ std::pair<std::int64_t, std::int64_t> worth(const std::vector<stage_piece>& piec
   return {excess, slowest};
 }
 
-void try_all(const std::vector<stage_piece>& pieces, std::size_t stages, std::vector<std::size_t>& first, std::int64_t microbatches, std::int64_t limit,
-             std::pair<std::int64_t, std::int64_t>& best) {
+void try_all(const std::vector<stage_piece>& pieces, std::size_t stages, std::vector<std::size_t>& first,
+             std::int64_t microbatches, std::int64_t limit, std::pair<std::int64_t, std::int64_t>& best) {
   if (first.size() == stages) {
     best = std::min(best, worth(pieces, first, microbatches, limit));
     return;
@@ -61,8 +62,8 @@ TEST_CASE("cuts are the best of all there are") {
     random_engine random{seed};
     std::vector<stage_piece> pieces(1 + random.below(9));
     for (auto& p : pieces) {
-      p = {static_cast<std::int64_t>(random.below(20)), static_cast<std::int64_t>(random.below(6)), static_cast<std::int64_t>(random.below(10)),
-           static_cast<std::int64_t>(random.below(10))};
+      p = {static_cast<std::int64_t>(random.below(20)), static_cast<std::int64_t>(random.below(6)),
+           static_cast<std::int64_t>(random.below(10)), static_cast<std::int64_t>(random.below(10))};
     }
     const auto stages = 1 + random.below(pieces.size());
     const auto microbatches = static_cast<std::int64_t>(1 + random.below(6));
@@ -70,7 +71,8 @@ TEST_CASE("cuts are the best of all there are") {
     const auto found = systems::cut_into_stages(pieces, stages, microbatches, limit);
     REQUIRE(found.first.size() == stages);
     CHECK(found.first[0] == 0);
-    CHECK(std::adjacent_find(found.first.begin(), found.first.end(), [](auto a, auto b) { return a >= b; }) == found.first.end());
+    CHECK(std::adjacent_find(found.first.begin(), found.first.end(), [](auto a, auto b) { return a >= b; }) ==
+          found.first.end());
     std::pair best{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
     std::vector<std::size_t> first{0};
     try_all(pieces, stages, first, microbatches, limit, best);

@@ -80,7 +80,8 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
   random_engine random{seed};
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=1");
   systems::objective objective;
-  systems::taso_space space{operators(), systems::make_cost(operators(), objective), shipped(), bert, layouts::searched};
+  systems::taso_space space{operators(), systems::make_cost(operators(), objective), shipped(), bert,
+                            layouts::searched};
   systems::taso_space::scratch_type from;
   systems::taso_space::scratch_type to;
   auto state = space.initial();
@@ -98,14 +99,16 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
     REQUIRE(space.cost(state) == priced->cost);
     REQUIRE(space.fingerprint_of(state) == priced->fingerprint);
     // The same graph, read in afresh, costs the same.
-    systems::taso_space again{operators(), systems::make_cost(operators(), objective), {}, space.graph(state), layouts::kept};
+    systems::taso_space again{
+        operators(), systems::make_cost(operators(), objective), {}, space.graph(state), layouts::kept};
     REQUIRE(again.cost(again.initial()) == priced->cost);
   }
   CHECK(relayouts > 0);
   CHECK(equal(bert, space.graph(state), false));
 }
 
-// A target in the layouts that operators have by themselves may read values that live already, defined by what it replaces.
+// A target in the layouts that operators have by themselves may read values that
+// live already, defined by what it replaces.
 TEST_CASE("a change of layouts closes no cycle") {
   tensor::builder b{operators()};
   const auto first = b.relu(b.input("x", {2, 4}));
@@ -128,7 +131,8 @@ TEST_CASE("a change of layouts closes no cycle") {
 TEST_CASE("training refuses what is safe for inference only, and prices work on weights") {
   const auto rules = systems::select_rules(shipped(), syntax::standing::tested, tensor::mode::training);
   CHECK(rules.size() < shipped().size());
-  CHECK(std::none_of(rules.begin(), rules.end(), [](const auto& r) { return r.rule.safe_for == syntax::safety::inference; }));
+  CHECK(std::none_of(rules.begin(), rules.end(),
+                     [](const auto& r) { return r.rule.safe_for == syntax::safety::inference; }));
 
   const auto resnet = tensor::zoo::build(operators(), "zoo:resnet50");
   auto o = options("v100", 40);
@@ -140,7 +144,8 @@ TEST_CASE("training refuses what is safe for inference only, and prices work on 
 }
 
 TEST_CASE("rules below the floor are not used") {
-  auto rules = compile_rules(operators(), parse_rules("rule a relu(relu(?x)) => relu(?x) assumed\nrule b negate(negate(?x)) => ?x tested 61"));
+  auto rules = compile_rules(
+      operators(), parse_rules("rule a relu(relu(?x)) => relu(?x) assumed\nrule b negate(negate(?x)) => ?x tested 61"));
   CHECK(systems::select_rules(rules, syntax::standing::assumed, tensor::mode::inference).size() == 2);
   const auto tested = systems::select_rules(rules, syntax::standing::tested, tensor::mode::inference);
   REQUIRE(tested.size() == 1);

@@ -36,20 +36,24 @@ const tensor::algebra& operators() {
   return a;
 }
 const rule_set& rules() {
-  static const auto all = systems::select_rules(compile_rules(operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
-                                                syntax::standing::proved, tensor::mode::training);
+  static const auto all = systems::select_rules(
+      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
+      syntax::standing::proved, tensor::mode::training);
   return all;
 }
 tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
 
-systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with, const systems::unity_options& o = {}) {
+systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with,
+                             const systems::unity_options& o = {}) {
   return systems::unity(operators(), with, g, m, parallel::analytic_timer(operators(), m), o);
 }
 picoseconds data_parallel_time(const tensor::tensor_graph& g, const machine::machine& m) {
   parallel::lowering l{operators(), g, m};
   return parallel::report_on(l, g, m, parallel::data_parallel(l.dimensions(), m.network)).iteration;
 }
-bool is_equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b) { return tensor::check_equivalence(operators(), a, b).passed; }
+bool is_equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b) {
+  return tensor::check_equivalence(operators(), a, b).passed;
+}
 
 }  // namespace
 
@@ -66,9 +70,10 @@ TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 el
 }
 
 TEST_CASE("no slower than data parallelism, and what rewriting makes of a model computes the same") {
-  for (const char* name : {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12", "zoo:lenet?batch=12",
-                           "zoo:candle_uno?layers=1&hidden=60&batch=24", "zoo:dlrm?form=ae&batch=96", "zoo:embedding_bag?batch=24&vocab=960&hidden=48",
-                           "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12"}) {
+  for (const char* name :
+       {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",
+        "zoo:lenet?batch=12", "zoo:candle_uno?layers=1&hidden=60&batch=24", "zoo:dlrm?form=ae&batch=96",
+        "zoo:embedding_bag?batch=24&vocab=960&hidden=48", "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12"}) {
     CAPTURE(name);
     const auto g = model(name);
     const auto m = machine::preset("summit:2x6");

@@ -43,7 +43,8 @@ const tensor::algebra& operators() {
 }
 const rule_set& rules() {
   static const auto all = systems::select_rules(
-      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules} + std::string{systems::joint_rules}, "shipped rules")),
+      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules} + std::string{systems::joint_rules},
+                                             "shipped rules")),
       syntax::standing::proved, tensor::mode::training);
   return all;
 }
@@ -90,7 +91,8 @@ TEST_CASE("trying all mappings finds what the dynamic program finds, and in no t
       systems::mesh_room room{operators(), m, routes, mesh, clock, uses, parallel::optimizer::sgd};
       for (const auto& g : small_graphs()) {
         const systems::detail::analyzed_graph one{operators(), g};
-        for (const parallel::mapping_objective& o : {parallel::mapping_objective{16, 0}, parallel::mapping_objective{4, 1 << 20}}) {
+        for (const parallel::mapping_objective& o :
+             {parallel::mapping_objective{16, 0}, parallel::mapping_objective{4, 1 << 20}}) {
           const auto expected = room.solve(one.ops, o);
           systems::mapping_enumeration all{room.tables(), o};
           const stopwatch now;
@@ -112,15 +114,16 @@ TEST_CASE("no part of an operator's work is less than its share of the whole") {
   const auto timer = parallel::analytic_timer(operators(), m);
   parallel::shard_clock clock{operators(), timer, {0}};
   const auto devices = static_cast<std::int64_t>(m.network.device_count());
-  for (const char* name : {"zoo:gpt?layers=1&hidden=96&heads=6&seq=24&vocab=192&batch=12", "zoo:lenet?batch=24", "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12",
-                           "zoo:dlrm?form=ae&batch=96"}) {
+  for (const char* name : {"zoo:gpt?layers=1&hidden=96&heads=6&seq=24&vocab=192&batch=12", "zoo:lenet?batch=24",
+                           "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12", "zoo:dlrm?form=ae&batch=96"}) {
     const auto g = tensor::zoo::build(operators(), name);
     const systems::detail::analyzed_graph one{operators(), g};
     for (const auto& mesh : machine::meshes_of(m.network, 2)) {
       systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
       for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
         const auto& p = one.ops.placed(i);
-        const auto whole = clock.of(p, parallel::types_on(*p.dimensions, parallel::undivided_grid(*p.dimensions)).value()).value();
+        const auto whole =
+            clock.of(p, parallel::types_on(*p.dimensions, parallel::undivided_grid(*p.dimensions)).value()).value();
         for (const auto& o : room.tables().of(p).options) {
           CHECK(o.busy.count() >= (whole.forward + whole.backward).count() / devices);
         }
@@ -130,9 +133,11 @@ TEST_CASE("no part of an operator's work is less than its share of the whole") {
 }
 
 TEST_CASE("no plan that was simulated takes less than the bounds", "[law]") {
-  const auto* name = GENERATE("zoo:mlp?form=fig1", "zoo:mlp?layers=3&hidden=96&batch=48", "zoo:lenet?batch=12", "zoo:dlrm?form=ae&batch=96",
-                              "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12", "zoo:embedding_bag?batch=24&vocab=960&hidden=48",
-                              "zoo:candle_uno?layers=1&hidden=60&batch=24", "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12", "zoo:xdl?form=ae&batch=96");
+  const auto* name =
+      GENERATE("zoo:mlp?form=fig1", "zoo:mlp?layers=3&hidden=96&batch=48", "zoo:lenet?batch=12",
+               "zoo:dlrm?form=ae&batch=96", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",
+               "zoo:embedding_bag?batch=24&vocab=960&hidden=48", "zoo:candle_uno?layers=1&hidden=60&batch=24",
+               "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12", "zoo:xdl?form=ae&batch=96");
   const auto* machine = GENERATE("p100:1x1", "p100:1x4", "summit:2x6");
   CAPTURE(name, machine);
   const auto g = tensor::zoo::build(operators(), name);
@@ -161,7 +166,9 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
   auto with = o;
   with.joint.dynamic = true;
   with.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
-  CHECK(tried.report.iteration == systems::unity(operators(), rules(), small, m, parallel::analytic_timer(operators(), m), with).report.iteration);
+  CHECK(
+      tried.report.iteration ==
+      systems::unity(operators(), rules(), small, m, parallel::analytic_timer(operators(), m), with).report.iteration);
 
   o.limits.seconds = 0.2;
   const auto large = tensor::zoo::build(operators(), "zoo:resnet50?batch=2");

@@ -50,8 +50,8 @@ const tensor::algebra& operators() {
   return a;
 }
 rule_set training_rules(std::string_view text) {
-  return systems::select_rules(compile_rules(operators(), parse_rules(std::string{text}, "shipped rules")), syntax::standing::proved,
-                               tensor::mode::training);
+  return systems::select_rules(compile_rules(operators(), parse_rules(std::string{text}, "shipped rules")),
+                               syntax::standing::proved, tensor::mode::training);
 }
 const rule_set& standard() {
   static const auto all = training_rules(tensor::standard_rules);
@@ -78,7 +78,8 @@ struct found_plan {
 };
 
 // Checks that the plan's graph computes what the given one does, and that rules lead from it to the plan.
-found_plan search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& rules, const systems::unity_options& o) {
+found_plan search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& rules,
+                  const systems::unity_options& o) {
   found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_timer(operators(), m), o), {}, {}};
   CHECK(tensor::check_equivalence(operators(), g, f.result.graph).passed);
   for (const auto& r : f.result.rules) {
@@ -113,7 +114,9 @@ tensor::tensor_graph for_one_device(const tensor::tensor_graph& g, const machine
   const auto rates = machine::roofline_of(machine::model_of(m, machine::device_id{std::size_t{0}}));
   systems::taso_options o;
   o.objective.mode = tensor::mode::training;
-  return systems::taso(operators(), tensor::analytic_cost{operators(), rates.value(), tensor::mode::training}, standard(), g, o).graph;
+  return systems::taso(operators(), tensor::analytic_cost{operators(), rates.value(), tensor::mode::training},
+                       standard(), g, o)
+      .graph;
 }
 
 // Attention and two layers, with what goes around them.
@@ -124,14 +127,16 @@ tensor::tensor_graph transformer_block(std::int64_t batch, std::int64_t length, 
     return b.layer_norm(v, b.weight(name + ".gamma", {width}), b.weight(name + ".beta", {width}), 2, 1e-5);
   };
   const auto y = norm("first", x);
-  const std::array weights{b.weight("q", {width, width}), b.weight("k", {width, width}), b.weight("v", {width, width}), b.weight("o", {width, width})};
+  const std::array weights{b.weight("q", {width, width}), b.weight("k", {width, width}), b.weight("v", {width, width}),
+                           b.weight("o", {width, width})};
   const auto z = b.add(x, b.attention(y, y, y, weights, 8));
   const auto wide = b.gelu(b.matmul(norm("second", z), b.weight("wide", {width, 4 * width})));
   return std::move(b).finish({b.add(z, b.matmul(wide, b.weight("narrow", {4 * width, width})))});
 }
 
 // Sums of rows of tables, joined, and a perceptron, as XDL and DLRM have it.
-tensor::tensor_graph recommendation(std::int64_t samples, std::size_t tables, std::int64_t columns, std::int64_t width) {
+tensor::tensor_graph recommendation(std::int64_t samples, std::size_t tables, std::int64_t columns,
+                                    std::int64_t width) {
   tensor::builder b{operators()};
   std::vector<value_id> parts;
   for (std::size_t i = 0; i < tables; ++i) {
@@ -156,7 +161,8 @@ TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron
   CHECK(search(bert, m, joint(), {}).result.report.iteration <= megatron_time(bert, m));
 
   // Without samples to divide: heads, columns, then rows, as Megatron has it, and what is between as it comes.
-  const auto layers = search(g, m, joint(), only({index_use::model, index_use::reduction, index_use::special, index_use::spatial}));
+  const auto layers =
+      search(g, m, joint(), only({index_use::model, index_use::reduction, index_use::special, index_use::spatial}));
   CHECK(layers.result.report.iteration <= megatron_time(g, m));
   for (const auto* rule : {"attention_over_heads", "matmul_over_n", "gelu_over_d", "matmul_over_k"}) {
     CAPTURE(rule);

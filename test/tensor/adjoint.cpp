@@ -65,14 +65,16 @@ std::vector<dense<double>> smooth_point(const std::string& name, const types& in
   }
   std::vector<double> lattice;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto size = 0.1 + 0.06 * static_cast<double>(i % 40) + 0.01 * static_cast<double>(i / 40) / static_cast<double>(count);
+    const auto size =
+        0.1 + 0.06 * static_cast<double>(i % 40) + 0.01 * static_cast<double>(i / 40) / static_cast<double>(count);
     lattice.push_back(random.below(2) == 0 ? size : -size);
   }
   std::shuffle(lattice.begin(), lattice.end(), random);
   std::vector<dense<double>> values;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     dense<double> t{inputs[i].dims};
-    const bool positive = name == "sqrt" || name == "log" || (name == "pow" && i == 0) || (name == "batch_norm" && i == 4);
+    const bool positive =
+        name == "sqrt" || name == "log" || (name == "pow" && i == 0) || (name == "batch_norm" && i == 4);
     for (auto& x : t.data) {
       x = lattice.back();
       lattice.pop_back();
@@ -211,10 +213,11 @@ TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjo
       checked.insert(name);
     }
   });
-  for (const char* name : {"matmul", "linear", "conv2d", "average_pool", "global_average_pool", "reduce_sum", "reduce_mean",
-                           "add", "mul", "div", "scalar_multiply", "concat", "split", "slice", "pad", "enlarge",
-                           "transpose", "expand", "reshape", "squeeze", "unsqueeze", "embedding", "embedding_bag",
-                           "attention", "layer_norm", "batch_norm"}) {
+  for (const char* name : {"matmul",      "linear",    "conv2d",    "average_pool", "global_average_pool", "reduce_sum",
+                           "reduce_mean", "add",       "mul",       "div",          "scalar_multiply",     "concat",
+                           "split",       "slice",     "pad",       "enlarge",      "transpose",           "expand",
+                           "reshape",     "squeeze",   "unsqueeze", "embedding",    "embedding_bag",       "attention",
+                           "layer_norm",  "batch_norm"}) {
     CAPTURE(name);
     CHECK(checked.contains(name));
   }
@@ -289,7 +292,8 @@ TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]"
       for (std::size_t r = 0; r < results.size(); ++r) {
         CHECK(exact[r].dims == results[r].dims);
         CHECK(modular[r].dims == results[r].dims);
-        const bool finite = std::all_of(exact[r].data.begin(), exact[r].data.end(), [](double x) { return std::isfinite(x); });
+        const bool finite =
+            std::all_of(exact[r].data.begin(), exact[r].data.end(), [](double x) { return std::isfinite(x); });
         CHECK((!finite || distance({single[r].dims, {single[r].data.begin(), single[r].data.end()}}, exact[r]) < 1e-3));
       }
     }
@@ -340,7 +344,8 @@ TEST_CASE("what has no adjoint is said in one line", "[adjoint]") {
 }
 
 TEST_CASE("integers have no cotangents", "[adjoint]") {
-  const auto embedding = adjoint_of(training(), standard().make_operation("embedding"), types{type({7, 3}), type({4}, dtype::int64)});
+  const auto embedding =
+      adjoint_of(training(), standard().make_operation("embedding"), types{type({7, 3}), type({4}, dtype::int64)});
   CHECK(embedding.operands == std::vector<std::size_t>{0});
   const auto cast = standard().make_operation("cast", {{"element", "int32"}});
   CHECK(adjoint_of(training(), cast, types{type({7})}).operands.empty());
@@ -353,7 +358,8 @@ TEST_CASE("a user's operators have derived adjoints", "[adjoint]") {
   };
   const auto each = [](space& s, const attribute_reader&) { operators::iterate_each(s, dtype::float32); };
   a.add(define("silu", 1, 1, {}, primitive{each, silu}));
-  a.add(define("silu_square", 1, 1, {}, composite{[](body_builder& b, const attribute_reader&, std::span<const value_id> x) {
+  a.add(define("silu_square", 1, 1, {},
+               composite{[](body_builder& b, const attribute_reader&, std::span<const value_id> x) {
                  const auto y = b.add("silu", {x[0]});
                  return std::vector{b.add("mul", {y, y})};
                }}));
@@ -366,7 +372,8 @@ TEST_CASE("a user's operators have derived adjoints", "[adjoint]") {
     const auto y = evaluate<double>(a, op, std::vector{x}, inputs)[0];
     const auto one = tabulate({3, 4}, [](const shape&) { return 1.0; });
     const double* given[] = {x.data.data(), y.data.data(), one.data.data()};
-    const auto found = unity::tensor::detail::evaluate_body<double>(a, adjoint.graph, std::span<const double* const>{given})[0];
+    const auto found =
+        unity::tensor::detail::evaluate_body<double>(a, adjoint.graph, std::span<const double* const>{given})[0];
     for (std::size_t i = 0; i < x.data.size(); ++i) {
       const auto s = 1 / (1 + std::exp(-x.data[i]));
       const auto slope = s + x.data[i] * s * (1 - s);

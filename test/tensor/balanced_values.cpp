@@ -39,8 +39,9 @@ double mean_square(const dense<double>& x) {
 }  // namespace
 
 TEST_CASE("deep models compute numbers of about one size, which depend on the seed", "[balanced_values]") {
-  for (const char* text : {"zoo:densenet121?image=29", "zoo:squeezenet1_1?image=25", "zoo:nasrnn?hidden=16&seq=3",
-                           "zoo:bert?layers=3&hidden=24&heads=2&seq=6&vocab=9", "zoo:mlp?layers=12&hidden=24&batch=2"}) {
+  for (const char* text :
+       {"zoo:densenet121?image=29", "zoo:squeezenet1_1?image=25", "zoo:nasrnn?hidden=16&seq=3",
+        "zoo:bert?layers=3&hidden=24&heads=2&seq=6&vocab=9", "zoo:mlp?layers=12&hidden=24&batch=2"}) {
     CAPTURE(text);
     const auto g = unity::tensor::zoo::build(operators(), text);
     const auto run = [&](std::uint64_t seed) {

@@ -145,12 +145,14 @@ TEST_CASE("gradients of models agree with central differences", "[differentiate]
 TEST_CASE("gradients of convolutions, norms and joins agree with central differences", "[differentiate]") {
   builder b{training()};
   const auto x = b.input("x", {2, 4, 9, 8});
-  const auto y = zoo::convolution(b, "conv1", x, 6, {3, 3}, {.stride = {2, 1}, .padding = "same", .groups = 2, .activation = "gelu"});
+  const auto y = zoo::convolution(b, "conv1", x, 6, {3, 3},
+                                  {.stride = {2, 1}, .padding = "same", .groups = 2, .activation = "gelu"});
   const auto n = b.relu(zoo::batch_norm(b, "bn", y, 1e-3));
   const auto p = b.max_pool(n, {.kernel = {3, 2}, .stride = {1, 2}, .pads = {1, 0, 1, 0}});
   const auto q = b.average_pool(n, {.kernel = {3, 2}, .stride = {1, 2}, .pads = {1, 0, 1, 0}});
   const auto halves = b.split(b.concat(1, std::vector{p, q}), 1, {5, 7});
-  const auto r = b.global_average_pool(zoo::convolution_with_bias(b, "conv2", halves[1], 3, {2, 2}, {.dilation = {2, 1}}));
+  const auto r =
+      b.global_average_pool(zoo::convolution_with_bias(b, "conv2", halves[1], 3, {2, 2}, {.dilation = {2, 1}}));
   const auto s = zoo::flatten(b, b.global_max_pool(halves[0]));
   check_gradients(std::move(b).finish({b.softmax(b.concat(1, std::vector{zoo::flatten(b, r), s}), 1)}));
 }
@@ -239,7 +241,8 @@ TEST_CASE("what cannot be differentiated is said in one line", "[differentiate]"
   const auto ids = b.input("ids", {4}, dtype::int64);
   const auto y = b.mul(x, w);
   const auto z = b.apply("opaque", {y}, {{"name", "m"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 4}}})[0];
-  const auto beside = b.apply("opaque", {x}, {{"name", "m"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 4}}})[0];
+  const auto beside =
+      b.apply("opaque", {x}, {{"name", "m"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 4}}})[0];
   const auto sum = b.add(y, beside);
   auto g = std::move(b).finish({z, sum});
   CHECK(message_of(g, {}) ==

@@ -69,7 +69,9 @@ static_assert(!exceeds_float32(dtype::float32) && !exceeds_float32(dtype::bfloat
 }  // namespace
 
 TEST_CASE("every float16 is read exactly and written back") { check_every_pattern(from_float16, to_float16, 10, 15); }
-TEST_CASE("every bfloat16 is read exactly and written back") { check_every_pattern(from_bfloat16, to_bfloat16, 7, 127); }
+TEST_CASE("every bfloat16 is read exactly and written back") {
+  check_every_pattern(from_bfloat16, to_bfloat16, 7, 127);
+}
 TEST_CASE("float32 numbers round to the nearest 16-bit float, ties to even") {
   check_rounding<float>(to_float16, 10, 15);
   check_rounding<float>(to_bfloat16, 7, 127);

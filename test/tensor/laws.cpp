@@ -199,7 +199,8 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
         auto& real = reals.emplace_back(t.dims);
         auto& residue = residues.emplace_back(t.dims);
         for (std::size_t i = 0; i < real.data.size(); ++i) {
-          const auto n = name.starts_with("embedding") && &t == &c.inputs[1] ? random.between(0, 4) : random.between(-9, 9);
+          const auto n =
+              name.starts_with("embedding") && &t == &c.inputs[1] ? random.between(0, 4) : random.between(-9, 9);
           real.data[i] = static_cast<double>(n);
           residue.data[i] = modular61{n};
         }

@@ -32,7 +32,12 @@ question random_question(random_engine& random) {
   const tensor_type input{dtype::float32, layout::row_major, false, dims};
   const auto begin = random.below(2) == 0 ? size / 2 : random.between(0, size - 1);
   switch (random.below(5)) {
-    case 0: return {standard().make_operation("slice", {{"axes", {axis}}, {"starts", {begin}}, {"ends", {random.between(begin + 1, size)}}, {"steps", {some()}}}), input};
+    case 0:
+      return {standard().make_operation("slice", {{"axes", {axis}},
+                                                  {"starts", {begin}},
+                                                  {"ends", {random.between(begin + 1, size)}},
+                                                  {"steps", {some()}}}),
+              input};
     case 1: return {standard().make_operation("reshape", {{"dims", {dims[0] * dims[1], dims[2]}}}), input};
     case 2: return {standard().make_operation("transpose", {{"permutation", {1, 0, 2}}}), input};
     case 3: return {standard().make_operation("transpose", {{"permutation", {0, 2, 1}}}), input};
@@ -72,7 +77,8 @@ TEST_CASE("what lies in an operand is found, and nothing else") {
     std::optional<std::vector<shared_part>> expected{std::in_place};
     for (const auto& r : results) {
       const auto at = place_in_iota(r);
-      expected = expected && at && *at * 4 % 64 == 0 ? (expected->push_back({0, bytes{*at * 4}}), std::move(expected)) : std::nullopt;
+      expected = expected && at && *at * 4 % 64 == 0 ? (expected->push_back({0, bytes{*at * 4}}), std::move(expected))
+                                                     : std::nullopt;
     }
     const auto map = standard().index_map(q.op, inputs);
     REQUIRE(map);

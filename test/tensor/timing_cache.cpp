@@ -132,7 +132,8 @@ TEST_CASE("timings of another device or version are not used, are told once, and
     CHECK(cache.measured() == 1);
   }
   REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0], Catch::Contains("counting 1.0") && Catch::Contains("counting 1.1") && Catch::Contains(file.string()));
+  CHECK_THAT(warnings[0],
+             Catch::Contains("counting 1.0") && Catch::Contains("counting 1.1") && Catch::Contains(file.string()));
   CHECK(warnings[0].find('\n') == std::string::npos);
   CHECK(parse_timings(read_file(file), "f").description == newer.device);
   timing_cache again{operators(), newer, file, note};
@@ -267,7 +268,8 @@ TEST_CASE("paddings that come to the same are one question") {
   timing_cache cache{operators(), timer};
   const std::vector<tensor_type> conv_inputs{type_of({1, 8, 13, 12}), type_of({4, 8, 3, 3})};
   const auto conv = [&](const char* padding, std::vector<std::int64_t> pads, std::int64_t stride) {
-    const auto op = operators().make_operation("conv2d", {{"stride", {stride, stride}}, {"padding", padding}, {"pads", {pads[0], pads[1], pads[2], pads[3]}}});
+    const auto op = operators().make_operation(
+        "conv2d", {{"stride", {stride, stride}}, {"padding", padding}, {"pads", {pads[0], pads[1], pads[2], pads[3]}}});
     const auto outputs = operators().infer(op, conv_inputs);
     REQUIRE(outputs);
     CHECK(operators().infer(timed_operation(operators(), op, conv_inputs), conv_inputs) == outputs);
@@ -321,8 +323,8 @@ TEST_CASE("signatures differ where questions do, fit one line, and survive the f
       const detail::timing_question q{c.op, c.inputs, *outputs};
       const auto [known, is_new] = met.emplace(text, q);
       REQUIRE(known->second == q);
-      table.entries.emplace(text, measurement{picoseconds{random.between(1, 1'000'000'000'000)}, picoseconds{random.between(0, 1'000'000)},
-                                              random.between(1, 200)});
+      table.entries.emplace(text, measurement{picoseconds{random.between(1, 1'000'000'000'000)},
+                                              picoseconds{random.between(0, 1'000'000)}, random.between(1, 200)});
     }
   }
   CHECK(questions > 100);

@@ -428,11 +428,11 @@ TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
 }
 
 TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
-  for (const char* text :
-       {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=", "zoo:bert?layers=1&batch=",
-        "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=", "zoo:lenet?batch=",
-        "zoo:nmt?seq=2&batch=", "zoo:dlrm?batch=", "zoo:dlrm?form=ae&batch=", "zoo:xdl?batch=", "zoo:xdl?form=ae&batch=",
-        "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch="}) {
+  for (const char* text : {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=",
+                           "zoo:bert?layers=1&batch=", "zoo:vgg16?batch=", "zoo:densenet121?batch=",
+                           "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=", "zoo:lenet?batch=", "zoo:nmt?seq=2&batch=",
+                           "zoo:dlrm?batch=", "zoo:dlrm?form=ae&batch=", "zoo:xdl?batch=", "zoo:xdl?form=ae&batch=",
+                           "zoo:candle_uno?batch=", "zoo:candle_uno?form=ae&batch=", "zoo:embedding_bag?batch="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"5"})));
   }
@@ -449,13 +449,15 @@ TEST_CASE("the graph of GPT-3 is built in less than a second", "[zoo]") {
   const auto start = std::chrono::steady_clock::now();
   const auto g = build("zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200");
   const auto took = std::chrono::steady_clock::now() - start;
-  CHECK(count(operators(), g).parameters == (51200 + 2048) * 12288LL + 96 * (12 * 12288LL * 12288 + 13 * 12288LL) + 2 * 12288);
+  CHECK(count(operators(), g).parameters ==
+        (51200 + 2048) * 12288LL + 96 * (12 * 12288LL * 12288 + 13 * 12288LL) + 2 * 12288);
   CHECK(took < std::chrono::seconds{1});
 }
 
 TEST_CASE("the image changes neither operators nor parameters", "[zoo]") {
-  for (const char* text : {"zoo:densenet121?image=", "zoo:squeezenet1_1?image=", "zoo:resnet50?image=", "zoo:resnext50?form=ae&image=",
-                           "zoo:inception_v3?image=", "zoo:inception_v3?form=ae&image="}) {
+  for (const char* text :
+       {"zoo:densenet121?image=", "zoo:squeezenet1_1?image=", "zoo:resnet50?image=", "zoo:resnext50?form=ae&image=",
+        "zoo:inception_v3?image=", "zoo:inception_v3?form=ae&image="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"75"})) == count(operators(), build(text + std::string{"224"})));
   }
@@ -495,15 +497,18 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
       {"bert", "model: \"bert\"; expected zoo:NAME[?key=value&...]"},
       {"zoo:alexnett",
        "zoo: model \"alexnett\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
+       "rnntc, "
        "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:",
        "zoo: model \"\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
+       "rnntc, "
        "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:bert\nx",
        "zoo: model \"bert?x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
-       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, rnntc, "
+       "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
+       "rnntc, "
        "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:vgg16?heads=4", "zoo:vgg16: key \"heads\"; expected a key of form=faithful: form, batch"},
       {"zoo:bert?form=taso&batch=4",

@@ -167,8 +167,9 @@ TEST_CASE("the unrolled classifier computes what a loop over steps and layers co
     }
     const auto name = operators().read(op).word("name");
     for (std::size_t i = 0; i < t.data.size(); ++i) {
-      t.data[i] = name.starts_with("word") ? static_cast<double>(words[name[4] - '0'])
-                                           : std::sin(static_cast<double>(i + 3 * name.size() + (name[4] == '1' ? 7 : 0)));
+      t.data[i] = name.starts_with("word")
+                      ? static_cast<double>(words[name[4] - '0'])
+                      : std::sin(static_cast<double>(i + 3 * name.size() + (name[4] == '1' ? 7 : 0)));
     }
     return t;
   };
@@ -188,7 +189,8 @@ TEST_CASE("the unrolled classifier computes what a loop over steps and layers co
     auto x = table[static_cast<std::size_t>(word)];
     for (std::size_t l = 0; l < 2; ++l) {
       const auto name = "lstm" + std::to_string(l);
-      lstm_step(rows(name + ".input", 12, 3), rows(name + ".recurrent", 12, 3), rows(name + ".bias", 1, 12)[0], x, h[l], c[l]);
+      lstm_step(rows(name + ".input", 12, 3), rows(name + ".recurrent", 12, 3), rows(name + ".bias", 1, 12)[0], x, h[l],
+                c[l]);
       x = h[l];
     }
   }
@@ -208,14 +210,16 @@ static std::optional<dense<double>> xdl_values(const operation& op, const tensor
   dense<double> t{type.dims};
   for (std::size_t i = 0; i < t.data.size(); ++i) {
     const auto x = static_cast<double>(i + 7 * name.size() + 5 * static_cast<std::size_t>(name.back()));
-    t.data[i] = name.starts_with("category") ? static_cast<double>(static_cast<std::int64_t>(x) * 3 % 7) : std::sin(x * x) / 4;
+    t.data[i] =
+        name.starts_with("category") ? static_cast<double>(static_cast<std::int64_t>(x) * 3 % 7) : std::sin(x * x) / 4;
   }
   return t;
 }
 
 TEST_CASE("both forms of XDL compute what loops over samples, tables and layers compute", "[zoo]") {
-  const auto [text, tables] = GENERATE(table<std::string, std::size_t>(
-      {{"zoo:xdl?hidden=6&vocab=5&seq=3&batch=4&layers=2", 26}, {"zoo:xdl?form=ae&hidden=6&vocab=5&seq=3&batch=4&layers=2", 4}}));
+  const auto [text, tables] =
+      GENERATE(table<std::string, std::size_t>({{"zoo:xdl?hidden=6&vocab=5&seq=3&batch=4&layers=2", 26},
+                                                {"zoo:xdl?form=ae&hidden=6&vocab=5&seq=3&batch=4&layers=2", 4}}));
   CAPTURE(text);
   const auto rows = [](const std::string& kind, const std::string& name, const shape& dims) {
     return *xdl_values(operators().make_operation(kind, {{"name", name}, {"dims", dims}}), {.dims = dims});

@@ -1,5 +1,5 @@
-// Training where memory is not the host's, and kernels and messages run later than they begin: with stand-ins for a GPU and
-// for NCCL that do everything as late as they may.
+// Training where memory is not the host's, and kernels and messages run later than they begin: with stand-ins for a GPU
+// and for NCCL that do everything as late as they may.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -43,13 +43,14 @@ class late_backend {
 
   [[nodiscard]] backend::device_description description() const { return device_.description(); }
   [[nodiscard]] memory allocate(std::size_t bytes) { return device_.allocate(bytes); }
-  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> in, std::span<const tensor::tensor_type> out) {
+  [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> in,
+                               std::span<const tensor::tensor_type> out) {
     return device_.prepare(op, in, out);
   }
   [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) { return device_.prepare_chain(region); }
   void run(const kernel& k, std::span<const std::byte* const> in, std::span<std::byte* const> out, std::byte* work) {
-    begun_.push_back([this, &k, from = std::vector<const std::byte*>(in.begin(), in.end()), to = std::vector<std::byte*>(out.begin(), out.end()),
-                      work] { device_.run(k, from, to, work); });
+    begun_.push_back([this, &k, from = std::vector<const std::byte*>(in.begin(), in.end()),
+                      to = std::vector<std::byte*>(out.begin(), out.end()), work] { device_.run(k, from, to, work); });
   }
   void write(std::byte* to, std::span<const std::byte> from) {
     wait();
@@ -118,8 +119,10 @@ class message_queue {
 
 class late_request {
  public:
-  late_request(std::shared_ptr<message_queue> q, std::shared_ptr<message_queue::group> g) : queue_{std::move(q)}, group_{std::move(g)} {}
-  late_request(std::shared_ptr<message_queue> q, backend::local_request sum) : queue_{std::move(q)}, sum_{std::move(sum)} {}
+  late_request(std::shared_ptr<message_queue> q, std::shared_ptr<message_queue::group> g)
+      : queue_{std::move(q)}, group_{std::move(g)} {}
+  late_request(std::shared_ptr<message_queue> q, backend::local_request sum)
+      : queue_{std::move(q)}, sum_{std::move(sum)} {}
 
   bool done() {
     if (!group_) {
@@ -146,7 +149,8 @@ class late_communicator {
  public:
   using request = late_request;
 
-  explicit late_communicator(backend::local_communicator& c) : owned_{c.split(0)}, queue_{std::make_shared<message_queue>()} {}
+  explicit late_communicator(backend::local_communicator& c)
+      : owned_{c.split(0)}, queue_{std::make_shared<message_queue>()} {}
 
   [[nodiscard]] int rank() const { return owned_->rank(); }
   [[nodiscard]] int size() const { return owned_->size(); }
@@ -158,10 +162,12 @@ class late_communicator {
   request receive(int from, std::span<std::byte> bytes, int) {
     return {queue_, queue_->add([this, from, bytes] { return owned_->receive(from, bytes, 0); })};
   }
-  request all_reduce(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, backend::reduction op) {
+  request all_reduce(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type,
+                     backend::reduction op) {
     return {queue_, owned_->all_reduce(in, out, count, type, op)};
   }
-  request reduce_scatter(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, backend::reduction op) {
+  request reduce_scatter(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type,
+                         backend::reduction op) {
     return {queue_, owned_->reduce_scatter(in, out, count, type, op)};
   }
   request all_gather(const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type) {
@@ -183,12 +189,14 @@ class late_communicator {
 
  private:
   // A queue of the whole's: nothing tells whether sums or messages come first, so one helps the other on.
-  late_communicator(backend::local_communicator c, std::shared_ptr<message_queue> q) : owned_{std::move(c)}, queue_{std::move(q)} {}
+  late_communicator(backend::local_communicator c, std::shared_ptr<message_queue> q)
+      : owned_{std::move(c)}, queue_{std::move(q)} {}
 
   std::optional<backend::local_communicator> owned_;
   std::shared_ptr<message_queue> queue_;
 };
-static_assert(backend::splitting_communicator<late_communicator> && backend::host_gathering_communicator<late_communicator>);
+static_assert(backend::splitting_communicator<late_communicator> &&
+              backend::host_gathering_communicator<late_communicator>);
 static_assert(backend::collective_communicator<late_communicator> && !backend::host_communicator<late_communicator>);
 
 constexpr std::uint64_t seed = 3;
@@ -216,22 +224,25 @@ std::vector<double> late_losses(const parallel::plan& p) {
   return losses_of<late_backend>(p, [](backend::local_communicator& c) { return late_communicator{c}; });
 }
 std::vector<double> prompt_losses(const parallel::plan& p) {
-  return losses_of<backend::reference_backend>(p, [](backend::local_communicator& c) -> backend::local_communicator& { return c; });
+  return losses_of<backend::reference_backend>(
+      p, [](backend::local_communicator& c) -> backend::local_communicator& { return c; });
 }
 
 // A chain in stages, a device for each.
 parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches) {
   auto p = plan_for("zoo:mlp?layers=4&hidden=8&batch=8", stages, "data");
-  p.graph = parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches).value();
+  p.graph =
+      parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches)
+          .value();
   p.pipeline.microbatches = microbatches;
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations.clear();
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
     const auto& o = all[node_id{n}];
     const machine::device_id device{n * stages / p.graph.node_count()};
-    p.configurations.push_back(o.inputs.empty()
-                                   ? parallel::configuration{}
-                                   : parallel::configuration{parallel::degree_list(o.divisible.size(), 1), {device}, {}, {}, 1});
+    p.configurations.push_back(
+        o.inputs.empty() ? parallel::configuration{}
+                         : parallel::configuration{parallel::degree_list(o.divisible.size(), 1), {device}, {}, {}, 1});
   }
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
@@ -242,8 +253,9 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
 }  // namespace
 
 TEST_CASE("what a device and its messages do late is what the host does at once") {
-  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:lenet?batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=20",
-                               "zoo:gpt?layers=1&hidden=16&heads=4&seq=4&vocab=20&batch=8");
+  const auto* model =
+      GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:lenet?batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=20",
+               "zoo:gpt?layers=1&hidden=16&heads=4&seq=4&vocab=20&batch=8");
   const auto* how = GENERATE("data", "model", "mixed");
   CAPTURE(model, how);
   const auto p = train::with_loss(operators(), plan_for(model, 4, how), tensor::loss::mean_square);

@@ -25,7 +25,8 @@ TEST_CASE("the others stop when a rank of a thread throws, and say which and why
   const auto* how = GENERATE("data", "model");
   const auto lost = GENERATE(0, 2, 3);
   CAPTURE(how, lost);
-  const auto p = train::with_loss(operators(), plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how), tensor::loss::mean_square);
+  const auto p =
+      train::with_loss(operators(), plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how), tensor::loss::mean_square);
   std::array<std::string, 4> said;
   const auto start = clock_type::now();
   const auto run = [&] {
@@ -48,8 +49,8 @@ TEST_CASE("the others stop when a rank of a thread throws, and say which and why
   CHECK_THROWS_WITH(run(), "out of luck");  // what happened, not what followed
   CHECK(clock_type::now() - start < std::chrono::seconds{10});
   for (int r = 0; r < 4; ++r) {
-    const auto expected =
-        r == lost ? std::string{"out of luck"} : "rank " + std::to_string(lost) + ": stopped (out of luck); expected it to go on";
+    const auto expected = r == lost ? std::string{"out of luck"}
+                                    : "rank " + std::to_string(lost) + ": stopped (out of luck); expected it to go on";
     CHECK(said[static_cast<std::size_t>(r)] == expected);
   }
 }

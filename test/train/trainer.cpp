@@ -40,8 +40,8 @@ const tensor::algebra& operators() {
   return a;
 }
 
-// Two convolutions with batch norms of the batch's own statistics. The zoo's networks of that kind are fifty layers deep, and so sensitive before they
-// have learned that rounding alone moves their losses.
+// Two convolutions with batch norms of the batch's own statistics. The zoo's networks of that kind are fifty layers
+// deep, and so sensitive before they have learned that rounding alone moves their losses.
 tensor::tensor_graph normalized_convolutions() {
   tensor::builder b{operators()};
   auto x = b.input("x", {8, 3, 8, 8});
@@ -55,18 +55,24 @@ tensor::tensor_graph normalized_convolutions() {
 parallel::plan plan_of(const std::string& model, std::size_t devices, const std::string& how) {
   parallel::plan p;
   const auto g = model == "batch norms" ? normalized_convolutions() : tensor::zoo::build(operators(), model);
-  p.graph = parallel::with_delivered_outputs(operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
+  p.graph = parallel::with_delivered_outputs(
+      operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
   p.machine = machine::preset("p100:1x" + std::to_string(devices));
   const parallel::graph_dimensions all{operators(), p.graph};
-  p.configurations = how == "data" ? parallel::data_parallel(all, p.machine.network) : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
+  p.configurations = how == "data" ? parallel::data_parallel(all, p.machine.network)
+                                   : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
   return p;
 }
 
-std::string name_of(const tensor::tensor_graph& g, value_id v) { return std::string{operators().read(g.operation(g.producer(v))).word("name")}; }
+std::string name_of(const tensor::tensor_graph& g, value_id v) {
+  return std::string{operators().read(g.operation(g.producer(v))).word("name")};
+}
 
-// Losses of training on one device: differentiation of the whole graph and its evaluation, weights changed one by one.
-// is_delayed: gradients are those at the weights that were there one step before. batch_at_end: then follows the loss of that one.
-std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::update_rule& rule, std::uint64_t seed, std::uint64_t steps, bool is_delayed = false,
+// Losses of training on one device: differentiation of the whole graph and its evaluation, weights changed
+// one by one. is_delayed: gradients are those at the weights that were there one step before.
+// batch_at_end: then follows the loss of that one.
+std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::update_rule& rule, std::uint64_t seed,
+                                  std::uint64_t steps, bool is_delayed = false,
                                   std::optional<std::uint64_t> batch_at_end = std::nullopt) {
   const auto one = tensor::differentiate(operators(), g, {g.outputs()[0], {}});
   const train::synthetic_data data{operators(), g, seed};
@@ -146,15 +152,19 @@ TEST_CASE("losses of some steps are those of one device, whatever the strategy a
 // A chain in stages, a device for each.
 parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches) {
   parallel::plan p;
-  p.graph = parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches).value();
+  p.graph =
+      parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches)
+          .value();
   p.machine = machine::preset("p100:1x" + std::to_string(stages));
   p.pipeline.microbatches = microbatches;
   const parallel::graph_dimensions all{operators(), p.graph};
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
     const auto& o = all[node_id{n}];
     const auto stage = n * stages / p.graph.node_count();
-    p.configurations.push_back(o.inputs.empty() ? parallel::configuration{}
-                                                : parallel::configuration{parallel::degree_list(o.divisible.size(), 1), {machine::device_id{stage}}, {}, {}, 1});
+    p.configurations.push_back(
+        o.inputs.empty() ? parallel::configuration{}
+                         : parallel::configuration{
+                               parallel::degree_list(o.divisible.size(), 1), {machine::device_id{stage}}, {}, {}, 1});
   }
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
@@ -168,7 +178,8 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   const auto is_delayed = GENERATE(false, true);
   const auto how = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
   // Of the second, two micro-batches have as many samples as the mask has rows.
-  const auto* model = GENERATE("zoo:mlp?layers=4&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
+  const auto* model =
+      GENERATE("zoo:mlp?layers=4&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
   CAPTURE(stages, microbatches, is_delayed, model);
   constexpr std::uint64_t steps = 6;
   constexpr std::uint64_t seed = 3;
@@ -207,8 +218,9 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
 
 TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
   const auto arena = [](const std::string& batch, std::int64_t microbatches) {
-    const auto p = train::with_loss(operators(), in_stages(plan_of("zoo:mlp?layers=6&hidden=32&batch=" + batch, 1, "data"), 3, microbatches),
-                                    tensor::loss::mean_square);
+    const auto p = train::with_loss(
+        operators(), in_stages(plan_of("zoo:mlp?layers=6&hidden=32&batch=" + batch, 1, "data"), 3, microbatches),
+        tensor::loss::mean_square);
     std::vector<std::int64_t> sizes(3);
     backend::run_local(3, [&](backend::local_communicator& world) {
       backend::reference_backend b{operators()};
@@ -226,7 +238,8 @@ TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
 }
 
 TEST_CASE("weights go back by one step, but not where another iteration has written over what was before") {
-  const auto p = train::with_loss(operators(), plan_of("zoo:mlp?layers=2&hidden=8&batch=8", 2, "data"), tensor::loss::mean_square);
+  const auto p =
+      train::with_loss(operators(), plan_of("zoo:mlp?layers=2&hidden=8&batch=8", 2, "data"), tensor::loss::mean_square);
   backend::run_local(2, [&](backend::local_communicator& world) {
     backend::reference_backend b{operators()};
     train::trainer rank{b, operators(), p, world, {}, 1};

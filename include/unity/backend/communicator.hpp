@@ -23,10 +23,10 @@ enum class reduction : std::uint8_t { sum, product, minimum, maximum };
 //   r.wait()   returns when the memory that it reads and writes may be used again; called once at most. A message may
 //              need its other end to have begun
 //   r.done()   whether wait() would return at once; it may do a piece of the work, but waits for no other rank
-// A request that nobody waited for waits when it is destroyed. Where an exception destroys it, its rank gives up instead:
-// the other ranks get an error. What goes wrong in a destructor is thrown by the rank's next operation.
-// Errors: unity::error that names the rank that is missing, where one died or never came within the time limit, from wait
-// and, some seconds later at most, from done; and where a message has another length than was expected.
+// A request that nobody waited for waits when it is destroyed. Where an exception destroys it, its rank gives up
+// instead: the other ranks get an error. What goes wrong in a destructor is thrown by the rank's next operation.
+// Errors: unity::error that names the rank that is missing, where one died or never came within the time limit, from
+// wait and, some seconds later at most, from done; and where a message has another length than was expected.
 template <class R>
 concept communication_request = std::movable<R> && requires(R& r) {
   r.wait();
@@ -39,17 +39,19 @@ concept communication_request = std::movable<R> && requires(R& r) {
 //   c.send(to, bytes, tag), c.receive(from, bytes, tag)   begin; messages of equal ends and tag arrive in order
 // All ranks call the same collectives in the same order. Memory lies where the communicator's device reaches it: on the
 // host for local and mpi, on the GPU for nccl.
-// Errors: unity::error where there is no such rank, or a rank has failed before; what begins may say it, or its request.
+// Errors: unity::error where there is no such rank, or a rank has failed before;
+// what begins may say it, or its request.
 // Models: local_communicator, mpi_communicator, nccl_communicator.
 template <class C>
-concept communicator = communication_request<typename C::request> &&
-                       requires(C& c, const C& d, int rank, std::span<std::byte> to, std::span<const std::byte> from, int tag) {
-                         { d.rank() } -> std::convertible_to<int>;
-                         { d.size() } -> std::convertible_to<int>;
-                         c.barrier();
-                         { c.send(rank, from, tag) } -> std::same_as<typename C::request>;
-                         { c.receive(rank, to, tag) } -> std::same_as<typename C::request>;
-                       };
+concept communicator =
+    communication_request<typename C::request> &&
+    requires(C& c, const C& d, int rank, std::span<std::byte> to, std::span<const std::byte> from, int tag) {
+      { d.rank() } -> std::convertible_to<int>;
+      { d.size() } -> std::convertible_to<int>;
+      c.barrier();
+      { c.send(rank, from, tag) } -> std::same_as<typename C::request>;
+      { c.receive(rank, to, tag) } -> std::same_as<typename C::request>;
+    };
 
 // The collectives. Counts are elements of a type; in and out do not overlap, or are in place, on all ranks or none:
 // equal for all_reduce and all_to_all; for reduce_scatter and all_gather the shorter one is the rank's own part of the
@@ -62,7 +64,8 @@ concept communicator = communication_request<typename C::request> &&
 // Of mpi the largest count is that of an int, 2^31 - 1, and so is that of a message's bytes: unity::error beyond.
 template <class C>
 concept collective_communicator =
-    communicator<C> && requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op, int root) {
+    communicator<C> &&
+    requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op, int root) {
       { c.all_reduce(in, out, count, type, op) } -> std::same_as<typename C::request>;
       { c.reduce_scatter(in, out, count, type, op) } -> std::same_as<typename C::request>;
       { c.all_gather(in, out, count, type) } -> std::same_as<typename C::request>;
@@ -78,16 +81,17 @@ concept host_communicator = collective_communicator<C> && requires { requires st
 // Those whose memory is elsewhere gather bytes of the host in a way of their own, for setting up.
 //   c.gather_on_host(in, out)   in: bytes; out: size() x as many, in the order of ranks; returns when it has ended
 template <class C>
-concept host_gathering_communicator = communicator<C> && requires(C& c, std::span<const std::byte> in, std::span<std::byte> out) {
-  c.gather_on_host(in, out);
-};
+concept host_gathering_communicator =
+    communicator<C> &&
+    requires(C& c, std::span<const std::byte> in, std::span<std::byte> out) { c.gather_on_host(in, out); };
 
 // An all_reduce that has ended when it returns, where that is faster than to begin one and wait.
 //   c.all_reduce_now(in, out, count, type, op)
 // Errors: unity::error as from wait, or the process stops with that line: a call into a library cannot be left.
 template <class C>
 concept blocking_communicator =
-    collective_communicator<C> && requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
+    collective_communicator<C> &&
+    requires(C& c, const std::byte* in, std::byte* out, std::size_t count, tensor::dtype type, reduction op) {
       c.all_reduce_now(in, out, count, type, op);
     };
 

@@ -60,9 +60,9 @@ struct cpu_options {
 // int32. Narrow floats are widened, and results rounded. run() returns when the kernel has ended. Kernels may be moved,
 // and one kernel is not run by two threads at once. A run allocates nothing of its own; each primitive of oneDNN in it
 // allocates a few small objects.
-// Determinism: the same bytes from run to run, and for any number of threads; but matrix products of column-major
-// operands with long sums (those of lstm_cell's weights, too), which oneDNN divides among its threads, may differ in the
-// last bits with their number.
+// Determinism: the same bytes from run to run, and for any number of threads; but matrix products of
+// column-major operands with long sums (those of lstm_cell's weights, too), which oneDNN divides among its
+// threads, may differ in the last bits with their number.
 class cpu_backend {
  public:
   using memory = host_memory;
@@ -80,7 +80,8 @@ class cpu_backend {
 
   explicit cpu_backend(const tensor::algebra& operators, const cpu_options& options = {})
       : algebra_{&operators},
-        threads_{options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))} {
+        threads_{options.threads > 0 ? options.threads
+                                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))} {
     UNITY_EXPECTS(options.threads >= 0, "a number of threads, or 0");
   }
 
@@ -159,7 +160,8 @@ inline device_description cpu_backend::description() const {
   }
   const auto* v = dnnl::version();
   const auto version = std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
-  return {"cpu", model + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
+  return {
+      "cpu", model + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
 }
 
 inline cpu_backend::routine_ptr cpu_backend::make(const tensor::operation& op, cpu::types inputs,

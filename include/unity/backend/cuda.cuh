@@ -1,6 +1,7 @@
 // An NVIDIA GPU as a device: cuBLASLt and cuDNN where they have the operator, own kernels for the rest.
 //
-// For .cu files. cuDNN is used where UNITY_HAS_CUDNN is defined, as the CMake target unity::cuda does where it is found.
+// For .cu files. cuDNN is used where UNITY_HAS_CUDNN is defined, as the CMake
+// target unity::cuda does where it is found.
 #pragma once
 
 #include <cstddef>
@@ -76,8 +77,8 @@ class libraries {
                                                 const tensor::tensor_type& result) const {
     return dnn_.convolution(p, inputs, result);
   }
-  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of, types inputs,
-                                                         const tensor::tensor_type& result) const {
+  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of,
+                                                         types inputs, const tensor::tensor_type& result) const {
     return dnn_.convolution_gradient(p, of, inputs, result);
   }
   [[nodiscard]] routine_ptr<stream> pooling(const pooling_plan& p, const tensor::tensor_type& image,
@@ -331,7 +332,8 @@ cuda_backend::recording cuda_backend::record(const F& f) {
     f();
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream_->get(), &owner.graph));
-    static_cast<void>(stream_->take_failure());  // f's own exception says what happened; the next wait says nothing of it
+    static_cast<void>(
+        stream_->take_failure());  // f's own exception says what happened; the next wait says nothing of it
     static_cast<void>(cudaGetLastError());
     throw;
   }

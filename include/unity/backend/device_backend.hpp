@@ -20,7 +20,8 @@ namespace unity::backend {
 struct device_description {
   std::string backend{};  // "cpu"
   std::string device{};   // its model, and how much of it is used: "AMD EPYC 9B14, 2 threads"
-  std::vector<std::pair<std::string, std::string>> versions{};  // of each library that kernels come from, and of the driver
+  std::vector<std::pair<std::string, std::string>>
+      versions{};  // of each library that kernels come from, and of the driver
 
   friend bool operator==(const device_description&, const device_description&) = default;
 };
@@ -49,9 +50,9 @@ template <class B>
 concept device_backend =
     std::movable<typename B::memory> && std::movable<typename B::kernel> &&
     requires(B& b, const B& c, typename B::memory& m, const typename B::kernel& k, std::size_t bytes,
-             const tensor::operation& op, std::span<const tensor::tensor_type> types, std::span<const std::byte* const> in,
-             std::span<std::byte* const> out, std::byte* to, const std::byte* from, std::span<std::byte> host,
-             std::span<const std::byte> host_const) {
+             const tensor::operation& op, std::span<const tensor::tensor_type> types,
+             std::span<const std::byte* const> in, std::span<std::byte* const> out, std::byte* to,
+             const std::byte* from, std::span<std::byte> host, std::span<const std::byte> host_const) {
       { c.description() } -> std::same_as<device_description>;
       { b.allocate(bytes) } -> std::same_as<typename B::memory>;
       { m.data() } -> std::same_as<std::byte*>;
@@ -69,8 +70,8 @@ concept device_backend =
 //   b.pack(k, i, from, to)    packs what lies at from; begins like a run
 // A kernel is then run with the packed form of every operand that has one and whose type is constant.
 template <class B>
-concept packing_backend = device_backend<B> && requires(B& b, const typename B::kernel& k, std::size_t i, const std::byte* from,
-                                                        std::byte* to) {
+concept packing_backend = device_backend<B> && requires(B& b, const typename B::kernel& k, std::size_t i,
+                                                        const std::byte* from, std::byte* to) {
   { k.packed_size(i) } -> std::convertible_to<std::size_t>;
   b.pack(k, i, from, to);
 };

@@ -47,7 +47,8 @@ struct calibration_options {
 namespace detail {
 
 [[nodiscard]] inline bytes memory_of_host() {
-  return bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE))};
+  return bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) *
+               static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE))};
 }
 
 template <device_backend Backend>
@@ -73,7 +74,8 @@ class device_calibration {
   [[nodiscard]] double bytes_per_second() {
     const tensor::tensor_type t{tensor::dtype::float32, tensor::layout::row_major, false, {options_.stream_bytes / 4}};
     double best = 0;
-    for (const question& q : {question{algebra_.make_operation("relu"), {t}}, question{algebra_.make_operation("add"), {t, t}}}) {
+    for (const question& q :
+         {question{algebra_.make_operation("relu"), {t}}, question{algebra_.make_operation("add"), {t, t}}}) {
       const auto [work, seconds] = time(q);
       best = std::max(best, static_cast<double>(work.moved.count()) / seconds);
     }
@@ -126,7 +128,8 @@ class device_calibration {
 // overhead those of float32. A backend that is no accelerator runs on the host: its memory is the host's.
 // Throws: unity::error where the backend lacks one of matmul, conv2d, relu and add, or memory.
 template <device_backend Backend>
-[[nodiscard]] machine::device calibrate_device(Backend& backend, const tensor::algebra& a, const calibration_options& options = {}) {
+[[nodiscard]] machine::device calibrate_device(Backend& backend, const tensor::algebra& a,
+                                               const calibration_options& options = {}) {
   const auto description = backend.description();
   machine::device d;
   d.name = description.device;

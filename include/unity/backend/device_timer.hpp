@@ -48,17 +48,19 @@ struct timing_options {
 
 namespace detail {
 
-// Finite values: floating-point numbers of magnitude 1/2 to 1, positive where constant (a variance has a root); integers
-// in [0, 4), so that they may number rows; bools.
+// Finite values: floating-point numbers of magnitude 1/2 to 1, positive where constant (a variance has a root);
+// integers in [0, 4), so that they may number rows; bools.
 [[nodiscard]] inline std::vector<std::byte> arbitrary_bytes(const tensor::tensor_type& type, std::size_t elements) {
   std::vector<double> values(elements);
   for (std::size_t i = 0; i < elements; ++i) {
     const auto bits = mix64(i);
     const auto sign = !type.constant && (bits & 1U) != 0 ? -1.0 : 1.0;
-    values[i] = tensor::is_floating(type.element) ? sign * (0.5 + static_cast<double>(bits >> 12U) * 0x1.0p-53)
-                                                  : static_cast<double>(bits % (type.element == tensor::dtype::boolean ? 2 : 4));
+    values[i] = tensor::is_floating(type.element)
+                    ? sign * (0.5 + static_cast<double>(bits >> 12U) * 0x1.0p-53)
+                    : static_cast<double>(bits % (type.element == tensor::dtype::boolean ? 2 : 4));
   }
-  const tensor::tensor_type list{type.element, tensor::layout::row_major, type.constant, {static_cast<std::int64_t>(elements)}};
+  const tensor::tensor_type list{
+      type.element, tensor::layout::row_major, type.constant, {static_cast<std::int64_t>(elements)}};
   std::vector<std::byte> stored(byte_count(list));
   encode<double>(values, list, stored);
   return stored;
@@ -78,8 +80,8 @@ struct rotation {
 };
 
 // A kernel with everything that it takes to run it: operands with values, results, workspace. Operands and results are
-// there several times, and each run takes the next. All lie in one piece of memory, as an executor's do: many small ones
-// would be reached through more entries of the page table.
+// there several times, and each run takes the next. All lie in one piece of memory, as an executor's do: many small
+// ones would be reached through more entries of the page table.
 template <device_backend Backend>
 class loaded_kernel {
  public:
@@ -171,7 +173,8 @@ class loaded_kernel {
     const auto size = static_cast<std::size_t>(tensor::size_of(type.element));
     const auto values = arbitrary_bytes(type, std::min(chunk, elements));
     for (std::size_t done = 0; done < elements; done += chunk) {
-      backend_.write(to + done * size, std::span<const std::byte>{values}.first(std::min(chunk, elements - done) * size));
+      backend_.write(to + done * size,
+                     std::span<const std::byte>{values}.first(std::min(chunk, elements - done) * size));
     }
     backend_.wait();
   }
@@ -189,10 +192,10 @@ class loaded_kernel {
 }  // namespace detail
 
 // Times operators one by one, as they run within a graph. Constants come from memory, since a whole inference went by
-// since they were read last: constants that stay in cache make a recurrent network of one sample look three times as fast
-// as it is. Activations come from the cache that the cores share: the operator before, which wrote them, had split its
-// work among the cores in another way. Where they stay in a core's own cache, an addition of two of BERT's activations
-// looks three times as fast. Kernels begin one after another without waiting, as an executor begins them.
+// since they were read last: constants that stay in cache make a recurrent network of one sample look three times as
+// fast as it is. Activations come from the cache that the cores share: the operator before, which wrote them, had split
+// its work among the cores in another way. Where they stay in a core's own cache, an addition of two of BERT's
+// activations looks three times as fast. Kernels begin one after another without waiting, as an executor begins them.
 //
 // Models kernel_timer. The backend must outlive it.
 // Complexity: `seconds` or the least number of samples, whichever is more, up to `most_seconds`, and the filling of
@@ -237,9 +240,9 @@ class device_timer {
 #else
     const char* build = ", not optimized";
 #endif
-    return to_string(backend_->description()) + unity + " by " UNITY_COMPILER + build + "; constants from " + mib(options_.constant_bytes) +
-           ", activations from " + mib(options_.activation_bytes) + "; " + std::to_string(options_.least) + " to " +
-           std::to_string(options_.most) + " runs";
+    return to_string(backend_->description()) + unity + " by " UNITY_COMPILER + build + "; constants from " +
+           mib(options_.constant_bytes) + ", activations from " + mib(options_.activation_bytes) + "; " +
+           std::to_string(options_.least) + " to " + std::to_string(options_.most) + " runs";
   }
 
  private:
@@ -265,8 +268,8 @@ class device_timer {
     }
     return summarize(std::move(samples));
   }
-  // What takes one sample, in seconds of so many runs. Launched one by one, small kernels of a device with recordings would
-  // take as long as their launches, which a graph that an executor replays does not.
+  // What takes one sample, in seconds of so many runs. Launched one by one, small kernels of a device with recordings
+  // would take as long as their launches, which a graph that an executor replays does not.
   [[nodiscard]] auto sampler(detail::loaded_kernel<Backend>& kernel, int in_a_row) {
     if constexpr (recording_backend<Backend> && clocked_backend<Backend>) {
       auto recording = backend_->record([&] {

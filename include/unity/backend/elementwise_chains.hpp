@@ -54,9 +54,8 @@ namespace detail {
 
 // What each element of the result is of the elements at its place; nothing where the operator is not of that kind.
 // Operands may be stretched as in NumPy.
-[[nodiscard]] inline std::optional<tensor::scalar_program> elementwise_program(const tensor::algebra& a,
-                                                                               const tensor::operation& op,
-                                                                               std::span<const tensor::tensor_type> inputs) {
+[[nodiscard]] inline std::optional<tensor::scalar_program> elementwise_program(
+    const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs) {
   const auto s = inputs.empty() ? std::nullopt : a.iteration(op, inputs);
   if (!s || s->results().size() != 1 || !s->windows().empty()) {
     return std::nullopt;
@@ -118,7 +117,8 @@ class chain_finder {
     }
     std::vector<elementwise_chain> chains;
     for (auto& nodes : members) {
-      const auto computing = std::count_if(nodes.begin(), nodes.end(), [&](node_id n) { return roles_[n.index()] == role::computes; });
+      const auto computing =
+          std::count_if(nodes.begin(), nodes.end(), [&](node_id n) { return roles_[n.index()] == role::computes; });
       if (computing >= 2) {
         std::reverse(nodes.begin(), nodes.end());
         chains.push_back(assemble(std::move(nodes)));

@@ -60,7 +60,8 @@ struct executor_counts {
 // Loading computes once what depends on constants alone, packs constant operands where the backend keeps packed forms
 // of them, and plans one arena for all else. Results that are an operand under another type (reshape, dropout)
 // are not computed. Inputs keep their values from run to run.
-// Running allocates nothing. The backend must outlive the executor; the algebra must where the backend's kernels need it.
+// Running allocates nothing. The backend must outlive the executor; the algebra
+// must where the backend's kernels need it.
 // Complexity: loading prepares each different kernel once, computes and packs constants, and plans the arena in time
 // quadratic in the number of values at worst; running is the launches.
 template <device_backend Backend>
@@ -97,7 +98,8 @@ class executor {
   // Throws: unity::error where the graph has no input of this name, or one of another size.
   void set(std::string_view input, const tensor::dense<float>& value) {
     for (const auto* i : find_inputs(input)) {
-      if (value.dims != i->type.dims || value.data.size() != static_cast<std::size_t>(tensor::element_count(value.dims))) {
+      if (value.dims != i->type.dims ||
+          value.data.size() != static_cast<std::size_t>(tensor::element_count(value.dims))) {
         throw error{"input " + i->name, "a value of another size", tensor::to_string(i->type)};
       }
       store(*i, encode(value, i->type));
@@ -322,9 +324,11 @@ class executor {
 };
 
 // Throws: unity::error where two graphs cannot be compared output by output.
-inline void expect_same_outputs(std::span<const tensor::tensor_type> first, std::span<const tensor::tensor_type> second) {
+inline void expect_same_outputs(std::span<const tensor::tensor_type> first,
+                                std::span<const tensor::tensor_type> second) {
   if (first.size() != second.size()) {
-    throw error{"second graph", std::to_string(second.size()) + " outputs", std::to_string(first.size()) + " as in the first"};
+    throw error{"second graph", std::to_string(second.size()) + " outputs",
+                std::to_string(first.size()) + " as in the first"};
   }
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i].dims != second[i].dims) {

@@ -89,8 +89,9 @@ void for_each_position(const tensor::tensor_type& t, const F& f) {
 // Complexity: linear; a copy where the type is that of the elements, in row-major order.
 template <std::floating_point Real>
 void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::span<std::byte> to) {
-  UNITY_EXPECTS(to.size() == byte_count(t) && elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
-                "as many elements and bytes as the type says");
+  UNITY_EXPECTS(
+      to.size() == byte_count(t) && elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
+      "as many elements and bytes as the type says");
   const bool plain = t.order == tensor::layout::row_major || t.rank() < 2;
   if (plain && t.element == (std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64)) {
     std::memcpy(to.data(), elements.data(), to.size());

@@ -67,7 +67,8 @@ class exchange_timer {
     switch (kind) {
       case machine::exchange::message: return there_and_back(all * 4);
       case machine::exchange::all_reduce: return communicator_.all_reduce(in, out, all, type, reduction::sum).wait();
-      case machine::exchange::reduce_scatter: return communicator_.reduce_scatter(in, out, part, type, reduction::sum).wait();
+      case machine::exchange::reduce_scatter:
+        return communicator_.reduce_scatter(in, out, part, type, reduction::sum).wait();
       case machine::exchange::all_gather: return communicator_.all_gather(in, out, part, type).wait();
       case machine::exchange::broadcast: return communicator_.broadcast(out, all, type, 0).wait();
       case machine::exchange::all_to_all: return communicator_.all_to_all(in, out, part, type).wait();

@@ -144,8 +144,8 @@ class mpi_request {
   detail::unwinding unwinding_{};
 };
 
-// Models host_communicator, splitting_communicator and blocking_communicator. All of a process belong to one thread at a time, and end
-// before their mpi_environment does.
+// Models host_communicator, splitting_communicator and blocking_communicator. All of a process belong to one thread at
+// a time, and end before their mpi_environment does.
 class mpi_communicator {
  public:
   using request = mpi_request;
@@ -345,8 +345,8 @@ class mpi_environment {
 
   [[nodiscard]] mpi_communicator& world() noexcept { return *world_; }
 
-  // Returns when all ranks have come to their ends. Nothing is exchanged any more after it. The destructor does it where
-  // nobody has, but can only print what goes wrong.
+  // Returns when all ranks have come to their ends. Nothing is exchanged any more after it. The destructor does it
+  // where nobody has, but can only print what goes wrong.
   // Throws: unity::error where a rank is missing.
   void finish() {
     if (!std::exchange(finished_, true)) {
@@ -380,8 +380,8 @@ class mpi_environment {
   return false;
 }
 
-// The body of main: f(world communicator) between MPI's start and end. Returns the exit code: 0, or 1 where f threw or a
-// rank was missing, here or elsewhere, after one line on standard error that says what. Takes SIGTERM (mpi_options).
+// The body of main: f(world communicator) between MPI's start and end. Returns the exit code: 0, or 1 where f threw or
+// a rank was missing, here or elsewhere, after one line on standard error that says what. Takes SIGTERM (mpi_options).
 template <class F>
 int run_mpi(const F& f, mpi_options options = {}) {
   options.take_termination = true;

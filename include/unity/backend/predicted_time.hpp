@@ -41,8 +41,9 @@ namespace unity::backend {
 // cost each other (caches, clocks) is not in it. The cache is the timer's, or of a timer that asks it.
 // Throws: unity::error where an operator cannot be run.
 template <device_backend Backend, class Timer>
-[[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g, device_timer<Backend>& timer,
-                                         tensor::timing_cache<Timer>& cache, bool fuse = true) {
+[[nodiscard]] picoseconds predicted_time(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                         device_timer<Backend>& timer, tensor::timing_cache<Timer>& cache,
+                                         bool fuse = true) {
   const detail::run_list list{a, g, fusing_backend<Backend> && fuse, true};
   picoseconds sum;
   for (const auto& item : list.running()) {
@@ -53,7 +54,8 @@ template <device_backend Backend, class Timer>
         continue;
       }
     }
-    sum += cache.time(g.operation(item.node), detail::types_of(g, item.operands), detail::types_of(g, item.results)).median;
+    sum += cache.time(g.operation(item.node), detail::types_of(g, item.operands), detail::types_of(g, item.results))
+               .median;
   }
   return sum;
 }

@@ -89,7 +89,8 @@ template <device_backend Backend>
 // Times both in turns, the one that goes first changing, so that what disturbs the machine disturbs both.
 // Throws: unity::error where a run fails, or where outputs are of other number or sizes.
 template <device_backend Backend>
-[[nodiscard]] run_comparison compare_runs(executor<Backend>& first, executor<Backend>& second, const repetition_options& options = {}) {
+[[nodiscard]] run_comparison compare_runs(executor<Backend>& first, executor<Backend>& second,
+                                          const repetition_options& options = {}) {
   expect_same_outputs(first.output_types(), second.output_types());
   const detail::timed_runs runs{options};
   runs.warm_up(first);

@@ -21,8 +21,8 @@
 
 namespace unity {
 
-// Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`, which
-// vanish with the sorter, however the program ends.
+// Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`,
+// which vanish with the sorter, however the program ends.
 // Precondition: no two elements are equivalent, so that there is one order.
 template <class T, class Less>
   requires std::is_trivially_copyable_v<T>
@@ -101,7 +101,8 @@ class external_sorter {
     const bool written = std::fwrite(held_.data(), sizeof(T), held_.size(), run.get()) == held_.size() &&
                          std::fflush(run.get()) == 0;
     if (!written) {
-      throw error{folder_.string(), std::strerror(errno), "room for " + std::to_string(held_.size() * sizeof(T)) + " bytes"};
+      throw error{folder_.string(), std::strerror(errno),
+                  "room for " + std::to_string(held_.size() * sizeof(T)) + " bytes"};
     }
     std::rewind(run.get());
     spilled_ += held_.size();

@@ -39,9 +39,10 @@ concept additive_cost_model =
 // An additive cost model that also knows a bound: lower_bound(total) is at most the objective of every state
 // that can be reached from one with that total. Lets exact search prune and certify.
 template <class M, class Algebra>
-concept bounded_cost_model = additive_cost_model<M, Algebra> && requires(const M& m, const typename M::cost_type& total) {
-  { m.lower_bound(total) } -> std::same_as<cost_value>;
-};
+concept bounded_cost_model =
+    additive_cost_model<M, Algebra> && requires(const M& m, const typename M::cost_type& total) {
+      { m.lower_bound(total) } -> std::same_as<cost_value>;
+    };
 
 // An additive cost model that knows which values are there before what it prices runs: weights that stay as they are,
 // and what depends on them alone. A search leaves what only makes such values as it is.

@@ -14,7 +14,8 @@ namespace unity {
 // map: by value of `from`, what it is in `to`; its operands are there, its results come in.
 // Complexity: linear in operands and results.
 template <class Op, class Type>
-node_id copy_node(const compact_graph<Op, Type>& from, node_id n, compact_graph<Op, Type>& to, std::vector<value_id>& map) {
+node_id copy_node(const compact_graph<Op, Type>& from, node_id n, compact_graph<Op, Type>& to,
+                  std::vector<value_id>& map) {
   std::vector<value_id> operands;
   for (const auto v : from.operands(n)) {
     UNITY_EXPECTS(map[v.index()].valid(), "a map that has the operands of the node");

@@ -27,7 +27,8 @@ namespace unity::io {
 namespace detail {
 
 [[nodiscard]] inline std::string dimension_name(const parallel::parallel_dimension& p) {
-  return std::string{parallel::parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
+  return std::string{parallel::parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " +
+         std::to_string(p.dimension);
 }
 
 [[nodiscard]] inline nlohmann::json list_to_json(const parallel::degree_list& all) {
@@ -51,10 +52,12 @@ namespace detail {
 }
 
 // What an entry has besides divided dimensions.
-inline void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g, nlohmann::json& entry) {
+inline void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g,
+                              nlohmann::json& entry) {
   for (std::size_t r = 0; r < g.reductions.size(); ++r) {
     const auto& p = o.reductions[r];
-    entry["reductions"].push_back({{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", g.reductions[r]}});
+    entry["reductions"].push_back(
+        {{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", g.reductions[r]}});
   }
   for (std::size_t k = 0; k < g.terms.size(); ++k) {
     entry["terms"].push_back({{"operands", o.groups[k]}, {"degree", g.terms[k]}});
@@ -64,8 +67,10 @@ inline void add_terms_to_json(const parallel::operator_dimensions& o, const para
   }
 }
 
-[[nodiscard]] inline nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o, node_id n,
-                                                          const parallel::configuration& c, const machine::topology& t) {
+[[nodiscard]] inline nlohmann::json configuration_to_json(const tensor::algebra& a,
+                                                          const parallel::operator_dimensions& o, node_id n,
+                                                          const parallel::configuration& c,
+                                                          const machine::topology& t) {
   const auto grid = c.grid();
   auto dimensions = nlohmann::json::array();
   for (std::size_t k = 0; k < o.divisible.size(); ++k) {
@@ -103,13 +108,15 @@ class configuration_reader {
     const auto dimensions = item.at("dimensions");
     const auto list = dimensions.items();
     if (list.size() != o.divisible.size()) {
-      throw error{dimensions.where(), std::to_string(list.size()) + " of them", std::to_string(o.divisible.size()) + ": " + names_of(o)};
+      throw error{dimensions.where(), std::to_string(list.size()) + " of them",
+                  std::to_string(o.divisible.size()) + ": " + names_of(o)};
     }
     std::int64_t tasks = 1;
     const auto count = [&](const json_place& at, std::int64_t more) {
       const auto most = static_cast<std::int64_t>(topology_.device_count());
       if (more > most / tasks) {  // before anything is that large
-        throw error{at.where(), "more parts than the machine's " + std::to_string(most) + " devices", "one per device at most"};
+        throw error{at.where(), "more parts than the machine's " + std::to_string(most) + " devices",
+                    "one per device at most"};
       }
       tasks *= more;
     };
@@ -152,7 +159,8 @@ class configuration_reader {
     }
   }
   template <class Count>
-  [[nodiscard]] static parallel::degree_list reductions(const json_place& in, const parallel::operator_dimensions& o, const Count& count) {
+  [[nodiscard]] static parallel::degree_list reductions(const json_place& in, const parallel::operator_dimensions& o,
+                                                        const Count& count) {
     expect_count(in, o.reductions.size(), "sums");
     parallel::degree_list all;
     for (std::size_t r = 0; r < o.reductions.size(); ++r) {
@@ -167,13 +175,15 @@ class configuration_reader {
     return all;
   }
   template <class Count>
-  [[nodiscard]] static parallel::degree_list terms(const json_place& in, const parallel::operator_dimensions& o, const Count& count) {
+  [[nodiscard]] static parallel::degree_list terms(const json_place& in, const parallel::operator_dimensions& o,
+                                                   const Count& count) {
     expect_count(in, o.groups.size(), "linear groups");
     parallel::degree_list all;
     for (std::size_t g = 0; g < o.groups.size(); ++g) {
       const auto item = in.items()[g];
       if (item.at("operands").value() != nlohmann::json(o.groups[g])) {
-        throw error{item.where() + ".operands", "are " + item.at("operands").value().dump(), nlohmann::json(o.groups[g]).dump()};
+        throw error{item.where() + ".operands", "are " + item.at("operands").value().dump(),
+                    nlohmann::json(o.groups[g]).dump()};
       }
       all.push_back(positive(item.at("degree")));
       count(item, all.back());
@@ -216,7 +226,8 @@ class configuration_reader {
     for (std::size_t i = 0; i < list.size(); ++i) {
       const auto t = task_number(list[i], o, grid);
       if (task_of[t] != none) {
-        throw error{list[i].at("part").where(), task_text(grid, t) + " is that of tasks[" + std::to_string(task_of[t]) + "] too",
+        throw error{list[i].at("part").where(),
+                    task_text(grid, t) + " is that of tasks[" + std::to_string(task_of[t]) + "] too",
                     "shards that do not overlap"};
       }
       task_of[t] = i;
@@ -245,17 +256,22 @@ class configuration_reader {
     }
     return text;
   }
-  [[nodiscard]] static std::size_t task_number(const json_place& in, const parallel::operator_dimensions& o, const parallel::task_grid& grid) {
-    const auto sum = [&](std::size_t r) { return std::string{"the sum over "} + o.structure.indices[o.reductions[r].indices[0]].name; };
+  [[nodiscard]] static std::size_t task_number(const json_place& in, const parallel::operator_dimensions& o,
+                                               const parallel::task_grid& grid) {
+    const auto sum = [&](std::size_t r) {
+      return std::string{"the sum over "} + o.structure.indices[o.reductions[r].indices[0]].name;
+    };
     std::int64_t number = 0;
     if (!grid.terms.empty()) {
-      number = part_number(in.at("term"), grid.terms, [](std::size_t g) { return "linear group " + std::to_string(g); });
+      number =
+          part_number(in.at("term"), grid.terms, [](std::size_t g) { return "linear group " + std::to_string(g); });
     }
     number *= grid.copies;
     if (grid.copies > 1) {
       const auto copy = in.at("copy").integer();
       if (copy < 0 || copy >= grid.copies) {
-        throw error{in.at("copy").where(), "is " + std::to_string(copy), "a copy, 0 to " + std::to_string(grid.copies - 1)};
+        throw error{in.at("copy").where(), "is " + std::to_string(copy),
+                    "a copy, 0 to " + std::to_string(grid.copies - 1)};
       }
       number += copy;
     }
@@ -265,7 +281,8 @@ class configuration_reader {
     return static_cast<std::size_t>(number * grid.blocks() + part_number(in.at("part"), grid.degrees, dimension));
   }
   template <class Name>
-  [[nodiscard]] static std::int64_t part_number(const json_place& in, const parallel::degree_list& degrees, const Name& name) {
+  [[nodiscard]] static std::int64_t part_number(const json_place& in, const parallel::degree_list& degrees,
+                                                const Name& name) {
     const auto list = in.items();
     if (list.size() != degrees.size()) {
       throw error{in.where(), std::to_string(list.size()) + " numbers",
@@ -275,7 +292,8 @@ class configuration_reader {
     for (std::size_t k = 0; k < degrees.size(); ++k) {
       const auto at = list[k].integer();
       if (at < 0 || at >= degrees[k]) {
-        throw error{list[k].where(), "is " + std::to_string(at), "a part of " + name(k) + ", 0 to " + std::to_string(degrees[k] - 1)};
+        throw error{list[k].where(), "is " + std::to_string(at),
+                    "a part of " + name(k) + ", 0 to " + std::to_string(degrees[k] - 1)};
       }
       number = number * degrees[k] + at;
     }
@@ -285,7 +303,8 @@ class configuration_reader {
     const auto found = devices_.find(in.word());
     if (found == devices_.end()) {
       throw error{in.where(), "no device has the name " + shown(in.word()),
-                  "one of the machine's " + std::to_string(devices_.size()) + ", such as " + shown(topology_.devices().front().name)};
+                  "one of the machine's " + std::to_string(devices_.size()) + ", such as " +
+                      shown(topology_.devices().front().name)};
     }
     return found->second;
   }

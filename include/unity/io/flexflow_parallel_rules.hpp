@@ -19,16 +19,17 @@
 
 namespace unity::io {
 
-// FlexFlow has one replica dimension, dimension 0, for copies and for terms of a sum. Here Replicate of it makes copies,
-// Reduce of it adds terms, and a Concat along it makes terms of two tensors. Replicate of another dimension writes a
-// tensor twice, as blocks of a larger one; Reduce of another adds two blocks up, which is no matter of where they lie:
-// combined, split and added. A Partition or Combine of the replica dimension has no counterpart.
+// FlexFlow has one replica dimension, dimension 0, for copies and for terms of a sum. Here Replicate of it makes
+// copies, Reduce of it adds terms, and a Concat along it makes terms of two tensors. Replicate of another dimension
+// writes a tensor twice, as blocks of a larger one; Reduce of another adds two blocks up, which is no matter of where
+// they lie: combined, split and added. A Partition or Combine of the replica dimension has no counterpart.
 class flexflow_parallel_rule {
  public:
   explicit flexflow_parallel_rule(foreign_rule rule) : rule_{std::move(rule)}, roles_{rule_} {
     for (const auto* side : {&rule_.source, &rule_.target}) {
       for (const auto& op : *side) {
-        const auto along_replicas = op.parameter("parallel_dim") == std::int64_t{0} && (op.type == "partition" || op.type == "combine");
+        const auto along_replicas =
+            op.parameter("parallel_dim") == std::int64_t{0} && (op.type == "partition" || op.type == "combine");
         if (along_replicas || (op.type == "split" && op.parameter("axis") == std::int64_t{0})) {
           outside_ = op.type + " along the replica dimension";
         }
@@ -67,8 +68,9 @@ class flexflow_parallel_rule {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       std::vector<value_id> operands;
       for (const auto& in : ops[i].inputs) {
-        operands.push_back(in.node < 0 ? variables[static_cast<std::size_t>(-in.node)]
-                                       : results[static_cast<std::size_t>(in.node)][static_cast<std::size_t>(in.result)]);
+        operands.push_back(in.node < 0
+                               ? variables[static_cast<std::size_t>(-in.node)]
+                               : results[static_cast<std::size_t>(in.node)][static_cast<std::size_t>(in.result)]);
       }
       auto made = apply(writer, a, i, target, operands);
       if (!made) {
@@ -105,13 +107,15 @@ class flexflow_parallel_rule {
     return roles_.is_weight({static_cast<std::int64_t>(i), 0}, target ? 1 : 0) ? 2 - axis : axis - 1;
   }
 
-  [[nodiscard]] made_values apply(parallel::pcg_writer& writer, const parallel::pcg_algebra& a, std::size_t i, bool target,
-                                  const std::vector<value_id>& operands) const {
+  [[nodiscard]] made_values apply(parallel::pcg_writer& writer, const parallel::pcg_algebra& a, std::size_t i,
+                                  bool target, const std::vector<value_id>& operands) const {
     using parallel::parallel_kind;
     const auto& op = (target ? rule_.target : rule_.source)[i];
     const auto& plain = a.operators();
     const auto chained = [&](parallel_kind kind, std::int64_t axis, std::vector<value_id> from) {
-      return added(writer, a, a.make(parallel::parallel_operator{kind, axis, parallel::has_degree(kind) ? *op.parameter("parallel_degree") : 0}),
+      return added(writer, a,
+                   a.make(parallel::parallel_operator{
+                       kind, axis, parallel::has_degree(kind) ? *op.parameter("parallel_degree") : 0}),
                    from);
     };
     if (op.type == "linear" || op.type == "relu" || op.type == "add" || op.type == "mul") {
@@ -120,7 +124,8 @@ class flexflow_parallel_rule {
                                             : plain.make_operation(op.type);
       return added(writer, a, made, operands);
     }
-    const auto dimension = op.parameter(op.type == "concat" || op.type == "split" ? "axis" : "parallel_dim").value_or(0);
+    const auto dimension =
+        op.parameter(op.type == "concat" || op.type == "split" ? "axis" : "parallel_dim").value_or(0);
     const auto axis = dimension == 0 ? 0 : axis_of(dimension, i, target);
     if (op.type == "concat") {
       return dimension == 0 ? chained(parallel_kind::terms, 0, operands)
@@ -143,7 +148,8 @@ class flexflow_parallel_rule {
     const auto parts = whole ? halves(writer, a, (*whole)[0], axis) : std::nullopt;
     return parts ? added(writer, a, plain.make_operation("add"), *parts) : std::nullopt;
   }
-  [[nodiscard]] static made_values halves(parallel::pcg_writer& writer, const parallel::pcg_algebra& a, value_id v, std::int64_t axis) {
+  [[nodiscard]] static made_values halves(parallel::pcg_writer& writer, const parallel::pcg_algebra& a, value_id v,
+                                          std::int64_t axis) {
     const auto& dims = writer.type(v).global.dims;
     if (axis >= static_cast<std::int64_t>(dims.size()) || dims[static_cast<std::size_t>(axis)] % 2 != 0) {
       return std::nullopt;

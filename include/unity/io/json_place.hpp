@@ -15,8 +15,8 @@
 
 namespace unity::io::detail {
 
-// What a file says, for a line of a message: in quotes, in ASCII, control characters as JSON escapes them, and not more than
-// 60 bytes of it.
+// What a file says, for a line of a message: in quotes, in ASCII, control characters as JSON
+// escapes them, and not more than 60 bytes of it.
 [[nodiscard]] inline std::string shown(const std::string& text) {
   return nlohmann::json(text.substr(0, 60)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
@@ -70,8 +70,9 @@ class json_place {
   // A member's name, as it is where that is no more than letters, digits and '_', '-' or '.'.
   [[nodiscard]] static std::string step(const std::string& key) {
     const bool is_plain = key.size() <= 60 && !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-    });
+                            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                                   c == '_' || c == '-' || c == '.';
+                          });
     return is_plain ? key : shown(key);
   }
 

@@ -12,8 +12,8 @@
 //               "switches": ["n0/pcie", "ethernet"],
 //               "links": [{"from": "n0/gpu0", "to": "n0/pcie", "bytes_per_second": 1.575e10, "latency_s": 4e-07,
 //                          "duplex": "full"}, ...]}}
-// The last range of a cost has no "up_to". A machine that was only measured has no "topology", nor has one of version 1.
-// Members of other names are left alone.
+// The last range of a cost has no "up_to". A machine that was only measured has no "topology", nor has one of version
+// 1. Members of other names are left alone.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,8 @@ namespace detail {
 [[nodiscard]] inline std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most) {
   const auto number = in.integer();
   if (number < least || number > most) {
-    throw error{in.where(), "is " + std::to_string(number), "a number from " + std::to_string(least) + " to " + std::to_string(most)};
+    throw error{in.where(), "is " + std::to_string(number),
+                "a number from " + std::to_string(least) + " to " + std::to_string(most)};
   }
   return number;
 }
@@ -98,20 +99,23 @@ namespace detail {
 [[nodiscard]] inline double rate_from_json(const json_place& in, double least, std::string_view unit) {
   const auto rate = number_from_json(in, false);
   if (rate < least) {
-    throw error{in.where(), "is " + in.value().dump(), std::string{unit} + ", " + nlohmann::json(least).dump() + " or more"};
+    throw error{in.where(), "is " + in.value().dump(),
+                std::string{unit} + ", " + nlohmann::json(least).dump() + " or more"};
   }
   return rate;
 }
 
 [[nodiscard]] inline machine::device device_from_json(const json_place& in, std::int64_t schema) {
   constexpr double least_rate = 1e5;
-  const auto rate = [&](const json_place& p, std::string_view unit) { return rate_from_json(p, schema > 1 ? least_rate : 0, unit); };
+  const auto rate = [&](const json_place& p, std::string_view unit) {
+    return rate_from_json(p, schema > 1 ? least_rate : 0, unit);
+  };
   machine::device d;
   d.name = line_from_json(in.at("name"));
   d.kind = static_cast<machine::device_kind>(name_from_json(in.at("kind"), machine::device_kind_names));
   for (const auto& p : in.at("peaks").items()) {
-    d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)), line_from_json(p.at("operator")),
-                       rate(p.at("flops_per_second"), "operations per second")});
+    d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)),
+                       line_from_json(p.at("operator")), rate(p.at("flops_per_second"), "operations per second")});
   }
   d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
   d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
@@ -207,7 +211,8 @@ namespace detail {
   auto devices = nlohmann::json::array();
   for (const auto& d : t.devices()) {
     UNITY_EXPECTS(d.model < m.devices.size(), "a model for every device of the topology");
-    devices.push_back({{"name", utf8_word("name of a device", d.name)}, {"model", m.devices[d.model].name}, {"node", d.node}});
+    devices.push_back(
+        {{"name", utf8_word("name of a device", d.name)}, {"model", m.devices[d.model].name}, {"node", d.node}});
   }
   auto switches = nlohmann::json::array();
   for (const auto& s : t.switches()) {
@@ -280,7 +285,8 @@ class topology_reader {
       throw error{in.where() + ".model", "no kind of device has the name " + shown(in.at("model").word()),
                   "a name out of machine.devices"};
     }
-    return {line_from_json(in.at("name")), model->second, static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
+    return {line_from_json(in.at("name")), model->second,
+            static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
   }
   [[nodiscard]] machine::vertex_id vertex(const json_place& in) const {
     const auto found = vertices_.find(in.word());
@@ -296,7 +302,8 @@ class topology_reader {
     machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
     const auto rate = rate_from_json(in.at("bytes_per_second"), least, "bytes per second");
     if (rate > most) {
-      throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(), "bytes per second, 1e15 at most"};
+      throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(),
+                  "bytes per second, 1e15 at most"};
     }
     c.bytes_per_second = std::llround(rate);
     const auto latency = number_from_json(in.at("latency_s"), true);

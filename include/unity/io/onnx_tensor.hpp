@@ -1,5 +1,5 @@
-// Single tensors in files: serialized TensorProtos, such as the input_0.pb and output_0.pb beside a model that ONNX's own
-// tests consist of.
+// Single tensors in files: serialized TensorProtos, such as the input_0.pb and output_0.pb beside
+// a model that ONNX's own tests consist of.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ struct named_tensor {
   tensor_data data{};
 };
 
-// Throws: unity::error that names the file where it cannot be read, is no TensorProto, or holds what tensor_data cannot.
+// Throws: unity::error that names the file where it cannot be read, is no
+// TensorProto, or holds what tensor_data cannot.
 [[nodiscard]] inline named_tensor read_onnx_tensor(const std::filesystem::path& file) {
   const auto text = read_file(file);
   onnx::TensorProto proto;

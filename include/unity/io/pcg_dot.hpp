@@ -25,7 +25,9 @@ namespace detail {
 [[nodiscard]] inline std::string parallel_label(const parallel::parallel_operator& p) {
   std::string label{parallel::parallel_names[static_cast<std::size_t>(p.kind)]};
   label += parallel::has_axis(p.kind) ? "\\nof " + std::to_string(p.axis) : "";
-  label += parallel::has_degree(p.kind) ? std::string{parallel::has_axis(p.kind) ? " by " : "\\nby "} + std::to_string(p.degree) : "";
+  label += parallel::has_degree(p.kind)
+               ? std::string{parallel::has_axis(p.kind) ? " by " : "\\nby "} + std::to_string(p.degree)
+               : "";
   return label;
 }
 
@@ -49,11 +51,13 @@ namespace detail {
 
 // Edges show how tensors are divided, as to_string of their types does.
 // Complexity: linear in nodes and edges.
-[[nodiscard]] inline std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title) {
+[[nodiscard]] inline std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g,
+                                        std::string_view title) {
   const auto name = detail::dot_text(title);
   auto text = "digraph \"" + name + "\" {\n  label=\"" + name + "\";\n" + std::string{detail::dot_header};
   const auto edge = [&](value_id v, const std::string& to) {
-    text += "  n" + std::to_string(g.producer(v).index()) + " -> " + to + " [label=\"" + detail::dot_text(to_string(g.type(v))) + "\"];\n";
+    text += "  n" + std::to_string(g.producer(v).index()) + " -> " + to + " [label=\"" +
+            detail::dot_text(to_string(g.type(v))) + "\"];\n";
   };
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     text += detail::pcg_statement(a, g, node_id{i});
@@ -63,7 +67,8 @@ namespace detail {
   }
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
     const auto id = "out" + std::to_string(i);
-    text += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"" + std::string{detail::dot_colour("input")} + "\"];\n";
+    text += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"" +
+            std::string{detail::dot_colour("input")} + "\"];\n";
     edge(g.outputs()[i], id);
   }
   return text + "}\n";

@@ -4,9 +4,9 @@
 //  "graph": {"format": "unity graph", ...},      as json.hpp has it
 //  "machine": {"format": "unity machine", ...},  as machine_json.hpp has it, with a topology
 //  "strategy": [...]}                            as strategy_json.hpp has it
-// and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the graph is of one
-// micro-batch and the stages are those of the machine's devices in their order, with "delayed": true where nothing is flushed, and members
-// that plan_notes.hpp tells about.
+// and may have "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
+// graph is of one micro-batch and the stages are those of the machine's devices in their order, with "delayed": true
+// where nothing is flushed, and members that plan_notes.hpp tells about.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ namespace detail {
 [[nodiscard]] inline std::string schedule_text(const parallel::plan& p) {
   std::string text;
   if (p.updates != parallel::optimizer::sgd) {
-    text += ",\n \"optimizer\": \"" + std::string{parallel::optimizer_names[static_cast<std::size_t>(p.updates)]} + "\"";
+    text +=
+        ",\n \"optimizer\": \"" + std::string{parallel::optimizer_names[static_cast<std::size_t>(p.updates)]} + "\"";
   }
   if (!p.pipeline.is_trivial()) {
     nlohmann::json how{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}};
@@ -83,7 +84,8 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
 
 // A node, an operator's configuration and the machine are a line each.
 // Throws: unity::error where the plan is not valid, the machine has no topology, or a name is not UTF-8.
-[[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes = {}) {
+[[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p,
+                                              const plan_notes& notes = {}) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
@@ -96,8 +98,8 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
   return "{\"format\": \"unity plan\", \"version\": 1,\n \"graph\": {\"format\": " + graph.at("format").dump() +
          ", \"version\": " + graph.at("version").dump() + ", \"nodes\": " + detail::item_lines(nodes) +
          ",\n  \"outputs\": " + graph.at("outputs").dump() + "},\n \"machine\": " + to_json(p.machine).dump() +
-         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + detail::schedule_text(p) +
-         detail::notes_text(notes, p.machine.network) + "}\n";
+         ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) +
+         detail::schedule_text(p) + detail::notes_text(notes, p.machine.network) + "}\n";
 }
 
 // `file`: for messages.

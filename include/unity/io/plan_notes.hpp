@@ -1,9 +1,9 @@
 // What a plan's file may say besides the plan: how the search came to it and what it expects.
 //
-//  "substitutions": [{"rule": "merge_matmuls", "segments": 24}, ...],  in the order of their application
-//  "parallel_substitutions": [{"rule": "matmul_over_k", "values": {"k": 2}, "node": 7}, ...],  likewise; of these each one
-//  "predicted": {"iteration_s": 0.0123, "memory_bytes": [123456, ...]},  by device, in the machine's order
-//  "mesh": {"sizes": [2, 6], "devices": ["n0/gpu0", ...]}
+// "substitutions": [{"rule": "merge_matmuls", "segments": 24}, ...],  in the order of their application
+// "parallel_substitutions": [{"rule": "matmul_over_k", "values": {"k": 2}, "node": 7}, ...],  likewise; of these each
+// one "predicted": {"iteration_s": 0.0123, "memory_bytes": [123456, ...]},  by device, in the machine's order "mesh":
+// {"sizes": [2, 6], "devices": ["n0/gpu0", ...]}
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct noted_division {
   std::string rule{};
   std::map<std::string, std::int64_t> values{};  // its degrees and dimensions, by name
   bool reversed = false;                         // from the rule's right side to its left
-  bool is_rule = true;                           // false: nothing is known that leads there, and `rule` says what divides
+  bool is_rule = true;  // false: nothing is known that leads there, and `rule` says what divides
   std::optional<std::int64_t> node{};            // of the plan's graph: where; none: at an output
 
   friend bool operator==(const noted_division&, const noted_division&) = default;
@@ -103,7 +103,9 @@ namespace detail {
 // Further members of an object, each on a line of its own and after a comma.
 [[nodiscard]] inline std::string notes_text(const plan_notes& n, const machine::topology& t) {
   std::string text;
-  const auto add = [&](const char* name, const nlohmann::json& value) { text += ",\n \"" + std::string{name} + "\": " + value.dump(); };
+  const auto add = [&](const char* name, const nlohmann::json& value) {
+    text += ",\n \"" + std::string{name} + "\": " + value.dump();
+  };
   if (!n.substitutions.empty()) {
     auto list = nlohmann::json::array();
     for (const auto& s : n.substitutions) {
@@ -154,7 +156,8 @@ namespace detail {
   }
   const auto& all = t.devices();
   for (const auto& item : in.at("devices").items()) {
-    const auto at = std::find_if(all.begin(), all.end(), [name = item.word()](const auto& d) { return d.name == name; });
+    const auto at =
+        std::find_if(all.begin(), all.end(), [name = item.word()](const auto& d) { return d.name == name; });
     if (at == all.end()) {
       throw error{item.where(), "no device has the name " + shown(item.word()), "one of the machine's"};
     }

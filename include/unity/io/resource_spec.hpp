@@ -10,8 +10,8 @@
 //       ssh_config: conf
 //   ssh: ...
 //
-// The file says neither what its GPUs are nor how they are connected inside a node: the kind is given by who reads it, and
-// PCIe 3.0 is assumed. A node has the devices `gpus` or, without any, `cpus`, or one; `ssh` concerns nobody here.
+// The file says neither what its GPUs are nor how they are connected inside a node: the kind is given by who reads it,
+// and PCIe 3.0 is assumed. A node has the devices `gpus` or, without any, `cpus`, or one; `ssh` concerns nobody here.
 // Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
 #pragma once
 
@@ -57,7 +57,8 @@ class yaml_place {
       throw error{where(), "is no mapping", "keys and values"};
     }
     const auto value = node_[key];
-    return value.IsDefined() && !value.IsNull() ? std::optional{yaml_place{value, file_, name_ + "." + key}} : std::nullopt;
+    return value.IsDefined() && !value.IsNull() ? std::optional{yaml_place{value, file_, name_ + "." + key}}
+                                                : std::nullopt;
   }
   [[nodiscard]] yaml_place at(const std::string& key) const {
     if (auto found = find(key)) {
@@ -94,7 +95,8 @@ class yaml_place {
   try {
     return YAML::Load(std::string{text});
   } catch (const YAML::ParserException& e) {
-    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + e.msg, "a resource specification"};
+    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + e.msg,
+                "a resource specification"};
   }
 }
 
@@ -131,15 +133,17 @@ struct resource_node {
   const auto place = in.find("network_bandwidth");
   const auto bandwidth = place ? place->as<double>("a number of gigabits per second") : 1.0;
   if (!(bandwidth > 0 && bandwidth <= most)) {
-    throw error{place->where(), "is '" + place->as<std::string>("a number") + "'", "gigabits per second above 0, 1e6 at most"};
+    throw error{place->where(), "is '" + place->as<std::string>("a number") + "'",
+                "gigabits per second above 0, 1e6 at most"};
   }
   n.bytes_per_second = std::llround(bandwidth * bytes_per_gigabit);
   return n;
 }
 
 // Devices behind one switch per node, nodes behind one switch.
-[[nodiscard]] inline machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
-                                                         const machine::device& cpu, std::string_view where) {
+[[nodiscard]] inline machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
+                                                         const machine::device& gpu, const machine::device& cpu,
+                                                         std::string_view where) {
   using machine::vertex_id;
   machine::machine m;
   std::vector<machine::placed_device> devices;
@@ -162,13 +166,13 @@ struct resource_node {
   std::vector<machine::cable> cables;
   const auto inside = machine::detail::pcie3;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    cables.push_back({vertex_id{i}, vertex_id{devices.size() + devices[i].node}, inside.bytes_per_second, inside.latency,
-                      machine::duplex::full});
+    cables.push_back({vertex_id{i}, vertex_id{devices.size() + devices[i].node}, inside.bytes_per_second,
+                      inside.latency, machine::duplex::full});
   }
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     switches.push_back(nodes[n].address);
-    cables.push_back({vertex_id{devices.size() + n}, vertex_id{devices.size() + nodes.size()}, nodes[n].bytes_per_second,
-                      machine::detail::ethernet_100.latency, machine::duplex::full});
+    cables.push_back({vertex_id{devices.size() + n}, vertex_id{devices.size() + nodes.size()},
+                      nodes[n].bytes_per_second, machine::detail::ethernet_100.latency, machine::duplex::full});
   }
   switches.push_back("network");
   m.network = machine::topology{std::move(devices), std::move(switches), std::move(cables), where};
@@ -179,7 +183,8 @@ struct resource_node {
 
 // `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/gpu_models.hpp.
 // Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
-[[nodiscard]] inline machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu = "t4") {
+[[nodiscard]] inline machine::machine parse_resource_spec(std::string_view text, std::string_view file,
+                                                          std::string_view gpu = "t4") {
   const auto model = machine::find_gpu(gpu);
   if (!model) {
     std::string all;
@@ -194,7 +199,8 @@ struct resource_node {
   for (const auto& n : in.at("nodes").items()) {
     nodes.push_back(detail::resource_node_from_yaml(n));
     if (!addresses.insert(nodes.back().address).second) {
-      throw error{n.where(), "the address " + nodes.back().address.substr(0, 60) + " a second time", "one node per address"};
+      throw error{n.where(), "the address " + nodes.back().address.substr(0, 60) + " a second time",
+                  "one node per address"};
     }
   }
   if (nodes.empty()) {
@@ -206,7 +212,8 @@ struct resource_node {
 }
 
 // Throws: unity::error.
-[[nodiscard]] inline machine::machine read_resource_spec(const std::filesystem::path& path, std::string_view gpu = "t4") {
+[[nodiscard]] inline machine::machine read_resource_spec(const std::filesystem::path& path,
+                                                         std::string_view gpu = "t4") {
   return parse_resource_spec(read_file(path), path.string(), gpu);
 }
 

@@ -18,8 +18,8 @@
 
 namespace unity::io {
 
-// How many groups a convolution of a foreign rule has where its file does not say. TASO's optimizer takes as many as the
-// operands' channels ask for, which makes some of its rules false; with one group they are true.
+// How many groups a convolution of a foreign rule has where its file does not say. TASO's optimizer takes as many as
+// the operands' channels ask for, which makes some of its rules false; with one group they are true.
 enum class group_reading : std::uint8_t { one, implied };
 
 namespace detail {

@@ -5,13 +5,14 @@
 //  "machine": {"name": "p100:1x4", "devices": 4},
 //  "strategy": [{"node": 2, "op": "conv2d",
 //                "dimensions": [{"kind": "sample", "dimension": 0, "size": 64, "degree": 2}, ...],
-//                "tasks": [{"part": [0, 0, 0, 0], "device": "n0/gpu0"}, {"part": [1, 0, 0, 0], "device": "n0/gpu1"}]}, ...]}
-// An entry for each operator, not for inputs and weights; all dimensions along which it can be divided, and a task for each
-// part. Where sums are divided, operands are terms of sums, or tasks repeat each other, an entry also has
-//               "reductions": [{"index": "k", "size": 784, "degree": 2}], "terms": [{"operands": [0, 2], "degree": 2}, ...],
-//               "copies": 2
-// and its tasks "reduction": [1], "term": [0, 0], "copy": 1. Members of other names are left alone; "size" and "fingerprint"
-// may be missing.
+//                "tasks": [{"part": [0, 0, 0, 0], "device": "n0/gpu0"},
+//                          {"part": [1, 0, 0, 0], "device": "n0/gpu1"}]}, ...]}
+// An entry for each operator, not for inputs and weights; all dimensions along which it can be divided, and a task for
+// each part. Where sums are divided, operands are terms of sums, or tasks repeat each other, an entry also has
+//               "reductions": [{"index": "k", "size": 784, "degree": 2}],
+//               "terms": [{"operands": [0, 2], "degree": 2}, ...], "copies": 2
+// and its tasks "reduction": [1], "term": [0, 0], "copy": 1. Members of other names are left alone;
+// "size" and "fingerprint" may be missing.
 #pragma once
 
 #include <cstddef>
@@ -160,22 +161,26 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
 
 // `model`: a name for messages, any text.
 // Throws: unity::error where the strategy is not one of the graph and machine, or a name is not UTF-8.
-[[nodiscard]] inline std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model) {
+[[nodiscard]] inline std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p,
+                                                  const std::string& model) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   const nlohmann::json about{{"name", detail::utf8_word("name of a model", model)},
                              {"nodes", p.graph.node_count()},
                              {"fingerprint", graph_fingerprint(a, p.graph)}};
-  const nlohmann::json on{{"name", detail::utf8_word("name of a machine", p.machine.name)}, {"devices", p.machine.network.device_count()}};
-  return "{\"format\": \"unity strategy\", \"version\": 1,\n \"model\": " + about.dump() + ",\n \"machine\": " + on.dump() +
+  const nlohmann::json on{{"name", detail::utf8_word("name of a machine", p.machine.name)},
+                          {"devices", p.machine.network.device_count()}};
+  return "{\"format\": \"unity strategy\", \"version\": 1,\n \"model\": " + about.dump() +
+         ",\n \"machine\": " + on.dump() +
          ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + "}\n";
 }
 
 // `file`: for messages.
 // Throws: unity::error naming the byte or the member that is wrong, and where it is for another model or machine.
 [[nodiscard]] inline parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                       const machine::machine& m, std::string_view text, std::string_view file) {
+                                                       const machine::machine& m, std::string_view text,
+                                                       std::string_view file) {
   detail::expect_topology(m, "machine " + m.name);
   const auto document = detail::parse_json(text, file);
   const detail::json_place in{document, std::string{file} + ": strategy"};
@@ -191,11 +196,12 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
 }
 
 // Throws: unity::error.
-[[nodiscard]] inline parallel::strategy read_strategy(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
-                                                      const std::filesystem::path& path) {
+[[nodiscard]] inline parallel::strategy read_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                      const machine::machine& m, const std::filesystem::path& path) {
   return parse_strategy(a, g, m, read_file(path), path.string());
 }
-inline void write_strategy(const tensor::algebra& a, const parallel::plan& p, const std::string& model, const std::filesystem::path& path) {
+inline void write_strategy(const tensor::algebra& a, const parallel::plan& p, const std::string& model,
+                           const std::filesystem::path& path) {
   atomic_write(path, to_strategy_text(a, p, model));
 }
 

@@ -103,7 +103,8 @@ class depth_layout {
     const auto per_band = (columns + bands - 1) / bands;
     const auto place = [&](const item& i) {
       const auto band = i.column / per_band;
-      return picture_point{picture_margin + (i.column - band * per_band) * column_width, picture_margin + band * band_height + i.y - high};
+      return picture_point{picture_margin + (i.column - band * per_band) * column_width,
+                           picture_margin + band * band_height + i.y - high};
     };
     for (const auto& i : items_) {
       const auto at = place(i);
@@ -226,7 +227,8 @@ class depth_layout {
           sum += items_[from].y;
         }
         wanted.push_back(i.before.empty() ? 0 : static_cast<int>(sum / static_cast<long>(i.before.size())));
-        i.y = k == 0 ? wanted[k] : std::max(wanted[k], items_[column[k - 1]].y + items_[column[k - 1]].half() + i.half());
+        i.y =
+            k == 0 ? wanted[k] : std::max(wanted[k], items_[column[k - 1]].y + items_[column[k - 1]].half() + i.half());
         off += i.y - wanted[k];
       }
       for (const auto i : column) {
@@ -235,7 +237,8 @@ class depth_layout {
     }
   }
   // Into the next band: out at the right, in again at the left, as high as before.
-  static void join(strategy_layout& l, const item& from, picture_point start, const item& to, picture_point end, int per_band) {
+  static void join(strategy_layout& l, const item& from, picture_point start, const item& to, picture_point end,
+                   int per_band) {
     start.x += from.is_operator() ? strategy_layout::box_width : column_width / 2;
     end.x += to.is_operator() ? 0 : column_width / 2;
     const auto first = from.column / per_band;
@@ -338,7 +341,8 @@ class step_layout {
       }
     }
   }
-  std::size_t count_reader(std::size_t n, std::size_t weight, std::vector<std::size_t>& readers, std::vector<std::size_t>& first) {
+  std::size_t count_reader(std::size_t n, std::size_t weight, std::vector<std::size_t>& readers,
+                           std::vector<std::size_t>& first) {
     ++reading_;
     if (first[weight] == graph_.node_count()) {
       first[weight] = n;

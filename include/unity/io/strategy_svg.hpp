@@ -73,8 +73,8 @@ namespace detail {
   return all;
 }
 
-// How an operator's box is divided: samples from top to bottom, parameters from left to right; the fields that this makes
-// are divided further, attributes in turn from top to bottom and from left to right.
+// How an operator's box is divided: samples from top to bottom, parameters from left to right; the fields that this
+// makes are divided further, attributes in turn from top to bottom and from left to right.
 struct box_grid {
   std::int64_t samples = 1;
   std::int64_t parameters = 1;
@@ -147,9 +147,11 @@ class strategy_drawing {
     const auto legend = this->legend();
     const auto width = std::to_string(std::max(layout_.width, least_width) + picture_margin);
     const auto height = std::to_string(height_ + picture_margin);
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height + "\" viewBox=\"0 0 " + width + " " +
-           height + "\">\n" + (title_.empty() ? "" : "<title>" + svg_text(title_) + "</title>\n") + style() + "<defs>\n" + boxes_ +
-           "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + frames() + edges() + operators + legend + "</svg>\n";
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
+           "\" viewBox=\"0 0 " + width + " " + height + "\">\n" +
+           (title_.empty() ? "" : "<title>" + svg_text(title_) + "</title>\n") + style() + "<defs>\n" + boxes_ +
+           "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + frames() + edges() + operators +
+           legend + "</svg>\n";
   }
 
  private:
@@ -169,9 +171,10 @@ class strategy_drawing {
   [[nodiscard]] std::string frames() const {
     std::string text;
     for (const auto& f : layout_.frames) {
-      text += "<rect class=\"f\" x=\"" + std::to_string(f.corner.x) + "\" y=\"" + std::to_string(f.corner.y) + "\" width=\"" +
-              std::to_string(f.width) + "\" height=\"" + std::to_string(f.height) + "\" rx=\"6\"/><text class=\"l\" x=\"" +
-              std::to_string(f.corner.x + 6) + "\" y=\"" + std::to_string(f.corner.y + 24) + "\">" + svg_text(f.name, 18) + "</text>\n";
+      text += "<rect class=\"f\" x=\"" + std::to_string(f.corner.x) + "\" y=\"" + std::to_string(f.corner.y) +
+              "\" width=\"" + std::to_string(f.width) + "\" height=\"" + std::to_string(f.height) +
+              "\" rx=\"6\"/><text class=\"l\" x=\"" + std::to_string(f.corner.x + 6) + "\" y=\"" +
+              std::to_string(f.corner.y + 24) + "\">" + svg_text(f.name, 18) + "</text>\n";
     }
     return text;
   }
@@ -204,21 +207,24 @@ class strategy_drawing {
     for (std::size_t k = 0; k < c.degrees.size(); ++k) {
       const auto kind = parallel::parallelism_names[static_cast<std::size_t>(o.divisible[k].kind)];
       tip += c.degrees[k] == 1 ? ""
-                               : " " + std::string{kind} + " dimension " + std::to_string(o.divisible[k].dimension) + " by " +
-                                     std::to_string(c.degrees[k]) + ",";
+                               : " " + std::string{kind} + " dimension " + std::to_string(o.divisible[k].dimension) +
+                                     " by " + std::to_string(c.degrees[k]) + ",";
     }
     for (std::size_t r = 0; r < c.reductions.size(); ++r) {
       const auto* index = o.structure.indices[o.reductions[r].indices[0]].name;
-      tip += c.reductions[r] == 1 ? "" : " sum over " + std::string{index} + " by " + std::to_string(c.reductions[r]) + ",";
+      tip += c.reductions[r] == 1 ? ""
+                                  : " sum over " + std::string{index} + " by " + std::to_string(c.reductions[r]) + ",";
     }
     const auto terms = parallel::product(c.terms);
     tip += terms == 1 ? "" : " " + std::to_string(terms) + " terms,";
     tip += c.copies == 1 ? "" : " " + std::to_string(c.copies) + " copies,";
-    tip += " on " + machine[c.devices.front()].name + (c.task_count() > 1 ? " to " + machine[c.devices.back()].name : "");
+    tip +=
+        " on " + machine[c.devices.front()].name + (c.task_count() > 1 ? " to " + machine[c.devices.back()].name : "");
     const auto x = std::to_string(at.x);
-    return "<g><title>" + svg_text(tip, 200) + "</title><use href=\"#b" + std::to_string(box(o, c)) + "\" x=\"" + x + "\" y=\"" +
-           std::to_string(at.y) + "\"/><text x=\"" + std::to_string(at.x + strategy_layout::box_width / 2) + "\" y=\"" +
-           std::to_string(at.y + strategy_layout::box_height + 9) + "\">" + svg_text(name, 12) + "</text></g>\n";
+    return "<g><title>" + svg_text(tip, 200) + "</title><use href=\"#b" + std::to_string(box(o, c)) + "\" x=\"" + x +
+           "\" y=\"" + std::to_string(at.y) + "\"/><text x=\"" + std::to_string(at.x + strategy_layout::box_width / 2) +
+           "\" y=\"" + std::to_string(at.y + strategy_layout::box_height + 9) + "\">" + svg_text(name, 12) +
+           "</text></g>\n";
   }
 
   // The number of the drawing of a box; equal ones are drawn once.
@@ -227,7 +233,8 @@ class strategy_drawing {
     std::vector<std::int64_t> key{grid.samples, grid.parameters, grid.rows, grid.columns};
     std::vector<std::uint32_t> devices(static_cast<std::size_t>(grid.rows * grid.columns), 0);
     for (std::size_t t = 0; t < c.task_count(); ++t) {
-      devices[static_cast<std::size_t>(grid.places[t].first * grid.columns + grid.places[t].second)] = c.devices[t].index();
+      devices[static_cast<std::size_t>(grid.places[t].first * grid.columns + grid.places[t].second)] =
+          c.devices[t].index();
     }
     key.insert(key.end(), devices.begin(), devices.end());
     const auto [known, is_new] = known_boxes_.emplace(std::move(key), known_boxes_.size());
@@ -249,9 +256,9 @@ class strategy_drawing {
         }
         const auto left = wide * c / g.columns;
         const auto top = high * r / g.rows;
-        text += "<rect class=\"d" + std::to_string(device) + (is_fine ? "" : " a") + "\" x=\"" + svg_length(left) + "\" y=\"" +
-                svg_length(top) + "\" width=\"" + svg_length(wide * end / g.columns - left) + "\" height=\"" +
-                svg_length(high * (r + 1) / g.rows - top) + "\"/>";
+        text += "<rect class=\"d" + std::to_string(device) + (is_fine ? "" : " a") + "\" x=\"" + svg_length(left) +
+                "\" y=\"" + svg_length(top) + "\" width=\"" + svg_length(wide * end / g.columns - left) +
+                "\" height=\"" + svg_length(high * (r + 1) / g.rows - top) + "\"/>";
         c = end;
       }
     }
@@ -275,21 +282,24 @@ class strategy_drawing {
     const auto columns = std::max(1, std::max(layout_.width, least_width) / entry_width);
     auto y = layout_.height + 2 * picture_margin;
     std::string text = line(y, "Boxes: samples from top to bottom, parameters from left to right;");
-    text += line(y + entry_height, "white lines: attributes, in turn from top to bottom and left to right. Colours: devices.");
+    text += line(y + entry_height,
+                 "white lines: attributes, in turn from top to bottom and left to right. Colours: devices.");
     y += 2 * entry_height;
     const auto& t = plan_.machine.network;
     for (std::size_t d = 0; d < t.device_count(); ++d) {
       const auto left = picture_margin + static_cast<int>(d) % columns * entry_width;
       const auto top = y + static_cast<int>(d) / columns * entry_height;
-      text += "<rect class=\"d" + std::to_string(d) + "\" x=\"" + std::to_string(left) + "\" y=\"" + std::to_string(top) +
-              "\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"" + std::to_string(left + 16) + "\" y=\"" + std::to_string(top + 10) +
-              "\">" + svg_text(t.devices()[d].name, 16) + "</text>\n";
+      text += "<rect class=\"d" + std::to_string(d) + "\" x=\"" + std::to_string(left) + "\" y=\"" +
+              std::to_string(top) + "\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"" +
+              std::to_string(left + 16) + "\" y=\"" + std::to_string(top + 10) + "\">" +
+              svg_text(t.devices()[d].name, 16) + "</text>\n";
       height_ = top + entry_height;
     }
     return text;
   }
   [[nodiscard]] static std::string line(int y, const char* words) {
-    return "<text class=\"l\" x=\"" + std::to_string(picture_margin) + "\" y=\"" + std::to_string(y) + "\">" + words + "</text>\n";
+    return "<text class=\"l\" x=\"" + std::to_string(picture_margin) + "\" y=\"" + std::to_string(y) + "\">" + words +
+           "</text>\n";
   }
 
   static constexpr std::int64_t wide = 100 * strategy_layout::box_width;
@@ -310,7 +320,8 @@ class strategy_drawing {
 // Source: the manner of Jia's dissertation (2020), figures 3.14 and 3.15.
 // Complexity: linear in tasks, besides the layout (strategy_layout.hpp).
 // Throws: unity::error where the plan is not valid.
-[[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p, std::string_view title = {}) {
+[[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p,
+                                                 std::string_view title = {}) {
   return detail::strategy_drawing{a, p, title}.run();
 }
 

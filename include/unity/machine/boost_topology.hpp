@@ -17,9 +17,10 @@
 
 namespace unity::machine {
 
-// Vertices are devices and then switches, by number; edges are links, by id. Models of Boost's concepts: VertexListGraph,
-// EdgeListGraph, IncidenceGraph, BidirectionalGraph, AdjacencyGraph. Unlike route_table, Boost's algorithms let devices
-// forward. Refers to the topology, which must outlive the view. Complexity: O(links) to make, then constant.
+// Vertices are devices and then switches, by number; edges are links, by id. Models of Boost's concepts:
+// VertexListGraph, EdgeListGraph, IncidenceGraph, BidirectionalGraph, AdjacencyGraph. Unlike route_table,
+// Boost's algorithms let devices forward. Refers to the topology, which must outlive the view.
+// Complexity: O(links) to make, then constant.
 class boost_topology {
  public:
   using vertex_descriptor = std::size_t;
@@ -67,17 +68,26 @@ class boost_topology {
   friend std::pair<out_edge_iterator, out_edge_iterator> out_edges(vertex_descriptor v, const boost_topology& g) {
     return {g.links_.data() + g.first_[v], g.links_.data() + g.first_[v + 1]};
   }
-  friend degree_size_type out_degree(vertex_descriptor v, const boost_topology& g) { return g.first_[v + 1] - g.first_[v]; }
+  friend degree_size_type out_degree(vertex_descriptor v, const boost_topology& g) {
+    return g.first_[v + 1] - g.first_[v];
+  }
   friend std::pair<in_edge_iterator, in_edge_iterator> in_edges(vertex_descriptor v, const boost_topology& g) {
     const auto in = g.topology_->links_to(vertex_id{v});
     return {in.data(), in.data() + in.size()};
   }
-  friend degree_size_type in_degree(vertex_descriptor v, const boost_topology& g) { return g.topology_->links_to(vertex_id{v}).size(); }
-  friend degree_size_type degree(vertex_descriptor v, const boost_topology& g) { return in_degree(v, g) + out_degree(v, g); }
-  friend std::pair<adjacency_iterator, adjacency_iterator> adjacent_vertices(vertex_descriptor v, const boost_topology& g) {
+  friend degree_size_type in_degree(vertex_descriptor v, const boost_topology& g) {
+    return g.topology_->links_to(vertex_id{v}).size();
+  }
+  friend degree_size_type degree(vertex_descriptor v, const boost_topology& g) {
+    return in_degree(v, g) + out_degree(v, g);
+  }
+  friend std::pair<adjacency_iterator, adjacency_iterator> adjacent_vertices(vertex_descriptor v,
+                                                                             const boost_topology& g) {
     return {g.targets_.data() + g.first_[v], g.targets_.data() + g.first_[v + 1]};
   }
-  friend boost::typed_identity_property_map<vertex_descriptor> get(boost::vertex_index_t, const boost_topology&) { return {}; }
+  friend boost::typed_identity_property_map<vertex_descriptor> get(boost::vertex_index_t, const boost_topology&) {
+    return {};
+  }
   friend vertex_descriptor get(boost::vertex_index_t, const boost_topology&, vertex_descriptor v) { return v; }
 
  private:

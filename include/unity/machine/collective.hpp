@@ -26,8 +26,8 @@ namespace unity::machine {
 enum class collective_algorithm : std::uint8_t { ring, tree, hierarchical };
 inline constexpr std::array<std::string_view, 3> collective_algorithm_names{"ring", "tree", "hierarchical"};
 
-// An exchange between devices; rank r is devices[r]. `size` is that of link: of the message; of the vector that is reduced
-// or broadcast; of the whole that a rank gives (reduce_scatter, all_to_all) or gets (all_gather).
+// An exchange between devices; rank r is devices[r]. `size` is that of link: of the message; of the vector that is
+// reduced or broadcast; of the whole that a rank gives (reduce_scatter, all_to_all) or gets (all_gather).
 // Refers to the devices, which are distinct; a message goes from the first of two to the second.
 struct collective {
   exchange kind = exchange::all_reduce;
@@ -40,7 +40,9 @@ struct collective {
 // Part i of `size` bytes cut into so many parts, as even as can be.
 [[nodiscard]] constexpr bytes part_size(bytes size, std::size_t parts, std::size_t i) noexcept {
   __extension__ using wide = unsigned __int128;
-  const auto end = [&](std::size_t k) { return static_cast<std::int64_t>(static_cast<wide>(size.count()) * k / parts); };
+  const auto end = [&](std::size_t k) {
+    return static_cast<std::int64_t>(static_cast<wide>(size.count()) * k / parts);
+  };
   return bytes{end(i + 1) - end(i)};
 }
 
@@ -50,12 +52,14 @@ namespace detail {
 using team = std::vector<std::uint32_t>;
 
 inline void check_collective(const topology& t, const collective& c) {
-  UNITY_EXPECTS(!c.devices.empty() && c.root < c.devices.size() && c.size.count() >= 0, "devices, one of them the root, and bytes");
+  UNITY_EXPECTS(!c.devices.empty() && c.root < c.devices.size() && c.size.count() >= 0,
+                "devices, one of them the root, and bytes");
   UNITY_EXPECTS(c.kind != exchange::message || c.devices.size() == 2, "two devices for a message");
   auto sorted = std::vector<device_id>(c.devices.begin(), c.devices.end());
   std::sort(sorted.begin(), sorted.end());
-  UNITY_EXPECTS(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() && sorted.back().index() < t.device_count(),
-                "distinct devices of the topology");
+  UNITY_EXPECTS(
+      std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() && sorted.back().index() < t.device_count(),
+      "distinct devices of the topology");
 }
 
 // The ranks of each node, nodes by number, ranks ascending.
@@ -126,8 +130,8 @@ inline void check_collective(const topology& t, const collective& c) {
   return count < 2 ? 0 : step;
 }
 
-// The edges of the binomial tree whose root is place 0, in rounds from the root: f(round's step, parent, child). The far
-// ones come first, so that places side by side, as those of a node, are served in the last rounds.
+// The edges of the binomial tree whose root is place 0, in rounds from the root: f(round's step, parent, child). The
+// far ones come first, so that places side by side, as those of a node, are served in the last rounds.
 template <class F>
 void binomial_round(std::size_t count, std::size_t step, const F& f) {
   for (std::size_t parent = 0; parent + step < count; parent += 2 * step) {

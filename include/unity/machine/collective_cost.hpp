@@ -1,5 +1,6 @@
 // What collectives take where transfers do not contend: the alpha-beta model on the routes of a topology.
-// Source: Hockney, The communication challenge for MPP, Parallel Computing 20(3), 1994; Thakur et al., IJHPCA 19(1), 2005.
+// Source: Hockney, The communication challenge for MPP, Parallel Computing 20(3),
+// 1994; Thakur et al., IJHPCA 19(1), 2005.
 #pragma once
 
 #include <algorithm>
@@ -114,7 +115,8 @@ class collective_clock {
       picoseconds slowest{};
       binomial_round(ranks.size(), step, [&](std::size_t parent, std::size_t child) {
         const auto moved = size(std::min(step, ranks.size() - child));
-        slowest = std::max({slowest, alone(ranks[parent], ranks[child], moved), alone(ranks[child], ranks[parent], moved)});
+        slowest =
+            std::max({slowest, alone(ranks[parent], ranks[child], moved), alone(ranks[child], ranks[parent], moved)});
       });
       sum += slowest;
     }
@@ -183,7 +185,8 @@ class collective_clock {
 }
 
 // The algorithm for which collective_time is least, and that time; the first of those alike. Ignores c.how.
-[[nodiscard]] inline std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t, const route_table& routes,
+[[nodiscard]] inline std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t,
+                                                                                    const route_table& routes,
                                                                                     collective c) {
   std::pair<collective_algorithm, picoseconds> best{};
   for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {

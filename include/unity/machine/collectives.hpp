@@ -23,7 +23,8 @@ namespace unity::machine {
 // all_to_all: chunk s * ranks + d is what rank s gives rank d.
 [[nodiscard]] inline std::size_t chunk_count(const collective& c) noexcept {
   const auto ranks = c.devices.size();
-  const bool whole = c.kind == exchange::message || (c.kind == exchange::broadcast && c.how != collective_algorithm::ring) ||
+  const bool whole = c.kind == exchange::message ||
+                     (c.kind == exchange::broadcast && c.how != collective_algorithm::ring) ||
                      (c.kind == exchange::all_reduce && c.how == collective_algorithm::tree);
   return whole ? 1 : c.kind == exchange::all_to_all ? ranks * ranks : ranks;
 }
@@ -38,7 +39,8 @@ namespace detail {
 // its last transfer is out; that is all that orders transfers.
 class collective_lowering {
  public:
-  collective_lowering(const topology& t, const collective& c) : c_{c}, nodes_{by_node(t, c.devices)}, waits_(c.devices.size()) {
+  collective_lowering(const topology& t, const collective& c)
+      : c_{c}, nodes_{by_node(t, c.devices)}, waits_(c.devices.size()) {
     for (std::size_t i = 0; i < chunk_count(c); ++i) {
       sizes_.push_back(chunk_size(c, i));
     }
@@ -50,7 +52,9 @@ class collective_lowering {
     switch (c_.kind) {
       case exchange::message: send(0, 1, chunk_list{0}, false); end_round(); break;
       case exchange::all_reduce: tree ? tree_all_reduce() : grid ? grid_all_reduce() : ring_all_reduce(); break;
-      case exchange::reduce_scatter: tree ? tree_reduce_scatter() : grid ? grid_reduce_scatter() : ring_reduce_scatter(); break;
+      case exchange::reduce_scatter:
+        tree ? tree_reduce_scatter() : grid ? grid_reduce_scatter() : ring_reduce_scatter();
+        break;
       case exchange::all_gather: tree ? tree_all_gather() : grid ? grid_all_gather() : ring_all_gather(); break;
       case exchange::broadcast: broadcast(); break;
       case exchange::all_to_all: tree ? bruck() : grid ? grid_all_to_all() : shifts(); break;
@@ -164,14 +168,16 @@ class collective_lowering {
   void reduce_to_first(const team& ranks) {
     const auto all = everything();
     for (std::size_t step = 1; step < ranks.size(); step *= 2) {
-      binomial_round(ranks.size(), step, [&](std::size_t parent, std::size_t child) { send(ranks[child], ranks[parent], all, true); });
+      binomial_round(ranks.size(), step,
+                     [&](std::size_t parent, std::size_t child) { send(ranks[child], ranks[parent], all, true); });
       end_round();
     }
   }
   void broadcast_from_first(const team& ranks) {
     const auto all = everything();
     for (auto step = widest_step(ranks.size()); step > 0; step /= 2) {
-      binomial_round(ranks.size(), step, [&](std::size_t parent, std::size_t child) { send(ranks[parent], ranks[child], all, false); });
+      binomial_round(ranks.size(), step,
+                     [&](std::size_t parent, std::size_t child) { send(ranks[parent], ranks[child], all, false); });
       end_round();
     }
   }

@@ -54,7 +54,8 @@ struct device {
 }
 
 // What a roofline of such elements needs, or nothing where that was not measured. Refers to the device's name.
-[[nodiscard]] inline std::optional<device_rates> roofline_of(const device& d, tensor::dtype element = tensor::dtype::float32) {
+[[nodiscard]] inline std::optional<device_rates> roofline_of(const device& d,
+                                                             tensor::dtype element = tensor::dtype::float32) {
   const auto peak = peak_flops_per_second(d, element);
   if (!peak) {
     return std::nullopt;

@@ -19,8 +19,8 @@ namespace unity::machine {
 
 using mesh_sizes = small_vector<std::int64_t, 4>;
 
-// Regular. A device at each place of an array with these sizes, row-major: the first axis is the outermost. Each axis is of
-// size 2 or more, but for the one axis of a single device.
+// Regular. A device at each place of an array with these sizes, row-major: the first axis is the outermost. Each axis
+// is of size 2 or more, but for the one axis of a single device.
 // Source: Unger et al., Unity (OSDI 2022), section 3.2: a machine mapping is an n-dimensional array of devices.
 struct device_mesh {
   std::string name{};  // of a mesh that was registered: for messages
@@ -109,12 +109,14 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
 }
 
 // Of devices, a row per node: the outer axes run over nodes, the inner ones over the devices of a node, and every
-// factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of devices, and
-// where there may be one axis alone, axes run over all devices in order. Fewest axes first.
+// factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of
+// devices, and where there may be one axis alone, axes run over all devices in order. Fewest axes first.
 // Complexity: linear in devices, for each mesh.
-[[nodiscard]] inline std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows, std::size_t most_axes) {
+[[nodiscard]] inline std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows,
+                                                        std::size_t most_axes) {
   UNITY_EXPECTS(most_axes > 0 && !rows.empty(), "devices, and an axis at least");
-  const bool alike = most_axes > 1 && std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == rows.front().size(); });
+  const bool alike = most_axes > 1 && std::all_of(rows.begin(), rows.end(),
+                                                  [&](const auto& r) { return r.size() == rows.front().size(); });
   std::vector<device_id> all;
   for (const auto& r : rows) {
     all.insert(all.end(), r.begin(), r.end());
@@ -144,11 +146,13 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
   });
   return meshes;
 }
-// Rows of some of the devices: as many nodes, or devices of each, as a power of two is less than there are, one node, and one device.
-// Sizes that all devices do not divide, these may; and some work is not worth dividing among all.
+// Rows of some of the devices: as many nodes, or devices of each, as a power of two is less than there are, one node,
+// and one device. Sizes that all devices do not divide, these may; and some work is not worth dividing among all.
 [[nodiscard]] inline std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t) {
   const auto rows = devices_by_node(t);
-  const auto fewest = std::min_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); })->size();
+  const auto fewest = std::min_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+                        return a.size() < b.size();
+                      })->size();
   const auto counts = [](std::size_t n) {
     std::vector<std::size_t> all{n, 1};
     if (const auto power = std::bit_floor(n); power != n && power != 1) {

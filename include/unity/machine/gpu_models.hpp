@@ -39,15 +39,17 @@ inline constexpr std::array<gpu_model, 7> gpu_models{{
 
 // The kind of device, or nothing for a name that is unknown.
 [[nodiscard]] inline std::optional<device> find_gpu(std::string_view name) {
-  const auto found = std::find_if(gpu_models.begin(), gpu_models.end(), [&](const gpu_model& g) { return g.name == name; });
+  const auto found =
+      std::find_if(gpu_models.begin(), gpu_models.end(), [&](const gpu_model& g) { return g.name == name; });
   if (found == gpu_models.end()) {
     return std::nullopt;
   }
   device d;
   d.name = found->title;
   d.kind = device_kind::gpu;
-  for (const auto& [element, rate] : {std::pair{tensor::dtype::float32, found->float32}, std::pair{tensor::dtype::float16, found->float16},
-                                      std::pair{tensor::dtype::bfloat16, found->bfloat16}}) {
+  for (const auto& [element, rate] :
+       {std::pair{tensor::dtype::float32, found->float32}, std::pair{tensor::dtype::float16, found->float16},
+        std::pair{tensor::dtype::bfloat16, found->bfloat16}}) {
     if (rate > 0) {
       d.peaks.push_back({element, "matmul", rate});
     }

@@ -114,7 +114,8 @@ struct line_fit {
 // to make the sum of squares least, and another range must make it at least a tenth smaller.
 // Samples ascend in size, times are positive, and there is at least one.
 // Complexity: O(most * samples^2) fits, linear each.
-[[nodiscard]] inline std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3) {
+[[nodiscard]] inline std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples,
+                                                        std::size_t most = 3) {
   UNITY_EXPECTS(!samples.empty() && most > 0, "samples");
   constexpr std::size_t least = 3;
   const auto count = samples.size();

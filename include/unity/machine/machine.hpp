@@ -58,8 +58,9 @@ inline void divide(device& d, int count) {
   d.memory = bytes{d.memory.count() / count};
 }
 
-// What a cable carries in each direction while the other one is at work, too, as in training: of a vector that all ranks add up in rings,
-// 2 (n - 1) / n cross each. Of messages, which go one way, where no such sums were measured. Unit: bytes per second.
+// What a cable carries in each direction while the other one is at work, too, as in training: of a vector
+// that all ranks add up in rings, 2 (n - 1) / n cross each. Of messages, which go one way, where no such
+// sums were measured. Unit: bytes per second.
 // Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
 [[nodiscard]] inline double measured_rate(const link& l) {
   constexpr double fastest = 1e15;  // where a byte was measured to take no time
@@ -70,7 +71,8 @@ inline void divide(device& d, int count) {
 }
 
 // One switch between all; half of the latency on either side of it. Units: bytes per second, seconds.
-[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, double rate, double latency, std::string_view where) {
+[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, double rate, double latency,
+                                            std::string_view where) {
   const auto count = devices.size();
   std::vector<cable> cables;
   for (std::size_t i = 0; i < count; ++i) {
@@ -82,8 +84,8 @@ inline void divide(device& d, int count) {
 }  // namespace detail
 
 // Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
-// exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share it:
-// each becomes a device with an equal part of its rates and memory.
+// exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share
+// it: each becomes a device with an equal part of its rates and memory.
 // Throws: unity::error without devices, or for several without measured messages; `where`: of the message, the file.
 [[nodiscard]] inline machine with_topology(machine m, std::string_view where) {
   if (!m.network.empty()) {
@@ -104,7 +106,8 @@ inline void divide(device& d, int count) {
   } else if (messages == nullptr) {
     throw error{where, std::to_string(count) + " devices and nothing between them", "a topology, or measured messages"};
   } else {
-    m.network = detail::around_switch(std::move(devices), detail::measured_rate(*messages), messages->costs.at(exchange::message).back().alpha, where);
+    m.network = detail::around_switch(std::move(devices), detail::measured_rate(*messages),
+                                      messages->costs.at(exchange::message).back().alpha, where);
   }
   if (shared) {
     detail::divide(m.devices.front(), messages->ranks);

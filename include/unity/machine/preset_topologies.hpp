@@ -89,7 +89,8 @@ inline void connect_p100(preset_builder& b) {
   }
 }
 
-// Two by two behind a PCIe switch each; both of those share the one that leads to the processors and the network adapter.
+// Two by two behind a PCIe switch each; both of those share the one that leads
+// to the processors and the network adapter.
 // Source: Jia (2020), figure 3.5b.
 inline void connect_k80(preset_builder& b) {
   const auto fabric = b.add_switch("infiniband");
@@ -106,8 +107,8 @@ inline void connect_k80(preset_builder& b) {
   }
 }
 
-// Two processors with three GPUs each, all pairs of a processor and its GPUs by two NVLinks; the X-Bus between processors;
-// one network adapter that both reach. Source: Jia (2020), figure 3.11; OLCF's guide.
+// Two processors with three GPUs each, all pairs of a processor and its GPUs by two NVLinks; the X-Bus between
+// processors; one network adapter that both reach. Source: Jia (2020), figure 3.11; OLCF's guide.
 inline void connect_summit(preset_builder& b) {
   constexpr std::size_t per_socket = 3;
   const auto fabric = b.add_switch("infiniband");

@@ -74,7 +74,8 @@ inline constexpr std::size_t most_host_devices = 1024;
   core.name = "core";
   core.peaks = {{tensor::dtype::float32, "matmul", 50e9}};
   core.bytes_per_second = 10e9;
-  const auto memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+  const auto memory =
+      static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
   core.memory = bytes{memory / static_cast<std::int64_t>(count)};
   core.launch_seconds = 1e-6;
   std::vector<placed_device> devices;
@@ -93,14 +94,15 @@ inline constexpr std::size_t most_host_devices = 1024;
   return colon != std::string_view::npos && detail::parse_size(text.substr(colon + 1)).has_value();
 }
 
-// The machine that the text names: p100, k80, summit, dgx_a100, dgx_h100, t4, h200 or host, a colon, and nodes x devices.
-// Those of host are cores of this one; its number of nodes is 1.
+// The machine that the text names: p100, k80, summit, dgx_a100, dgx_h100, t4, h200 or host, a colon, and nodes x
+// devices. Those of host are cores of this one; its number of nodes is 1.
 // Throws: unity::error for any other name, and for more devices than such a node has.
 [[nodiscard]] inline machine preset(std::string_view text) {
   const auto where = "machine '" + std::string{text.substr(0, 60)} + "'";
   const auto colon = std::min(text.find(':'), text.size());
   const auto name = text.substr(0, colon);
-  const auto kind = std::find_if(detail::preset_kinds.begin(), detail::preset_kinds.end(), [&](const auto& k) { return k.name == name; });
+  const auto kind = std::find_if(detail::preset_kinds.begin(), detail::preset_kinds.end(),
+                                 [&](const auto& k) { return k.name == name; });
   const bool host = name == "host";
   if (kind == detail::preset_kinds.end() && !host) {
     throw error{where, "no preset '" + std::string{name.substr(0, 60)} + "'", detail::preset_list()};

@@ -27,12 +27,12 @@ struct route_cost {
 
 using route = small_vector<link_id, 8>;  // in the order of travel
 
-// The routes between all devices of a topology. Switches forward, devices do not. A route has the fewest links; of those
-// the slowest link is fastest; of those the first link has the least id, and so on from its end (a rule that holds for what
-// is left of a route, too, so that one link per vertex and goal says it all).
+// The routes between all devices of a topology. Switches forward, devices do not. A route has the fewest links; of
+// those the slowest link is fastest; of those the first link has the least id, and so on from its end (a rule that
+// holds for what is left of a route, too, so that one link per vertex and goal says it all).
 // Regular; does not refer to the topology, which it must be asked with.
-// Complexity: time O(D * (V + L)), memory 4 * D * V bytes, for D devices, V vertices and L links: for 1,024 devices some
-// 6 MB and a few hundredths of a second.
+// Complexity: time O(D * (V + L)), memory 4 * D * V bytes, for D devices, V vertices and L links: for 1,024 devices
+// some 6 MB and a few hundredths of a second.
 class route_table {
  public:
   route_table() = default;
@@ -78,7 +78,8 @@ class route_table {
   std::vector<link_id> next_{};  // [goal][vertex]
 };
 
-// What a transfer over the route takes alone, its links forwarding before all has come (cut-through). Units: picoseconds.
+// What a transfer over the route takes alone, its links forwarding before all
+// has come (cut-through). Units: picoseconds.
 [[nodiscard]] inline picoseconds transfer_time(const route_cost& c, bytes size) {
   return c.bytes_per_second == 0 ? picoseconds{0} : c.latency + transfer_time(size, c.bytes_per_second);
 }
@@ -96,8 +97,8 @@ inline route_table::route_table(const topology& t, std::string_view where) : ver
   }
 }
 
-// Breadth first from the goal, against the links: a vertex is left after all those nearer are settled, so the width of what
-// is left of its routes is known.
+// Breadth first from the goal, against the links: a vertex is left after all those nearer are settled, so the
+// width of what is left of its routes is known.
 inline void route_table::find(const topology& t, device_id goal) {
   constexpr auto never = std::numeric_limits<std::uint32_t>::max();
   auto* next = next_.data() + vertices_ * goal.index();
@@ -117,7 +118,8 @@ inline void route_table::find(const topology& t, device_id goal) {
         queue.push_back(t.source(l));
       }
       auto& first = next[t.source(l).index()];
-      if (links < before.links || (links == before.links && (width > before.width || (width == before.width && l < first)))) {
+      if (links < before.links ||
+          (links == before.links && (width > before.width || (width == before.width && l < first)))) {
         before = {links, width};
         first = l;
       }

@@ -82,7 +82,9 @@ class topology {
   [[nodiscard]] std::span<const std::string> switches() const noexcept { return switches_; }
   [[nodiscard]] std::span<const cable> cables() const noexcept { return cables_; }
 
-  [[nodiscard]] const placed_device& operator[](device_id d) const { return devices_[checked(d.index(), devices_.size())]; }
+  [[nodiscard]] const placed_device& operator[](device_id d) const {
+    return devices_[checked(d.index(), devices_.size())];
+  }
   [[nodiscard]] static vertex_id vertex_of(device_id d) noexcept { return vertex_id{d.index()}; }
   [[nodiscard]] bool is_device(vertex_id v) const noexcept { return v.index() < devices_.size(); }
   [[nodiscard]] const std::string& name(vertex_id v) const {
@@ -138,8 +140,8 @@ class topology {
   std::size_t resources_ = 0;
 };
 
-inline topology::topology(std::vector<placed_device> devices, std::vector<std::string> switches, std::vector<cable> cables,
-                          std::string_view where)
+inline topology::topology(std::vector<placed_device> devices, std::vector<std::string> switches,
+                          std::vector<cable> cables, std::string_view where)
     : devices_{std::move(devices)}, switches_{std::move(switches)}, cables_{std::move(cables)} {
   check_names(where);
   for (std::size_t i = 0; i < cables_.size(); ++i) {
@@ -160,7 +162,8 @@ inline void topology::check_names(std::string_view where) const {
     throw error{where, "a device or switch without a name", "names"};
   }
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
-    throw error{where, "two devices or switches named \"" + std::string{twice->substr(0, 60)} + "\"", "names of their own"};
+    throw error{where, "two devices or switches named \"" + std::string{twice->substr(0, 60)} + "\"",
+                "names of their own"};
   }
 }
 
@@ -175,7 +178,8 @@ inline void topology::check_cable(std::size_t i, std::string_view where) const {
     throw error{place + " (" + ends + ")", "both ends are the same", "two ends"};
   }
   if (c.bytes_per_second <= 0) {
-    throw error{place + " (" + ends + ")", "a bandwidth of " + std::to_string(c.bytes_per_second), "bytes per second above 0"};
+    throw error{place + " (" + ends + ")", "a bandwidth of " + std::to_string(c.bytes_per_second),
+                "bytes per second above 0"};
   }
   if (c.latency < picoseconds{0}) {
     throw error{place + " (" + ends + ")", "a latency of " + std::to_string(c.latency.count()) + " ps", "at least 0"};

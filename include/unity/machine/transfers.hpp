@@ -25,8 +25,8 @@ struct transfer {
 };
 
 // Transfers in an order that keeps their dependencies: each depends on ones before it alone. A transfer may begin when
-// those that it depends on have ended. What a collective moves is cut into chunks, dense from 0; `chunks` of a transfer are
-// those that it carries, so that what arrives where can be checked.
+// those that it depends on have ended. What a collective moves is cut into chunks, dense from 0; `chunks` of a transfer
+// are those that it carries, so that what arrives where can be checked.
 // Regular.
 class transfer_graph {
  public:
@@ -36,11 +36,14 @@ class transfer_graph {
     UNITY_EXPECTS(i < size(), "a transfer");
     return transfers_[i];
   }
-  [[nodiscard]] std::span<const std::uint32_t> dependencies(std::size_t i) const { return row(dependencies_, first_dependency_, i); }
+  [[nodiscard]] std::span<const std::uint32_t> dependencies(std::size_t i) const {
+    return row(dependencies_, first_dependency_, i);
+  }
   [[nodiscard]] std::span<const std::uint32_t> chunks(std::size_t i) const { return row(chunks_, first_chunk_, i); }
 
   // Returns its number.
-  std::uint32_t add(const transfer& t, std::span<const std::uint32_t> dependencies, std::span<const std::uint32_t> chunks) {
+  std::uint32_t add(const transfer& t, std::span<const std::uint32_t> dependencies,
+                    std::span<const std::uint32_t> chunks) {
     const auto number = static_cast<std::uint32_t>(size());
     for (const auto d : dependencies) {
       UNITY_EXPECTS(d < number, "dependencies that were added before");
@@ -56,8 +59,8 @@ class transfer_graph {
   friend bool operator==(const transfer_graph&, const transfer_graph&) = default;
 
  private:
-  [[nodiscard]] std::span<const std::uint32_t> row(const std::vector<std::uint32_t>& all, const std::vector<std::size_t>& first,
-                                                   std::size_t i) const {
+  [[nodiscard]] std::span<const std::uint32_t> row(const std::vector<std::uint32_t>& all,
+                                                   const std::vector<std::size_t>& first, std::size_t i) const {
     UNITY_EXPECTS(i < size(), "a transfer");
     return {all.data() + first[i], first[i + 1] - first[i]};
   }

@@ -24,9 +24,9 @@
 
 namespace unity::parallel {
 
-// Regular. A degree per divisible dimension of the operator; equal parts along each. Tasks are numbered in row-major order
-// of [terms...][copies][reductions...][degrees...], and task t runs on devices[t]; several may share a device. Results are
-// as many terms of a sum as terms and reductions multiply to.
+// Regular. A degree per divisible dimension of the operator; equal parts along each. Tasks are numbered in row-major
+// order of [terms...][copies][reductions...][degrees...], and task t runs on devices[t]; several may share a device.
+// Results are as many terms of a sum as terms and reductions multiply to.
 // Source: Jia's dissertation (2020), section 3.3; Unger et al., Unity (OSDI 2022), section 3, for sums and copies.
 struct configuration {
   degree_list degrees{};
@@ -43,9 +43,10 @@ struct configuration {
 
 namespace detail {
 
-// The degree of each index of the structure, or nothing where a degree does not fall into them: an outer index is divided
-// fully before an inner one.
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const degree_list& degrees) {
+// The degree of each index of the structure, or nothing where a degree does not fall into them: an outer
+// index is divided fully before an inner one.
+[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
+                                                                            const degree_list& degrees) {
   std::vector<std::int64_t> all(o.structure.indices.size(), 1);
   for (std::size_t k = 0; k < o.divisible.size(); ++k) {
     auto left = degrees[k];
@@ -64,7 +65,8 @@ namespace detail {
   }
   return all;
 }
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const task_grid& g) {
+[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
+                                                                            const task_grid& g) {
   auto all = index_degrees(o, g.degrees);
   for (std::size_t r = 0; all && r < g.reductions.size(); ++r) {
     (*all)[o.reductions[r].indices[0]] = g.reductions[r];
@@ -80,7 +82,8 @@ namespace detail {
         bool whole_before = true;
         for (const auto i : tensors[t][d].indices) {
           if (degrees[i] > 1 && !whole_before) {
-            return "parts of " + std::string{what} + " " + std::to_string(t) + " that lie scattered along dimension " + std::to_string(d);
+            return "parts of " + std::string{what} + " " + std::to_string(t) + " that lie scattered along dimension " +
+                   std::to_string(d);
           }
           whole_before = whole_before && degrees[i] == o.structure.indices[i].size;
         }
@@ -95,14 +98,15 @@ namespace detail {
 // Why these are no terms, parts of sums or copies of the operator; empty where they are.
 [[nodiscard]] inline std::string why_not_terms(const operator_dimensions& o, const configuration& c) {
   if (!c.reductions.empty() && c.reductions.size() != o.reductions.size()) {
-    return std::to_string(c.reductions.size()) + " degrees for " + std::to_string(o.reductions.size()) + " sums that can be divided";
+    return std::to_string(c.reductions.size()) + " degrees for " + std::to_string(o.reductions.size()) +
+           " sums that can be divided";
   }
   for (std::size_t r = 0; r < c.reductions.size(); ++r) {
     const auto index = o.reductions[r].indices[0];
     const auto& name = o.structure.indices[index].name;
     if (c.reductions[r] < 1 || o.reductions[r].size % c.reductions[r] != 0) {
-      return "degree " + std::to_string(c.reductions[r]) + " does not divide the size " + std::to_string(o.reductions[r].size) +
-             " of the sum over " + name;
+      return "degree " + std::to_string(c.reductions[r]) + " does not divide the size " +
+             std::to_string(o.reductions[r].size) + " of the sum over " + name;
     }
     const auto& windows = o.structure.windows;
     const auto slides = [&](const auto& w) { return w.inner == static_cast<int>(index); };
@@ -111,7 +115,8 @@ namespace detail {
     }
   }
   if (!c.terms.empty() && c.terms.size() != o.groups.size()) {
-    return std::to_string(c.terms.size()) + " numbers of terms for " + std::to_string(o.groups.size()) + " linear groups";
+    return std::to_string(c.terms.size()) + " numbers of terms for " + std::to_string(o.groups.size()) +
+           " linear groups";
   }
   for (std::size_t g = 0; g < c.terms.size(); ++g) {
     if (c.terms[g] < 1) {
@@ -129,7 +134,8 @@ namespace detail {
     return reason;
   }
   if (c.degrees.size() != o.divisible.size()) {
-    return std::to_string(c.degrees.size()) + " degrees for " + std::to_string(o.divisible.size()) + " divisible dimensions";
+    return std::to_string(c.degrees.size()) + " degrees for " + std::to_string(o.divisible.size()) +
+           " divisible dimensions";
   }
   const auto most = static_cast<std::int64_t>(devices);
   const auto more = [&] { return "more tasks than the " + std::to_string(devices) + " devices"; };
@@ -147,9 +153,11 @@ namespace detail {
   }
   for (std::size_t k = 0; k < c.degrees.size(); ++k) {
     const auto& p = o.divisible[k];
-    const auto name = std::string{parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
+    const auto name =
+        std::string{parallelism_names[static_cast<std::size_t>(p.kind)]} + " dimension " + std::to_string(p.dimension);
     if (c.degrees[k] < 1 || p.size % c.degrees[k] != 0) {
-      return "degree " + std::to_string(c.degrees[k]) + " does not divide the size " + std::to_string(p.size) + " of " + name;
+      return "degree " + std::to_string(c.degrees[k]) + " does not divide the size " + std::to_string(p.size) + " of " +
+             name;
     }
     if (c.degrees[k] > most / tasks) {
       return more();
@@ -161,7 +169,8 @@ namespace detail {
   }
   for (const auto d : c.devices) {
     if (d.index() >= devices) {
-      return d.valid() ? "no device " + std::to_string(d.index()) + " of " + std::to_string(devices) : "a task without a device";
+      return d.valid() ? "no device " + std::to_string(d.index()) + " of " + std::to_string(devices)
+                       : "a task without a device";
     }
   }
   auto degrees = detail::index_degrees(o, c.degrees);
@@ -186,7 +195,8 @@ namespace detail {
 
 // Which part of every index is a task's. parts: how many each index has.
 [[nodiscard]] inline std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
-                                                            std::span<const std::int64_t> parts, const task_place& place) {
+                                                            std::span<const std::int64_t> parts,
+                                                            const task_place& place) {
   std::vector<std::int64_t> numbers(parts.size(), 0);
   const auto sums = digits_of(place.reduction, g.reductions);
   for (std::size_t r = 0; r < sums.size(); ++r) {
@@ -206,8 +216,8 @@ namespace detail {
 
 }  // namespace detail
 
-// What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of it; each
-// is written by one task for every term and copy.
+// What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of
+// it; each is written by one task for every term and copy.
 // Complexity: linear in tasks, and in operands, results and their ranks.
 [[nodiscard]] inline std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g) {
   const auto parts = detail::index_degrees(o, g);

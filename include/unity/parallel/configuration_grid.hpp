@@ -31,12 +31,15 @@ namespace unity::parallel {
   all.copies = g.copies;
   return all;
 }
-[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const configuration& c) { return grid_of(o, c.grid()); }
+[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const configuration& c) {
+  return grid_of(o, c.grid());
+}
 
 namespace detail {
 
 // The configuration's task that each task of a grid is, for the parts of the indices and the terms and copies of both.
-[[nodiscard]] inline std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to, const task_grid& g) {
+[[nodiscard]] inline std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to,
+                                                              const task_grid& g) {
   std::vector<std::size_t> all(static_cast<std::size_t>(g.tasks()));
   const std::vector<std::int64_t> parts(to.indices.begin(), to.indices.end());
   for (std::size_t t = 0; t < all.size(); ++t) {
@@ -70,8 +73,8 @@ namespace detail {
 
 }  // namespace detail
 
-// Why the tasks of a grid are not those of a configuration, in one line; empty where they are. A configuration divides no
-// index whose parts need statistics of the whole, and has no steps.
+// Why the tasks of a grid are not those of a configuration, in one line; empty where they are. A configuration divides
+// no index whose parts need statistics of the whole, and has no steps.
 [[nodiscard]] inline std::string why_no_configuration(const operator_dimensions& o, const operator_grid& g) {
   if (auto reason = why_not(o, g); !reason.empty()) {
     return reason;

@@ -16,7 +16,8 @@ namespace unity::parallel {
 // The graph with an identity behind each output that an operator makes of floating-point elements: what
 // leaves a graph is no sum of terms, and here terms can be added up before it leaves. Nodes keep their numbers.
 // Complexity: linear in the graph.
-[[nodiscard]] inline tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g) {
+[[nodiscard]] inline tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a,
+                                                                 const tensor::tensor_graph& g) {
   auto copy = g;
   std::vector<value_id> outputs(g.outputs().begin(), g.outputs().end());
   std::vector<value_id> delivered(g.value_count());

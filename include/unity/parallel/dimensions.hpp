@@ -64,7 +64,8 @@ struct operator_dimensions {
 
 namespace detail {
 
-[[nodiscard]] inline bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims, std::size_t index) {
+[[nodiscard]] inline bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims,
+                                    std::size_t index) {
   return std::any_of(dims.begin(), dims.end(), [&](const tensor::dimension_index& d) {
     return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end() ||
            (d.window && s.windows[*d.window].outer == static_cast<int>(index));
@@ -108,7 +109,9 @@ namespace detail {
   if (p.indices.empty()) {
     return std::nullopt;
   }
-  p.kind = divides_parameters(o, p.indices) ? parallelism::parameter : d == 0 ? parallelism::sample : parallelism::attribute;
+  p.kind = divides_parameters(o, p.indices) ? parallelism::parameter
+           : d == 0                         ? parallelism::sample
+                                            : parallelism::attribute;
   return p;
 }
 
@@ -132,8 +135,8 @@ namespace detail {
   return additive;
 }
 
-// Do parts of the sum over an index add up to the results. Where a composite has an operand that every group has and that
-// does not see the index, it is not known whether that is inside of the sum.
+// Do parts of the sum over an index add up to the results. Where a composite has an operand that every group has and
+// that does not see the index, it is not known whether that is inside of the sum.
 [[nodiscard]] inline bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
   if (o.groups.empty()) {
     return false;
@@ -165,11 +168,12 @@ namespace detail {
 
 }  // namespace detail
 
-// The dimensions of an operator on operands of these types; nothing where it does not take them. One without operands has
-// none: it is no work.
+// The dimensions of an operator on operands of these types; nothing where it does not take them. One
+// without operands has none: it is no work.
 // Complexity: as tensor::dimension_indices.
 // Source: Jia's dissertation (2020), section 3.3 and table 3.1, for any definition.
-[[nodiscard]] inline std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
+[[nodiscard]] inline std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a,
+                                                                      const tensor::operation& op,
                                                                       std::span<const tensor::tensor_type> inputs) {
   auto outputs = a.infer(op, inputs);
   auto structure = outputs ? tensor::dimension_indices(a, op, inputs) : std::nullopt;
@@ -196,7 +200,8 @@ namespace detail {
   return o;
 }
 
-// What an operator's results are of the samples: none of them, a part for each (or no word on it), sums over all, as means of a batch are.
+// What an operator's results are of the samples: none of them, a part for each (or no word on
+// it), sums over all, as means of a batch are.
 enum class sample_role : std::uint8_t { apart, by_sample, of_all };
 
 // The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
@@ -277,7 +282,8 @@ class graph_dimensions {
     }
     auto o = dimensions_of(a, g.operation(n), inputs);
     if (!o) {
-      throw error{"node " + std::to_string(n.index()), "operands that its operator does not take", a.why_not(g.operation(n), inputs)};
+      throw error{"node " + std::to_string(n.index()), "operands that its operator does not take",
+                  a.why_not(g.operation(n), inputs)};
     }
     kind_of_.push_back(static_cast<std::uint32_t>(kinds_.size()));
     same.push_back(kind_of_.back());

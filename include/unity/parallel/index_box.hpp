@@ -19,12 +19,12 @@ struct index_range {
 };
 
 // dims: how indices number the dimensions of the tensor. range(i): of index i; whole blocks of inner indices, where a
-// dimension is numbered by several. Along windows halos are included and padding is not. is_result: terms of all windows add
-// up in a dimension that a window numbers, so it is all of it.
+// dimension is numbered by several. Along windows halos are included and padding is not. is_result: terms of all
+// windows add up in a dimension that a window numbers, so it is all of it.
 // Complexity: linear in the indices of its dimensions.
 template <class Range>
-[[nodiscard]] box box_of_indices(const tensor::index_structure& s, const tensor::tensor_indices& dims, const tensor::shape& sizes,
-                                 const Range& range, bool is_result = false) {
+[[nodiscard]] box box_of_indices(const tensor::index_structure& s, const tensor::tensor_indices& dims,
+                                 const tensor::shape& sizes, const Range& range, bool is_result = false) {
   auto b = whole(sizes);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d].window) {

@@ -21,7 +21,8 @@
 
 namespace unity::parallel {
 
-// How many samples a graph works on: the first dimension of its first output, where that of an input is of this size, too; else 0.
+// How many samples a graph works on: the first dimension of its first output, where that
+// of an input is of this size, too; else 0.
 [[nodiscard]] inline std::int64_t sample_count(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto first = [&](value_id v) { return g.type(v).dims.empty() ? 0 : g.type(v).dims[0]; };
   const auto samples = g.outputs().empty() ? 0 : first(g.outputs()[0]);
@@ -38,8 +39,15 @@ namespace detail {
 
 class microbatch_maker {
  public:
-  microbatch_maker(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all, std::int64_t count)
-      : algebra_{a}, graph_{g}, all_{all}, count_{count}, samples_{sample_count(a, g)}, types_(g.value_count()), now_(g.value_count()) {}
+  microbatch_maker(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                   std::int64_t count)
+      : algebra_{a},
+        graph_{g},
+        all_{all},
+        count_{count},
+        samples_{sample_count(a, g)},
+        types_(g.value_count()),
+        now_(g.value_count()) {}
 
   [[nodiscard]] std::optional<tensor::tensor_graph> run() && {
     for (std::size_t n = 0; n < graph_.node_count(); ++n) {
@@ -149,11 +157,12 @@ class microbatch_maker {
 
 }  // namespace detail
 
-// The graph on one of `count` equal parts of its samples: the first dimension of the inputs in which it is of that size. Run on
-// each part, it makes the parts of what the graph makes of all. Nothing where that is not so: sizes that the count does not divide,
-// statistics over samples, sums over them.
+// The graph on one of `count` equal parts of its samples: the first dimension of the inputs in which it is of that
+// size. Run on each part, it makes the parts of what the graph makes of all. Nothing where that is not so: sizes that
+// the count does not divide, statistics over samples, sums over them.
 // Complexity: linear in the graph.
-[[nodiscard]] inline std::optional<tensor::tensor_graph> microbatch(const tensor::algebra& a, const tensor::tensor_graph& g,
+[[nodiscard]] inline std::optional<tensor::tensor_graph> microbatch(const tensor::algebra& a,
+                                                                    const tensor::tensor_graph& g,
                                                                     const graph_dimensions& all, std::int64_t count) {
   return count == 1 ? std::optional{g} : detail::microbatch_maker{a, g, all, count}.run();
 }

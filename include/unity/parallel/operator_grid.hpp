@@ -18,8 +18,9 @@
 
 namespace unity::parallel {
 
-// Regular. The axes of a grid of tasks, each of which has one shard of every operand and result: one axis per linear group,
-// one of tasks that compute the same, one per index. Tasks are numbered [groups...][copies][indices...], row-major.
+// Regular. The axes of a grid of tasks, each of which has one shard of every operand and result: one axis per
+// linear group, one of tasks that compute the same, one per index. Tasks are numbered
+// [groups...][copies][indices...], row-major.
 struct operator_grid {
   degree_list indices{};  // per index of operator_dimensions::structure
   degree_list steps{};    // per index: blocks that are worked on one after the other
@@ -34,19 +35,23 @@ struct operator_grid {
   return {degree_list(indices, 1), degree_list(indices, 1), degree_list(o.groups.size(), 1), 1};
 }
 
-[[nodiscard]] inline std::int64_t task_count(const operator_grid& g) noexcept { return product(g.indices) * product(g.groups) * g.copies; }
+[[nodiscard]] inline std::int64_t task_count(const operator_grid& g) noexcept {
+  return product(g.indices) * product(g.groups) * g.copies;
+}
 
 // What an axis of a grid is to an operand or result.
 enum class axis_view : std::uint8_t { dimension, copies, partial };
 
 namespace detail {
 
-[[nodiscard]] inline bool is_in(const std::vector<std::size_t>& set, std::size_t i) { return std::find(set.begin(), set.end(), i) != set.end(); }
+[[nodiscard]] inline bool is_in(const std::vector<std::size_t>& set, std::size_t i) {
+  return std::find(set.begin(), set.end(), i) != set.end();
+}
 
 // Degrees and steps of a tensor's dimensions. False where blocks of an inner index would lie scattered, or be worked on
 // in steps within those of an outer one; or where degrees do not divide the sizes.
-[[nodiscard]] inline bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims, const operator_grid& g,
-                                 parallel_type& t) {
+[[nodiscard]] inline bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims,
+                                 const operator_grid& g, parallel_type& t) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d].window) {
       const auto outer = static_cast<std::size_t>(s.windows[*dims[d].window].outer);
@@ -68,8 +73,8 @@ namespace detail {
   return is_valid(t);
 }
 
-// Can parts of the index come one after the other. Steps of a sum add up in their result, as gradients of micro-batches do;
-// what is added outside of the sum would be added at each.
+// Can parts of the index come one after the other. Steps of a sum add up in their result, as gradients of micro-batches
+// do; what is added outside of the sum would be added at each.
 [[nodiscard]] inline bool can_step(const operator_dimensions& o, std::size_t index) {
   const auto kind = o.structure.indices[index].kind;
   for (std::size_t x = 0; kind == tensor::index_kind::reduction && x < o.inputs.size(); ++x) {
@@ -89,7 +94,8 @@ namespace detail {
   const bool is_summed = o.structure.indices[index].kind == tensor::index_kind::reduction;
   return is_summed && o.additive[operand] ? axis_view::partial : axis_view::copies;
 }
-[[nodiscard]] inline axis_view view_of_index_in_result(const operator_dimensions& o, std::size_t result, std::size_t index) {
+[[nodiscard]] inline axis_view view_of_index_in_result(const operator_dimensions& o, std::size_t result,
+                                                       std::size_t index) {
   return detail::has_index(o.structure, o.structure.results[result], index) ? axis_view::dimension : axis_view::partial;
 }
 [[nodiscard]] inline axis_view view_of_group(const operator_dimensions& o, std::size_t operand, std::size_t group) {
@@ -104,12 +110,13 @@ struct grid_types {
   friend bool operator==(const grid_types&, const grid_types&) = default;
 };
 
-// Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums that
-// more than sums follow; a result that does not have an index can be divided along it only where its parts add up. Along a
-// result's windows parts add up, too, where they overlap.
+// Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums
+// that more than sums follow; a result that does not have an index can be divided along it only where its parts add up.
+// Along a result's windows parts add up, too, where they overlap.
 [[nodiscard]] inline std::string why_not(const operator_dimensions& o, const operator_grid& g) {
   const auto& s = o.structure;
-  if (g.indices.size() != s.indices.size() || g.steps.size() != s.indices.size() || g.groups.size() != o.groups.size() || g.copies < 1) {
+  if (g.indices.size() != s.indices.size() || g.steps.size() != s.indices.size() ||
+      g.groups.size() != o.groups.size() || g.copies < 1) {
     return "degrees of another operator";
   }
   for (std::size_t i = 0; i < s.indices.size(); ++i) {
@@ -121,12 +128,15 @@ struct grid_types {
     if (parts == 1) {
       continue;
     }
-    const bool adds = std::any_of(o.reductions.begin(), o.reductions.end(), [&](const auto& r) { return r.indices[0] == i; });
-    const bool is_seen = std::any_of(s.operands.begin(), s.operands.end(), [&](const auto& dims) { return detail::has_index(s, dims, i); });
+    const bool adds =
+        std::any_of(o.reductions.begin(), o.reductions.end(), [&](const auto& r) { return r.indices[0] == i; });
+    const bool is_seen = std::any_of(s.operands.begin(), s.operands.end(),
+                                     [&](const auto& dims) { return detail::has_index(s, dims, i); });
     if (index.kind == tensor::index_kind::whole || (index.kind == tensor::index_kind::reduction && !adds) || !is_seen ||
         (g.steps[i] > 1 && !detail::can_step(o, i)) ||
         (index.kind != tensor::index_kind::reduction &&
-         !std::all_of(s.results.begin(), s.results.end(), [&](const auto& dims) { return detail::has_index(s, dims, i); }))) {
+         !std::all_of(s.results.begin(), s.results.end(),
+                      [&](const auto& dims) { return detail::has_index(s, dims, i); }))) {
       return std::string{"parts of index "} + index.name + ", which cannot be divided";
     }
   }
@@ -176,8 +186,9 @@ namespace detail {
 
 // The degrees of the indices along a dimension that is divided into so many parts: outer ones first, fully before inner
 // ones. False where they do not fall into the sizes, or contradict what other operands say.
-[[nodiscard]] inline bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along, std::int64_t degree,
-                                 std::int64_t steps, std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known) {
+[[nodiscard]] inline bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along,
+                                 std::int64_t degree, std::int64_t steps,
+                                 std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known) {
   for (const auto i : along) {
     const auto size = s.indices[i].size;
     // Steps are the outermost digits of a dimension.
@@ -204,10 +215,11 @@ namespace detail {
 
 }  // namespace detail
 
-// The grid on which an operator's operands have these types: it is unique. Nothing where there is none; a dimension that no
-// index runs along, of size 1 or broadcast, says nothing.
+// The grid on which an operator's operands have these types: it is unique. Nothing where there is none; a dimension
+// that no index runs along, of size 1 or broadcast, says nothing.
 // Complexity: linear in operands, indices and groups.
-[[nodiscard]] inline std::optional<operator_grid> infer_grid(const operator_dimensions& o, std::span<const parallel_type> operands) {
+[[nodiscard]] inline std::optional<operator_grid> infer_grid(const operator_dimensions& o,
+                                                             std::span<const parallel_type> operands) {
   if (operands.size() != o.inputs.size() || operands.empty()) {
     return std::nullopt;
   }
@@ -231,7 +243,8 @@ namespace detail {
   }
   for (std::size_t p = 0; p < o.groups.size(); ++p) {
     for (const auto x : o.groups[p]) {
-      const bool is_only_here = std::count_if(o.groups.begin(), o.groups.end(), [&](const auto& other) { return detail::is_in(other, x); }) == 1;
+      const bool is_only_here = std::count_if(o.groups.begin(), o.groups.end(),
+                                              [&](const auto& other) { return detail::is_in(other, x); }) == 1;
       if (!is_only_here) {
         continue;
       }

@@ -24,8 +24,8 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentu
   return std::nullopt;
 }
 
-// Bytes per element of a weight: its numbers are of 4 bytes at least, and a weight of fewer has a copy of 4, as steps are
-// small beside it. Source: Micikevicius et al., Mixed precision training, ICLR 2018.
+// Bytes per element of a weight: its numbers are of 4 bytes at least, and a weight of fewer has a copy of 4, as steps
+// are small beside it. Source: Micikevicius et al., Mixed precision training, ICLR 2018.
 [[nodiscard]] constexpr std::int64_t state_bytes(optimizer o, tensor::dtype element) noexcept {
   const auto size = tensor::size_of(element);
   const auto wide = size < 4 ? std::int64_t{4} : size;

@@ -1,5 +1,5 @@
-// Rules that divide operators, and chains of divisions, as text. Over 500 lines because of so many rules. Made from parallel.rules by cmake/embed_rules.cmake.
-// Change it there.
+// Rules that divide operators, and chains of divisions, as text. Over 500 lines because of so many rules.
+// Made from parallel.rules by cmake/embed_rules.cmake. Change it there.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// What an edge of a parallel computation graph carries: a tensor, and how it is divided, copied and left as terms of a sum.
+// What an edge of a parallel computation graph carries: a tensor, and how it is
+// divided, copied and left as terms of a sum.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace unity::parallel {
 using degree_list = small_vector<std::int64_t, 4>;
 
 // Regular. Shards form an array [partial][copies][degrees...]; a shard is the contiguous block of its dimensions of one
-// term. All copies of a block are equal, and the tensor is the sum of the terms. `steps`: how many blocks of a dimension
-// are worked on one after the other, outside of its degree; they are no shards.
+// term. All copies of a block are equal, and the tensor is the sum of the terms. `steps`: how many blocks of a
+// dimension are worked on one after the other, outside of its degree; they are no shards.
 // Source: Unger et al., Unity (OSDI 2022), section 3.1, with sums set apart from copies.
 struct parallel_type {
   tensor::tensor_type global{};
@@ -44,9 +45,13 @@ struct parallel_type {
 }
 
 // The number of shards.
-[[nodiscard]] inline std::int64_t total(const parallel_type& t) noexcept { return t.copies * t.partial * product(t.degrees); }
+[[nodiscard]] inline std::int64_t total(const parallel_type& t) noexcept {
+  return t.copies * t.partial * product(t.degrees);
+}
 
-[[nodiscard]] inline bool is_undivided(const parallel_type& t) noexcept { return total(t) == 1 && product(t.steps) == 1; }
+[[nodiscard]] inline bool is_undivided(const parallel_type& t) noexcept {
+  return total(t) == 1 && product(t.steps) == 1;
+}
 
 // The type of the cotangent: what was copied is a sum of terms, and the other way round.
 [[nodiscard]] inline parallel_type dual(parallel_type t) noexcept {
@@ -57,7 +62,8 @@ struct parallel_type {
 // Does the type describe a division of its tensor at all.
 [[nodiscard]] inline bool is_valid(const parallel_type& t) noexcept {
   const auto rank = t.global.dims.size();
-  if (t.degrees.size() != rank || t.steps.size() != rank || t.copies < 1 || t.partial < 1 || !tensor::checked_element_count(t.global.dims)) {
+  if (t.degrees.size() != rank || t.steps.size() != rank || t.copies < 1 || t.partial < 1 ||
+      !tensor::checked_element_count(t.global.dims)) {
     return false;
   }
   for (std::size_t d = 0; d < rank; ++d) {
@@ -123,6 +129,7 @@ struct std::hash<unity::parallel::parallel_type> {
     for (const auto s : t.steps) {
       h = unity::hash_combine(h, static_cast<std::uint64_t>(s));
     }
-    return unity::hash_combine(unity::hash_combine(h, static_cast<std::uint64_t>(t.copies)), static_cast<std::uint64_t>(t.partial));
+    return unity::hash_combine(unity::hash_combine(h, static_cast<std::uint64_t>(t.copies)),
+                               static_cast<std::uint64_t>(t.partial));
   }
 };

@@ -15,19 +15,22 @@
 
 namespace unity::parallel {
 
-// data: samples. model: an index that divides weights. spatial: another dimension of results, as the rows of images are.
-// reduction: parts of a sum. special: what an operator alone has, as attention and products of batches of matrices have heads.
-// placement: no index, but operators side by side on devices of their own, or all on some of the devices. pipeline: none either, but stages of devices that work
-// on different samples at a time.
+// data: samples. model: an index that divides weights. spatial: another dimension of results, as the rows of images
+// are. reduction: parts of a sum. special: what an operator alone has, as attention and products of batches of matrices
+// have heads. placement: no index, but operators side by side on devices of their own, or all on some of the devices.
+// pipeline: none either, but stages of devices that work on different samples at a time.
 // Source: Unger et al., Unity (OSDI 2022), section 2.1.
 enum class index_use : std::uint8_t { data, model, spatial, reduction, special, placement, pipeline };
-inline constexpr std::array<std::string_view, 7> index_use_names{"data", "model", "spatial", "reduction", "special", "placement", "pipeline"};
+inline constexpr std::array<std::string_view, 7> index_use_names{"data",    "model",     "spatial", "reduction",
+                                                                 "special", "placement", "pipeline"};
 
 // A set of them, a bit each.
 using index_uses = std::uint32_t;
 inline constexpr index_uses all_index_uses = 127;
 
-[[nodiscard]] constexpr bool has(index_uses set, index_use use) noexcept { return (set >> static_cast<unsigned>(use) & 1U) != 0; }
+[[nodiscard]] constexpr bool has(index_uses set, index_use use) noexcept {
+  return (set >> static_cast<unsigned>(use) & 1U) != 0;
+}
 
 [[nodiscard]] inline index_use use_of(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
   const auto& s = o.structure;
@@ -35,7 +38,9 @@ inline constexpr index_uses all_index_uses = 127;
   if (s.indices[index].kind == tensor::index_kind::reduction) {
     return is_primitive ? index_use::reduction : index_use::special;
   }
-  const auto is_at = [&](const tensor::dimension_index& d) { return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end(); };
+  const auto is_at = [&](const tensor::dimension_index& d) {
+    return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end();
+  };
   const auto& result = s.results[0];
   const auto at = static_cast<std::size_t>(std::find_if(result.begin(), result.end(), is_at) - result.begin());
   if (detail::divides_parameters(o, {&index, 1})) {
@@ -45,9 +50,9 @@ inline constexpr index_uses all_index_uses = 127;
     return index_use::data;
   }
   // An index of all operands and results of what adds up another: a batch of problems.
-  const bool is_batch = !o.reductions.empty() && std::all_of(s.operands.begin(), s.operands.end(), [&](const auto& dims) {
-    return detail::has_index(s, dims, index);
-  });
+  const bool is_batch =
+      !o.reductions.empty() && std::all_of(s.operands.begin(), s.operands.end(),
+                                           [&](const auto& dims) { return detail::has_index(s, dims, index); });
   return is_batch ? index_use::special : index_use::spatial;
 }
 

@@ -15,7 +15,8 @@
 
 namespace unity::parallel {
 
-// What must hold for the devices of an operator: all are of one stage, and what it reads comes from that stage or one before.
+// What must hold for the devices of an operator: all are of one stage, and what it
+// reads comes from that stage or one before.
 // Throws: unity::error that names the node.
 inline void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
   if (p.microbatches < 1) {
@@ -28,7 +29,8 @@ inline void check(const tensor::tensor_graph& g, const strategy& s, const pipeli
     return;
   }
   if (p.stages.size() != devices) {
-    throw error{"pipeline", std::to_string(p.stages.size()) + " devices with a stage", "all " + std::to_string(devices)};
+    throw error{"pipeline", std::to_string(p.stages.size()) + " devices with a stage",
+                "all " + std::to_string(devices)};
   }
   for (std::uint32_t k = 0; k < p.stage_count(); ++k) {
     if (std::find(p.stages.begin(), p.stages.end(), k) == p.stages.end()) {
@@ -41,14 +43,18 @@ inline void check(const tensor::tensor_graph& g, const strategy& s, const pipeli
     const auto where = "pipeline, node " + std::to_string(n);
     for (const auto d : c.devices) {
       if (p.stages[d.index()] != stage_of(node_id{n})) {
-        throw error{where, "tasks on devices of stages " + std::to_string(stage_of(node_id{n})) + " and " + std::to_string(p.stages[d.index()]),
+        throw error{where,
+                    "tasks on devices of stages " + std::to_string(stage_of(node_id{n})) + " and " +
+                        std::to_string(p.stages[d.index()]),
                     "devices of one stage"};
       }
     }
     for (const auto v : g.operands(node_id{n})) {
       const auto from = g.producer(v);
       if (!g.operands(from).empty() && stage_of(from) > stage_of(node_id{n})) {
-        throw error{where, "an operand of stage " + std::to_string(stage_of(from)) + ", behind its own, " + std::to_string(stage_of(node_id{n})),
+        throw error{where,
+                    "an operand of stage " + std::to_string(stage_of(from)) + ", behind its own, " +
+                        std::to_string(stage_of(node_id{n})),
                     "operands of its stage or those before"};
       }
     }

@@ -22,18 +22,22 @@ namespace unity::parallel {
 // Source: Jia's dissertation (2020), section 3.3.
 using strategy = std::vector<configuration>;
 
-// Regular. The graph is of one micro-batch, and an iteration works on several, one after the other: the devices of a stage on
-// one while the next stage works on the one before it, forward and backward in turn (pipelined_program.hpp). Gradients of all
-// are added up before weights change, so that the iteration computes what one batch of all samples would.
+// Regular. The graph is of one micro-batch, and an iteration works on several, one after the other: the
+// devices of a stage on one while the next stage works on the one before it, forward and backward in turn
+// (pipelined_program.hpp). Gradients of all are added up before weights change, so that the iteration
+// computes what one batch of all samples would.
 struct pipeline {
   std::int64_t microbatches = 1;
   std::vector<std::uint32_t> stages{};  // by device; empty: all are of one stage
-  // No flush: a batch begins while backward passes of the one before go on, and its gradients change the weights one iteration later.
+  // No flush: a batch begins while backward passes of the one before go on, and its
+  // gradients change the weights one iteration later.
   // Source: Narayanan et al., Memory-efficient pipeline-parallel DNN training, ICML 2021 (PipeDream-2BW).
   bool is_delayed = false;
 
   [[nodiscard]] bool is_trivial() const noexcept { return microbatches == 1 && stage_count() == 1; }
-  [[nodiscard]] std::uint32_t stage_count() const { return stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end()) + 1; }
+  [[nodiscard]] std::uint32_t stage_count() const {
+    return stages.empty() ? 1 : *std::max_element(stages.begin(), stages.end()) + 1;
+  }
 
   friend bool operator==(const pipeline&, const pipeline&) = default;
 };
@@ -50,7 +54,8 @@ struct plan {
 };
 
 // Throws: unity::error that names the node and says why, where the strategy is not one of the graph on so many devices.
-inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s, std::size_t devices) {
+inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s,
+                  std::size_t devices) {
   if (s.size() != dimensions.node_count()) {
     throw error{"strategy", std::to_string(s.size()) + " configurations", "one for each of the " +
                 std::to_string(dimensions.node_count()) + " nodes"};
@@ -68,7 +73,8 @@ inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, 
   }
 }
 
-// The first node with an output of the graph that is terms of a sum, which nobody computes; the null id where there is none.
+// The first node with an output of the graph that is terms of a sum, which nobody
+// computes; the null id where there is none.
 [[nodiscard]] inline node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s) {
   for (const auto v : g.outputs()) {
     if (const auto n = g.producer(v); product(s[n.index()].terms) * product(s[n.index()].reductions) > 1) {
@@ -79,8 +85,8 @@ inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, 
 }
 
 // Likewise, and outputs of the graph are no terms of a sum.
-inline void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions, const strategy& s,
-                  std::size_t devices) {
+inline void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
+                  const strategy& s, std::size_t devices) {
   check(a, dimensions, s, devices);
   if (const auto n = unsummed_output(g, s); n.valid()) {
     throw error{"strategy, node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")",

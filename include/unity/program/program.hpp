@@ -121,8 +121,8 @@ class program {
     return after_links_.view(tasks_[place].after_first, tasks_[place].after_count);
   }
 
-  // Effects: opens an edit in which the fragments, each named once, get new code. Dependencies that other fragments list
-  // are linked again, by place within the fragment, so those must be there.
+  // Effects: opens an edit in which the fragments, each named once, get new code. Dependencies that other fragments
+  // list are linked again, by place within the fragment, so those must be there.
   // Complexity: linear in the old and new fragments, in the lists of those that name them, and in the dependencies of
   // tasks that they touch.
   void replace(std::span<const replacement> all) {
@@ -264,7 +264,8 @@ class program {
       edit_.relinked.push_back(to);
     }
   }
-  // Gives new tasks lists of the size that they will have, in their order, so that what is walked together lies together.
+  // Gives new tasks lists of the size that they will have, in their order, so
+  // that what is walked together lies together.
   void reserve_links() {
     const auto count = [&](const dependency& d, fragment_id own) {
       lists_[place(d.before, own)].after.count += is_inside(d.before, own) ? 1 : 0;
@@ -333,7 +334,8 @@ class program {
     }
     for (std::size_t k = 0; k < count; ++k) {
       const auto& t = code.tasks[k];
-      UNITY_EXPECTS(t.duration.count() > 0 && t.latency.count() >= 0, "durations of at least 1 and latencies of at least 0");
+      UNITY_EXPECTS(t.duration.count() > 0 && t.latency.count() >= 0,
+                    "durations of at least 1 and latencies of at least 0");
       UNITY_EXPECTS(t.resource.index() < resources_.size(), "a resource of the program");
       tasks_[s.first + k] = {t.duration.count(), t.latency.count(), t.resource, 0, 0, 0};
       fragments_of_[s.first + k] = f;

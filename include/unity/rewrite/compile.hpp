@@ -131,7 +131,8 @@ class rule_compiler {
     }
     check_operands(t, signature);
     n.attributes = attributes(t, signature);
-    n.indexed = n.indexed || std::any_of(n.attributes.begin(), n.attributes.end(), [](const auto& a) { return a.value.indexed; });
+    n.indexed = n.indexed ||
+                std::any_of(n.attributes.begin(), n.attributes.end(), [](const auto& a) { return a.value.indexed; });
     p.nodes.push_back(std::move(n));
     const auto slot = static_cast<std::uint32_t>(p.nodes.size() - 1);
     made_.emplace_back(std::move(same), slot);
@@ -156,7 +157,8 @@ class rule_compiler {
     std::vector<pattern_attribute> all;
     std::size_t used = 0;
     for (const auto& a : signature.attributes) {
-      const auto written = std::find_if(t.attributes.begin(), t.attributes.end(), [&](const auto& b) { return b.name == a.name; });
+      const auto written =
+          std::find_if(t.attributes.begin(), t.attributes.end(), [&](const auto& b) { return b.name == a.name; });
       used += written != t.attributes.end() ? 1 : 0;
       all.push_back(written != t.attributes.end() ? attribute_of(written->value, a) : omitted(t, a));
     }
@@ -202,7 +204,8 @@ class rule_compiler {
 
   std::optional<std::size_t> find_attribute(const std::string& name) const {
     const auto found = std::find(attributes_.begin(), attributes_.end(), name);
-    return found == attributes_.end() ? std::nullopt : std::optional{static_cast<std::size_t>(found - attributes_.begin())};
+    return found == attributes_.end() ? std::nullopt
+                                      : std::optional{static_cast<std::size_t>(found - attributes_.begin())};
   }
 
   std::size_t value_slot(const std::string& name, bool indexed) {
@@ -315,7 +318,8 @@ class rule_compiler {
     if (f == functions.end()) {
       fail(to_text(e), "a function or measure with " + std::to_string(e.arguments.size()) + " argument(s)");
     }
-    if (std::any_of(e.arguments.begin(), e.arguments.end(), [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
+    if (std::any_of(e.arguments.begin(), e.arguments.end(),
+                    [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
       fail(to_text(e), "a list around '...', as in [x...]");
     }
     r.kind = expression::form::call;
@@ -355,7 +359,8 @@ class rule_compiler {
     }
   }
 
-  void check_roots(const substitution& s, const std::vector<syntax::term>& source, const std::vector<syntax::term>& target) const {
+  void check_roots(const substitution& s, const std::vector<syntax::term>& source,
+                   const std::vector<syntax::term>& target) const {
     const auto repeated = [](const pattern& p) {
       return std::count_if(p.roots.begin(), p.roots.end(), [](const auto& r) { return r.repeated; });
     };
@@ -409,7 +414,8 @@ template <pattern_algebra Algebra>
   rule_set all;
   all.push_back(detail::rule_compiler<Algebra>{algebra, rule, rule.name}.direction(rule.source, rule.target));
   if (rule.both_ways) {
-    all.push_back(detail::rule_compiler<Algebra>{algebra, rule, rule.name + ".reverse"}.direction(rule.target, rule.source));
+    all.push_back(
+        detail::rule_compiler<Algebra>{algebra, rule, rule.name + ".reverse"}.direction(rule.target, rule.source));
   }
   return all;
 }

@@ -17,12 +17,14 @@ namespace unity {
 // the younger node's results to the older one's: sink(match). The moves carry `rule` as their rule.
 // Complexity: linear in the readers of n's first operand.
 template <class Store, class Sink>
-void find_duplicates(const Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n, Sink&& sink) {
+void find_duplicates(const Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule,
+                     node_id n, Sink&& sink) {
   if (!store.op(n).valid() || store.operands(n).empty()) {
     return;
   }
   for (const auto& u : view.users(store.operands(n)[0])) {
-    const bool same = u.node != n && store.op(u.node) == store.op(n) && std::ranges::equal(store.operands(u.node), store.operands(n));
+    const bool same =
+        u.node != n && store.op(u.node) == store.op(n) && std::ranges::equal(store.operands(u.node), store.operands(n));
     if (!same) {
       continue;
     }

@@ -31,14 +31,17 @@ struct function_signature {
 };
 
 inline constexpr std::array<function_signature, 31> functions{{
-    {"+", function::add, 2}, {"-", function::subtract, 2}, {"*", function::multiply, 2}, {"/", function::divide, 2},
-    {"%", function::remainder, 2}, {"-", function::negate, 1}, {"min", function::minimum, 2}, {"max", function::maximum, 2},
-    {"==", function::equal, 2}, {"!=", function::unequal, 2}, {"<", function::less, 2}, {"<=", function::less_equal, 2},
-    {">", function::greater, 2}, {">=", function::greater_equal, 2}, {"&&", function::logical_and, 2},
-    {"||", function::logical_or, 2}, {"!", function::logical_not, 1},
-    {"at", function::at, 2},            // at(list, i)
-    {"length", function::length, 1},    // number of elements
-    {"sum", function::sum, 1}, {"product", function::product, 1},
+    {"+", function::add, 2},           {"-", function::subtract, 2},
+    {"*", function::multiply, 2},      {"/", function::divide, 2},
+    {"%", function::remainder, 2},     {"-", function::negate, 1},
+    {"min", function::minimum, 2},     {"max", function::maximum, 2},
+    {"==", function::equal, 2},        {"!=", function::unequal, 2},
+    {"<", function::less, 2},          {"<=", function::less_equal, 2},
+    {">", function::greater, 2},       {">=", function::greater_equal, 2},
+    {"&&", function::logical_and, 2},  {"||", function::logical_or, 2},
+    {"!", function::logical_not, 1},   {"at", function::at, 2},  // at(list, i)
+    {"length", function::length, 1},                             // number of elements
+    {"sum", function::sum, 1},         {"product", function::product, 1},
     {"concat", function::concat, 2},    // one list after the other
     {"prefix", function::prefix, 2},    // the first n elements
     {"suffix", function::suffix, 2},    // all but the first n
@@ -144,7 +147,8 @@ inline std::optional<attribute> permute(function f, const attribute& p, const at
   return r;
 }
 
-inline std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index, const attribute& value) {
+inline std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index,
+                                          const attribute& value) {
   const auto at = position(list, index, f == function::insert || f == function::prefix || f == function::suffix);
   if (!at) {
     return std::nullopt;

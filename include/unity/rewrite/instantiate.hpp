@@ -22,7 +22,8 @@ class match_environment {
   match_environment(const Store& store, const substitution& s, const bindings& b) : store_{store}, s_{s}, b_{b} {}
   [[nodiscard]] const attribute& attribute_at(std::size_t slot) const { return store_.value(b_.attributes[slot]); }
   [[nodiscard]] std::size_t repetitions() const { return b_.repetitions; }
-  [[nodiscard]] std::optional<attribute> measure(int m, std::size_t slot, std::size_t index, const attribute& arguments) const {
+  [[nodiscard]] std::optional<attribute> measure(int m, std::size_t slot, std::size_t index,
+                                                 const attribute& arguments) const {
     const auto v = b_.value(slot, s_.indexed_variables[slot] ? index : 0);
     return store_.algebra().measure(m, store_.type(v), arguments);
   }
@@ -40,7 +41,12 @@ class target_builder {
   // `choice` numbers the combinations of variants of the target's inner operators: 0 is as written, in mixed
   // radix, first node first.
   target_builder(Store& store, const prepared_rule& rule, const bindings& b, std::size_t choice)
-      : store_{store}, s_{*rule.rule}, b_{b}, env_{store, s_, b}, times_{std::max<std::size_t>(1, b.repetitions)}, choice_{choice} {}
+      : store_{store},
+        s_{*rule.rule},
+        b_{b},
+        env_{store, s_, b},
+        times_{std::max<std::size_t>(1, b.repetitions)},
+        choice_{choice} {}
 
   bool build() {
     collect_replaced();
@@ -148,7 +154,8 @@ class target_builder {
         const auto actual = store_.attributes(store_.op(b_.node(slot, i)));
         for (std::size_t a = 0; a < p.attributes.size(); ++a) {
           const auto& wanted = p.attributes[a];
-          const bool late = wanted.kind == pattern_attribute::form::value && wanted.value.kind != expression::form::literal;
+          const bool late =
+              wanted.kind == pattern_attribute::form::value && wanted.value.kind != expression::form::literal;
           if (late && evaluate(wanted.value, env_, i) != std::optional{store_.value(actual[a])}) {
             return false;
           }
@@ -210,7 +217,8 @@ class target_builder {
   // Interns the node: as the definition of the outputs that it yields, or as an inner node.
   bool place(std::size_t slot, std::size_t i, const typename Store::op_type& op, std::span<const value_id> operands) {
     auto& made = made_[slot * times_ + i];
-    const bool yields = std::any_of(outputs_.begin(), outputs_.end(), [&](const output& o) { return is_of(o, slot, i); });
+    const bool yields =
+        std::any_of(outputs_.begin(), outputs_.end(), [&](const output& o) { return is_of(o, slot, i); });
     if (yields) {
       return define(slot, i, store_.intern(op), operands) || define_as_variant(slot, i, op, operands);
     }
@@ -231,7 +239,8 @@ class target_builder {
     return op;
   }
   // An output keeps its type, so its operator must be the variant that yields that type.
-  bool define_as_variant(std::size_t slot, std::size_t i, const typename Store::op_type& op, std::span<const value_id> operands) {
+  bool define_as_variant(std::size_t slot, std::size_t i, const typename Store::op_type& op,
+                         std::span<const value_id> operands) {
     if constexpr (layout_algebra<typename Store::algebra_type>) {
       for (const auto& other : store_.algebra().variants(op, store_.types(operands))) {
         if (define(slot, i, store_.intern(other), operands)) {
@@ -267,7 +276,8 @@ class target_builder {
   [[nodiscard]] bool is_of(const output& o, std::size_t slot, std::size_t i) const {
     return !o.root.is_variable && o.root.slot == slot && (!s_.target.nodes[slot].indexed || o.index == i);
   }
-  bool yield(const output& o, const std::vector<typename Store::value_type>& types, small_vector<value_id, 4>& results) {
+  bool yield(const output& o, const std::vector<typename Store::value_type>& types,
+             small_vector<value_id, 4>& results) {
     const auto r = result_of(o.root, o.index);
     if (r >= results.size() || types[r] != store_.type(o.replaced)) {
       return false;

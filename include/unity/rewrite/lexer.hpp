@@ -50,7 +50,8 @@ class lexer {
   }
   // Throws: always; the message names file, line, column, what stands there and what was expected.
   [[noreturn]] void fail(std::string_view expected) const {
-    const auto found = current_.kind == token::form::end ? std::string{"end of file"} : "'" + std::string{current_.text} + "'";
+    const auto found =
+        current_.kind == token::form::end ? std::string{"end of file"} : "'" + std::string{current_.text} + "'";
     throw error{std::string{file_} + ":" + std::to_string(current_.line) + ":" + std::to_string(current_.column),
                 "found " + found, expected};
   }
@@ -118,7 +119,8 @@ class lexer {
       ++position_;
       scan(is_digit);
     }
-    const bool exponent = look() == 'e' && (is_digit(look(1)) || ((look(1) == '-' || look(1) == '+') && is_digit(look(2))));
+    const bool exponent =
+        look() == 'e' && (is_digit(look(1)) || ((look(1) == '-' || look(1) == '+') && is_digit(look(2))));
     if (exponent) {
       position_ += 2;
       scan(is_digit);

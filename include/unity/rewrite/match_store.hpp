@@ -31,7 +31,8 @@ struct match_record {
   std::uint16_t defining = 0;
   std::uint16_t aliases = 0;
   bool several = false;   // replaces results of several nodes: may close a cycle
-  bool keeps_order = false;  // the new nodes read what the old ones did: cannot close a cycle, unless what they make lives already
+  bool keeps_order =
+      false;  // the new nodes read what the old ones did: cannot close a cycle, unless what they make lives already
 };
 
 template <class Store>
@@ -61,13 +62,20 @@ class match_store {
                std::span<const value_id> replaced, std::span<const node_id> defining,
                std::span<const std::pair<value_id, value_id>> aliases, bool several, bool keeps_order) {
     const auto hash = effect_hash(nodes, defining, aliases);
-    const auto known = effect_table_.find(hash, [&](auto i) { return same_effect(match_id{i}, nodes, defining, aliases); });
+    const auto known =
+        effect_table_.find(hash, [&](auto i) { return same_effect(match_id{i}, nodes, defining, aliases); });
     if (known != index_table::none) {
       return match_id{known};
     }
-    match_record r{rule, static_cast<std::uint32_t>(pool_.size()), static_cast<std::uint16_t>(nodes.size()),
-                   static_cast<std::uint16_t>(bound.size()), static_cast<std::uint16_t>(replaced.size()),
-                   static_cast<std::uint16_t>(defining.size()), static_cast<std::uint16_t>(aliases.size()), several, keeps_order};
+    match_record r{rule,
+                   static_cast<std::uint32_t>(pool_.size()),
+                   static_cast<std::uint16_t>(nodes.size()),
+                   static_cast<std::uint16_t>(bound.size()),
+                   static_cast<std::uint16_t>(replaced.size()),
+                   static_cast<std::uint16_t>(defining.size()),
+                   static_cast<std::uint16_t>(aliases.size()),
+                   several,
+                   keeps_order};
     const auto put = [&](const auto& ids) {
       for (const auto i : ids) {
         pool_.push_back(i.index());
@@ -89,7 +97,9 @@ class match_store {
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   [[nodiscard]] const match_record& record(match_id m) const { return records_[m.index()]; }
   [[nodiscard]] node_id node(const match_record& r, std::size_t i) const { return node_id{pool_[r.first + i]}; }
-  [[nodiscard]] value_id bound(const match_record& r, std::size_t i) const { return value_id{pool_[r.first + r.nodes + i]}; }
+  [[nodiscard]] value_id bound(const match_record& r, std::size_t i) const {
+    return value_id{pool_[r.first + r.nodes + i]};
+  }
   [[nodiscard]] value_id replaced(const match_record& r, std::size_t i) const {
     return value_id{pool_[r.first + r.nodes + r.bound + i]};
   }

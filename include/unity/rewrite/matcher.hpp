@@ -107,7 +107,8 @@ class matcher {
     std::vector<node_id> nodes;
     for (const auto n : candidates) {
       const auto kind = store_->kind(n);
-      if (std::any_of(source().roots.begin(), source().roots.end(), [&](const auto& r) { return source().nodes[r.slot].kind == kind; })) {
+      if (std::any_of(source().roots.begin(), source().roots.end(),
+                      [&](const auto& r) { return source().nodes[r.slot].kind == kind; })) {
         nodes.push_back(n);
       }
     }
@@ -208,7 +209,8 @@ class matcher {
   }
 
   template <class Done>
-  void take_operands(const pattern_node& p, std::size_t i, std::span<const value_id> actual, const goal* rest, const Done& done) {
+  void take_operands(const pattern_node& p, std::size_t i, std::span<const value_id> actual, const goal* rest,
+                     const Done& done) {
     const bool repeats = std::any_of(p.operands.begin(), p.operands.end(), [](const auto& o) { return o.repeated; });
     if (repeats) {
       take_repeated(p, actual, rest, done);
@@ -356,8 +358,9 @@ class matcher {
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     std::vector<node_id> chosen{first};
     for (const auto c : candidates) {
-      const bool apart = std::none_of(chosen.begin(), chosen.end(),
-                                      [&](node_id o) { return view_->depends(*store_, c, o) || view_->depends(*store_, o, c); });
+      const bool apart = std::none_of(chosen.begin(), chosen.end(), [&](node_id o) {
+        return view_->depends(*store_, c, o) || view_->depends(*store_, o, c);
+      });
       if (apart && chosen.size() < bindings::most_repetitions && matches_alone(slot, c)) {
         chosen.push_back(c);
       }
@@ -428,7 +431,8 @@ class matcher {
     }
   }
   template <class Sink>
-  void bind_users(std::size_t slot, const std::vector<std::vector<node_id>>& users, std::size_t i, bool& done, Sink& sink) {
+  void bind_users(std::size_t slot, const std::vector<std::vector<node_id>>& users, std::size_t i, bool& done,
+                  Sink& sink) {
     if (i == users.size()) {
       found_.repetitions = i;
       emit(sink);

@@ -133,7 +133,9 @@ class node_store {
   [[nodiscard]] kind_id kind(operator_id op) const { return operators_[op.index()].kind; }
   [[nodiscard]] std::uint64_t hash(operator_id op) const { return operators_[op.index()].hash; }
   [[nodiscard]] bool commutative(operator_id op) const { return operators_[op.index()].commutative; }
-  [[nodiscard]] std::span<const attribute_id> attributes(operator_id op) const { return operators_[op.index()].attributes; }
+  [[nodiscard]] std::span<const attribute_id> attributes(operator_id op) const {
+    return operators_[op.index()].attributes;
+  }
   [[nodiscard]] const value_type& type(value_id v) const { return types_[value_types_[v.index()].index()]; }
   [[nodiscard]] type_id type_of(value_id v) const { return value_types_[v.index()]; }
   // The node that cons made v for; null for values that only definitions know.
@@ -154,7 +156,8 @@ class node_store {
   }
 
   // The mix that node (op, operands, results) has, without interning it. `operands` in stored order.
-  [[nodiscard]] fingerprint mix_of(operator_id op, std::span<const value_id> operands, std::span<const value_id> results) const {
+  [[nodiscard]] fingerprint mix_of(operator_id op, std::span<const value_id> operands,
+                                   std::span<const value_id> results) const {
     hasher h{op.index()};
     for (const auto v : operands) {
       h.add(v.index());
@@ -211,7 +214,8 @@ class node_store {
     return type_id{types_.size() - 1};
   }
 
-  node_id append(operator_id op, std::span<const value_id> operands, std::span<const value_id> results, fingerprint mixed) {
+  node_id append(operator_id op, std::span<const value_id> operands, std::span<const value_id> results,
+                 fingerprint mixed) {
     UNITY_EXPECTS(operands.size() < 65536 && results.size() < 65536, "nodes of fewer than 65536 operands and results");
     const node_id n{nodes_.size()};
     const auto label = op.valid() ? (hash(op) << 1U | (commutative(op) ? 1U : 0U)) : 0;

@@ -251,7 +251,8 @@ class rule_parser {
     return {syntax::expression::form::call, 0, std::move(callee), std::move(arguments)};
   }
   syntax::expression leaf(syntax::expression::form kind) {
-    const bool variable = kind == syntax::expression::form::variable || kind == syntax::expression::form::indexed_variable;
+    const bool variable =
+        kind == syntax::expression::form::variable || kind == syntax::expression::form::indexed_variable;
     if (variable && in_.peek().text.empty()) {
       in_.fail("a variable's name after '?'");
     }

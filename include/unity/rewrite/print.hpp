@@ -13,10 +13,14 @@
 namespace unity {
 namespace detail {
 
-inline bool is_operator(const std::string& name) { return !name.empty() && std::string{"|&=!<>+-*/%"}.find(name[0]) != std::string::npos; }
+inline bool is_operator(const std::string& name) {
+  return !name.empty() && std::string{"|&=!<>+-*/%"}.find(name[0]) != std::string::npos;
+}
 
 inline bool is_plain_word(const std::string& word) {
-  return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == std::string::npos &&
+  return !word.empty() &&
+         word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
+             std::string::npos &&
          (word[0] < '0' || word[0] > '9');
 }
 
@@ -102,7 +106,8 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
 }
 
 [[nodiscard]] inline std::string to_text(const syntax::rule& r) {
-  std::string text = "rule " + r.name + "\n  " + to_text(r.source) + (r.both_ways ? " == " : " => ") + to_text(r.target) + "\n";
+  std::string text =
+      "rule " + r.name + "\n  " + to_text(r.source) + (r.both_ways ? " == " : " => ") + to_text(r.target) + "\n";
   for (std::size_t i = 0; i < r.conditions.size(); ++i) {
     text += (i == 0 ? "  if " : ", ") + to_text(r.conditions[i]);
   }

@@ -47,8 +47,8 @@ std::optional<node_id> read_instead(Store& store, node_id reader, value_id from,
 
 // The move that hands `made`'s result to all readers of n's result.
 template <class Store>
-std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std::uint32_t rule, node_id n, node_id made,
-                                  std::span<const node_id> readers) {
+std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std::uint32_t rule, node_id n,
+                                  node_id made, std::span<const node_id> readers) {
   std::vector<node_id> nodes{n};
   std::vector<value_id> replaced;
   std::vector<node_id> defining;
@@ -72,7 +72,8 @@ std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std
 // all that read it: sink(match). There is none for nodes with several results, for the graph's outputs, and where
 // a reader's own results would change type. The moves carry `rule` as their rule.
 template <class Store, class Sink>
-void find_relayouts(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n, Sink&& sink) {
+void find_relayouts(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n,
+                    Sink&& sink) {
   if (!store.op(n).valid() || store.results(n).size() != 1 || store.operands(n).empty()) {
     return;
   }

@@ -60,7 +60,8 @@ struct prepared_rule {
 namespace detail {
 
 inline std::int32_t read_position(const pattern_node& n, std::size_t k) {
-  const bool moves = n.commutative || std::any_of(n.operands.begin(), n.operands.end(), [](const auto& o) { return o.repeated; });
+  const bool moves =
+      n.commutative || std::any_of(n.operands.begin(), n.operands.end(), [](const auto& o) { return o.repeated; });
   return moves ? -1 : static_cast<std::int32_t>(k);
 }
 
@@ -176,12 +177,14 @@ inline std::optional<root_link> sibling_link(const substitution& s) {
 // Whether exchanging two roots maps the source onto itself: an involution on variables and nodes.
 class root_exchange {
  public:
-  explicit root_exchange(const substitution& s) : s_{s}, variables_(s.variables, unset), attributes_(s.attribute_variables, unset) {}
+  explicit root_exchange(const substitution& s)
+      : s_{s}, variables_(s.variables, unset), attributes_(s.attribute_variables, unset) {}
 
   bool holds(std::size_t a, std::size_t b) {
     const auto& roots = s_.source.roots;
-    return roots[a].slot != roots[b].slot && roots[a].result == roots[b].result && nodes(roots[a].slot, roots[b].slot) &&
-           others_stay(a, b) && std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const auto& c) {
+    return roots[a].slot != roots[b].slot && roots[a].result == roots[b].result &&
+           nodes(roots[a].slot, roots[b].slot) && others_stay(a, b) &&
+           std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const auto& c) {
              return std::find(s_.conditions.begin(), s_.conditions.end(), renamed(c)) != s_.conditions.end();
            });
   }
@@ -214,7 +217,8 @@ class root_exchange {
     for (std::size_t i = 0; i < x.attributes.size(); ++i) {
       const auto& f = x.attributes[i];
       const auto& g = y.attributes[i];
-      const bool same = f.kind == pattern_attribute::form::bind && g.kind == f.kind ? pair(attributes_, f.slot, g.slot) : f == g;
+      const bool same =
+          f.kind == pattern_attribute::form::bind && g.kind == f.kind ? pair(attributes_, f.slot, g.slot) : f == g;
       if (!same) {
         return false;
       }

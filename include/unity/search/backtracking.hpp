@@ -39,7 +39,8 @@ inline constexpr struct backtracking_fn {
   // that was never interrupted, provided that nothing was searched in this space before (ids are handed out in order).
   // Throws: unity::error if the file is no checkpoint of this space.
   template <search_space Space>
-  [[nodiscard]] auto resume(Space& space, const std::string& checkpoint, const backtracking_options& options = {}) const {
+  [[nodiscard]] auto resume(Space& space, const std::string& checkpoint,
+                            const backtracking_options& options = {}) const {
     return engine(space, options).resume(checkpoint);
   }
 

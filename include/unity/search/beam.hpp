@@ -101,7 +101,8 @@ class beam_search {
         break;
       }
       space_.prepare(level[c.parent].at, parent_scratch_);
-      member m{space_.apply(level[c.parent].at, c.by, parent_scratch_, scratch_[0]), add_step(level[c.parent].trace, c.by, c.cost)};
+      member m{space_.apply(level[c.parent].at, c.by, parent_scratch_, scratch_[0]),
+               add_step(level[c.parent].trace, c.by, c.cost)};
       if (!admit(m.at)) {
         ++r.counts.duplicates;
         continue;

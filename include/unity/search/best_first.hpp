@@ -36,7 +36,12 @@ class best_first {
   using result = search_result<state, move>;
 
   best_first(Space& space, const search_options& options, Admit admit, bool sleep_sets)
-      : space_{space}, options_{options}, admit_{std::move(admit)}, sleep_sets_{sleep_sets}, pool_{options.threads}, scratch_(pool_.size()) {}
+      : space_{space},
+        options_{options},
+        admit_{std::move(admit)},
+        sleep_sets_{sleep_sets},
+        pool_{options.threads},
+        scratch_(pool_.size()) {}
 
   result run() {
     begin();
@@ -62,7 +67,9 @@ class best_first {
   };
   // Cheapest first; among equals first come, first served.
   struct later {
-    bool operator()(const entry& a, const entry& b) const { return a.cost != b.cost ? a.cost > b.cost : a.order > b.order; }
+    bool operator()(const entry& a, const entry& b) const {
+      return a.cost != b.cost ? a.cost > b.cost : a.order > b.order;
+    }
   };
   // A state that was popped. A duplicate keeps no state, but its place: replaying a checkpoint needs it.
   struct record {
@@ -150,19 +157,22 @@ class best_first {
       const auto& parent = sleep_[records_[r].parent];
       const std::span<const move> theirs = space_.moves(*records_[records_[r].parent].at);
       const std::span<const move> mine = space_.moves(*records_[r].at);
-      const auto own = static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), records_[r].by) - theirs.begin());
+      const auto own =
+          static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), records_[r].by) - theirs.begin());
       const auto own_price = parent.prices[own];
       const auto parent_cost = space_.cost(*records_[records_[r].parent].at);
       auto& asleep = sleep_[r].asleep;
       asleep.assign(mine.size(), 0);
       std::size_t at = 0;
       for (std::size_t i = 0; i < mine.size(); ++i) {
-        at = static_cast<std::size_t>(std::find(theirs.begin() + static_cast<std::ptrdiff_t>(at), theirs.end(), mine[i]) - theirs.begin());
+        at = static_cast<std::size_t>(
+            std::find(theirs.begin() + static_cast<std::ptrdiff_t>(at), theirs.end(), mine[i]) - theirs.begin());
         if (at == theirs.size()) {
           break;  // the rest is new
         }
         const bool slept = !parent.asleep.empty() && parent.asleep[at] != 0;
-        const bool earlier = parent.prices[at] <= parent_cost && std::pair{parent.prices[at], at} < std::pair{own_price, own};
+        const bool earlier =
+            parent.prices[at] <= parent_cost && std::pair{parent.prices[at], at} < std::pair{own_price, own};
         if ((slept || earlier) && space_.independent(mine[i], records_[r].by)) {
           asleep[i] = 1;
           ++counts_.asleep;
@@ -279,7 +289,8 @@ class best_first {
     return sizeof(state);
   }
   [[nodiscard]] std::size_t memory() const {
-    auto total = state_memory_ + seen_.memory() + expanded_.memory() + queue_.size() * sizeof(entry) + records_.capacity() * sizeof(record);
+    auto total = state_memory_ + seen_.memory() + expanded_.memory() + queue_.size() * sizeof(entry) +
+                 records_.capacity() * sizeof(record);
     if constexpr (measured_space<Space>) {
       total += space_.memory();
     }

@@ -47,12 +47,13 @@ concept assignment_problem = has_decisions<P> && has_prefix<P> && has_bounded_co
 struct branch_and_bound_options : search_options {  // threads, seed and checkpoint have no effect
   // What is known to be possible: only what costs less is looked for.
   cost_value incumbent = std::numeric_limits<cost_value>::max();
-  // Search below limits first that grow from the least bound on, so that a bad incumbent does not send the search into all
-  // that is better than it. Source: Korf, Depth-first iterative-deepening, Artificial Intelligence 27(1), 1985.
+  // Search below limits first that grow from the least bound on, so that a bad incumbent does not send the search into
+  // all that is better than it. Source: Korf, Depth-first iterative-deepening, Artificial Intelligence 27(1), 1985.
   bool deepening = true;
 };
 
-// best: the choices, or nothing where none costs less than the incumbent; cost: of best, or the incumbent's. Without path.
+// best: the choices, or nothing where none costs less than the incumbent; cost:
+// of best, or the incumbent's. Without path.
 // Counts: `expanded` prefixes whose next decision was tried, `candidates` the bounds computed, `rejected` those of them
 // that were pruned at once; over all rounds of deepening.
 struct branch_and_bound_result : search_result<std::optional<std::vector<std::uint32_t>>, std::uint32_t> {
@@ -171,8 +172,9 @@ class depth_first_search {
         ++result_.counts.rejected;
       }
     }
-    std::sort(children_.begin() + static_cast<std::ptrdiff_t>(f.first), children_.end(),
-              [](const child& a, const child& b) { return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice; });
+    std::sort(
+        children_.begin() + static_cast<std::ptrdiff_t>(f.first), children_.end(),
+        [](const child& a, const child& b) { return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice; });
     frames_.push_back(f);
   }
   void evaluate() {
@@ -230,14 +232,15 @@ class depth_first_search {
 
 }  // namespace detail
 
-// The cheapest assignment. Ended with stop_reason::exhausted, no assignment costs less than `cost`, which is lower_bound;
-// stopped by a limit, none costs less than lower_bound. Children are visited by bound, then by number: the answer, all counts
-// included, depends on the problem and the options alone.
+// The cheapest assignment. Ended with stop_reason::exhausted, no assignment costs less than `cost`, which is
+// lower_bound; stopped by a limit, none costs less than lower_bound. Children are visited by bound, then by number: the
+// answer, all counts included, depends on the problem and the options alone.
 // Complexity: choices for each prefix whose bound is below the optimum; with deepening, for each round again.
 // Source: Land and Doig, An automatic method of solving discrete programming problems, Econometrica 28(3), 1960.
 inline constexpr struct branch_and_bound_fn {
   template <assignment_problem Problem>
-  [[nodiscard]] branch_and_bound_result operator()(Problem& problem, const branch_and_bound_options& options = {}) const {
+  [[nodiscard]] branch_and_bound_result operator()(Problem& problem,
+                                                   const branch_and_bound_options& options = {}) const {
     return detail::depth_first_search<Problem>{problem, options}.run();
   }
 } branch_and_bound{};

@@ -18,19 +18,20 @@ concept has_subgoals = requires(const D& d, const typename D::goal_type& goal) {
   { d.subgoals(goal) } -> std::same_as<std::vector<typename D::goal_type>>;
 };
 template <class D>
-concept has_combination = std::movable<typename D::value_type> && requires(D& d, const typename D::goal_type& goal,
-                                                                           std::span<const typename D::value_type* const> values) {
-  { d.combine(goal, values) } -> std::same_as<typename D::value_type>;
-};
+concept has_combination =
+    std::movable<typename D::value_type> &&
+    requires(D& d, const typename D::goal_type& goal, std::span<const typename D::value_type* const> values) {
+      { d.combine(goal, values) } -> std::same_as<typename D::value_type>;
+    };
 
 // A goal's value follows from those of its subgoals.
 //   goal_type                copyable
 //   value_type               movable: the best outcome, or a table or a Pareto frontier of outcomes
 //   fingerprint_of(goal)     equal for goals with equal values, wherever they come from
 //   subgoals(goal)           in an order that depends on the goal alone; none for the smallest
-//   combine(goal, values)    from the values of its subgoals, in their order; looks at all alternatives that the goal has
-// Laws: subgoals end: no goal is below itself. combine is monotone: a subgoal's better value makes no value worse. Equal
-// fingerprints imply equal values.
+//   combine(goal, values)    from the values of its subgoals, in their order; looks at all alternatives of the goal
+// Laws: subgoals end: no goal is below itself. combine is monotone: a subgoal's better value makes no value
+// worse. Equal fingerprints imply equal values.
 template <class D>
 concept decomposition = has_goals<D> && has_subgoals<D> && has_combination<D>;
 

@@ -12,8 +12,8 @@
 
 namespace unity {
 
-// Keeps the values of goals by fingerprint, over calls: a problem of which a part has changed solves what holds that part,
-// and nothing else. Refers to the problem. One thread uses one of them.
+// Keeps the values of goals by fingerprint, over calls: a problem of which a part has changed solves what holds that
+// part, and nothing else. Refers to the problem. One thread uses one of them.
 template <decomposition Problem>
 class dynamic_program {
  public:

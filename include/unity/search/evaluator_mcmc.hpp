@@ -92,7 +92,12 @@ class metropolis_chain {
 
   metropolis_chain(Evaluator& evaluator, const Proposal& proposal, const chain_options& options, std::uint64_t seed,
                    double seconds, chain_monitor& monitor)
-      : evaluator_{evaluator}, proposal_{proposal}, options_{options}, random_{seed}, seconds_{seconds}, monitor_{monitor} {}
+      : evaluator_{evaluator},
+        proposal_{proposal},
+        options_{options},
+        random_{seed},
+        seconds_{seconds},
+        monitor_{monitor} {}
 
   result run(const state& initial) {
     result r{initial};
@@ -130,8 +135,8 @@ class metropolis_chain {
     scale_ = options_.beta / static_cast<double>(reference > 0 ? reference : 1);
   }
 
-  // The dearest cost that would be accepted, or nothing: the random number is drawn first, so that the evaluator can stop
-  // as soon as it is exceeded. min(1, exp(scale (cost - new) + log_ratio)) > u, solved for the new cost.
+  // The dearest cost that would be accepted, or nothing: the random number is drawn first, so that the evaluator can
+  // stop as soon as it is exceeded. min(1, exp(scale (cost - new) + log_ratio)) > u, solved for the new cost.
   std::optional<cost_value> draw_bound(double log_ratio) {
     constexpr auto most = std::numeric_limits<cost_value>::max();
     const auto spare = log_ratio - std::log(1 - random_.unit());
@@ -224,10 +229,10 @@ class metropolis_chain {
 
 }  // namespace detail
 
-// Chains of Metropolis and Hastings, `options.chains` from each initial state, spread over `options.threads` threads. Each
-// has a generator of its own and an evaluator from `make()`, which threads call at the same time; so without a limit of
-// time the answer depends on the seed and not on threads. A chain ends when its proposals or its time are used up, or
-// when its best has not become better for `options.patience` of either.
+// Chains of Metropolis and Hastings, `options.chains` from each initial state, spread over `options.threads` threads.
+// Each has a generator of its own and an evaluator from `make()`, which threads call at the same time; so without a
+// limit of time the answer depends on the seed and not on threads. A chain ends when its proposals or its time are used
+// up, or when its best has not become better for `options.patience` of either.
 // Complexity: per proposal, one try_move.
 // Source: Jia, dissertation (2020), sections 3.5.1 and 3.5.2.
 inline constexpr struct mcmc_chains_fn {

@@ -48,7 +48,8 @@ class rewrite_effect {
       while (drop_unused_additions(store, view)) {
       }
     }
-    return !refused_ && defined_once(store, view) && definitions_free(store, view, matches, r) && acyclic(store, view, matches, r);
+    return !refused_ && defined_once(store, view) && definitions_free(store, view, matches, r) &&
+           acyclic(store, view, matches, r);
   }
 
   [[nodiscard]] std::span<const node_id> killed() const noexcept { return killed_; }
@@ -112,7 +113,8 @@ class rewrite_effect {
 
   // Adds a node of the target, and below it what does not live.
   template <class Store>
-  void add(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, node_id n) {
+  void add(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r,
+           node_id n) {
     adding_.push_back(n);
     for (const auto v : store.operands(n)) {
       read(store, view, matches, r, v);
@@ -122,7 +124,8 @@ class rewrite_effect {
   }
   // Counts a use of v by the target, and adds what defines v then.
   template <class Store>
-  void read(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r, value_id v) {
+  void read(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r,
+            value_id v) {
     ++delta(v);
     const bool replaced = is_replaced(matches, r, v);
     if (!replaced && view.definition(v).valid()) {
@@ -138,7 +141,8 @@ class rewrite_effect {
   }
   // The node of the target that defines v, or else the one that v was made for.
   template <class Store>
-  [[nodiscard]] static node_id new_definition(const Store& store, const match_store<Store>& matches, const match_record& r, value_id v) {
+  [[nodiscard]] static node_id new_definition(const Store& store, const match_store<Store>& matches,
+                                              const match_record& r, value_id v) {
     for (std::size_t i = 0; i < r.defining; ++i) {
       const auto results = store.results(matches.defining(r, i));
       if (std::find(results.begin(), results.end(), v) != results.end()) {
@@ -196,12 +200,14 @@ class rewrite_effect {
 
   // Hands the remaining uses of each aliased value to its target; what is then unused dies.
   template <class Store>
-  void redirect_aliases(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r) {
+  void redirect_aliases(const Store& store, const state_view& view, const match_store<Store>& matches,
+                        const match_record& r) {
     for (std::size_t i = 0; i < r.aliases; ++i) {
       const auto [from, to] = matches.alias(r, i);
       aliases_.emplace_back(from, to);
       for (const auto& u : view.users(from)) {
-        if (nodes_[u.node.index()] != stamp_ && std::find(redirected_.begin(), redirected_.end(), u.node) == redirected_.end()) {
+        if (nodes_[u.node.index()] != stamp_ &&
+            std::find(redirected_.begin(), redirected_.end(), u.node) == redirected_.end()) {
           redirected_.push_back(u.node);
         }
       }
@@ -231,7 +237,8 @@ class rewrite_effect {
 
   // The only result of an only root is read, as all that lives is.
   template <class Store>
-  [[nodiscard]] static bool may_be_unused(const Store& store, const state_view& view, const match_store<Store>& matches, const match_record& r) {
+  [[nodiscard]] static bool may_be_unused(const Store& store, const state_view& view, const match_store<Store>& matches,
+                                          const match_record& r) {
     return r.replaced != 1 || store.results(view.definition(matches.replaced(r, 0))).size() != 1;
   }
   // Takes back added nodes that nobody reads: what they define was only read by what died. Whether there were any.
@@ -296,12 +303,14 @@ class rewrite_effect {
     return false;
   }
 
-  // No leaf of the target may depend on what the match replaces; that the target does not read itself was seen when it
-  // was added. Exact where one node is replaced or the target is connected; elsewhere it may refuse an acyclic result.
-  // A value that the match did not bind may have any definition by now, also where the new nodes read what the old ones did.
+  // No leaf of the target may depend on what the match replaces; that the target does not read itself was
+  // seen when it was added. Exact where one node is replaced or the target is connected; elsewhere it may
+  // refuse an acyclic result. A value that the match did not bind may have any definition by now, also where
+  // the new nodes read what the old ones did.
   // Source: Jia's dissertation (2020), figure 2.6.
   template <class Store>
-  [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches, const match_record& r) const {
+  [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches,
+                             const match_record& r) const {
     if (!foreign_ && (r.keeps_order || !r.several)) {
       return true;
     }

@@ -46,8 +46,8 @@ namespace detail {
 
 // The node for one node of a graph, under fresh values; sources with equal operators are one (law of `algebra`).
 template <class Store>
-node_id intern_node(Store& store, const typename Store::op_type& operation, std::size_t place, std::span<const value_id> operands,
-                    const std::vector<typename Store::value_type>& types) {
+node_id intern_node(Store& store, const typename Store::op_type& operation, std::size_t place,
+                    std::span<const value_id> operands, const std::vector<typename Store::value_type>& types) {
   const auto op = store.intern(operation);
   if (store.infer(op, operands) != std::optional{types}) {
     throw error{"node " + std::to_string(place) + " (" + store.algebra().signature(store.kind(op)).name + ")",
@@ -93,7 +93,8 @@ template <class Store, dataflow_graph Graph>
     for (const auto v : traits::results(graph, n)) {
       types.push_back(traits::type(graph, v));
     }
-    const auto made = detail::intern_node(store, traits::operation(graph, n), n.index(), translated(traits::operands(graph, n)), types);
+    const auto made = detail::intern_node(store, traits::operation(graph, n), n.index(),
+                                          translated(traits::operands(graph, n)), types);
     std::size_t r = 0;
     for (const auto v : traits::results(graph, n)) {
       mine[v.index()] = store.results(made)[r++];
@@ -122,7 +123,8 @@ template <class Store>
     return all;
   };
   for (const auto n : nodes.first(nodes.size() - 1)) {
-    const auto made = g.add_node(store.operation(store.op(n)), translated(store.operands(n)), store.types(store.results(n)));
+    const auto made =
+        g.add_node(store.operation(store.op(n)), translated(store.operands(n)), store.types(store.results(n)));
     for (std::size_t r = 0; r < store.results(n).size(); ++r) {
       there[store.results(n)[r].index()] = g.results(made)[r];
     }

@@ -68,7 +68,11 @@ class rewrite_space {
   // Throws: unity::error if the graph is cyclic or a node's operands do not fit its operator.
   template <dataflow_graph Graph>
   rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, layouts how = layouts::kept)
-      : store_{std::move(algebra)}, model_{std::move(model)}, rules_{std::move(rules)}, index_{rules_, store_}, layouts_{how} {
+      : store_{std::move(algebra)},
+        model_{std::move(model)},
+        rules_{std::move(rules)},
+        index_{rules_, store_},
+        layouts_{how} {
     UNITY_EXPECTS(how == layouts::kept || layout_algebra<Algebra>, "an algebra with variants");
     merge_.name = "common_subexpression";
     relayout_.name = "relayout";
@@ -183,7 +187,9 @@ class rewrite_space {
   [[nodiscard]] std::size_t memory(const state_type& s) const {
     return sizeof s + s.nodes.capacity() * sizeof(node_id) + s.matches.capacity() * sizeof(match_id);
   }
-  [[nodiscard]] std::size_t memory() const { return store_.memory() + matches_.memory() + costs_.capacity() * sizeof(cost_type); }
+  [[nodiscard]] std::size_t memory() const {
+    return store_.memory() + matches_.memory() + costs_.capacity() * sizeof(cost_type);
+  }
 
   // The state as a graph of its own.
   [[nodiscard]] graph_type graph(const state_type& s) const { return extract_graph(store_, s.nodes); }

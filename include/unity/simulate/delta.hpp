@@ -39,20 +39,23 @@ enum class retiming : std::uint8_t { changes, all_after, adaptive };
 
 // Holds a program and its times. After each edit every task has exactly the times that full_simulation gives.
 //
-// One sweep in order of time. Behind the sweep all times are final; ahead of it they are those of before the edit, and a
-// task there is looked at only where something that its times depend on has changed: a predecessor, or what runs before
-// it on its resource. A task that turns out not to be ready at its old time leaves its place ("withdrawn") and is
-// timed when it is ready. Since times grow along dependencies, no task is timed twice.
+// One sweep in order of time. Behind the sweep all times are final; ahead of it they are those of before the edit, and
+// a task there is looked at only where something that its times depend on has changed: a predecessor, or what runs
+// before it on its resource. A task that turns out not to be ready at its old time leaves its place ("withdrawn") and
+// is timed when it is ready. Since times grow along dependencies, no task is timed twice.
 //
-// Where most tasks after the first change are likely to change, all of them are timed, each when its last predecessor is:
-// less work per task, since none asks its predecessors again.
+// Where most tasks after the first change are likely to change, all of them are timed, each when its last predecessor
+// is: less work per task, since none asks its predecessors again.
 // Source: Jia, dissertation (2020), section 3.4.3, has the aim; the paper relaxes times until nothing changes instead.
 class delta_simulation {
  public:
   static constexpr picoseconds no_bound{std::numeric_limits<std::int64_t>::max()};
 
   // Throws: unity::error where tasks wait for each other.
-  explicit delta_simulation(program::program p, retiming which = retiming::adaptive) : program_{std::move(p)}, which_{which} { start(); }
+  explicit delta_simulation(program::program p, retiming which = retiming::adaptive)
+      : program_{std::move(p)}, which_{which} {
+    start();
+  }
 
   [[nodiscard]] const program::program& code() const noexcept { return program_; }
   [[nodiscard]] picoseconds iteration_time() const noexcept { return picoseconds{latest_}; }
@@ -141,7 +144,8 @@ class delta_simulation {
     for (const auto t : full_.order()) {
       const auto& times = full_.times()[t];
       const auto& task = program_.timed(t);
-      states_[t] = {times.ready,  times.start, times.end, times.end + task.latency, times.ready, 0, status::idle, true, true, 0};
+      states_[t] = {times.ready, times.start, times.end, times.end + task.latency, times.ready, 0, status::idle,
+                    true,        true,        0};
       orders_[task.resource.index()].append(times.ready, t);
     }
     for (const auto t : full_.order()) {
@@ -199,7 +203,8 @@ class delta_simulation {
     const auto before = counts_;
     all_ = which_ == retiming::all_after || (which_ == retiming::adaptive && shares_.expects_most(size));
     const bool within = all_ ? run_from(first, bound) : sweep(bound);
-    shares_.learn(size, counts_.changed - before.changed, all_ ? counts_.retimed - before.retimed : after, within || all_);
+    shares_.learn(size, counts_.changed - before.changed, all_ ? counts_.retimed - before.retimed : after,
+                  within || all_);
     return within;
   }
   // Of the old program, those that are not before the event.
@@ -271,7 +276,8 @@ class delta_simulation {
       save(t);
       auto& s = states_[t];
       const auto journal = s.journal;
-      s = {times.ready, times.start, times.end, times.end + task.latency, times.ready, 0, status::placed, true, true, journal};
+      s = {times.ready, times.start, times.end, times.end + task.latency, times.ready, 0, status::placed,
+           true,        true,        journal};
       orders_[task.resource.index()].insert(times.ready, t);
     }
     for (const auto t : full_.order()) {

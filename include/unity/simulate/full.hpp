@@ -66,13 +66,13 @@ class full_simulation {
     return *end;
   }
 
-  // The same where the first tasks have their times already. known(place): those, or null; what comes before a known task
-  // in order of ready time and ties is known, too. free_from: by resource, when the last known task there ends. The latest
-  // end of the others, or nothing as soon as one ends after `bound`. Check is_complete().
+  // The same where the first tasks have their times already. known(place): those, or null; what comes before a known
+  // task in order of ready time and ties is known, too. free_from: by resource, when the last known task there ends.
+  // The latest end of the others, or nothing as soon as one ends after `bound`. Check is_complete().
   // Complexity: as run, of the others, and linear in the known ones and their dependencies.
   template <class Known>
-  std::optional<picoseconds> run_from(const program::program& p, std::span<const std::int64_t> free_from, const Known& known,
-                                      std::int64_t bound) {
+  std::optional<picoseconds> run_from(const program::program& p, std::span<const std::int64_t> free_from,
+                                      const Known& known, std::int64_t bound) {
     free_.assign(free_from.begin(), free_from.end());
     return run_from(p, known, bound);
   }
@@ -82,7 +82,8 @@ class full_simulation {
 
   // By place in the program; what holds no task has no meaning.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // Tasks that were timed, in order of ready time and ties; restricted to a resource, the order in which that runs them.
+  // Tasks that were timed, in order of ready time and ties; restricted to a
+  // resource, the order in which that runs them.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
 
  private:
@@ -93,7 +94,8 @@ class full_simulation {
     while (!queue_.empty()) {
       const auto times = run_next(p);
       if (times.end > latest_end) {
-        throw error{"program", "an iteration of more than " + std::to_string(latest_end / 1'000'000'000'000) + " s", "times that fit"};
+        throw error{"program", "an iteration of more than " + std::to_string(latest_end / 1'000'000'000'000) + " s",
+                    "times that fit"};
       }
       latest = std::max(latest, times.end);
       if (times.least > bound) {

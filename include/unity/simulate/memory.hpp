@@ -66,7 +66,8 @@ class memory_profiler {
     for (std::size_t k = 0; k < changes.size(); ++k) {
       const auto& c = changes[k];
       held = k > 0 && changes[k - 1].device == c.device ? held + c.size : c.size;
-      const bool is_last = k + 1 == changes.size() || changes[k + 1].device != c.device || changes[k + 1].time != c.time;
+      const bool is_last =
+          k + 1 == changes.size() || changes[k + 1].device != c.device || changes[k + 1].time != c.time;
       auto& profile = all[c.device];
       if (is_last && held != (profile.levels.empty() ? 0 : profile.levels.back().held.count())) {
         profile.levels.push_back({picoseconds{c.time}, bytes{held}});
@@ -111,7 +112,8 @@ class memory_profiler {
 
 // By device. The times are those of a simulation of the program, by place.
 // Complexity: n log n in buffers, linear in their readers.
-[[nodiscard]] inline std::vector<memory_profile> memory_profiles(const program::program& p, std::span<const task_times> times) {
+[[nodiscard]] inline std::vector<memory_profile> memory_profiles(const program::program& p,
+                                                                 std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::memory_profiler{p, times}.run();
 }

@@ -16,9 +16,10 @@
 
 namespace unity::simulate {
 
-// By how much each step of the path delays the end: from the end of the step before to its own. Together: the iteration.
-// Hops of a message overlap, so a step may take less than its task does.
-[[nodiscard]] inline std::vector<picoseconds> step_times(std::span<const critical_step> path, std::span<const task_times> times) {
+// By how much each step of the path delays the end: from the end of the step before to its own. Together: the
+// iteration. Hops of a message overlap, so a step may take less than its task does.
+[[nodiscard]] inline std::vector<picoseconds> step_times(std::span<const critical_step> path,
+                                                         std::span<const task_times> times) {
   std::vector<picoseconds> all;
   std::int64_t before = 0;
   for (const auto& step : path) {

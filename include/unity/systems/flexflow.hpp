@@ -61,10 +61,11 @@ namespace detail {
 
 class flexflow_search {
  public:
-  flexflow_search(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, parallel::lowering lowering,
-                  const flexflow_options& options)
+  flexflow_search(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+                  parallel::lowering lowering, const flexflow_options& options)
       : prototype_{std::move(lowering), parallel::memory_limits(m)},
-        moves_{a, g, prototype_.dimensions(), m.network.device_count(), options.strides}, options_{options} {}
+        moves_{a, g, prototype_.dimensions(), m.network.device_count(), options.strides},
+        options_{options} {}
 
   [[nodiscard]] flexflow_result run(std::vector<parallel::strategy> initial) {
     return options_.algorithm == strategy_algorithm::mcmc ? chains(std::move(initial)) : beams(initial);
@@ -80,7 +81,8 @@ class flexflow_search {
     const auto share = initial.size() * options.chains;
     options.proposals /= share;
     options.limits.expansions /= share;
-    const strategy_proposal proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread, options_.devices};
+    const strategy_proposal proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread,
+                                     options_.devices};
     const auto found = mcmc_chains([this] { return prototype_; }, proposal, initial, options);
     flexflow_result r{found.best,           found.cost,               0,             {},           found.history,
                       found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
@@ -101,7 +103,8 @@ class flexflow_search {
     options.width = is_greedy ? 1 : options_.width;
     options.patience = is_greedy ? 1 : options.patience;
     strategy_space space{moves_, prototype_, initial[cheapest]};
-    options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
+    options.limits.expansions /=
+        std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
     const auto found = beam(space, options);
     r.best = found.best.at;
     r.cost = found.cost;
@@ -118,21 +121,22 @@ class flexflow_search {
   const flexflow_options& options_;
 };
 
-[[nodiscard]] inline flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m, parallel::lowering lowering,
-                                           const std::vector<parallel::strategy>& initial, const flexflow_options& options) {
+[[nodiscard]] inline flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
+                                           parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
+                                           const flexflow_options& options) {
   flexflow_exact_options exact{options};
   exact.strides = options.strides;
   auto found = flexflow_exact(g, m, std::move(lowering), initial, exact);
-  return {std::move(found.best),  found.cost,      found.lower_bound, {}, std::move(found.history), found.counts.expanded, found.simulated,
-          found.seconds, found.stopped};
+  return {std::move(found.best), found.cost,      found.lower_bound, {},           std::move(found.history),
+          found.counts.expanded, found.simulated, found.seconds,     found.stopped};
 }
 
 }  // namespace detail
 
 // Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
-[[nodiscard]] inline std::vector<parallel::strategy> initial_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                                        const machine::machine& m, std::size_t random, std::uint64_t seed,
-                                                                        parallel::block_strides strides = parallel::block_strides::all) {
+[[nodiscard]] inline std::vector<parallel::strategy> initial_strategies(
+    const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, std::size_t random,
+    std::uint64_t seed, parallel::block_strides strides = parallel::block_strides::all) {
   const parallel::graph_dimensions all{a, g};
   std::vector<parallel::strategy> s{parallel::data_parallel(all, m.network), parallel::expert(a, g, all, m.network)};
   const strategy_moves moves{a, g, all, m.network.device_count(), strides};
@@ -143,12 +147,14 @@ class flexflow_search {
   return s;
 }
 
-// The cheapest strategy that was found for one iteration of training, from the initial ones on. `lowering`: of the graph on
-// the machine; it has the model of time. Without a limit of time the answer depends on the seed, not on threads.
+// The cheapest strategy that was found for one iteration of training, from the initial ones on.
+// `lowering`: of the graph on the machine; it has the model of time. Without a limit of time the
+// answer depends on the seed, not on threads.
 // Complexity: per proposal, a trial of strategy_evaluator.
 // Throws: unity::error where an initial strategy is not one of the graph and machine.
-[[nodiscard]] inline flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
-                                              parallel::lowering lowering, std::vector<parallel::strategy> initial,
+[[nodiscard]] inline flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const machine::machine& m, parallel::lowering lowering,
+                                              std::vector<parallel::strategy> initial,
                                               const flexflow_options& options = {}) {
   UNITY_EXPECTS(!initial.empty(), "at least one initial strategy");
   if (options.algorithm == strategy_algorithm::exact) {

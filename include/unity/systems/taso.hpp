@@ -50,7 +50,8 @@ struct taso_options : backtracking_options {
 struct rule_use {
   std::string name{};
   std::size_t count = 0;
-  double gain_s = 0;  // what the objective fell by, all uses together; negative where it rose; seconds if it is time alone
+  double gain_s =
+      0;  // what the objective fell by, all uses together; negative where it rose; seconds if it is time alone
 };
 
 struct taso_result {
@@ -89,7 +90,9 @@ using taso_space = rewrite_space<tensor::algebra, taso_cost>;
 // `time` must be of the objective's mode; the objective's device plays no part.
 template <time_model Time>
 [[nodiscard]] objective_cost<Time> make_cost(const tensor::algebra& operators, Time time, const objective& o) {
-  return {{std::move(time), tensor::flop_cost{operators, o.mode}, 1 - o.flops_weight}, tensor::memory_cost{operators, o.mode}, o.memory_limit};
+  return {{std::move(time), tensor::flop_cost{operators, o.mode}, 1 - o.flops_weight},
+          tensor::memory_cost{operators, o.mode},
+          o.memory_limit};
 }
 [[nodiscard]] inline taso_cost make_cost(const tensor::algebra& operators, const objective& o) {
   return make_cost(operators, tensor::analytic_cost{operators, o.device, o.mode}, o);
@@ -105,7 +108,8 @@ search_of<Space> search(Space& space, const taso_options& options) {
   const search_options& common = options;
   switch (options.algorithm) {
     case algorithm::backtracking:
-      return options.resume.empty() ? backtracking(space, options) : backtracking.resume(space, options.resume, options);
+      return options.resume.empty() ? backtracking(space, options)
+                                    : backtracking.resume(space, options.resume, options);
     case algorithm::exact:
       return options.resume.empty() ? exact(space, common) : exact.resume(space, options.resume, common);
     case algorithm::beam: return beam(space, beam_options{common});
@@ -153,13 +157,15 @@ inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_
 
 }  // namespace detail
 
-// Searches for the cheapest graph equal to `graph` under the rules, as `time` prices operators; all given rules are used.
+// Searches for the cheapest graph equal to `graph` under the rules, as `time`
+// prices operators; all given rules are used.
 // Throws: unity::error if the graph does not type-check or the checkpoint is of another search.
 template <time_model Time>
-[[nodiscard]] taso_result taso(const tensor::algebra& operators, Time time, rule_set rules, const tensor::tensor_graph& graph,
-                               const taso_options& options = {}) {
+[[nodiscard]] taso_result taso(const tensor::algebra& operators, Time time, rule_set rules,
+                               const tensor::tensor_graph& graph, const taso_options& options = {}) {
   const auto cpu_before = detail::cpu_seconds();
-  rewrite_space space{operators, make_cost(operators, std::move(time), options.objective), std::move(rules), graph, options.layouts};
+  rewrite_space space{operators, make_cost(operators, std::move(time), options.objective), std::move(rules), graph,
+                      options.layouts};
   const auto start = space.initial();
   const auto found = detail::search(space, options);
   taso_result r;
@@ -179,8 +185,8 @@ template <time_model Time>
   return r;
 }
 // By a roofline of the objective's device.
-[[nodiscard]] inline taso_result taso(const tensor::algebra& operators, rule_set rules, const tensor::tensor_graph& graph,
-                                      const taso_options& options = {}) {
+[[nodiscard]] inline taso_result taso(const tensor::algebra& operators, rule_set rules,
+                                      const tensor::tensor_graph& graph, const taso_options& options = {}) {
   const auto& o = options.objective;
   return taso(operators, tensor::analytic_cost{operators, o.device, o.mode}, std::move(rules), graph, options);
 }

@@ -54,8 +54,8 @@ struct unity_options : search_options {
   std::size_t mesh_axes = 3;
   std::vector<machine::device_mesh> meshes{};  // registered, besides those of the machine
   std::size_t stages = 64;                     // of pipelines, at most
-  std::size_t candidates = 12;                 // mappings of each graph that are simulated, and as many pipelines; four times as many
-                                               // mappings where programs are small
+  std::size_t candidates = 12;  // mappings of each graph that are simulated, and as many pipelines; four times as many
+                                // mappings where programs are small
   std::uint64_t program_tasks = 2'000'000;     // of larger programs those of one device of each stage are simulated
   std::uint64_t proposals = 300;               // of the polish, from the best of them
   parallel::optimizer optimizer = parallel::optimizer::sgd;
@@ -106,8 +106,14 @@ namespace detail {
 
 class unity_search {
  public:
-  unity_search(const tensor::algebra& a, const machine::machine& m, parallel::operation_timer timer, const unity_options& options)
-      : algebra_{a}, machine_{m}, timer_{timer}, options_{options}, routes_{m.network, "machine " + m.name}, clock_{a, timer, models_of(m)},
+  unity_search(const tensor::algebra& a, const machine::machine& m, parallel::operation_timer timer,
+               const unity_options& options)
+      : algebra_{a},
+        machine_{m},
+        timer_{timer},
+        options_{options},
+        routes_{m.network, "machine " + m.name},
+        clock_{a, timer, models_of(m)},
         computing_{a, std::move(timer), models_of(m), m.network.device_count()} {
     for (const auto limit : parallel::memory_limits(m)) {
       limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
@@ -172,7 +178,8 @@ class unity_search {
 
  private:
   void add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
-    rooms_.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
+    rooms_.push_back(
+        std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
     if (!options_.joint.dynamic) {
       rooms_.back()->enumerate_until(watch_, options_.limits.seconds);
     }
@@ -191,7 +198,8 @@ class unity_search {
   };
 
   [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r) {
-    parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+    parallel::lowering lowering{algebra_,          v.graph, machine_, timer_, parallel::transfers::exchanges,
+                                options_.optimizer};
     const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
     auto all = mapping_candidates(rooms_for(number), ops, limit_);
     if (number == 0 && !all.empty() && add_parts(v.graph, picoseconds{all.front().predicted})) {
@@ -224,7 +232,8 @@ class unity_search {
     }
     return best;
   }
-  // Effects: rooms of some of the devices, where these alone could compute the graph in that time. Returns whether there are any.
+  // Effects: rooms of some of the devices, where these alone could compute the graph in
+  // that time. Returns whether there are any.
   [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time) {
     const auto count = rooms_.size();
     const auto all = machine_.network.device_count();
@@ -236,7 +245,8 @@ class unity_search {
       for (const auto& row : part) {
         devices += row.size();
       }
-      if (computing_of(g).count() / static_cast<std::int64_t>(devices) >= time.count() / static_cast<std::int64_t>(all)) {
+      if (computing_of(g).count() / static_cast<std::int64_t>(devices) >=
+          time.count() / static_cast<std::int64_t>(all)) {
         continue;
       }
       for (const auto& mesh : machine::meshes_of(part, options_.mesh_axes)) {
@@ -247,7 +257,8 @@ class unity_search {
   }
   // All for the given graph; for others those in which it is mapped best.
   [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
-    constexpr std::array<std::size_t, 3> most{4, 4, 1};  // with all devices, with some, and where samples alone are divided
+    constexpr std::array<std::size_t, 3> most{4, 4,
+                                              1};  // with all devices, with some, and where samples alone are divided
     std::vector<mesh_room*> all;
     if (graph == 0) {
       for (const auto& room : rooms_) {
@@ -271,10 +282,12 @@ class unity_search {
     const auto of_one = 2 * operators * machine_.network.device_count() / stages;
     return of_one * static_cast<std::uint64_t>(microbatches) > options_.program_tasks;
   }
-  [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room, const parallel::operator_graph& ops,
+  [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room,
+                                                                    const parallel::operator_graph& ops,
                                                                     const std::vector<std::uint32_t>& options) const {
     const parallel::stage_mesh all{machine_.network, routes_, room.mesh().devices, 1};
-    return parallel::mesh_report(algebra_, machine_, room.tables(), all, ops, {options, std::vector<std::uint32_t>(ops.size()), 1});
+    return parallel::mesh_report(algebra_, machine_, room.tables(), all, ops,
+                                 {options, std::vector<std::uint32_t>(ops.size()), 1});
   }
 
   // The best simulated pipeline of the given graph, and of the one that is best without.
@@ -283,16 +296,18 @@ class unity_search {
     pipeline_candidate candidate{};
     parallel::strategy_report report{};
   };
-  [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants, const simulated_best& without,
-                                                                unity_result& r) {
+  [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants,
+                                                                const simulated_best& without, unity_result& r) {
     std::optional<simulated_pipeline> best;
     if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic) {
       return best;
     }
     pipelines_.emplace(algebra_, machine_, routes_, clock_,
-                       pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1, options_.uses, options_.optimizer, limit_});
+                       pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1,
+                                        options_.uses, options_.optimizer, limit_});
     // Predictions are not that far off.
-    const auto slowest = without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
+    const auto slowest =
+        without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
     for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
       auto all = pipelines_->run(variants[v].graph);
       std::uint64_t tasks = 0;  // large programs: few of them
@@ -303,7 +318,8 @@ class unity_search {
         }
         auto report = report_on(c);
         tasks += report.tasks;
-        r.simulated.push_back({v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});
+        r.simulated.push_back({v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
+                               picoseconds{c.predicted}, report});
         if (!best || is_better(report, best->report)) {
           best = simulated_pipeline{v, std::move(c), std::move(report)};
         }
@@ -313,10 +329,13 @@ class unity_search {
   }
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const {
     if (is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count)) {
-      return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping, c.graph->count);
+      return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping,
+                                   c.graph->count);
     }
-    parallel::lowering lowering{algebra_, c.graph->graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
-    return parallel::report_on(lowering, c.graph->graph, machine_, pipeline_search::strategy_of(c), pipeline_search::pipeline_of(c));
+    parallel::lowering lowering{algebra_,          c.graph->graph, machine_, timer_, parallel::transfers::exchanges,
+                                options_.optimizer};
+    return parallel::report_on(lowering, c.graph->graph, machine_, pipeline_search::strategy_of(c),
+                               pipeline_search::pipeline_of(c));
   }
   void take(simulated_pipeline best, unity_result& r) {
     const auto& c = best.candidate;
@@ -329,14 +348,15 @@ class unity_search {
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
   }
 
-  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not count; and
-  // those where all operators divide samples: these reductions overlap best.
+  // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not
+  // count; and those where all operators divide samples: these reductions overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r) {
     if (rules.empty()) {
       return;
     }
-    for (const auto& [uses, share] : {std::pair{options_.uses, overlap_shares.front()}, std::pair{options_.uses, overlap_shares.back()},
-                                      std::pair{samples_alone, overlap_shares.back()}}) {
+    for (const auto& [uses, share] :
+         {std::pair{options_.uses, overlap_shares.front()}, std::pair{options_.uses, overlap_shares.back()},
+          std::pair{samples_alone, overlap_shares.back()}}) {
       const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
         return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
       });
@@ -346,14 +366,16 @@ class unity_search {
       auto joint = options_.joint;
       joint.limits.seconds = std::min(joint.limits.seconds, options_.limits.seconds / 4);
       if (!joint.dynamic) {  // a single mapping may have taken all the time
-        joint.limits.seconds = std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
+        joint.limits.seconds =
+            std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
       }
       joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
       auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
       r.expanded += found.expanded;
       r.graphs_bound = std::min(r.graphs_bound, found.computing);
       r.segments = std::max(r.segments, found.segments);
-      const bool is_known = std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
+      const bool is_known =
+          std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
       if (!is_known) {
         variants.push_back({std::move(found.graph), std::move(found.rules)});
       }
@@ -361,7 +383,8 @@ class unity_search {
   }
   // Effects: the last improvements of the chosen plan, and what is said of it.
   void finish(unity_result& r, mesh_room& room) {
-    parallel::lowering lowering{algebra_, r.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+    parallel::lowering lowering{algebra_,          r.graph, machine_, timer_, parallel::transfers::exchanges,
+                                options_.optimizer};
     const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
     if (!r.report.is_of_representatives) {
       polish(r, ops, room, lowering);
@@ -403,9 +426,10 @@ class unity_search {
       r.strategy = found.best;
     }
   }
-  // Each operator at its least, on whichever mesh, the average of so many devices: some device computes no less than the sum. Updates
-  // do not count: operators may share weights.
-  [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops, const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
+  // Each operator at its least, on whichever mesh, the average of so many devices: some device computes no less than
+  // the sum. Updates do not count: operators may share weights.
+  [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops,
+                                         const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       auto least = std::numeric_limits<std::int64_t>::max();
@@ -437,11 +461,12 @@ class unity_search {
 
 }  // namespace detail
 
-// The fastest plan that was found for one iteration of training; all given rules are used, none: the graph is kept. Without limits of time the answer depends on the seed
-// alone.
+// The fastest plan that was found for one iteration of training; all given rules are used, none: the graph is kept.
+// Without limits of time the answer depends on the seed alone.
 // Throws: unity::error where an operator can be laid onto no mesh.
-[[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, const machine::machine& m,
-                                        parallel::operation_timer timer, const unity_options& options = {}) {
+[[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
+                                        const machine::machine& m, parallel::operation_timer timer,
+                                        const unity_options& options = {}) {
   return detail::unity_search{a, m, std::move(timer), options}.run(rules, g);
 }
 

@@ -29,7 +29,8 @@ struct adjoint_problem {
 
 // Appends operators that compute the cotangents of the wanted operands: the transposed derivative, applied to the
 // cotangents of the results. Result: one value per operand; the null id is zero or not wanted.
-using adjoint_rule = std::function<std::vector<value_id>(body_builder&, const attribute_reader&, const adjoint_problem&)>;
+using adjoint_rule =
+    std::function<std::vector<value_id>(body_builder&, const attribute_reader&, const adjoint_problem&)>;
 
 // A value or zeros of the type.
 [[nodiscard]] inline value_id or_zeros(body_builder& b, value_id v, const tensor_type& t) {

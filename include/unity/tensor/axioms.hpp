@@ -1,5 +1,5 @@
-// Properties of tensor operators, as text. Over 500 lines because of so many rules. Made from axioms.rules by cmake/embed_rules.cmake.
-// Change it there.
+// Properties of tensor operators, as text. Over 500 lines because of so many rules.
+// Made from axioms.rules by cmake/embed_rules.cmake. Change it there.
 #pragma once
 
 #include <string_view>

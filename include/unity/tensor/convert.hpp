@@ -38,7 +38,8 @@ namespace unity::tensor {
     }
     const auto made = a.infer(op, types);
     if (!made) {
-      throw error{"node " + std::to_string(n) + " (" + signature.name + ") in " + std::string{name_of(to)}, "operands that it does not take", a.why_not(op, types)};
+      throw error{"node " + std::to_string(n) + " (" + signature.name + ") in " + std::string{name_of(to)},
+                  "operands that it does not take", a.why_not(op, types)};
     }
     const auto own = out.add_node(op, operands, *made);
     for (std::size_t r = 0; r < made->size(); ++r) {

@@ -34,8 +34,10 @@ class running_operators {
     }
   }
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return mode_ == mode::inference && t.constant; }
-  [[nodiscard]] bool runs(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
-    const bool precomputed = std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
+  [[nodiscard]] bool runs(const operation& op, std::span<const tensor_type> inputs,
+                          std::span<const tensor_type> outputs) const {
+    const bool precomputed =
+        std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
     return !inputs.empty() && !precomputed && !(relabels_.contains(op.kind) && stays(inputs[0], outputs[0]));
   }
 
@@ -65,7 +67,8 @@ class analytic_cost {
     products_ = {operators.kind("matmul"), operators.kind("linear")};
   }
 
-  [[nodiscard]] picoseconds node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+  [[nodiscard]] picoseconds node_cost(const operation& op, std::span<const tensor_type> inputs,
+                                      std::span<const tensor_type> outputs) const {
     if (!running_.runs(op, inputs, outputs) || (device_.free_movement && moves_.contains(op.kind))) {
       return {};
     }
@@ -94,9 +97,11 @@ class flop_cost {
  public:
   using cost_type = flops;
 
-  explicit flop_cost(const algebra& operators, mode m = mode::inference) : operators_{&operators}, running_{operators, m} {}
+  explicit flop_cost(const algebra& operators, mode m = mode::inference)
+      : operators_{&operators}, running_{operators, m} {}
 
-  [[nodiscard]] flops node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+  [[nodiscard]] flops node_cost(const operation& op, std::span<const tensor_type> inputs,
+                                std::span<const tensor_type> outputs) const {
     return running_.runs(op, inputs, outputs) ? operators_->work(op, inputs, outputs).operations : flops{};
   }
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
@@ -115,7 +120,8 @@ class memory_cost {
 
   explicit memory_cost(const algebra& operators, mode m = mode::inference) : running_{operators, m} {}
 
-  [[nodiscard]] bytes node_cost(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) const {
+  [[nodiscard]] bytes node_cost(const operation& op, std::span<const tensor_type> inputs,
+                                std::span<const tensor_type> outputs) const {
     if (!running_.runs(op, inputs, outputs)) {
       return {};
     }

@@ -29,7 +29,8 @@ namespace detail {
 
 // The float32 itself, or of the two around the number the one whose last bit is set: rounded again, to a format of at
 // least two bits less, it gives what rounding once gives.
-// Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd, 2008.
+// Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums:
+// proved algorithms using rounding to odd, 2008.
 [[nodiscard]] constexpr float round_to_odd(double value) noexcept {
   const auto nearest = static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);

@@ -1,5 +1,5 @@
-// Rules of tensor graphs that were generated, as text. Over 500 lines because of so many rules. Made from generated.rules by cmake/embed_rules.cmake.
-// Change it there.
+// Rules of tensor graphs that were generated, as text. Over 500 lines because of so many rules.
+// Made from generated.rules by cmake/embed_rules.cmake. Change it there.
 #pragma once
 
 #include <string_view>

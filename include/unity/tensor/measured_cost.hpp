@@ -64,8 +64,9 @@ class measured_cost {
  private:
   [[nodiscard]] picoseconds time(const operation& op, std::span<const tensor_type> inputs,
                                  std::span<const tensor_type> outputs) const {
-    return running_.runs(op, inputs, outputs) && !shares_memory(op, inputs, outputs) ? timer_->time(op, inputs, outputs).median
-                                                                                      : picoseconds{};
+    return running_.runs(op, inputs, outputs) && !shares_memory(op, inputs, outputs)
+               ? timer_->time(op, inputs, outputs).median
+               : picoseconds{};
   }
   // An executor does not run it: the results lie where the operand does, such as slices of rows.
   [[nodiscard]] bool shares_memory(const operation& op, std::span<const tensor_type> inputs,

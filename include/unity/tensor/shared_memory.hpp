@@ -30,7 +30,8 @@ inline constexpr std::int64_t shared_alignment = 64;
 
 // Where a piece that is a whole result begins in its operand, in elements; nothing where elements change their order or
 // distance.
-[[nodiscard]] inline std::optional<std::int64_t> first_element(const piece& p, const tensor_type& from, const tensor_type& to) {
+[[nodiscard]] inline std::optional<std::int64_t> first_element(const piece& p, const tensor_type& from,
+                                                               const tensor_type& to) {
   const auto source = strides_of(from.dims, from.order);
   const auto target = strides_of(to.dims, to.order);
   shape reached(to.dims.size(), 0);
@@ -51,7 +52,8 @@ inline constexpr std::int64_t shared_alignment = 64;
 }  // namespace detail
 
 // Per result, where it lies; nothing where one of them must be written, or would begin within a line of the cache.
-[[nodiscard]] inline std::optional<std::vector<shared_part>> shared_parts(const view_map& map, std::span<const tensor_type> inputs,
+[[nodiscard]] inline std::optional<std::vector<shared_part>> shared_parts(const view_map& map,
+                                                                          std::span<const tensor_type> inputs,
                                                                           std::span<const tensor_type> outputs) {
   if (map.relabels()) {
     const bool is_list = inputs[0].order == layout::row_major || inputs[0].rank() < 2;

@@ -165,7 +165,9 @@ class shrinker {
       for (std::size_t i = 0; i < 2 && !failed; ++i) {
         graph_resizer::node_predicate accepts;
         if (options_.accepts) {
-          accepts = [&, i](node_id n, const operation& op, std::span<const tensor_type> types) { return options_.accepts(i, n, op, types); };
+          accepts = [&, i](node_id n, const operation& op, std::span<const tensor_type> types) {
+            return options_.accepts(i, n, op, types);
+          };
         }
         auto r = graph_resizer{algebra_, *graphs_[i], numbers_[i], relations_.classes, chosen, accepts}.run();
         failed = r.failed;

@@ -1,5 +1,5 @@
-// The shipped rules of tensor graphs, as text. Over 500 lines because of so many rules. Made from standard.rules by cmake/embed_rules.cmake.
-// Change it there.
+// The shipped rules of tensor graphs, as text. Over 500 lines because of so many rules.
+// Made from standard.rules by cmake/embed_rules.cmake. Change it there.
 #pragma once
 
 #include <string_view>

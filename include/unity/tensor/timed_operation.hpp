@@ -30,11 +30,13 @@ namespace detail {
 // The operator whose time is that of `op` on these operands: paddings are what they come to in elements. A search that
 // measured each spelling apart would follow the differences between equal measurements.
 // The operator must be one that infers on these operands.
-[[nodiscard]] inline operation timed_operation(const algebra& operators, const operation& op, std::span<const tensor_type> inputs) {
+[[nodiscard]] inline operation timed_operation(const algebra& operators, const operation& op,
+                                               std::span<const tensor_type> inputs) {
   const auto& signature = operators.signature(op.kind);
   const auto padding = detail::attribute_index(signature, "padding");
   const auto pads = detail::attribute_index(signature, "pads");
-  if (!padding || !pads || op.attributes[*padding][0] == static_cast<std::int64_t>(tensor::operators::padding::from_pads)) {
+  if (!padding || !pads ||
+      op.attributes[*padding][0] == static_cast<std::int64_t>(tensor::operators::padding::from_pads)) {
     return op;
   }
   const auto a = operators.read(op);

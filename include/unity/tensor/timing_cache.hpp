@@ -73,7 +73,8 @@ namespace detail {
 // All that the time of an operator may depend on, in one line: attributes, shapes, element types, layouts, and which
 // operands are constant. Different for different questions.
 [[nodiscard]] inline std::string signature_text(const algebra& operators, const operation& op,
-                                                std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
+                                                std::span<const tensor_type> inputs,
+                                                std::span<const tensor_type> outputs) {
   const auto& signature = operators.signature(op.kind);
   std::string attributes;
   for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
@@ -95,8 +96,8 @@ struct timing_table {
 [[nodiscard]] inline std::string timings_text(const timing_table& t) {
   std::string text = "unity timings 1\ndevice " + t.description + "\n";
   for (const auto& [signature, m] : t.entries) {
-    text += std::to_string(m.median.count()) + " " + std::to_string(m.spread.count()) + " " + std::to_string(m.repetitions) +
-            " " + signature + "\n";
+    text += std::to_string(m.median.count()) + " " + std::to_string(m.spread.count()) + " " +
+            std::to_string(m.repetitions) + " " + signature + "\n";
   }
   return text;
 }
@@ -208,7 +209,11 @@ class timing_cache {
 
   // Empty `file`: remembers in memory alone.
   timing_cache(const algebra& operators, Timer& timer, std::filesystem::path file = {}, warning warn = {})
-      : operators_{&operators}, timer_{&timer}, file_{std::move(file)}, warn_{std::move(warn)}, table_{timer.description(), {}} {
+      : operators_{&operators},
+        timer_{&timer},
+        file_{std::move(file)},
+        warn_{std::move(warn)},
+        table_{timer.description(), {}} {
     if (auto stored = load()) {
       table_.entries = std::move(*stored);
       known_ = table_.entries.size();
@@ -322,7 +327,8 @@ class timing_cache {
       file_.clear();
     }
   }
-  // What is there by now and was not at the start. Two processes that write in one moment lose what one of them measured.
+  // What is there by now and was not at the start. Two processes that write in
+  // one moment lose what one of them measured.
   void merge() {
     std::error_code ignored;
     const auto status = std::filesystem::status(file_, ignored);
@@ -331,7 +337,8 @@ class timing_cache {
     }
     using std::filesystem::perms;
     constexpr auto writable = perms::owner_write | perms::group_write | perms::others_write;
-    if ((status.permissions() & writable) == std::filesystem::perms::none) {  // a new file in its place would ignore that
+    if ((status.permissions() & writable) ==
+        std::filesystem::perms::none) {  // a new file in its place would ignore that
       throw error{file_.string(), "is read-only", "a file that may be written"};
     }
     auto stored = parse_timings(read_file(file_), file_.string());

@@ -23,8 +23,9 @@
 
 namespace unity::tensor {
 
-// A real number to Z3, or a constant that needs no context yet: a fraction, a function of one, or less than all
-// numbers. Maxima and relu are case distinctions; other functions are not interpreted. A value; must not outlive its context.
+// A real number to Z3, or a constant that needs no context yet: a fraction, a function of one, or
+// less than all numbers. Maxima and relu are case distinctions; other functions are not
+// interpreted. A value; must not outlive its context.
 class z3_real {
  public:
   z3_real() = default;

@@ -46,7 +46,10 @@ class batches {
   // Throws: unity::error where the graph has other inputs, or fewer classes than the set.
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set,
           std::int64_t shift = 0)
-      : synthetic_{a, g, seed}, with_samples_{inputs_with_samples(a, g)}, set_{&set}, reading_{io::dataset_part::train, seed, shift} {
+      : synthetic_{a, g, seed},
+        with_samples_{inputs_with_samples(a, g)},
+        set_{&set},
+        reading_{io::dataset_part::train, seed, shift} {
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       if (g.operation(node_id{n}).kind == a.kind("input")) {
         const std::string name{a.read(g.operation(node_id{n})).word("name")};
@@ -77,10 +80,11 @@ class batches {
     set_->fill(field, type, b, static_cast<std::int64_t>(step), how, out);
   }
 
-  // A part of what a graph of one of several micro-batches has from outside; type: that of the whole of it. Micro-batches are
-  // the blocks of a batch along the samples, which not all inputs have.
-  void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x, std::int64_t microbatches,
-                 std::uint64_t step, std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const {
+  // A part of what a graph of one of several micro-batches has from outside; type: that of the whole of it.
+  // Micro-batches are the blocks of a batch along the samples, which not all inputs have.
+  void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x,
+                 std::int64_t microbatches, std::uint64_t step, std::span<std::byte> out,
+                 io::dataset_part from = io::dataset_part::train) const {
     auto part = x.part;
     if (microbatches > 1 && with_samples_.contains(name)) {
       part.begin[0] += x.microbatch * type.dims[0];
@@ -99,7 +103,8 @@ class batches {
   static constexpr double hidden = -1e4;  // so that its exponential is 0, of half precision, too
 
   // Names of the inputs whose first dimension is that of what the loss compares with; none where there is no loss.
-  [[nodiscard]] static std::set<std::string, std::less<>> inputs_with_samples(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  [[nodiscard]] static std::set<std::string, std::less<>> inputs_with_samples(const tensor::algebra& a,
+                                                                              const tensor::tensor_graph& g) {
     const auto compared = compared_input(a, g);
     if (!compared) {
       return {};

@@ -104,7 +104,8 @@ class evaluation {
   }
   void load(const parallel::given_part& x, std::uint64_t number) {
     buffer_.resize(ranks_.size_of(x.value));
-    data_.fill_part(name_of(plan_.graph, x.of), plan_.graph.type(x.of), x, plan_.pipeline.microbatches, number, buffer_, io::dataset_part::test);
+    data_.fill_part(name_of(plan_.graph, x.of), plan_.graph.type(x.of), x, plan_.pipeline.microbatches, number, buffer_,
+                    io::dataset_part::test);
     ranks_.write(x.value, buffer_);
   }
   // The first output of a batch; on rank 0.

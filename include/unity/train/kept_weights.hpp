@@ -20,13 +20,14 @@
 
 namespace unity::train {
 
-// Weights and states have two places each: an update reads one and writes the other, and commit() has them change roles. Weights of two versions
-// in a row can be read.
+// Weights and states have two places each: an update reads one and writes the other, and commit() has them change
+// roles. Weights of two versions in a row can be read.
 template <backend::fusing_backend Backend>
 class kept_weights {
  public:
   // The program must outlive it. Throws: unity::error where memory does not suffice, or a weight's type has no updates.
-  kept_weights(Backend& b, const tensor::algebra& a, const parallel::rank_program& p, const update_rule& rule) : backend_{b}, rule_{rule} {
+  kept_weights(Backend& b, const tensor::algebra& a, const parallel::rank_program& p, const update_rule& rule)
+      : backend_{b}, rule_{rule} {
     std::map<std::pair<std::int64_t, tensor::dtype>, std::size_t> known;
     for (const auto& w : p.weights) {
       add(a, p, w, known);
@@ -42,8 +43,12 @@ class kept_weights {
 
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_[weight].states.size(); }
   // What the current iteration reads, and what the one before read.
-  [[nodiscard]] std::byte* address(std::size_t weight) { return memory_.at(weights_[weight].places[weights_[weight].current]); }
-  [[nodiscard]] std::byte* address_before(std::size_t weight) { return memory_.at(weights_[weight].places[weights_[weight].before]); }
+  [[nodiscard]] std::byte* address(std::size_t weight) {
+    return memory_.at(weights_[weight].places[weights_[weight].current]);
+  }
+  [[nodiscard]] std::byte* address_before(std::size_t weight) {
+    return memory_.at(weights_[weight].places[weights_[weight].before]);
+  }
   void write_state(std::size_t weight, std::size_t state, std::span<const std::byte> from) {
     backend_.write(memory_.at(weights_[weight].states[state][weights_[weight].current]), from);
   }
@@ -57,7 +62,8 @@ class kept_weights {
     for (const auto& [element, at] : scalars_) {
       for (std::size_t i = 0; i < values.size(); ++i) {
         const auto narrow = static_cast<float>(values[i]);
-        backend_.write(memory_.at(at[i]), element == tensor::dtype::float64 ? std::as_bytes(std::span{&values[i], 1}) : std::as_bytes(std::span{&narrow, 1}));
+        backend_.write(memory_.at(at[i]), element == tensor::dtype::float64 ? std::as_bytes(std::span{&values[i], 1})
+                                                                            : std::as_bytes(std::span{&narrow, 1}));
       }
     }
   }
@@ -120,7 +126,8 @@ class kept_weights {
     std::size_t workspace = 0;
   };
 
-  void add(const tensor::algebra& a, const parallel::rank_program& p, const parallel::weight_part& w, std::map<std::pair<std::int64_t, tensor::dtype>, std::size_t>& known) {
+  void add(const tensor::algebra& a, const parallel::rank_program& p, const parallel::weight_part& w,
+           std::map<std::pair<std::int64_t, tensor::dtype>, std::size_t>& known) {
     const auto& t = p.graph.type(w.weight.value);
     const auto size = backend::byte_count(t);
     const auto place = [&](std::size_t bytes) { return memory_.add(bytes, 0); };

@@ -51,7 +51,8 @@ struct iteration_place {
     return node_id{n < nodes ? n : 2 * nodes - 1 - n};
   }
 
-  friend bool operator==(const iteration_place&, const iteration_place&) = default;  // nvcc does not make it of the next
+  friend bool operator==(const iteration_place&,
+                         const iteration_place&) = default;  // nvcc does not make it of the next
   friend auto operator<=>(const iteration_place&, const iteration_place&) = default;
 };
 

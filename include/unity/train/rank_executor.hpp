@@ -29,21 +29,29 @@
 
 namespace unity::train {
 
-// A rank's program that is ready to run: kernels prepared, all values in one arena that lifetimes are planned for. What is sent stays
-// where it is until it has gone, and what is received has a place from when it may come.
+// A rank's program that is ready to run: kernels prepared, all values in one arena that lifetimes are planned for. What
+// is sent stays where it is until it has gone, and what is received has a place from when it may come.
 // Running allocates no memory but what communication needs.
-// Backend and communicator must outlive it, and reach the same memory. All ranks construct theirs together.
-// Where that is not the host's (NCCL), messages between two ranks are told apart by their order alone, which is the same at both ends, and what
-// was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have messages under way that nobody waits for, so they
-// need the host's.
+// Backend and communicator must outlive it, and reach the same memory. All ranks construct theirs together. Where that
+// is not the host's (NCCL), messages between two ranks are told apart by their order alone, which is the same at both
+// ends, and what was begun goes when its rank waits (test/parallel/ranks/message_order.cpp). Delayed updates have
+// messages under way that nobody waits for, so they need the host's.
 template <backend::fusing_backend Backend, backend::collective_communicator Communicator>
   requires backend::splitting_communicator<Communicator>
 class rank_executor {
  public:
-  // programs: must outlive it. Throws: unity::error where the backend has no kernel (names node and operator), or memory does not suffice.
-  rank_executor(Backend& b, const tensor::algebra& a, const parallel::rank_programs& programs, Communicator& world, const update_rule& rule)
-      : backend_{b}, program_{programs.ranks[static_cast<std::size_t>(world.rank())]}, world_{world}, kernels_{a}, weights_{b, a, program_, rule},
-        addresses_(program_.graph.value_count(), nullptr), launches_(program_.steps.size()), requests_(program_.steps.size()) {
+  // programs: must outlive it. Throws: unity::error where the backend has no kernel (names node
+  // and operator), or memory does not suffice.
+  rank_executor(Backend& b, const tensor::algebra& a, const parallel::rank_programs& programs, Communicator& world,
+                const update_rule& rule)
+      : backend_{b},
+        program_{programs.ranks[static_cast<std::size_t>(world.rank())]},
+        world_{world},
+        kernels_{a},
+        weights_{b, a, program_, rule},
+        addresses_(program_.graph.value_count(), nullptr),
+        launches_(program_.steps.size()),
+        requests_(program_.steps.size()) {
     for (const auto& g : programs.groups) {
       const bool is_in = std::find(g.begin(), g.end(), static_cast<std::uint32_t>(world.rank())) != g.end();
       groups_.push_back(world.split(is_in ? 0 : -1));
@@ -64,8 +72,12 @@ class rank_executor {
   [[nodiscard]] std::size_t size_of(value_id v) const { return backend::byte_count(program_.graph.type(v)); }
   // What the optimizer keeps of the weight of that number in the program.
   [[nodiscard]] std::size_t state_count(std::size_t weight) const { return weights_.state_count(weight); }
-  void write_state(std::size_t weight, std::size_t state, std::span<const std::byte> from) { weights_.write_state(weight, state, from); }
-  void read_state(std::size_t weight, std::size_t state, std::span<std::byte> to) { weights_.read_state(weight, state, to); }
+  void write_state(std::size_t weight, std::size_t state, std::span<const std::byte> from) {
+    weights_.write_state(weight, state, from);
+  }
+  void read_state(std::size_t weight, std::size_t state, std::span<std::byte> to) {
+    weights_.read_state(weight, state, to);
+  }
 
   // One iteration; step: from 0. The next versions of weights are made, but read from commit() on only.
   //   load(i)   writes input i of the program; called when it is needed, by the step that says so
@@ -117,8 +129,8 @@ class rank_executor {
     weights_.commit();
     bind_weights();
   }
-  // Weights and what the optimizer keeps are again what they were before the last commit. False: there was none since the last call, or an
-  // iteration came after it.
+  // Weights and what the optimizer keeps are again what they were before the last commit. False: there was none since
+  // the last call, or an iteration came after it.
   bool revert() {
     const bool is_back = weights_.revert();
     bind_weights();
@@ -155,7 +167,8 @@ class rank_executor {
       if (step.kind == parallel::step_kind::run && values.runs(s)) {
         const auto operands = program_.graph.operands(step.node);
         const auto results = program_.graph.results(step.node);
-        const backend::detail::run_item item{step.node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
+        const backend::detail::run_item item{
+            step.node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
         launches_[s].kernel = kernels_.prepare(backend_, program_.graph, item, false);
         launches_[s].workspace = arena_.add(kernels_[launches_[s].kernel].workspace(), s);
       }
@@ -236,19 +249,23 @@ class rank_executor {
         backend_.wait();  // what was there before may still be read
       }
       const auto v = g.results(step.node)[0];
-      requests_[s].emplace(world_.receive(static_cast<int>(step.peer), {addresses_[v.index()], size_of(v)}, tag_of(step)));
+      requests_[s].emplace(
+          world_.receive(static_cast<int>(step.peer), {addresses_[v.index()], size_of(v)}, tag_of(step)));
       return;
     }
     backend_.wait();
     if (step.kind == parallel::step_kind::send) {
-      requests_[s].emplace(world_.send(static_cast<int>(step.peer), {addresses_[step.value.index()], size_of(step.value)}, tag_of(step)));
+      requests_[s].emplace(world_.send(static_cast<int>(step.peer),
+                                       {addresses_[step.value.index()], size_of(step.value)}, tag_of(step)));
     } else {
       const auto& t = g.type(step.value);
-      requests_[s].emplace(groups_[step.peer]->all_reduce(addresses_[step.value.index()], addresses_[g.results(step.node)[0].index()],
-                                                         static_cast<std::size_t>(tensor::element_count(t.dims)), t.element, backend::reduction::sum));
+      requests_[s].emplace(groups_[step.peer]->all_reduce(
+          addresses_[step.value.index()], addresses_[g.results(step.node)[0].index()],
+          static_cast<std::size_t>(tensor::element_count(t.dims)), t.element, backend::reduction::sum));
     }
   }
-  // Communication on the host may need a hand to go on while operators run. One request is enough: whoever helps one helps all.
+  // Communication on the host may need a hand to go on while operators run. One
+  // request is enough: whoever helps one helps all.
   void advance() {
     if constexpr (is_on_host) {
       while (!under_way_.empty() && (!requests_[under_way_.front()] || requests_[under_way_.front()]->done())) {
@@ -256,8 +273,8 @@ class rank_executor {
       }
     }
   }
-  // All messages that were begun, where they go as a group once one of them is asked about: others may wait for those before they do what is
-  // waited for here.
+  // All messages that were begun, where they go as a group once one of them is asked about: others may wait for
+  // those before they do what is waited for here.
   void hand_over() {
     if constexpr (!is_on_host) {
       if (last_message_ != none && requests_[last_message_]) {
@@ -273,7 +290,9 @@ class rank_executor {
     }
   }
   // Messages of equal ends and tag arrive in order.
-  [[nodiscard]] static int tag_of(const parallel::rank_step& s) { return is_on_host ? static_cast<int>(s.tag % most_tags) : 0; }
+  [[nodiscard]] static int tag_of(const parallel::rank_step& s) {
+    return is_on_host ? static_cast<int>(s.tag % most_tags) : 0;
+  }
   static void add(timeline& record, const parallel::rank_step& s, timeline::clock::time_point start) {
     using kinds = parallel::step_kind;
     if (s.kind == kinds::receive || s.kind == kinds::load) {
@@ -284,7 +303,8 @@ class rank_executor {
                       : s.kind == kinds::wait   ? activity::waiting
                                                 : activity::communication;
     const bool has_peer = s.kind != kinds::run && s.kind != kinds::update;
-    record.add(kind, static_cast<std::uint32_t>(s.origin.index()), start, timeline::clock::now(), has_peer ? static_cast<std::int32_t>(s.peer) : no_peer);
+    record.add(kind, static_cast<std::uint32_t>(s.origin.index()), start, timeline::clock::now(),
+               has_peer ? static_cast<std::int32_t>(s.peer) : no_peer);
   }
 
   static constexpr std::uint32_t most_tags = 32'768;  // that any MPI has

@@ -35,15 +35,22 @@
 
 namespace unity::train {
 
-// One rank of a run. What it computes does not depend on the plan but for rounding: data and first weights are functions of places in whole
-// tensors. All ranks construct theirs, and take their steps, together. The plan must outlive it.
+// One rank of a run. What it computes does not depend on the plan but for rounding: data and first
+// weights are functions of places in whole tensors. All ranks construct theirs, and take their
+// steps, together. The plan must outlive it.
 template <backend::fusing_backend Backend, host_reaching_communicator Communicator>
 class trainer {
  public:
   // p: with a loss (training_plan.hpp), its only output. seed: of first weights.
   // Throws: unity::error where the plan is for another number of ranks; as programs_of_ranks and rank_executor.
-  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed, batches data)
-      : algebra_{a}, plan_{p}, world_{world}, programs_{programs_for(a, p, world)}, ranks_{b, a, programs_, world, rule}, data_{std::move(data)} {
+  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
+          std::uint64_t seed, batches data)
+      : algebra_{a},
+        plan_{p},
+        world_{world},
+        programs_{programs_for(a, p, world)},
+        ranks_{b, a, programs_, world, rule},
+        data_{std::move(data)} {
     const initial_weights first{a, p.graph, seed};
     for (const auto& w : ranks_.program().weights) {
       buffer_.resize(ranks_.size_of(w.weight.value));
@@ -52,16 +59,22 @@ class trainer {
     }
     for (const auto& c : ranks_.program().cotangents) {
       const auto& t = ranks_.program().graph.type(c.value);
-      ranks_.write(c.value, backend::encode(tensor::dense<double>{t.dims, std::vector<double>(static_cast<std::size_t>(tensor::element_count(t.dims)), 1)}, t));
+      ranks_.write(c.value,
+                   backend::encode(
+                       tensor::dense<double>{
+                           t.dims, std::vector<double>(static_cast<std::size_t>(tensor::element_count(t.dims)), 1)},
+                       t));
     }
   }
 
   // On synthetic data.
-  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule, std::uint64_t seed)
+  trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
+          std::uint64_t seed)
       : trainer{b, a, p, world, rule, seed, batches{a, p.graph, seed}} {}
 
   // One iteration on the batch of that number. Returns its loss, before weights change; the same on all ranks.
-  // Throws: unity::error where the loss is not finite; it names the first operator that made a number that is not. Weights stay what they were.
+  // Throws: unity::error where the loss is not finite; it names the first operator that made a number
+  // that is not. Weights stay what they were.
   double step(std::uint64_t number, timeline* record = nullptr) {
     const auto all = iterate(number, io::dataset_part::train, record);
     if (!std::isfinite(all)) {
@@ -87,8 +100,8 @@ class trainer {
     return all;
   }
   // After so many steps. Effects: finishes.
-  // Throws: unity::error like step, where a weight or what the optimizer keeps of it is not finite. If the last step made it so, weights are
-  // again what they were before it.
+  // Throws: unity::error like step, where a weight or what the optimizer keeps of it is not finite. If the last step
+  // made it so, weights are again what they were before it.
   void expect_finite(std::uint64_t steps) {
     finish();
     if (!are_weights_finite()) {
@@ -103,14 +116,18 @@ class trainer {
   [[nodiscard]] const batches& data() const noexcept { return data_; }
 
  private:
-  [[nodiscard]] static parallel::rank_programs programs_for(const tensor::algebra& a, const parallel::plan& p, const Communicator& world) {
+  [[nodiscard]] static parallel::rank_programs programs_for(const tensor::algebra& a, const parallel::plan& p,
+                                                            const Communicator& world) {
     const auto devices = p.machine.network.device_count();
     if (static_cast<std::size_t>(world.size()) != devices) {
-      throw error{"plan", "one for " + std::to_string(devices) + " devices", "as many as the " + std::to_string(world.size()) + " ranks"};
+      throw error{"plan", "one for " + std::to_string(devices) + " devices",
+                  "as many as the " + std::to_string(world.size()) + " ranks"};
     }
     return parallel::programs_of_ranks(a, p);
   }
-  [[nodiscard]] std::string name_of(value_id v) const { return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")}; }
+  [[nodiscard]] std::string name_of(value_id v) const {
+    return std::string{algebra_.read(plan_.graph.operation(plan_.graph.producer(v))).word("name")};
+  }
   [[nodiscard]] double iterate(std::uint64_t number, io::dataset_part from, timeline* record) {
     ranks_.run(number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, from); }, record);
     double own = 0;
@@ -136,18 +153,23 @@ class trainer {
     }
     return sum_over_ranks(world_, all ? 0 : 1) == 0;
   }
-  // Takes the iteration once more, with an eye on each step. is_change: its loss was finite, but not what it made of weights.
+  // Takes the iteration once more, with an eye on each step. is_change: its loss was
+  // finite, but not what it made of weights.
   [[noreturn]] void refuse(std::uint64_t number, const std::string& found, bool is_change) {
     non_number_search search{ranks_, plan_.graph};
-    ranks_.run(number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, io::dataset_part::train); }, nullptr, search);
+    ranks_.run(
+        number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, io::dataset_part::train); }, nullptr,
+        search);
     std::vector<iteration_place> all(static_cast<std::size_t>(world_.size()));
     const auto own = search.first();
     gather_bytes(world_, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
     const auto first = std::min_element(all.begin(), all.end());
-    const auto where = !first->is_none() ? to_string(algebra_, plan_.graph, *first) + ", on rank " + std::to_string(first - all.begin())
-                       : is_change       ? std::string{"a change of weights"}
-                                         : std::string{"the sum of the ranks' losses"};
-    throw error{"step " + std::to_string(number), found + ", first from " + where, "numbers; is the learning rate too large?"};
+    const auto where = !first->is_none() ? to_string(algebra_, plan_.graph, *first) + ", on rank " +
+                                               std::to_string(first - all.begin())
+                       : is_change ? std::string{"a change of weights"}
+                                   : std::string{"the sum of the ranks' losses"};
+    throw error{"step " + std::to_string(number), found + ", first from " + where,
+                "numbers; is the learning rate too large?"};
   }
   void read_part(const parallel::given_part& x, std::uint64_t number, io::dataset_part from) {
     buffer_.resize(ranks_.size_of(x.value));

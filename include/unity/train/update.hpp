@@ -132,9 +132,10 @@ class update_writer {
 
 }  // namespace detail
 
-// A step on so many elements of a weight. Inputs, in order: "weight", "gradient", the states, each of [elements]; then
-// the scalars, each of []. Outputs: the weight and the states after the step. All operators are element-wise and every
-// node without operands is an input, so that a fusing backend takes the graph as one chain (backend/device_backend.hpp).
+// A step on so many elements of a weight. Inputs, in order: "weight", "gradient", the states, each of
+// [elements]; then the scalars, each of []. Outputs: the weight and the states after the step. All
+// operators are element-wise and every node without operands is an input, so that a fusing backend takes
+// the graph as one chain (backend/device_backend.hpp).
 // Throws: unity::error for elements other than float32 and float64: steps are small beside narrow weights.
 [[nodiscard]] inline tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how,
                                                        std::int64_t elements,

@@ -22,7 +22,8 @@ struct lifetime {
   friend bool operator==(const lifetime&, const lifetime&) = default;
 };
 
-// A value that a late step reads, of what the iteration before made, stays through the whole of each iteration. Weights have no lifetimes.
+// A value that a late step reads, of what the iteration before made, stays through the whole of
+// each iteration. Weights have no lifetimes.
 class value_places {
  public:
   // The algebra and the program must outlive it. Complexity: linear in the program.
@@ -65,7 +66,8 @@ class value_places {
     }
     const auto operands = g.operands(step.node);
     const auto results = g.results(step.node);
-    const auto shared = backend::detail::shared_results(a, g.operation(step.node), backend::detail::types_of(g, operands), backend::detail::types_of(g, results));
+    const auto shared = backend::detail::shared_results(
+        a, g.operation(step.node), backend::detail::types_of(g, operands), backend::detail::types_of(g, results));
     for (std::size_t i = 0; shared && i < results.size(); ++i) {
       const auto from = operands[(*shared)[i].operand];
       roots_[results[i].index()] = root(from);
@@ -76,7 +78,8 @@ class value_places {
   void make(std::size_t s) {
     const auto& step = program_.steps[s];
     using kinds = parallel::step_kind;
-    if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive || step.kind == kinds::reduce) {
+    if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
+        step.kind == kinds::reduce) {
       for (const auto v : program_.graph.results(step.node)) {
         lives_[v.index()] = {s, s, runs_[s]};
       }

@@ -26,9 +26,11 @@ backward_reads reads(std::string_view name, std::initializer_list<tensor::named_
 TEST_CASE("a backward pass needs what the adjoint reads, and no more") {
   CHECK(reads("relu", {}, {type({4, 6})}) == backward_reads{{false}, {true}});
   CHECK(reads("add", {}, {type({4, 6}), type({4, 6})}) == backward_reads{{false, false}, {false}});
-  CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}) == backward_reads{{true, true}, {false}});
+  CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}) ==
+        backward_reads{{true, true}, {false}});
   // The gradient of the matrix alone needs the other operand alone.
-  CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}, {false, true}) == backward_reads{{true, false}, {false}});
+  CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}, {false, true}) ==
+        backward_reads{{true, false}, {false}});
   CHECK(reads("transpose", {{"permutation", {1, 0}}}, {type({4, 6})}) == backward_reads{{false}, {false}});
   CHECK(reads("softmax", {{"axis", 1}}, {type({4, 6})}) == backward_reads{{false}, {true}});
 }

@@ -33,7 +33,8 @@ program::fragment message(std::int64_t first, std::int64_t second) {
   return f;
 }
 
-// Fragments 0 and 1 of one task each, and fragment 2 between them with a resource per task. Not all tasks follow the source.
+// Fragments 0 and 1 of one task each, and fragment 2 between them with a resource
+// per task. Not all tasks follow the source.
 struct random_fragment {
   std::size_t tasks = 0;
   program::fragment between{};
@@ -69,7 +70,8 @@ struct random_fragment {
     for (int f = 0; f < 3; ++f) {
       p.add_fragment();
     }
-    const std::array<program::replacement, 3> all{{{fragment_id{0U}, &ends}, {fragment_id{1U}, &last}, {fragment_id{2U}, &between}}};
+    const std::array<program::replacement, 3> all{
+        {{fragment_id{0U}, &ends}, {fragment_id{1U}, &last}, {fragment_id{2U}, &between}}};
     p.replace(all);
     p.commit();
     return p;

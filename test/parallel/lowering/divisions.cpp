@@ -10,7 +10,8 @@
 using namespace unity;
 
 TEST_CASE("a division is made once, with the distinct parts of its operands") {
-  const auto o = parallel::test::dimensions("matmul", {}, {parallel::test::type({8, 4}), parallel::test::type({4, 6}, true)});
+  const auto o =
+      parallel::test::dimensions("matmul", {}, {parallel::test::type({8, 4}), parallel::test::type({4, 6}, true)});
   parallel::division_table table;
   const auto& rows = table.of(3, o, {2, 1});
   CHECK(&table.of(3, o, {2, 1}) == &rows);
@@ -22,8 +23,10 @@ TEST_CASE("a division is made once, with the distinct parts of its operands") {
 }
 
 TEST_CASE("overlaps of two divisions are those of their boxes, operand by operand") {
-  const auto first = parallel::test::dimensions("matmul", {}, {parallel::test::type({6, 4}), parallel::test::type({4, 6}, true)});
-  const auto second = parallel::test::dimensions("mul", {}, {parallel::test::type({6, 6}), parallel::test::type({6, 6})});
+  const auto first =
+      parallel::test::dimensions("matmul", {}, {parallel::test::type({6, 4}), parallel::test::type({4, 6}, true)});
+  const auto second =
+      parallel::test::dimensions("mul", {}, {parallel::test::type({6, 6}), parallel::test::type({6, 6})});
   parallel::division_table table;
   const auto& from = table.of(0, first, {2, 1});
   const auto& to = table.of(1, second, {1, 3});

@@ -36,15 +36,16 @@ struct ends {
 std::vector<ends> edges() {
   const auto product = dimensions("matmul", {}, {type({4, 12}), type({12, 12}, true)});
   const auto images = dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 4, 4, 4}), type({4, 4, 3, 3}, true)});
-  return {{product, dimensions("relu", {}, {type({4, 12})}), {0}},
-          {product, dimensions("mul", {}, {type({4, 12}), type({4, 12})}), {0, 1}},
-          {product, dimensions("add", {}, {type({4, 12}), type({4, 12})}), {0, 1}},
-          {product, dimensions("add", {}, {type({4, 12}), type({4, 12})}), {1}},
-          {product, dimensions("matmul", {}, {type({4, 12}), type({12, 6}, true)}), {0}},
-          {product, dimensions("matmul", {}, {type({6, 4}), type({4, 12})}), {1}},
-          {product, dimensions("linear", {}, {type({4, 12}), type({12, 6}, true), type({6}, true)}), {0}},
-          {product, dimensions("reduce_sum", {{"axes", {1}}}, {type({4, 12})}), {0}},
-          {images, dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 4, 4, 4}), type({4, 4, 3, 3}, true)}), {0}}};
+  return {
+      {product, dimensions("relu", {}, {type({4, 12})}), {0}},
+      {product, dimensions("mul", {}, {type({4, 12}), type({4, 12})}), {0, 1}},
+      {product, dimensions("add", {}, {type({4, 12}), type({4, 12})}), {0, 1}},
+      {product, dimensions("add", {}, {type({4, 12}), type({4, 12})}), {1}},
+      {product, dimensions("matmul", {}, {type({4, 12}), type({12, 6}, true)}), {0}},
+      {product, dimensions("matmul", {}, {type({6, 4}), type({4, 12})}), {1}},
+      {product, dimensions("linear", {}, {type({4, 12}), type({12, 6}, true), type({6}, true)}), {0}},
+      {product, dimensions("reduce_sum", {{"axes", {1}}}, {type({4, 12})}), {0}},
+      {images, dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 4, 4, 4}), type({4, 4, 3, 3}, true)}), {0}}};
 }
 
 struct subject {
@@ -56,7 +57,10 @@ struct subject {
   parallel::edge_reads reads;
 
   subject(const parallel::network& n, const ends& e, configuration a, configuration b)
-      : producer{std::move(a)}, consumer{std::move(b)}, from{&table.of(0, e.from, producer)}, to{&table.of(1, e.to, consumer)} {
+      : producer{std::move(a)},
+        consumer{std::move(b)},
+        from{&table.of(0, e.from, producer)},
+        to{&table.of(1, e.to, consumer)} {
     const auto overlaps = table.overlaps(*from, 0, *to, e.operands);
     reads = reads_of(n, {*from, producer.devices, *to, consumer.devices, e.operands}, overlaps);
   }
@@ -110,7 +114,8 @@ TEST_CASE("terms that consumers read add up to the value, each element once, wha
             const auto add = [&](std::uint32_t producer) {
               REQUIRE(has(x.from->parts[producer].results[0], at));
               const auto place = place_of(grid, producer);
-              const auto term = static_cast<std::uint64_t>(place.term * parallel::product(grid.reductions) + place.reduction);
+              const auto term =
+                  static_cast<std::uint64_t>(place.term * parallel::product(grid.reductions) + place.reduction);
               REQUIRE((bits >> term & 1U) == 0);
               bits |= std::uint64_t{1} << term;
             };
@@ -121,7 +126,8 @@ TEST_CASE("terms that consumers read add up to the value, each element once, wha
               }
             }
             for (const auto& s : x.reads.sums) {
-              if (std::binary_search(s.readers.begin(), s.readers.end(), reader) && has(x.from->parts[s.block].results[0], at)) {
+              if (std::binary_search(s.readers.begin(), s.readers.end(), reader) &&
+                  has(x.from->parts[s.block].results[0], at)) {
                 std::for_each(s.producers.begin(), s.producers.end(), add);
                 ++sums;
               }

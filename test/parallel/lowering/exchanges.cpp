@@ -56,8 +56,10 @@ machine::machine ring_of_switches() {
     switches.push_back("s" + std::to_string(i));
   }
   for (std::uint32_t i = 0; i < 5; ++i) {
-    cables.push_back({machine::vertex_id{i}, machine::vertex_id{5 + i}, 1'000'000'000, picoseconds{1000}, machine::duplex::full});
-    cables.push_back({machine::vertex_id{5 + i}, machine::vertex_id{5 + (i + 1) % 5}, 1'000'000'000, picoseconds{1000}, machine::duplex::simplex});
+    cables.push_back(
+        {machine::vertex_id{i}, machine::vertex_id{5 + i}, 1'000'000'000, picoseconds{1000}, machine::duplex::full});
+    cables.push_back({machine::vertex_id{5 + i}, machine::vertex_id{5 + (i + 1) % 5}, 1'000'000'000, picoseconds{1000},
+                      machine::duplex::simplex});
   }
   m.network = machine::topology{std::move(devices), std::move(switches), std::move(cables), "ring"};
   return m;
@@ -68,7 +70,8 @@ machine::machine ring_of_switches() {
 TEST_CASE("messages that share no end stay as they are alone") {
   const auto m = machine::preset("k80:2x4");
   parallel::network n{m};
-  const std::vector<routed_message> messages{{device_id{0u}, device_id{4u}, bytes{1000}}, {device_id{1u}, device_id{5u}, bytes{2000}}};
+  const std::vector<routed_message> messages{{device_id{0u}, device_id{4u}, bytes{1000}},
+                                             {device_id{1u}, device_id{5u}, bytes{2000}}};
   program::fragment f;
   parallel::exchange_builder builder;
   const auto ends = builder.add(n, f, messages);
@@ -119,7 +122,8 @@ TEST_CASE("where links go around in a ring messages stay apart") {
   CHECK(f.tasks.size() == alone(n, messages).tasks.size());
   CHECK(moved(f) == moved(alone(n, messages)));
   // The builder is as before after a failure.
-  const std::vector<routed_message> two{{device_id{0u}, device_id{1u}, bytes{5}}, {device_id{0u}, device_id{2u}, bytes{6}}};
+  const std::vector<routed_message> two{{device_id{0u}, device_id{1u}, bytes{5}},
+                                        {device_id{0u}, device_id{2u}, bytes{6}}};
   program::fragment g;
   builder.add(n, g, two);
   CHECK(moved(g) == moved(alone(n, two)));

@@ -31,8 +31,11 @@ struct subject {
   parallel::lowering lower;
 
   subject(tensor::tensor_graph g, std::string_view m)
-      : graph{std::move(g)}, on{machine::preset(m)}, lower{parallel::test::operators(), graph, on, parallel::transfers::messages} {}
-  subject(std::string_view model, std::string_view m) : subject{tensor::zoo::build(parallel::test::operators(), model), m} {}
+      : graph{std::move(g)},
+        on{machine::preset(m)},
+        lower{parallel::test::operators(), graph, on, parallel::transfers::messages} {}
+  subject(std::string_view model, std::string_view m)
+      : subject{tensor::zoo::build(parallel::test::operators(), model), m} {}
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 
@@ -80,7 +83,8 @@ parallel::strategy alike_in_nodes(const subject& x, std::size_t nodes, random_en
           c.devices.push_back(device_id{node * width + d.index()});
         }
       }
-      if (o.divisible[0].kind == parallel::parallelism::sample && parallel::why_not(o, c, x.on.network.device_count()).empty()) {
+      if (o.divisible[0].kind == parallel::parallelism::sample &&
+          parallel::why_not(o, c, x.on.network.device_count()).empty()) {
         break;
       }
     }
@@ -101,7 +105,9 @@ parallel::strategy disturbed(parallel::strategy s, random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("a folded program takes as long as the whole one under data parallelism, and all devices and links do the same in it") {
+TEST_CASE(
+    "a folded program takes as long as the whole one under data parallelism, and all devices and links do the same in "
+    "it") {
   for (const auto* on : {"p100:4x4", "k80:4x4", "dgx_a100:4x8", "summit:4x6"}) {
     for (const auto* model : {"zoo:resnet50?batch=96", "zoo:rnnlm?batch=96&hidden=64&vocab=96&seq=4"}) {
       INFO(model << " on " << on);
@@ -122,7 +128,8 @@ TEST_CASE("a transformer under data and tensor parallelism takes as long folded 
   }
 }
 
-TEST_CASE("an odd number of nodes does not close a ring alike: it is not folded where rings have several devices of a node") {
+TEST_CASE(
+    "an odd number of nodes does not close a ring alike: it is not folded where rings have several devices of a node") {
   subject x{"zoo:rnnlm?batch=24&hidden=16&vocab=32&seq=2", "p100:3x4"};
   const auto f = x.fold(x.data());
   CHECK(f.order == 1);
@@ -130,7 +137,9 @@ TEST_CASE("an odd number of nodes does not close a ring alike: it is not folded 
   CHECK(f.code.task_count() == x.lower.run(x.data()).task_count());
 }
 
-TEST_CASE("random strategies alike in all nodes take as long folded; those with two tasks exchanged are refused or do so too") {
+TEST_CASE(
+    "random strategies alike in all nodes take as long folded; those with two tasks exchanged are refused or do so "
+    "too") {
   const std::uint64_t seed = 7;
   INFO("seed " << seed);
   random_engine random{seed};

@@ -68,7 +68,8 @@ TEST_CASE("a plan is lowered as its strategy") {
   lowered_graph x{"zoo:lenet?batch=8", "p100:1x4"};
   const auto s = random_of(x, 4);
   const auto p = x.lower.run(s);
-  CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), {x.graph, s, x.machine})) == simulate::full_simulation{}.run(p));
+  CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), {x.graph, s, x.machine})) ==
+        simulate::full_simulation{}.run(p));
 }
 
 TEST_CASE("where layouts agree nothing but gradients is sent: twice the weights for data parallelism on two devices") {
@@ -148,7 +149,8 @@ TEST_CASE("a reduction on an idle network takes what a ring takes in closed form
       devices.push_back(device_id{d});
     }
     const machine::route_table routes{x.machine.network};
-    const machine::collective all{machine::exchange::all_reduce, machine::collective_algorithm::ring, devices, bytes{1024 * 4096 * 4}};
+    const machine::collective all{machine::exchange::all_reduce, machine::collective_algorithm::ring, devices,
+                                  bytes{1024 * 4096 * 4}};
     const auto ring = machine::collective_time(x.machine.network, routes, all);
     INFO(on);
     CHECK(static_cast<double>(ends - begins) == Approx(static_cast<double>(ring.count())).epsilon(0.01));
@@ -191,7 +193,8 @@ TEST_CASE("LeNet and two steps of RNNLM are simulated under every kind of strate
     const auto& t = x.machine.network;
     const auto& d = x.lower.dimensions();
     const std::vector<parallel::strategy> all{x.data(), parallel::model_parallel(operators(), x.graph, d, t),
-                                              parallel::expert(operators(), x.graph, d, t), random_of(x, 1), random_of(x, 2)};
+                                              parallel::expert(operators(), x.graph, d, t), random_of(x, 1),
+                                              random_of(x, 2)};
     for (const auto& s : all) {
       const auto p = x.lower.run(s);
       simulate::full_simulation run;
@@ -279,7 +282,8 @@ TEST_CASE("a device updates what it holds of a weight after all that contribute 
   }
 }
 
-TEST_CASE("every task starts after what it reads was written, and every backward task after those that use its result") {
+TEST_CASE(
+    "every task starts after what it reads was written, and every backward task after those that use its result") {
   for (const auto* model : {"zoo:lenet?batch=8", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2"}) {
     lowered_graph x{model, "p100:2x2"};
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -345,7 +349,8 @@ TEST_CASE("delta simulation of new configurations ends where a program from noth
   INFO("seed " << seed);
   random_engine random{seed};
   lowered_graph x{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2", "p100:2x2"};
-  check_deltas(x, x.data(), 100, random, [&](node_id n) { return parallel::random_configuration(x.lower.dimensions()[n], 4, random); });
+  check_deltas(x, x.data(), 100, random,
+               [&](node_id n) { return parallel::random_configuration(x.lower.dimensions()[n], 4, random); });
 }
 
 TEST_CASE("machines without topology and strategies of other graphs are refused in one line") {

@@ -146,8 +146,9 @@ TEST_CASE("every element that a task reads is on its device or arrives there exa
     // And every reader waits for all that brings some of what it reads.
     for (std::uint32_t c = 0; c < read.size(); ++c) {
       for (const auto& x : m.messages) {
-        const bool reads = x.to == to[c] && std::any_of(x.parts.begin(), x.parts.end(),
-                                                        [&](const box& b) { return !intersection(b, read[c]).empty(); });
+        const bool reads = x.to == to[c] && std::any_of(x.parts.begin(), x.parts.end(), [&](const box& b) {
+                             return !intersection(b, read[c]).empty();
+                           });
         REQUIRE(reads == (std::find(x.consumers.begin(), x.consumers.end(), c) != x.consumers.end()));
       }
       for (std::uint32_t p = 0; p < written.size(); ++p) {

@@ -153,7 +153,8 @@ TEST_CASE("a plan in stages is checked") {
   CHECK(two.iteration > one.iteration);
   CHECK(two.iteration.count() < 2 * one.iteration.count());
   CHECK(two.communicated_elements == 2 * one.communicated_elements);
-  CHECK(one.iteration.count() - parallel::report_on(low, g, m, s).iteration.count() <= 4);  // picoseconds between phases
+  CHECK(one.iteration.count() - parallel::report_on(low, g, m, s).iteration.count() <=
+        4);  // picoseconds between phases
   CHECK_THROWS_WITH(report({0, {0, 1}}), Catch::Contains("0 micro-batches"));
   CHECK_THROWS_WITH(report({2, {}}), Catch::Contains("no stages"));
   CHECK_THROWS_WITH(report({2, {0}}), Catch::Contains("1 devices with a stage"));

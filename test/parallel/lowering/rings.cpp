@@ -26,7 +26,8 @@ TEST_CASE("a ring goes through a node's devices, and through the next node's bac
   for (std::size_t d = 0; d < 6; ++d) {
     all.push_back(device_id{5 - d});
   }
-  const std::vector<device_id> ring{device_id{0U}, device_id{1U}, device_id{3U}, device_id{2U}, device_id{4U}, device_id{5U}};
+  const std::vector<device_id> ring{device_id{0U}, device_id{1U}, device_id{3U},
+                                    device_id{2U}, device_id{4U}, device_id{5U}};
   CHECK(ring_of(n, all) == ring);
 }
 

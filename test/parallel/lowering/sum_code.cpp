@@ -78,7 +78,8 @@ std::pair<std::int64_t, std::int64_t> counts(const std::vector<divided>& all) {
 
 // What an edge moves one way at least, found element by element; and by how much all-reduces may be more, as messages
 // between neighbours are whole bytes.
-std::pair<std::int64_t, std::int64_t> least_bytes(lowered_graph& x, const parallel::strategy& s, const parallel::graph_edge& e) {
+std::pair<std::int64_t, std::int64_t> least_bytes(lowered_graph& x, const parallel::strategy& s,
+                                                  const parallel::graph_edge& e) {
   const auto ends = x.lower.ends_of(s, e);
   const auto needs = x.lower.needs(s, e, ends);
   const std::vector<parallel::summed_value> sums(needs.sums.begin(), needs.sums.end());
@@ -118,13 +119,15 @@ TEST_CASE("plans of a perceptron move what their parallel types say") {
   // Figure 2a: samples are divided, and gradients of all weights reduced.
   CHECK(counts({{{2, 1}}, {{2, 1}}, {{2, 1}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{0, 813'056});
   // Figure 2b: the sum of the first product is reduced to both, the second product's parameters are divided.
-  CHECK(counts({{{1, 1}, {2}}, {{1, 1}, {}, 2}, {{1, 2}}, {{1, 2}}}) == std::pair<std::int64_t, std::int64_t>{131'072, 0});
+  CHECK(counts({{{1, 1}, {2}}, {{1, 1}, {}, 2}, {{1, 2}}, {{1, 2}}}) ==
+        std::pair<std::int64_t, std::int64_t>{131'072, 0});
   // The same with the sums of half of the features on each device, and of the second product likewise.
   CHECK(counts({{{1, 1}, {2}}, {{1, 2}}, {{1, 1}, {2}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{66'816, 0});
   // Columns of the first weight, rows of the second.
   CHECK(counts({{{1, 2}}, {{1, 2}}, {{1, 1}, {2}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{1'280, 0});
   // On one of the two, on both.
-  CHECK(counts({{{1, 2}}, {{1, 2}}, {{1, 1}, {2}}, {{1, 1}, {}, 2}}) == std::pair<std::int64_t, std::int64_t>{2'560, 0});
+  CHECK(counts({{{1, 2}}, {{1, 2}}, {{1, 1}, {2}}, {{1, 1}, {}, 2}}) ==
+        std::pair<std::int64_t, std::int64_t>{2'560, 0});
 }
 
 TEST_CASE("sums move no more than they have to, to whoever needs them") {
@@ -173,13 +176,16 @@ TEST_CASE("tasks start after all terms that they read are there, and go back aft
       for (const auto& e : x.lower.training().edges()) {
         const auto ends = x.lower.ends_of(s, e);
         const auto needs = x.lower.needs(s, e, ends);
-        const auto times = [&](program::fragment_id f, std::uint32_t task) { return run.times()[p.find(f, task).index()]; };
+        const auto times = [&](program::fragment_id f, std::uint32_t task) {
+          return run.times()[p.find(f, task).index()];
+        };
         const auto follows = [&](std::uint32_t producer, std::uint32_t consumer, bool is_local) {
           ++pairs;
           const std::int64_t least = is_local ? 0 : 100'000;  // a latency is more
           REQUIRE(times(ends.to, consumer).start >= times(ends.from, producer).end + least);
           if (ends.is_wanted) {
-            REQUIRE(times(ends.from, ends.producers + producer).start >= times(ends.to, ends.consumers + consumer).end + least);
+            REQUIRE(times(ends.from, ends.producers + producer).start >=
+                    times(ends.to, ends.consumers + consumer).end + least);
           }
         };
         for (const auto& u : needs.messages.local) {

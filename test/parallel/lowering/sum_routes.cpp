@@ -29,7 +29,8 @@ std::vector<device_id> devices(std::initializer_list<std::size_t> all) {
 }
 
 // Of a block of 12 elements, terms on `from`; consumer i reads boxes[i] on to[i].
-sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box>& boxes, std::initializer_list<std::size_t> to) {
+sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box>& boxes,
+                  std::initializer_list<std::size_t> to) {
   const auto m = machine::preset("p100:2x4");
   const parallel::network n{m};
   parallel::summed_value s;

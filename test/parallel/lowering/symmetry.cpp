@@ -60,7 +60,9 @@ TEST_CASE("nodes that differ in devices do not shift onto each other") {
   CHECK(all[0].image(device_id{1U}) == device_id{3U});
 }
 
-TEST_CASE("a message along a rail has an image in every node, one that crosses to another rail shares the spine with its own") {
+TEST_CASE(
+    "a message along a rail has an image in every node, one that crosses to another rail shares the spine with its "
+    "own") {
   const auto m = machine::preset("dgx_h100:4x8");
   parallel::network n{m};
   const auto s = parallel::node_shifts(m.network).front();

@@ -83,7 +83,8 @@ std::vector<std::int64_t> slow_distances(const parallel::layout_space& space, st
 // What a choice of options takes: operators, and chains between them.
 class slow_mapping {
  public:
-  slow_mapping(parallel::mesh_tables& tables, const parallel::operator_graph& g, const parallel::mapping_objective& o) : g_{g}, objective_{o} {
+  slow_mapping(parallel::mesh_tables& tables, const parallel::operator_graph& g, const parallel::mapping_objective& o)
+      : g_{g}, objective_{o} {
     for (std::uint32_t i = 0; i < g.size(); ++i) {
       tables_.push_back(&tables.of(g.placed(i)));
     }
@@ -148,7 +149,9 @@ struct mapped_machine {
   parallel::shard_clock clock;
 
   explicit mapped_machine(const char* preset)
-      : machine{machine::preset(preset)}, routes{machine.network}, clock{operators(), parallel::analytic_timer(operators(), machine), {0}} {}
+      : machine{machine::preset(preset)},
+        routes{machine.network},
+        clock{operators(), parallel::analytic_timer(operators(), machine), {0}} {}
 };
 
 }  // namespace
@@ -163,7 +166,8 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
   std::size_t irreducible = 0;
   for (const auto& mesh : meshes) {
     const parallel::mesh_costs costs{at.machine.network, at.routes, mesh};
-    parallel::mesh_tables tables{operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
+    parallel::mesh_tables tables{
+        operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
     parallel::machine_mapping mapping{tables, {16, 0}, 1U << 20U};
     dynamic_program program{mapping};  // one for all graphs: parts that they share are solved once
     for (int i = 0; i < 100; ++i) {

@@ -37,7 +37,11 @@ struct meshed {
   machine::device_mesh mesh;
   parallel::mesh_costs costs;
 
-  meshed(const char* preset, machine::mesh_sizes sizes) : machine{machine::preset(preset)}, routes{machine.network}, mesh{find(sizes)}, costs{machine.network, routes, mesh} {}
+  meshed(const char* preset, machine::mesh_sizes sizes)
+      : machine{machine::preset(preset)},
+        routes{machine.network},
+        mesh{find(sizes)},
+        costs{machine.network, routes, mesh} {}
   machine::device_mesh find(const machine::mesh_sizes& sizes) const {
     for (auto& m : machine::meshes_of(machine.network, 4)) {
       if (m.sizes == sizes) {
@@ -110,7 +114,8 @@ TEST_CASE("steps take what their exchanges take, with their adjoints where cotan
   const bytes quarter{all.count() / 4};
   const parallel::axis_set inner = 2;
   CHECK(takes(forward, layout({copies, partial}), layout({copies, copies})) == at.costs.all_reduce(inner, all).count());
-  CHECK(takes(both, layout({copies, partial}), layout({copies, copies})) == 2 * at.costs.all_reduce(inner, all).count());
+  CHECK(takes(both, layout({copies, partial}), layout({copies, copies})) ==
+        2 * at.costs.all_reduce(inner, all).count());
   CHECK(takes(forward, layout({copies, partial}), layout({copies, 1})) == at.costs.reduce_scatter(inner, all).count());
   CHECK(takes(both, layout({copies, partial}), layout({copies, 1})) ==
         (at.costs.reduce_scatter(inner, all) + at.costs.all_gather(inner, quarter)).count());
@@ -155,7 +160,8 @@ TEST_CASE("rings take what a ring takes whose links nothing else uses") {
   // Eight rings between two nodes share nothing where each device has an adapter of its own.
   const std::vector pair{at.mesh.devices[0], at.mesh.devices[8]};
   c.devices = pair;
-  CHECK(at.costs.all_reduce(1, size).count() == Approx(static_cast<double>(machine::collective_time(at.machine.network, at.routes, c).count())).epsilon(0.001));
+  CHECK(at.costs.all_reduce(1, size).count() ==
+        Approx(static_cast<double>(machine::collective_time(at.machine.network, at.routes, c).count())).epsilon(0.001));
 }
 
 TEST_CASE("groups that share an adapter wait for each other") {

@@ -1,6 +1,6 @@
-// Messages between two ranks begin in one order at both ends, and programs come to their ends where each rank's messages
-// also go in one order, as they do over NCCL: what a rank has begun when it waits goes as a group, and the next group when
-// that one has ended.
+// Messages between two ranks begin in one order at both ends, and programs come to their ends where each
+// rank's messages also go in one order, as they do over NCCL: what a rank has begun when it waits goes as a
+// group, and the next group when that one has ended.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -138,8 +138,8 @@ class stream_run {
     for (auto& other : groups.front()) {
       if (!other.sends && other.peer == from && !other.is_done) {
         if (other.tag != m.tag) {
-          wrong_ = "from rank " + std::to_string(from) + " to rank " + std::to_string(m.peer) + ": message " + std::to_string(m.tag) +
-                   " meets " + std::to_string(other.tag);
+          wrong_ = "from rank " + std::to_string(from) + " to rank " + std::to_string(m.peer) + ": message " +
+                   std::to_string(m.tag) + " meets " + std::to_string(other.tag);
           return false;
         }
         other.is_done = true;

@@ -43,7 +43,8 @@ plan in_stages(std::size_t stages, std::int64_t microbatches) {
   const graph_dimensions all{operators(), p.graph};
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
     const auto& o = all[node_id{n}];
-    p.configurations.push_back(o.inputs.empty() ? configuration{} : on_device(o, machine::device_id{n * stages / p.graph.node_count()}));
+    p.configurations.push_back(o.inputs.empty() ? configuration{}
+                                                : on_device(o, machine::device_id{n * stages / p.graph.node_count()}));
   }
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
@@ -90,7 +91,8 @@ TEST_CASE("the text of a linear layer whose batch two ranks share") {
     }
     return text;
   };
-  CHECK(to_text(operators(), p.graph, programs_of_ranks(operators(), p)) == "rank 0\n" + with(rank, "0", "2") + "rank 1\n" + with(rank, "2", "4"));
+  CHECK(to_text(operators(), p.graph, programs_of_ranks(operators(), p)) ==
+        "rank 0\n" + with(rank, "0", "2") + "rank 1\n" + with(rank, "2", "4"));
 }
 
 TEST_CASE("equal plans have equal programs and texts, others have others") {
@@ -124,7 +126,11 @@ TEST_CASE("equal gradients of the copies of an operator are not added up") {
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
     const auto& o = all[node_id{n}];
     if (!o.inputs.empty()) {
-      p.configurations[n] = {degree_list(o.divisible.size(), 1), decltype(configuration::devices){machine::device_id{0U}, machine::device_id{1U}}, {}, {}, 2};
+      p.configurations[n] = {degree_list(o.divisible.size(), 1),
+                             decltype(configuration::devices){machine::device_id{0U}, machine::device_id{1U}},
+                             {},
+                             {},
+                             2};
     }
   }
   for (const auto& r : programs_of_ranks(operators(), p).ranks) {
@@ -133,7 +139,8 @@ TEST_CASE("equal gradients of the copies of an operator are not added up") {
   }
 }
 
-TEST_CASE("a stage keeps what it sent no longer than one forward, one backward needs, however many micro-batches there are") {
+TEST_CASE(
+    "a stage keeps what it sent no longer than one forward, one backward needs, however many micro-batches there are") {
   const auto few = programs_of_ranks(operators(), in_stages(3, 4));
   const auto many = programs_of_ranks(operators(), in_stages(3, 8));
   for (std::size_t r = 0; r < 3; ++r) {
@@ -164,7 +171,8 @@ TEST_CASE("delayed updates: a stage works on the next batch while backward passe
     CHECK(late == expected);
   }
   p.pipeline.microbatches = 2;
-  CHECK_THROWS_WITH(programs_of_ranks(operators(), p), "delayed updates: 2 micro-batches; expected as many as the 3 stages, or more");
+  CHECK_THROWS_WITH(programs_of_ranks(operators(), p),
+                    "delayed updates: 2 micro-batches; expected as many as the 3 stages, or more");
 }
 
 TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent under data parallelism") {
@@ -181,7 +189,8 @@ TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent u
   const auto programs = programs_of_ranks(operators(), p);
   for (const auto& r : programs.ranks) {
     const auto count = [&](step_kind kind, bool is_backward) {
-      return std::count_if(r.steps.begin(), r.steps.end(), [&](const rank_step& s) { return s.kind == kind && s.is_backward == is_backward; });
+      return std::count_if(r.steps.begin(), r.steps.end(),
+                           [&](const rank_step& s) { return s.kind == kind && s.is_backward == is_backward; });
     };
     CHECK(count(step_kind::reduce, false) == 2 * 53);
     CHECK(count(step_kind::send, false) == 0);

@@ -1,4 +1,5 @@
-// What ranks compute is what one device computes: models of the zoo under the strategies that people use, and at random.
+// What ranks compute is what one device computes: models of the zoo under the
+// strategies that people use, and at random.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -47,8 +48,9 @@ TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]
   p.graph = tensor::zoo::build(operators(), model);
   p.machine = machine::preset(devices == 8 ? "p100:2x4" : "p100:1x" + std::to_string(devices));
   const graph_dimensions all{operators(), p.graph};
-  std::vector<std::pair<std::string, strategy>> named{{"data", data_parallel(all, p.machine.network)},
-                                                      {"model", model_parallel(operators(), p.graph, all, p.machine.network)}};
+  std::vector<std::pair<std::string, strategy>> named{
+      {"data", data_parallel(all, p.machine.network)},
+      {"model", model_parallel(operators(), p.graph, all, p.machine.network)}};
   for (auto& s : expert_strategies(operators(), p.graph, all, p.machine.network)) {
     named.emplace_back("expert", std::move(s));
   }

@@ -42,7 +42,8 @@ std::set<std::string> inputs_with_samples(const std::string& model, tensor::loss
 }  // namespace
 
 TEST_CASE("a mask that is as high as the batch has no samples") {
-  const auto all = inputs_with_samples("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", tensor::loss::mean_square);
+  const auto all =
+      inputs_with_samples("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", tensor::loss::mean_square);
   CHECK(all.size() == 2);  // the words and the targets, not the mask of 4 x 4
   CHECK(all.contains(tensor::target_name(0)));
 }

@@ -43,7 +43,8 @@ class writer {
  public:
   value_id source(tensor::shape dims, const char* element = "float32") {
     const auto name = "x" + std::to_string(count_++);
-    return made(writer_.add(operators().make_operation("input", {{"name", name}, {"element", element}, {"dims", std::move(dims)}}), {}));
+    return made(writer_.add(
+        operators().make_operation("input", {{"name", name}, {"element", element}, {"dims", std::move(dims)}}), {}));
   }
   value_id op(std::string_view name, const std::vector<value_id>& operands,
               std::initializer_list<tensor::named_attribute> attributes = {}) {
@@ -154,7 +155,8 @@ TEST_CASE("hybrids follow from what erasure proves and properties of operators, 
         ++count;
         CHECK(evaluate<modular61>(parallel_operators(), made) == evaluate<modular61>(parallel_operators(), g));
         const std::vector worlds{side_by_side(g, made)};
-        entailment<pcg_algebra> ask{parallel_operators(), known, {.rounds = 14, .nodes = 20000, .matches = 200000, .extra_operators = 10}};
+        entailment<pcg_algebra> ask{
+            parallel_operators(), known, {.rounds = 14, .nodes = 20000, .matches = 200000, .extra_operators = 10}};
         const auto found = ask.prove_outputs(std::span{worlds});
         REQUIRE(found.has_value());
         const auto answer = congruence_prover{}.decide(found->ground);

@@ -91,15 +91,17 @@ pcg plain(const tensor::tensor_graph& g) {
 // Each step is one of the graphs that the rule of its name leads to; so is the next from there.
 void check_trace(const tensor::tensor_graph& g, const std::vector<operator_grid>& grids) {
   auto state = plain(g);
-  const auto trace = trace_of(parallel_operators(), g, grids, lookup(), [&](const substitution_step& step, const auto& graph) {
-    const auto rule = with_values(shipped().at(step.rule), step.values);
-    const auto after = meaning_of(graph.finish());
-    const auto reached = test::rewritten(parallel_operators(), state, rule, to_string(step));
-    const auto found = std::find_if(reached.begin(), reached.end(), [&](const pcg& p) { return meaning_of(p) == after; });
-    INFO(to_string(step) << " at node " << step.node.index());
-    REQUIRE(found != reached.end());
-    state = *found;
-  });
+  const auto trace =
+      trace_of(parallel_operators(), g, grids, lookup(), [&](const substitution_step& step, const auto& graph) {
+        const auto rule = with_values(shipped().at(step.rule), step.values);
+        const auto after = meaning_of(graph.finish());
+        const auto reached = test::rewritten(parallel_operators(), state, rule, to_string(step));
+        const auto found =
+            std::find_if(reached.begin(), reached.end(), [&](const pcg& p) { return meaning_of(p) == after; });
+        INFO(to_string(step) << " at node " << step.node.index());
+        REQUIRE(found != reached.end());
+        state = *found;
+      });
   CHECK(meaning_of(state) == meaning_of(trace.graph));
   CHECK(meaning_of(trace.graph) == meaning_of(in_one_piece(g, grids)));
 }
@@ -187,8 +189,9 @@ TEST_CASE("Megatron's block comes about by rules of parallel.rules") {
     text += to_string(step) + "\n";
   }
   INFO(text);
-  for (const auto* rule : {"layer_norm_repeated k=2", "attention_over_heads k=2", "matmul_over_n k=2", "gelu_over_d d=2 k=2",
-                           "matmul_over_k k=2", "add_repeated k=2", "partition_of_combine d=2 k=2", "replicate_of_discard k=2"}) {
+  for (const auto* rule :
+       {"layer_norm_repeated k=2", "attention_over_heads k=2", "matmul_over_n k=2", "gelu_over_d d=2 k=2",
+        "matmul_over_k k=2", "add_repeated k=2", "partition_of_combine d=2 k=2", "replicate_of_discard k=2"}) {
     CHECK(text.find(rule) != std::string::npos);
   }
   std::map<std::string, int> kinds;
@@ -255,7 +258,8 @@ TEST_CASE("a division that no rule states is a step which says so; what is no gr
   auto grid = undivided_grid(o);
   grid.indices[0] = 2;
   const rule_lookup none{{}};
-  const auto trace = trace_of(parallel_operators(), g, std::vector{operator_grid{}, grid}, none, [](const auto&, const auto&) {});
+  const auto trace =
+      trace_of(parallel_operators(), g, std::vector{operator_grid{}, grid}, none, [](const auto&, const auto&) {});
   REQUIRE(trace.steps.size() == 1);
   CHECK_FALSE(trace.steps[0].is_rule);
   CHECK(to_string(trace.steps[0]) == "relu over i k=2 (no rule)");

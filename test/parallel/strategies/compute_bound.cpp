@@ -15,7 +15,8 @@ using namespace unity;
 
 TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
   const auto& a = parallel::test::operators();
-  const auto* model = GENERATE("zoo:lenet?batch=96", "zoo:rnnlm?batch=24&hidden=48&vocab=96&seq=2", "zoo:mlp?form=fig1");
+  const auto* model =
+      GENERATE("zoo:lenet?batch=96", "zoo:rnnlm?batch=24&hidden=48&vocab=96&seq=2", "zoo:mlp?form=fig1");
   const auto* name = GENERATE("p100:1x4", "k80:2x4", "summit:1x6");
   const auto g = tensor::zoo::build(a, model);
   const auto m = machine::preset(name);

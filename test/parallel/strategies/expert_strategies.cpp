@@ -34,13 +34,16 @@ struct subject {
   lowering lower;
 
   subject(std::string_view model, std::string_view on)
-      : graph{with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))}, machine{machine::preset(on)},
+      : graph{with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))},
+        machine{machine::preset(on)},
         lower{operators(), graph, machine} {}
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 
   [[nodiscard]] const graph_dimensions& dimensions() const { return lower.dimensions(); }
-  [[nodiscard]] std::vector<strategy> experts() const { return expert_strategies(operators(), graph, dimensions(), machine.network); }
+  [[nodiscard]] std::vector<strategy> experts() const {
+    return expert_strategies(operators(), graph, dimensions(), machine.network);
+  }
   [[nodiscard]] strategy_report report(const strategy& s) { return report_on(lower, graph, machine, s); }
   // Of the first operator of that kind, counted from `skip`.
   [[nodiscard]] node_id find(std::string_view kind, std::size_t skip = 0) const {
@@ -65,7 +68,9 @@ struct subject {
 };
 
 // The index that the weights of queries have as the outer one of their columns.
-std::size_t heads_of(const subject& x, node_id attention) { return x.dimensions()[attention].structure.operands[3][1].indices[0]; }
+std::size_t heads_of(const subject& x, node_id attention) {
+  return x.dimensions()[attention].structure.operands[3][1].indices[0];
+}
 
 }  // namespace
 
@@ -84,7 +89,8 @@ TEST_CASE("Megatron's plan divides the first layer by columns, the second by row
 }
 
 TEST_CASE("Megatron's plan of a layer adds up twice forward and twice backward") {
-  for (const auto* const model : {"zoo:bert?form=ae&layers=3&hidden=64&heads=4&seq=16", "zoo:gpt?layers=3&hidden=64&heads=4&seq=16&vocab=64"}) {
+  for (const auto* const model :
+       {"zoo:bert?form=ae&layers=3&hidden=64&heads=4&seq=16", "zoo:gpt?layers=3&hidden=64&heads=4&seq=16&vocab=64"}) {
     const std::string name{model};
     const auto of = [&](int layers) {
       auto text = name;
@@ -152,9 +158,10 @@ TEST_CASE("recurrent and convolutional networks keep their experts") {
 }
 
 TEST_CASE("strategies of experts are valid wherever they go") {
-  const auto* const model = GENERATE("zoo:bert?layers=1&batch=8", "zoo:bert?form=taso&layers=1", "zoo:bert?form=ae&layers=2",
-                                     "zoo:gpt?layers=2&seq=64&batch=8", "zoo:xdl?form=ae", "zoo:embedding_bag", "zoo:dlrm?form=ae",
-                                     "zoo:candle_uno?batch=16", "zoo:nmt?seq=2");
+  const auto* const model =
+      GENERATE("zoo:bert?layers=1&batch=8", "zoo:bert?form=taso&layers=1", "zoo:bert?form=ae&layers=2",
+               "zoo:gpt?layers=2&seq=64&batch=8", "zoo:xdl?form=ae", "zoo:embedding_bag", "zoo:dlrm?form=ae",
+               "zoo:candle_uno?batch=16", "zoo:nmt?seq=2");
   const auto* const on = GENERATE("host:1x1", "p100:1x2", "p100:2x4", "summit:1x6");
   CAPTURE(model, on);
   subject x{model, on};
@@ -185,7 +192,9 @@ TEST_CASE("the plans of figure 2 move what the figure says") {
   const auto graph = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto machine = machine::preset("dgx_a100:1x2");
   lowering lower{operators(), graph, machine};
-  const auto moved = [&](const std::optional<strategy>& s) { return report_on(lower, graph, machine, s.value()).communicated_elements; };
+  const auto moved = [&](const std::optional<strategy>& s) {
+    return report_on(lower, graph, machine, s.value()).communicated_elements;
+  };
   CHECK(moved(figure_2a_strategy(operators(), graph, lower.dimensions(), machine.network)) == 813'056);
   CHECK(moved(figure_2b_strategy(operators(), graph, lower.dimensions(), machine.network)) == 131'072);
 }
@@ -194,7 +203,8 @@ TEST_CASE("the plans of figure 2 are of perceptrons of two layers whose sizes th
   subject four{"zoo:mlp?form=fig1", "dgx_a100:1x4"};
   CHECK(figure_2a_strategy(operators(), four.graph, four.dimensions(), four.machine.network));
   CHECK_FALSE(figure_2b_strategy(operators(), four.graph, four.dimensions(), four.machine.network));  // 10 columns
-  for (const auto* const model : {"zoo:lenet", "zoo:embedding_bag", "zoo:mlp?layers=3&hidden=64", "zoo:bert?form=ae&layers=1"}) {
+  for (const auto* const model :
+       {"zoo:lenet", "zoo:embedding_bag", "zoo:mlp?layers=3&hidden=64", "zoo:bert?form=ae&layers=1"}) {
     subject x{model, "dgx_a100:1x2"};
     CHECK_FALSE(figure_2a_strategy(operators(), x.graph, x.dimensions(), x.machine.network));
   }

@@ -214,12 +214,15 @@ TEST_CASE("degrees are drawn with equal probability, then blocks", "[law]") {
       REQUIRE(at < degrees.size());
       ++drawn[at];
       const auto fitting = from.blocks(c.task_count());
-      const auto block = std::find_if(fitting.begin(), fitting.end(), [&](const device_block& b) { return on_block(c.degrees, b) == c; });
+      const auto block = std::find_if(fitting.begin(), fitting.end(),
+                                      [&](const device_block& b) { return on_block(c.degrees, b) == c; });
       REQUIRE(block != fitting.end());
       ++blocks[at][static_cast<std::size_t>(block - fitting.begin())];
     }
     // Of k equally likely outcomes: mean k - 1, variance 2 (k - 1).
-    const auto limit = [](std::size_t k) { return static_cast<double>(k - 1) + 6 * std::sqrt(2.0 * static_cast<double>(k - 1)) + 6; };
+    const auto limit = [](std::size_t k) {
+      return static_cast<double>(k - 1) + 6 * std::sqrt(2.0 * static_cast<double>(k - 1)) + 6;
+    };
     CHECK(chi_square(drawn) < limit(drawn.size()));
     for (const auto& b : blocks) {
       CHECK(chi_square(b) < limit(b.size()));

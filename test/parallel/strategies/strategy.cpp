@@ -112,7 +112,8 @@ TEST_CASE("the expert strategy of recurrent networks divides samples among nodes
 }
 
 TEST_CASE("random strategies are valid, and follow from the seed alone") {
-  for (const auto* model : {"zoo:lenet?batch=12", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2", "zoo:inception_v3?batch=2"}) {
+  for (const auto* model :
+       {"zoo:lenet?batch=12", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2", "zoo:inception_v3?batch=2"}) {
     const subject x{model, "p100:2x4"};
     std::set<std::int64_t> degrees;
     for (std::uint64_t seed = 0; seed < 10; ++seed) {

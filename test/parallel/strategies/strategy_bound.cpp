@@ -41,7 +41,8 @@ struct subject {
       : graph{std::move(g)},
         machine{machine::preset(on)},
         lower{operators(), graph, machine},
-        choices{parallel::choices_of(graph, parallel::placements{lower.dimensions(), machine.network.device_count(), strides})},
+        choices{parallel::choices_of(
+            graph, parallel::placements{lower.dimensions(), machine.network.device_count(), strides})},
         tables{lower, choices, machine.network.device_count()} {}
   // Four configurations each, drawn from all that there are.
   subject(tensor::tensor_graph g, std::string_view on, random_engine& random)
@@ -53,8 +54,9 @@ struct subject {
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 
-  [[nodiscard]] static parallel::strategy_choices drawn(const tensor::tensor_graph& g, const parallel::graph_dimensions& all,
-                                                        std::size_t devices, random_engine& random) {
+  [[nodiscard]] static parallel::strategy_choices drawn(const tensor::tensor_graph& g,
+                                                        const parallel::graph_dimensions& all, std::size_t devices,
+                                                        random_engine& random) {
     parallel::strategy_choices c;
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       if (!g.operands(node_id{n}).empty()) {
@@ -87,7 +89,8 @@ struct subject {
   }
 };
 
-// Two ways from one product, one of them twice as long, joined again; the last product shares its weight with the first.
+// Two ways from one product, one of them twice as long, joined again; the last
+// product shares its weight with the first.
 tensor::tensor_graph branches() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {16, 64});
@@ -109,7 +112,8 @@ double check_bounds(subject& x, std::uint64_t seed) {
     const auto at = random.below(made.size());
     for (int k = 0; k < 3; ++k) {  // completions of one prefix
       const auto other = x.draw(random);
-      std::copy(other.begin() + static_cast<std::ptrdiff_t>(at), other.end(), made.begin() + static_cast<std::ptrdiff_t>(at));
+      std::copy(other.begin() + static_cast<std::ptrdiff_t>(at), other.end(),
+                made.begin() + static_cast<std::ptrdiff_t>(at));
       const auto time = x.simulated(made);
       std::int64_t whole = 0;
       for (std::size_t d = 0; d < made.size(); ++d) {
@@ -130,7 +134,8 @@ double check_bounds(subject& x, std::uint64_t seed) {
 
 TEST_CASE("no completion of a prefix of choices takes less than the prefix's bound") {
   for (const auto* on : {"p100:1x4", "k80:1x4", "p100:2x2", "summit:1x6", "t4:1x8"}) {
-    for (const auto* model : {"zoo:lenet?batch=48", "zoo:rnnlm?seq=2&batch=24&hidden=48&vocab=96", "zoo:mlp?batch=24&hidden=48"}) {
+    for (const auto* model :
+         {"zoo:lenet?batch=48", "zoo:rnnlm?seq=2&batch=24&hidden=48&vocab=96", "zoo:mlp?batch=24&hidden=48"}) {
       DYNAMIC_SECTION(model << " on " << on) {
         subject x{tensor::zoo::build(operators(), model), on, parallel::block_strides::one};
         REQUIRE(check_bounds(x, 71) > 0.3);
@@ -150,7 +155,8 @@ TEST_CASE("on one device the bound of a whole strategy is its time") {
     picoseconds last{};
     for (std::size_t i = 0; i < x.choices.size(); ++i) {
       last = bound.push(0);
-      REQUIRE(last == picoseconds{x.simulated(std::vector<std::uint32_t>(x.choices.size(), 0))});  // the sum of all work
+      REQUIRE(last ==
+              picoseconds{x.simulated(std::vector<std::uint32_t>(x.choices.size(), 0))});  // the sum of all work
     }
   }
 }

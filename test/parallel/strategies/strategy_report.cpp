@@ -25,7 +25,9 @@ using parallel::test::operators;
 
 namespace {
 
-parallel::strategy_report report_of(lowered_graph& x, const parallel::strategy& s) { return report_on(x.lower, x.graph, x.machine, s); }
+parallel::strategy_report report_of(lowered_graph& x, const parallel::strategy& s) {
+  return report_on(x.lower, x.graph, x.machine, s);
+}
 
 tensor::tensor_graph two_products(tensor::dtype element) {
   tensor::builder b{operators()};

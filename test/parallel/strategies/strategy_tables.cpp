@@ -38,7 +38,8 @@ struct subject {
   explicit subject(tensor::tensor_graph g)
       : graph{std::move(g)},
         lower{operators(), graph, machine},
-        choices{parallel::choices_of(graph, parallel::placements{lower.dimensions(), 2, parallel::block_strides::one})} {}
+        choices{
+            parallel::choices_of(graph, parallel::placements{lower.dimensions(), 2, parallel::block_strides::one})} {}
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 };
@@ -166,7 +167,8 @@ TEST_CASE("a weight of too many operators for tables is refused") {
   const auto g = tensor::zoo::build(operators(), "zoo:rnntc?seq=6&batch=64&hidden=64&vocab=64");
   const auto m = machine::preset("p100:1x4");
   parallel::lowering lower{operators(), g, m};
-  const auto choices = parallel::choices_of(g, parallel::placements{lower.dimensions(), 4, parallel::block_strides::one});
+  const auto choices =
+      parallel::choices_of(g, parallel::placements{lower.dimensions(), 4, parallel::block_strides::one});
   REQUIRE_THROWS_AS((parallel::strategy_tables{lower, choices, 4}), error);
   try {
     const parallel::strategy_tables tables{lower, choices, 4};

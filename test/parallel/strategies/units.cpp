@@ -38,7 +38,10 @@ struct subject {
   std::vector<std::size_t> unit_of;
 
   explicit subject(tensor::tensor_graph g)
-      : graph{std::move(g)}, dimensions{operators(), graph}, units{units_of(operators(), graph, dimensions)}, unit_of(graph.node_count()) {
+      : graph{std::move(g)},
+        dimensions{operators(), graph},
+        units{units_of(operators(), graph, dimensions)},
+        unit_of(graph.node_count()) {
     for (std::size_t u = 0; u < units.size(); ++u) {
       for (const auto n : units[u].nodes) {
         unit_of[n.index()] = u;
@@ -205,7 +208,8 @@ TEST_CASE("what follows a valid configuration is valid, and the same where dimen
         random_engine random{seed};
         for (const auto& u : x.units) {
           const auto& lead = x.dimensions[u.lead];
-          const auto c = seed % 2 == 0 ? blocks.sample(u.lead, random) : parallel::random_configuration(lead, devices, random);
+          const auto c =
+              seed % 2 == 0 ? blocks.sample(u.lead, random) : parallel::random_configuration(lead, devices, random);
           for (const auto n : u.nodes) {
             const auto& o = x.dimensions[n];
             const auto same = following(o, lead, c);

@@ -47,9 +47,10 @@ values part_of(const values& x, const box& b) {
   return y;
 }
 
-// The largest difference of what all terms of a block add up to and what the whole operator makes there; nothing is compared
-// where the operator does not run on such parts.
-double compare(const operator_dimensions& o, const configuration& c, const std::vector<values>& operands, std::size_t& tasks) {
+// The largest difference of what all terms of a block add up to and what the whole operator makes there; nothing is
+// compared where the operator does not run on such parts.
+double compare(const operator_dimensions& o, const configuration& c, const std::vector<values>& operands,
+               std::size_t& tasks) {
   const auto results = tensor::evaluate<double>(operators(), o.op, operands, o.inputs);
   division_table table;
   const auto& d = table.of(0, o, c);
@@ -62,7 +63,8 @@ double compare(const operator_dimensions& o, const configuration& c, const std::
         const auto made = operation_of_task(operators(), o, c.grid(), d.parts[t]);
         std::vector<values> read;
         for (std::size_t x = 0; x < operands.size(); ++x) {
-          read.push_back(d.terms[x].of_task(t) == 0 ? part_of(operands[x], d.parts[t].operands[x]) : values{made.part.inputs[x].dims});
+          read.push_back(d.terms[x].of_task(t) == 0 ? part_of(operands[x], d.parts[t].operands[x])
+                                                    : values{made.part.inputs[x].dims});
         }
         for (std::size_t i = 0; made.first_row != 0 && i < read[1].data.size(); ++i) {
           read[1].data[i] -= static_cast<double>(made.first_row);
@@ -130,8 +132,9 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
       CHECK(compare(o, c, operands, compared[name]) < 1e-9);
     }
   }
-  for (const auto* name : {"conv2d", "max_pool", "average_pool", "matmul", "linear", "layer_norm", "softmax", "attention", "concat", "reshape",
-                           "transpose", "slice", "pad", "split", "embedding", "reduce_sum", "batch_norm"}) {
+  for (const auto* name :
+       {"conv2d", "max_pool", "average_pool", "matmul", "linear", "layer_norm", "softmax", "attention", "concat",
+        "reshape", "transpose", "slice", "pad", "split", "embedding", "reduce_sum", "batch_norm"}) {
     CAPTURE(name);
     CHECK(compared[name] > 0);
   }

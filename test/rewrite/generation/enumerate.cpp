@@ -58,7 +58,8 @@ std::uint64_t canonical_table(std::uint64_t table, std::size_t variables) {
 class circuit_search {
  public:
   circuit_search(std::span<const gate_form> gates, std::size_t most) : gates_{gates}, most_{most} {
-    std::vector<std::uint64_t> values{truth_columns.begin(), truth_columns.begin() + static_cast<std::ptrdiff_t>(most + 1)};
+    std::vector<std::uint64_t> values{truth_columns.begin(),
+                                      truth_columns.begin() + static_cast<std::ptrdiff_t>(most + 1)};
     build(values, 0);
     fewest_.erase(canonical(truth_columns[0]));
   }
@@ -121,7 +122,8 @@ template <class L>
 std::vector<std::pair<written_term, written_term>> written_rules(const enumeration<L>& e) {
   std::vector<std::pair<written_term, written_term>> all;
   for (const auto& r : e.rules()) {
-    all.emplace_back(write_terms(e.store(), {&r.left, 1}, r.facts)[0], write_terms(e.store(), {&r.right, 1}, r.facts)[0]);
+    all.emplace_back(write_terms(e.store(), {&r.left, 1}, r.facts)[0],
+                     write_terms(e.store(), {&r.right, 1}, r.facts)[0]);
   }
   return all;
 }
@@ -320,10 +322,12 @@ TEST_CASE("every equality of boolean terms of up to three gates follows from the
   const std::array<std::size_t, 5> arities{0, 1, 2, 2, 2};
   const auto terms = ground_terms(arities, 3, 3);
   const auto rules = written_rules(e);
-  const auto wrong = disagreements<std::uint64_t>(terms, rules, [](const ground_term& t, std::span<const std::uint64_t> of) {
-    const auto operand = [&](std::size_t i) { return i < t.operands.size() ? of[t.operands[i]] : 0; };
-    return t.op == term_node::variable ? truth_columns.at(t.number) : combine(all_gates[t.op], operand(0), operand(1));
-  });
+  const auto wrong =
+      disagreements<std::uint64_t>(terms, rules, [](const ground_term& t, std::span<const std::uint64_t> of) {
+        const auto operand = [&](std::size_t i) { return i < t.operands.size() ? of[t.operands[i]] : 0; };
+        return t.op == term_node::variable ? truth_columns.at(t.number)
+                                           : combine(all_gates[t.op], operand(0), operand(1));
+      });
   CHECK(wrong.first == 0);
   CHECK(wrong.second == 0);
 }
@@ -473,5 +477,6 @@ TEST_CASE("terms that cannot be kept on disk are an error that names the folder"
   const auto nowhere = folder.path / "missing";
   boolean_terms language{all_gates, 5};
   enumeration<boolean_terms> e{language, {.most_operators = 4, .variables = 5, .memory = 1, .folder = nowhere}};
-  CHECK_THROWS_WITH(e.run(), Catch::StartsWith(nowhere.string()) && Catch::Contains("expected a folder that files can be written to"));
+  CHECK_THROWS_WITH(e.run(), Catch::StartsWith(nowhere.string()) &&
+                                 Catch::Contains("expected a folder that files can be written to"));
 }

@@ -24,7 +24,8 @@ TEST_CASE("a direction that only repeats an operator is left out") {
   CHECK(useful("not(not(not(?x))) == not(?x)") == "not(not(not(?x))) => not(?x)");
   CHECK(useful("not(?x) == not(not(not(?x)))") == "not(not(not(?x))) => not(?x)");
   CHECK(useful("not(?x) => not(not(not(?x)))") == "nothing");
-  CHECK(useful("or(?x, and(?x, or(?x, ?y))) == or(?x, and(?x, ?y))") == "or(?x, and(?x, or(?x, ?y))) => or(?x, and(?x, ?y))");
+  CHECK(useful("or(?x, and(?x, or(?x, ?y))) == or(?x, and(?x, ?y))") ==
+        "or(?x, and(?x, or(?x, ?y))) => or(?x, and(?x, ?y))");
 }
 
 TEST_CASE("directions that bring another operator, or none more, stay") {

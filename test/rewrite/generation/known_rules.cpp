@@ -36,7 +36,9 @@ struct few_terms {
     name.set(0, number);
     return {term_node::variable, 1, {instance{sort, name}}};
   }
-  [[nodiscard]] static instance named(orbit_id orbit, std::size_t number) { return variable(orbit, number).operands[0]; }
+  [[nodiscard]] static instance named(orbit_id orbit, std::size_t number) {
+    return variable(orbit, number).operands[0];
+  }
   [[nodiscard]] term_facts facts(const term& t, std::size_t size, std::uint16_t type) const {
     auto f = facts_of(store, t, size);
     f.type = type;

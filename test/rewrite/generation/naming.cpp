@@ -60,7 +60,9 @@ instance turned(random_engine& random, instance i) {
   const auto all = store().automorphisms(o);
   return {i.orbit, all[random.below(all.size())].then(i.map, o.facts.variables)};
 }
-std::uint64_t table_of(const term& t, variable_map names) { return truth_table(gates, write_term(store(), t, sort_list{}, names)); }
+std::uint64_t table_of(const term& t, variable_map names) {
+  return truth_table(gates, write_term(store(), t, sort_list{}, names));
+}
 std::uint64_t table_of(std::uint16_t op, instance a, instance b) {
   return table_of(term{op, 2, {a, b}}, variable_map::identity());
 }

@@ -27,7 +27,8 @@ TEST_CASE("a written term has operands before users, each node once, and as many
     std::size_t operators = 0;
     for (std::size_t n = 0; n < t.size(); ++n) {
       CHECK(std::all_of(t[n].operands.begin(), t[n].operands.end(), [&](std::uint32_t p) { return p < n; }));
-      CHECK(std::find(t.begin(), t.begin() + static_cast<std::ptrdiff_t>(n), t[n]) == t.begin() + static_cast<std::ptrdiff_t>(n));
+      CHECK(std::find(t.begin(), t.begin() + static_cast<std::ptrdiff_t>(n), t[n]) ==
+            t.begin() + static_cast<std::ptrdiff_t>(n));
       operators += t[n].op != term_node::variable ? 1U : 0U;
     }
     CHECK(operators == o.facts.size);

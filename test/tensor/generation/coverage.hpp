@@ -24,9 +24,9 @@ class coverage {
   coverage(const algebra& a, std::span<const syntax::rule> rules)
       : known_{a, rules}, ask_{a, known_, {.rounds = 8, .nodes = 4000}} {}
 
-  // How many rewrites were found to turn the first half of the outputs into the second; nothing where none were. The
-  // first derivation that is found need not be the shortest: while it has more than `enough`, others are looked for that
-  // do without one of its rules.
+  // How many rewrites were found to turn the first half of the outputs into the second; nothing where none were.
+  // The first derivation that is found need not be the shortest: while it has more than `enough`, others are
+  // looked for that do without one of its rules.
   [[nodiscard]] std::optional<std::size_t> rewrites(std::span<const tensor_graph> worlds, std::size_t enough) {
     const auto first = ask_.prove_outputs(worlds);
     if (!first) {

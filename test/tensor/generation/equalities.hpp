@@ -21,7 +21,8 @@ struct equalities {
   term_language language;
   std::vector<std::pair<written_side, written_side>> all{};
 
-  equalities(std::string_view text, std::size_t most) : language{standard(), parse_vocabulary(standard(), text, "words")} {
+  equalities(std::string_view text, std::size_t most)
+      : language{standard(), parse_vocabulary(standard(), text, "words")} {
     enumeration<term_language> e{language, {.most_operators = most}};
     e.run();
     for (const auto& r : e.rules()) {

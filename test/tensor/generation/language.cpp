@@ -54,7 +54,8 @@ level level_of(const enumerated& e) {
 auto rules_of(const enumerated& e) {
   std::vector<std::pair<written_term, written_term>> all;
   for (const auto& r : e.rules()) {
-    all.emplace_back(write_terms(e.store(), {&r.left, 1}, r.facts)[0], write_terms(e.store(), {&r.right, 1}, r.facts)[0]);
+    all.emplace_back(write_terms(e.store(), {&r.left, 1}, r.facts)[0],
+                     write_terms(e.store(), {&r.right, 1}, r.facts)[0]);
   }
   for (const auto& r : e.joint_rules()) {
     const auto left = write_terms(e.store(), r.left, r.facts);

@@ -100,7 +100,8 @@ TEST_CASE("a collection that was interrupted goes on as if it had not been") {
     first.save(file, 3, half);
   }
   tensor::rule_collection second{found.language, nothing_known};
-  CHECK_THROWS_WITH(second.resume(file, 4), Catch::StartsWith(file) && Catch::Contains("rules of other operators or options"));
+  CHECK_THROWS_WITH(second.resume(file, 4),
+                    Catch::StartsWith(file) && Catch::Contains("rules of other operators or options"));
   auto next = second.resume(file, 3);
   CHECK(next == half);
   for (; next < found.all.size(); ++next) {

@@ -31,7 +31,8 @@ TEST_CASE("an equality is a rule about the sorts that it was found for") {
     for (std::size_t attempt = 0; attempt < 4 && !holds; ++attempt) {
       const auto reading = tensor::specific_rule(found.language, left, right, attempt);
       REQUIRE(reading.has_value());
-      const auto report = tensor::test_rule(standard(), compile_rule(standard(), *reading).front(), {.instances = 4, .varied = 1});
+      const auto report =
+          tensor::test_rule(standard(), compile_rule(standard(), *reading).front(), {.instances = 4, .varied = 1});
       holds = report.found == tensor::rule_report::verdict::passes;
     }
     CHECK(holds);

@@ -48,7 +48,8 @@ std::vector<residue> run(const sample_program& p, const integers& operands) {
   return out;
 }
 template <class Scalar>
-std::vector<dense<Scalar>> evaluated(const operation& op, std::span<const tensor_type> types, const integers& operands) {
+std::vector<dense<Scalar>> evaluated(const operation& op, std::span<const tensor_type> types,
+                                     const integers& operands) {
   std::vector<dense<Scalar>> inputs;
   for (std::size_t i = 0; i < types.size(); ++i) {
     auto& t = inputs.emplace_back(types[i].dims);
@@ -60,7 +61,8 @@ std::vector<dense<Scalar>> evaluated(const operation& op, std::span<const tensor
 }
 
 // Results that are fractions with a denominator of 36 are integers 36 times over, the same modulo both primes.
-void check_operator(const operation& op, std::span<const tensor_type> types, std::size_t result, random_engine& random) {
+void check_operator(const operation& op, std::span<const tensor_type> types, std::size_t result,
+                    random_engine& random) {
   const auto operands = random_operands(types, random);
   const auto traced_values = run(trace(standard(), op, types, result), operands);
   const auto modular = evaluated<modular61>(op, types, operands)[result].data;
@@ -168,6 +170,7 @@ TEST_CASE("windows over padding alone have a value") {
   CHECK(traced_on("conv2d", {{"pads", {2, 0, 0, 0}}, {"activation", "relu"}}, types, {{1, 2, 3, 4}, {-5}}) ==
         std::vector<residue>(8));
   random_engine random{7};
-  check_operator(standard().make_operation("max_pool", {{"kernel", {2, 2}}, {"stride", {1, 1}}, {"pads", {1, 1, 1, 1}}}),
-                 std::vector{test::type({1, 2, 3, 3})}, 0, random);
+  check_operator(
+      standard().make_operation("max_pool", {{"kernel", {2, 2}}, {"stride", {1, 1}}, {"pads", {1, 1, 1, 1}}}),
+      std::vector{test::type({1, 2, 3, 3})}, 0, random);
 }

@@ -82,10 +82,12 @@ TEST_CASE("what cannot be read is refused with its place and what was expected")
   CHECK(why_refused("sizes M=0") == "my.ops:1:10: found end of file; expected a size of 1 to 64 before it");
   CHECK(why_refused("sizes M=65, N=2") == "my.ops:1:11: found ','; expected a size of 1 to 64 before it");
   CHECK(why_refused("sizes M=3, M=4") == "my.ops:1:13: found '='; expected a new letter before it, not 'M' again");
-  CHECK(why_refused("sizes A=1, B=1, C=1, D=1, E=1, F=1, G=1, H=1, I=1") == "my.ops:1:47: found 'I'; expected at most 8 letters");
+  CHECK(why_refused("sizes A=1, B=1, C=1, D=1, E=1, F=1, G=1, H=1, I=1") ==
+        "my.ops:1:47: found 'I'; expected at most 8 letters");
   CHECK(why_refused("rules") == "my.ops:1:1: found 'rules'; expected 'sizes', 'sort' or 'operator'");
   CHECK(why_refused("") == "my.ops:1:1: found end of file; expected at least one sort and one operator");
-  CHECK(why_refused("sort x input [3]") == "my.ops:1:17: found end of file; expected at least one sort and one operator");
+  CHECK(why_refused("sort x input [3]") ==
+        "my.ops:1:17: found end of file; expected at least one sort and one operator");
   std::string many;
   for (int i = 0; i < 17; ++i) {
     many += "sort s" + std::to_string(i) + " input [3]\n";
@@ -96,7 +98,8 @@ TEST_CASE("what cannot be read is refused with its place and what was expected")
 TEST_CASE("operators are refused with their place and what was expected") {
   CHECK(operator_refused("matmul{activation={}}(any, any)") ==
         "my.ops:3:29: found '}'; expected a value: the range of 'activation' is empty");
-  CHECK(operator_refused("matmul{color=red}(any, any)") == "my.ops:3:17: found 'color'; expected an attribute of 'matmul'");
+  CHECK(operator_refused("matmul{color=red}(any, any)") ==
+        "my.ops:3:17: found 'color'; expected an attribute of 'matmul'");
   CHECK(operator_refused("matmul{activation=red}(any, any)") ==
         "my.ops:3:28: found 'red'; expected a choice of 'activation'");
   CHECK(operator_refused("matmul{activation=relu, activation=none}(any, any)") ==
@@ -105,17 +108,22 @@ TEST_CASE("operators are refused with their place and what was expected") {
         "my.ops:3:34: found ']'; expected a letter that 'sizes' declares before it, not 'Q'");
   CHECK(operator_refused("fill{value=x}()") == "my.ops:3:21: found 'x'; expected a number");
   CHECK(operator_refused("matmul(any, kernel)") == "my.ops:3:22: found 'kernel'; expected 'any', 'input' or 'weight'");
-  CHECK(operator_refused("matmul(any)") == "my.ops:3:20: found ')'; expected as many operands as 'matmul' takes, two at most");
+  CHECK(operator_refused("matmul(any)") ==
+        "my.ops:3:20: found ')'; expected as many operands as 'matmul' takes, two at most");
   CHECK(operator_refused("batch_norm(any, any, any, any, any)") ==
         "my.ops:3:44: found ')'; expected as many operands as 'batch_norm' takes, two at most");
   CHECK(operator_refused("add(any, any) same_size") ==
-        "my.ops:3:24: found 'same_size'; expected 'same_shape', 'same_rank', 'same_role', 'rank', 'gives' or the next line");
+        "my.ops:3:24: found 'same_size'; expected 'same_shape', 'same_rank', 'same_role', 'rank', 'gives' or the next "
+        "line");
   CHECK(operator_refused("relu(any) same_shape") == "my.ops:3:20: found 'same_shape'; expected two operands before it");
   CHECK(operator_refused("relu(any) rank two") == "my.ops:3:25: found 'two'; expected a rank");
-  CHECK(operator_refused("relu(any) gives output") == "my.ops:3:26: found 'output'; expected 'any', 'input' or 'weight'");
+  CHECK(operator_refused("relu(any) gives output") ==
+        "my.ops:3:26: found 'output'; expected 'any', 'input' or 'weight'");
   CHECK(operator_refused("concat(any, any)") ==
-        "my.ops:3:26: found end of file; expected values before it for all attributes of 'concat' that have no default, as "
+        "my.ops:3:26: found end of file; expected values before it for all attributes of 'concat' that have no "
+        "default, as "
         "long as it takes them");
-  CHECK_THAT(operator_refused("split(any)\nsort y input [M]"), Catch::StartsWith("my.ops:4:1: found 'sort'; expected values"));
+  CHECK_THAT(operator_refused("split(any)\nsort y input [M]"),
+             Catch::StartsWith("my.ops:4:1: found 'sort'; expected values"));
   CHECK_THAT(operator_refused("conv2d{stride=[1, 1, 1]}(any, any)"), Catch::Contains("all attributes of 'conv2d'"));
 }

@@ -9,12 +9,12 @@
 
 namespace unity::backend::detail {
 
-// To be called before MPI_Init. To Open MPI's TCP a message of any length is one piece, behind which all that is sent to
-// that rank waits: on a slow network the watch's answers wait for minutes behind a gradient.
+// To be called before MPI_Init. To Open MPI's TCP a message of any length is one piece, behind which all that is sent
+// to that rank waits: on a slow network the watch's answers wait for minutes behind a gradient.
 inline void divide_long_messages() { ::setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0); }
 
-// Of up to 3 ranks Open MPI's non-blocking all_reduce sends everything to one rank and back, which takes twice as long as
-// a ring on 2 ranks where the network is what takes time, and longer on 3.
+// Of up to 3 ranks Open MPI's non-blocking all_reduce sends everything to one rank and back, which takes twice as long
+// as a ring on 2 ranks where the network is what takes time, and longer on 3.
 // One at a time, between MPI's start and end; belongs to the thread that communicates.
 class mpi_algorithms {
  public:

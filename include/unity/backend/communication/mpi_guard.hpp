@@ -14,9 +14,9 @@
 
 namespace unity::backend::detail {
 
-// A rank that dies can hold all threads of another that call MPI: Open MPI's TCP locks the connection that it closes twice.
-// So the watch (mpi_watch.hpp) says at every turn that it has come round, and to which rank it is about to send; where it
-// comes round no more, or not soon after SIGTERM, the process ends with a line that names that rank.
+// A rank that dies can hold all threads of another that call MPI: Open MPI's TCP locks the connection that it closes
+// twice. So the watch (mpi_watch.hpp) says at every turn that it has come round, and to which rank it is about to send;
+// where it comes round no more, or not soon after SIGTERM, the process ends with a line that names that rank.
 class mpi_guard {
  public:
   // patience: for a watch that does not come round.
@@ -86,8 +86,9 @@ class mpi_guard {
   }
   [[nodiscard]] std::string last_line() const {
     const auto to = sends_to_.load(std::memory_order_relaxed);
-    return to != nobody ? "rank " + std::to_string(to) + ": cannot be reached; expected it to go on"
-                        : "rank " + std::to_string(rank_) + ": MPI does not return since a rank was lost; expected all to go on";
+    return to != nobody
+               ? "rank " + std::to_string(to) + ": cannot be reached; expected it to go on"
+               : "rank " + std::to_string(rank_) + ": MPI does not return since a rank was lost; expected all to go on";
   }
 
   int rank_;

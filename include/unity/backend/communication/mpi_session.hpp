@@ -105,7 +105,8 @@ class mpi_session {
       watch_->throw_if_failed();
     }
   }
-  // Asks whether it has ended. Where it has not at `until`, the watch finds out who is missing, and a later call throws.
+  // Asks whether it has ended. Where it has not at `until`, the watch finds out
+  // who is missing, and a later call throws.
   [[nodiscard]] bool test(MPI_Request& request, MPI_Status& status, const mpi_group& group, const char* what,
                           std::chrono::steady_clock::time_point until) {
     watch_->throw_if_failed();

@@ -324,7 +324,8 @@ class mpi_watch {
     asking_ = true;
     // Ranks under load answer late; but SIGKILL follows SIGTERM after a second.
     using std::chrono::milliseconds;
-    const auto patience = is_late ? std::clamp(options_.limit, milliseconds{200}, milliseconds{5000}) : options_.silence / 2;
+    const auto patience =
+        is_late ? std::clamp(options_.limit, milliseconds{200}, milliseconds{5000}) : options_.silence / 2;
     until_ = now + (terminating_ ? milliseconds{500} : patience);
     ++call_;
     std::fill(answers_.begin(), answers_.end(), silent);
@@ -349,8 +350,9 @@ class mpi_watch {
         for (const int r : *ranks) {
           if (answers_[static_cast<std::size_t>(r)] == state) {
             const auto rank = "rank " + std::to_string(r);
-            return state == silent ? rank + ": does not answer at " + what + within(std::min(options_.limit, options_.silence))
-                                   : rank + ": did not come to " + what + within(options_.limit);
+            return state == silent
+                       ? rank + ": does not answer at " + what + within(std::min(options_.limit, options_.silence))
+                       : rank + ": did not come to " + what + within(options_.limit);
           }
         }
       }

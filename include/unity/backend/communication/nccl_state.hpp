@@ -136,7 +136,8 @@ struct nccl_batch {
 class nccl_state {
  public:
   // Throws: unity::error where there is no such GPU, or a rank does not come.
-  nccl_state(meeting ranks, int device, const nccl_options& options) : nccl_state{std::move(ranks), device, options.limit} {
+  nccl_state(meeting ranks, int device, const nccl_options& options)
+      : nccl_state{std::move(ranks), device, options.limit} {
     ncclUniqueId id{};
     // Before the others wait for it.
     use_device();
@@ -254,7 +255,8 @@ class nccl_state {
       hand_over();
     }
     if (batch.ended == nullptr) {
-      throw error{batch.what, "it was not handed to NCCL, as another one of its group failed", "all of a group to be taken"};
+      throw error{batch.what, "it was not handed to NCCL, as another one of its group failed",
+                  "all of a group to be taken"};
     }
     const auto state = cudaEventQuery(batch.ended);
     if (state == cudaSuccess) {
@@ -274,7 +276,8 @@ class nccl_state {
   // This rank takes part in nothing any more, so that the others need not wait for it in vain.
   void stop(const char* what) noexcept {
     if (comm_ != nullptr) {
-      failure_ = std::string{what} + ": given up, as an exception came in between; expected its request to be waited for";
+      failure_ =
+          std::string{what} + ": given up, as an exception came in between; expected its request to be waited for";
       ncclCommAbort(std::exchange(comm_, nullptr));
     }
   }
@@ -357,7 +360,8 @@ class nccl_state {
   int size_ = 1;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<nccl_batch> open_{};
-  std::vector<gpu_buffer> scratch_{};  // the last one is used; freed once NCCL has been left, or freeing might wait for ever
+  std::vector<gpu_buffer>
+      scratch_{};  // the last one is used; freed once NCCL has been left, or freeing might wait for ever
   std::size_t scratch_size_ = 0;
 };
 

@@ -42,8 +42,9 @@ class unwinding {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// The end of a request that nobody has waited for: waits now. On the way of an exception the rank stops, so that nobody
-// may wait for it, nor touch the memory of the request any more: then give_up() comes first, after which wait() is short.
+// The end of a request that nobody has waited for: waits now. On the way of an exception the rank
+// stops, so that nobody may wait for it, nor touch the memory of the request any more: then give_up()
+// comes first, after which wait() is short.
 template <class GiveUp, class Wait>
 void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait) noexcept {
   try {

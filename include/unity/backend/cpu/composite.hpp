@@ -34,8 +34,8 @@ class composite_routine final : public routine {
       std::function<std::unique_ptr<routine>(const tensor::operation&, types inputs, types outputs)>;
 
   // body: as tensor::algebra::body gives it for inputs of which none is constant.
-  composite_routine(const tensor::algebra& a, const tensor::tensor_graph& body, types inputs, types outputs, int threads,
-                    const prepare_node& prepare) {
+  composite_routine(const tensor::algebra& a, const tensor::tensor_graph& body, types inputs, types outputs,
+                    int threads, const prepare_node& prepare) {
     const backend::detail::run_list list{a, body, true};
     places_.assign(body.value_count(), {});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -106,8 +106,8 @@ class composite_routine final : public routine {
     std::size_t operand = 0;
   };
 
-  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand may lie
-  // in another layout than results do.
+  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand
+  // may lie in another layout than results do.
   void place_outputs(const tensor::tensor_graph& body, const backend::detail::run_list& list, types outputs) {
     for (std::size_t o = 0; o < body.outputs().size(); ++o) {
       const auto root = list.root(body.outputs()[o]);
@@ -116,7 +116,8 @@ class composite_routine final : public routine {
         p = {region::output, o};
       } else {
         const auto& t = body.type(body.outputs()[o]);
-        copies_.push_back({o, p, strided_copy{backend::detail::relayout_box(t.dims, outputs[o].order, t.order)}, tensor::size_of(t.element)});
+        copies_.push_back({o, p, strided_copy{backend::detail::relayout_box(t.dims, outputs[o].order, t.order)},
+                           tensor::size_of(t.element)});
       }
     }
   }

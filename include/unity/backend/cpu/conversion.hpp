@@ -46,7 +46,8 @@ class relayout_routine final : public routine {
   }
   const auto value = p.add_leaf(std::move(leaf));
   p.stores.push_back({value, 0, to.element});
-  return make_tiles(std::move(p), tensor::exceeds_float32(from.element) || tensor::exceeds_float32(to.element), threads);
+  return make_tiles(std::move(p), tensor::exceeds_float32(from.element) || tensor::exceeds_float32(to.element),
+                    threads);
 }
 
 // A routine between conversions. Packed forms are those of the operands that it takes as they are.

@@ -16,8 +16,8 @@
 namespace unity::backend::cpu {
 
 // Elements of a tile, and of the blocks that instructions work on: known counts, so that loops over them are plain
-// vector code. A tile of floats is 2 KiB: a dozen fit into a first-level cache beside what streams through it, which with
-// larger ones takes measurably longer (bench/fused_elementwise.cpp).
+// vector code. A tile of floats is 2 KiB: a dozen fit into a first-level cache beside what streams through it, which
+// with larger ones takes measurably longer (bench/fused_elementwise.cpp).
 inline constexpr std::int64_t tile_size = 512;
 inline constexpr std::int64_t block_size = 64;
 

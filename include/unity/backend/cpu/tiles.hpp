@@ -138,7 +138,8 @@ class tile_routine final : public routine {
   [[nodiscard]] std::size_t bytes_per_thread() const noexcept {
     using backend::detail::aligned_size;
     return slot_count_ * static_cast<std::size_t>(tile_size) * sizeof(Real) +
-           aligned_size(program_.code.size() * sizeof(tile)) + aligned_size(program_.sizes.size() * sizeof(std::int64_t));
+           aligned_size(program_.code.size() * sizeof(tile)) +
+           aligned_size(program_.sizes.size() * sizeof(std::int64_t));
   }
 
   // The tile of a value, and up to which element of the results a repeated number stays the same.

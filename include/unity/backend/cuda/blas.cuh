@@ -100,7 +100,8 @@ class blas_routine final : public routine<stream> {
   // Nothing where the library has no such product.
   [[nodiscard]] static std::unique_ptr<blas_routine> make(cublasLtHandle_t handle, const product_plan& p,
                                                           const detail::blas_epilogue& epilogue,
-                                                          cublasComputeType_t compute, const tensor::tensor_type& result) {
+                                                          cublasComputeType_t compute,
+                                                          const tensor::tensor_type& result) {
     std::unique_ptr<blas_routine> r{new blas_routine{handle, p, epilogue, compute, result}};
     return r->choose() ? std::move(r) : nullptr;
   }
@@ -118,8 +119,8 @@ class blas_routine final : public routine<stream> {
     for (const auto& [left, right, result] : plan_.offsets) {
       auto* to = c.outputs[0] + result * size;
       const auto s = cublasLtMatmul(handle_, desc_.get(), &one, c.inputs[plan_.left.operand] + left * size, left_.get(),
-                                    c.inputs[plan_.right.operand] + right * size, right_.get(), &zero, to, result_.get(),
-                                    to, result_.get(), &algorithm_, c.work, workspace_, c.queue.get());
+                                    c.inputs[plan_.right.operand] + right * size, right_.get(), &zero, to,
+                                    result_.get(), to, result_.get(), &algorithm_, c.work, workspace_, c.queue.get());
       if (s != CUBLAS_STATUS_SUCCESS) {
         c.queue.note(std::string{"cuBLASLt: "} + cublasLtGetStatusName(s));
       }
@@ -168,7 +169,8 @@ class blas_routine final : public routine<stream> {
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
     if (tensor::size_of(plan_.element) == 2) {
       // Sums of which parts are computed apart are put together in float32, not in the 16 bits of the result.
-      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, detail::alignment_of(plan_, 0));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, detail::alignment_of(plan_, 1));

@@ -17,7 +17,8 @@
 
 namespace unity::backend::cuda {
 
-// How much a kernel has room for: less makes the parameters of its launch smaller, and leaves registers to more threads.
+// How much a kernel has room for: less makes the parameters of its launch
+// smaller, and leaves registers to more threads.
 template <int Leaves, int Instructions, int Stores, int Slots>
 struct chain_room {
   static constexpr int leaves = Leaves;
@@ -26,8 +27,9 @@ struct chain_room {
   static constexpr int slots = Slots;
 };
 using small_chain_room = chain_room<8, 16, 1, 2>;
-using full_chain_room = chain_room<static_cast<int>(chain_code::max_leaves), static_cast<int>(chain_code::max_instructions),
-                                   static_cast<int>(chain_code::max_stores), static_cast<int>(chain_code::max_slots)>;
+using full_chain_room =
+    chain_room<static_cast<int>(chain_code::max_leaves), static_cast<int>(chain_code::max_instructions),
+               static_cast<int>(chain_code::max_stores), static_cast<int>(chain_code::max_slots)>;
 
 // How a leaf is read, found out beforehand.
 enum class chain_read : std::uint8_t {
@@ -41,9 +43,9 @@ enum class chain_read : std::uint8_t {
   each,
 };
 
-// Real: what is computed in. Width: elements of a unit, along the last loop; 4 where that has a multiple of them, or where
-// it is the only one. Units: per thread, block_threads apart, so that a warp reads what lies together, and so that all
-// of a leaf is on its way before the first of it is used. An instruction is decoded once for all of them.
+// Real: what is computed in. Width: elements of a unit, along the last loop; 4 where that has a multiple of them, or
+// where it is the only one. Units: per thread, block_threads apart, so that a warp reads what lies together, and so
+// that all of a leaf is on its way before the first of it is used. An instruction is decoded once for all of them.
 // Loops: as many as the code has, or more; up to 4, places are counted in 32 bits.
 template <class Real, int Width, int Units, int Loops, class Room>
 struct chain_function {
@@ -76,8 +78,8 @@ struct chain_function {
   store stores[std::size_t{Room::stores}];
 
   [[nodiscard]] static bool takes(const chain_code& c) {
-    const bool fits = c.leaf_count <= Room::leaves && c.instruction_count <= Room::instructions && c.store_count <= Room::stores &&
-                      c.slot_count <= Room::slots && c.loops.count <= Loops;
+    const bool fits = c.leaf_count <= Room::leaves && c.instruction_count <= Room::instructions &&
+                      c.store_count <= Room::stores && c.slot_count <= Room::slots && c.loops.count <= Loops;
     const bool in_units = c.loops.count == 1 || c.loops.sizes[c.loops.count - 1].size % Width == 0;
     return fits && in_units && (sizeof(offset) == sizeof(std::int64_t) || c.is_narrow());
   }
@@ -223,8 +225,8 @@ struct chain_function {
       b[j] = x;
     }
   }
-  // Chosen by comparison with constants, as registers have no index; in a loop, even one that is unrolled, compilers put
-  // the number back in the place of the constant that it is equal to, and the slots into memory.
+  // Chosen by comparison with constants, as registers have no index; in a loop, even one that is unrolled, compilers
+  // put the number back in the place of the constant that it is equal to, and the slots into memory.
   template <int S = 0, class F>
   UNITY_HOST_DEVICE static void with_slot(int number, values* slots, const F& f) {
     if constexpr (S < Room::slots) {
@@ -345,7 +347,9 @@ struct chain_function {
   template <class F>
   UNITY_HOST_DEVICE static void with_load(tensor::dtype t, const F& f) {
     if (t == tensor::dtype::float32) {
-      f([](const std::byte* from, std::int64_t i) { return static_cast<Real>(reinterpret_cast<const float*>(from)[i]); });
+      f([](const std::byte* from, std::int64_t i) {
+        return static_cast<Real>(reinterpret_cast<const float*>(from)[i]);
+      });
     } else {
       f([t](const std::byte* from, std::int64_t i) { return load_element<Real>(t, from, i); });
     }

@@ -96,8 +96,8 @@ class graph_routine final : public routine<Queue> {
     strided_copy how;
   };
 
-  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand may lie
-  // in another layout than results do.
+  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand
+  // may lie in another layout than results do.
   void place_outputs(const tensor::tensor_graph& graph, const backend::detail::run_list& list, types outputs) {
     for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
       const auto root = list.root(graph.outputs()[o]);

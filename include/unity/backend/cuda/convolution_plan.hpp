@@ -36,8 +36,9 @@ struct convolution_plan {
 }
 
 // Of the adjoint with respect to an operand of these dims, of (cotangent, weights) or (image, cotangent).
-[[nodiscard]] inline convolution_plan plan_convolution_gradient(const tensor::attribute_reader& a, convolution_operand of,
-                                                                types inputs, const tensor::shape& dims) {
+[[nodiscard]] inline convolution_plan plan_convolution_gradient(const tensor::attribute_reader& a,
+                                                                convolution_operand of, types inputs,
+                                                                const tensor::shape& dims) {
   tensor::space s{inputs};
   const auto dilation = a.integers("dilation");
   const bool to_image = of == convolution_operand::image;

@@ -27,8 +27,8 @@ namespace unity::backend::cuda {
 class dnn_convolution_routine final : public routine<stream> {
  public:
   // Throws: unity::error where the library refuses a description.
-  dnn_convolution_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs, const tensor::tensor_type& result,
-                          bool tf32)
+  dnn_convolution_routine(cudnnHandle_t handle, const convolution_plan& p, types inputs,
+                          const tensor::tensor_type& result, bool tf32)
       : handle_{handle},
         exact_{result.element == tensor::dtype::float32 && !tf32},
         joint_{p.biased && p.then == tensor::operators::activation::relu},
@@ -48,8 +48,9 @@ class dnn_convolution_routine final : public routine<stream> {
   [[nodiscard]] bool choose() {
     std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> all{};
     int count = 0;
-    const auto s = cudnnGetConvolutionForwardAlgorithm_v7(handle_, image_.get(), weight_.get(), convolution_.get(),
-                                                          result_.get(), static_cast<int>(all.size()), &count, all.data());
+    const auto s =
+        cudnnGetConvolutionForwardAlgorithm_v7(handle_, image_.get(), weight_.get(), convolution_.get(), result_.get(),
+                                               static_cast<int>(all.size()), &count, all.data());
     const auto end = all.begin() + (s == CUDNN_STATUS_SUCCESS ? count : 0);
     const auto found = std::find_if(all.begin(), end, [this](const auto& a) { return may_be_taken(a) && take(a); });
     return found != end;
@@ -61,9 +62,10 @@ class dnn_convolution_routine final : public routine<stream> {
     const float one = 1;
     const float zero = 0;
     if (joint_) {
-      const auto s = cudnnConvolutionBiasActivationForward(
-          handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1], convolution_.get(), algorithm_, c.work,
-          workspace_, &zero, result_.get(), c.outputs[0], bias_.get(), c.inputs[2], relu_.get(), result_.get(), c.outputs[0]);
+      const auto s = cudnnConvolutionBiasActivationForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(),
+                                                           c.inputs[1], convolution_.get(), algorithm_, c.work,
+                                                           workspace_, &zero, result_.get(), c.outputs[0], bias_.get(),
+                                                           c.inputs[2], relu_.get(), result_.get(), c.outputs[0]);
       if (s == CUDNN_STATUS_SUCCESS) {
         return;
       }
@@ -91,8 +93,9 @@ class dnn_convolution_routine final : public routine<stream> {
   [[nodiscard]] bool take(const cudnnConvolutionFwdAlgoPerf_t& a) {
     algorithm_ = a.algo;
     const bool chosen = exact_ || cudnnSetConvolutionMathType(convolution_.get(), a.mathType) == CUDNN_STATUS_SUCCESS;
-    return chosen && cudnnGetConvolutionForwardWorkspaceSize(handle_, image_.get(), weight_.get(), convolution_.get(),
-                                                             result_.get(), algorithm_, &workspace_) == CUDNN_STATUS_SUCCESS;
+    return chosen &&
+           cudnnGetConvolutionForwardWorkspaceSize(handle_, image_.get(), weight_.get(), convolution_.get(),
+                                                   result_.get(), algorithm_, &workspace_) == CUDNN_STATUS_SUCCESS;
   }
 
   cudnnHandle_t handle_;
@@ -155,8 +158,8 @@ class dnn {
   }
 
   // Null where the library has none. No routine may outlive the handle.
-  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of, types inputs,
-                                                         const tensor::tensor_type& result) const {
+  [[nodiscard]] routine_ptr<stream> convolution_gradient(const convolution_plan& p, convolution_operand of,
+                                                         types inputs, const tensor::tensor_type& result) const {
     if (!dnn_counts(inputs[0], result) || !dnn_counts(inputs[1], result)) {
       return nullptr;
     }
@@ -204,15 +207,16 @@ class dnn {
                    channel = detail::images_of(image.element, {1, channels, 1, 1})](const call<stream>& c) {
       const float one = 1;
       const float zero = 0;
-      return cudnnBatchNormalizationForwardInference(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, images.get(), c.inputs[0],
-                                                     images.get(), c.outputs[0], channel.get(), c.inputs[1], c.inputs[2],
-                                                     c.inputs[3], c.inputs[4], epsilon);
+      return cudnnBatchNormalizationForwardInference(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, images.get(),
+                                                     c.inputs[0], images.get(), c.outputs[0], channel.get(),
+                                                     c.inputs[1], c.inputs[2], c.inputs[3], c.inputs[4], epsilon);
     }, std::move(own));
   }
 
  private:
   template <class Direction>
-  [[nodiscard]] routine_ptr<stream> choose(const convolution_plan& p, types inputs, const tensor::tensor_type& result) const {
+  [[nodiscard]] routine_ptr<stream> choose(const convolution_plan& p, types inputs,
+                                           const tensor::tensor_type& result) const {
     auto r = std::make_unique<dnn_convolution_gradient_routine<Direction>>(handle_.get(), p, inputs, result, tf32_);
     return r->choose() ? std::move(r) : nullptr;
   }

@@ -63,8 +63,8 @@ struct alignas(4 * sizeof(T)) quad {
   T x[4];
 };
 
-// tensor::to_integer for the device, which calls no functions of the host and has no limits. least and most + 1 are powers
-// of two, or least is 0: exact in Real.
+// tensor::to_integer for the device, which calls no functions of the host and has no limits. least and most + 1 are
+// powers of two, or least is 0: exact in Real.
 template <class Integer, class Real>
 [[nodiscard]] UNITY_HOST_DEVICE Integer to_integer(Real x, Real least, Real beyond, Integer most) {
   if (!(x == x)) {

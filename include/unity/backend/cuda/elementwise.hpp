@@ -24,11 +24,11 @@
 namespace unity::backend::cuda {
 
 // Every chain is taken by the last of its number type; those before are faster, where they take it.
-using chain_functions =
-    std::variant<chain_function<float, 4, 4, 1, small_chain_room>, chain_function<float, 4, 4, 4, small_chain_room>,
-                 chain_function<float, 4, 2, 1, full_chain_room>, chain_function<float, 4, 2, 4, full_chain_room>,
-                 chain_function<float, 1, 4, 4, full_chain_room>, chain_function<float, 1, 1, max_loops, full_chain_room>,
-                 chain_function<double, 1, 2, 4, full_chain_room>, chain_function<double, 1, 1, max_loops, full_chain_room>>;
+using chain_functions = std::variant<
+    chain_function<float, 4, 4, 1, small_chain_room>, chain_function<float, 4, 4, 4, small_chain_room>,
+    chain_function<float, 4, 2, 1, full_chain_room>, chain_function<float, 4, 2, 4, full_chain_room>,
+    chain_function<float, 1, 4, 4, full_chain_room>, chain_function<float, 1, 1, max_loops, full_chain_room>,
+    chain_function<double, 1, 2, 4, full_chain_room>, chain_function<double, 1, 1, max_loops, full_chain_room>>;
 static_assert(sizeof(chain_functions) <= 4096 - 16, "larger than what a launch passes by value");
 
 // Number I, or the first one after it that takes the code.

@@ -3,7 +3,8 @@
 
 #if defined(__CUDACC__)
 #define UNITY_HOST_DEVICE __host__ __device__
-// Before a loop over an array that must stay in registers: a register has no address, so every index must be a constant.
+// Before a loop over an array that must stay in registers: a register has no
+// address, so every index must be a constant.
 #define UNITY_UNROLL _Pragma("unroll")
 #else
 #define UNITY_HOST_DEVICE

@@ -83,8 +83,9 @@ class kernel_factory {
 
   [[nodiscard]] static bool has_library_type(types ts) {
     return std::all_of(ts.begin(), ts.end(), [&](const auto& t) {
-      return t.element == ts[0].element && (t.element == tensor::dtype::float32 || t.element == tensor::dtype::float16 ||
-                                            t.element == tensor::dtype::bfloat16);
+      return t.element == ts[0].element &&
+             (t.element == tensor::dtype::float32 || t.element == tensor::dtype::float16 ||
+              t.element == tensor::dtype::bfloat16);
     });
   }
 
@@ -168,8 +169,8 @@ class kernel_factory {
     }
     if (name == "batch_norm") {
       auto own = batch_norm_routine<Queue>(a, inputs, outputs);
-      const bool plain = inputs[0].element == tensor::dtype::float32 && has_library_type(inputs) && is_row_major(inputs[0]) &&
-                         is_row_major(outputs[0]);
+      const bool plain = inputs[0].element == tensor::dtype::float32 && has_library_type(inputs) &&
+                         is_row_major(inputs[0]) && is_row_major(outputs[0]);
       return plain ? library_->normalization(a.real("epsilon"), inputs[0], std::move(own)) : std::move(own);
     }
     if (name == "layer_norm" && !wide) {
@@ -202,7 +203,8 @@ class kernel_factory {
     return std::make_unique<graph_routine<Queue>>(*algebra_, joined, sources, outputs, true, parts());
   }
 
-  // What inner(inputs, outputs) prepares, on float32 instead of narrower floats (elements) in row-major order (layouts).
+  // What inner(inputs, outputs) prepares, on float32 instead of narrower floats
+  // (elements) in row-major order (layouts).
   template <class Inner>
   [[nodiscard]] routine_ptr<Queue> between_conversions(types inputs, types outputs, bool elements, bool layouts,
                                                        const Inner& inner) const {

@@ -153,7 +153,8 @@ class strided_copy {
     return fits;
   }
 
-  // The loop along which the source lies, where it is another one than the target's and both fill a good part of a tile.
+  // The loop along which the source lies, where it is another one than the
+  // target's and both fill a good part of a tile.
   [[nodiscard]] std::size_t source_loop() const noexcept {
     constexpr std::int64_t least = 8;
     for (std::size_t l = 0; l + 1 < loops_.size(); ++l) {

@@ -101,7 +101,8 @@ struct batch_loop {
   p.bias_by_row = c_rows;
   p.then = then;
   // A matrix in rows is, read by columns, its transpose; so a result in rows is the product of transposes.
-  const auto matrix = [](std::size_t operand, std::int64_t rows, std::int64_t columns, bool by_rows, bool wanted_turned) {
+  const auto matrix = [](std::size_t operand, std::int64_t rows, std::int64_t columns, bool by_rows,
+                         bool wanted_turned) {
     return by_rows ? product_matrix{operand, columns, rows, columns, !wanted_turned, 0}
                    : product_matrix{operand, rows, columns, rows, wanted_turned, 0};
   };

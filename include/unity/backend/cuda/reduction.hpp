@@ -33,9 +33,9 @@ class reduction_writer {
       sizes_.push_back(i.size);
     }
     divide_loops(output);
-    fits_ = inputs.size() <= reduction_function::max_operands && s.windows().size() <= reduction_function::max_windows &&
-            kept_.size() <= max_loops && reduced_.size() <= max_loops && write(kernel.inner, f_.inner) &&
-            write(kernel.outer, f_.outer);
+    fits_ = inputs.size() <= reduction_function::max_operands &&
+            s.windows().size() <= reduction_function::max_windows && kept_.size() <= max_loops &&
+            reduced_.size() <= max_loops && write(kernel.inner, f_.inner) && write(kernel.outer, f_.outer);
     if (!fits_) {
       return;
     }
@@ -253,8 +253,8 @@ class reduction_routine final : public routine<Queue> {
   }
 
  private:
-  // Few results of many points: a block for each would leave most of a device idle. Into how many parts says nothing but
-  // the sizes, so that sums do not depend on the device.
+  // Few results of many points: a block for each would leave most of a device idle. Into how many parts says nothing
+  // but the sizes, so that sums do not depend on the device.
   void divide() {
     constexpr std::int64_t blocks = 1024;        // that keep any device busy
     constexpr std::int64_t least_points = 8192;  // of a part, or its launch would take longer than it saves

@@ -63,7 +63,8 @@ struct reduction_function {
   loop_nest reduced{};
   std::int64_t points = 1;
   std::int64_t parts = 1;        // into which those of one result are divided
-  std::int64_t part_points = 1;  // of every part but the last: points where there is one part, a multiple of 4 otherwise
+  std::int64_t part_points =
+      1;  // of every part but the last: points where there is one part, a multiple of 4 otherwise
   tensor::reduction how = tensor::reduction::none;
   bool counts = false;  // does the outer program ask for the number of points
   bool quads = false;   // are the elements of one operand reduced, which lie in fours at multiples of four

@@ -14,8 +14,8 @@ namespace unity::backend::cuda {
 // Queue: what runs functions on many points, one call after another. Functions are copied; they hold addresses.
 //   q.each(n, f)          f(i) for i in [0, n), in any order; those of one i / block_threads begin together
 //   q.rows(n, width, f)   f(group, i) for i in [0, n), each by `width` threads: 1, 32 or 256
-//   q.tiles(n, f)         for i in [0, n), by block_threads threads t, whose tile is an array of f.tile_size F::element:
-//                         f.read(tile, t, i) by all of them, and then f.write(tile, t, i)
+//   q.tiles(n, f)         for i in [0, n), by block_threads threads t, whose tile is an array of f.tile_size
+//                         F::element: f.read(tile, t, i) by all of them, and then f.write(tile, t, i)
 // A group: g.rank() in [0, g.size()), and g.sum(x), g.largest(x) over the threads of the group, given to each of them.
 // Models: stream (backend/cuda/stream.cuh), and a loop on the host by which the functions are tested without a device.
 

@@ -71,8 +71,8 @@ struct layer_norm_function {
   }
 
  private:
-  // Width elements of a row, of which one is the first: added up in float, and those sums in double, as a device has far
-  // fewer units for that.
+  // Width elements of a row, of which one is the first: added up in float, and those sums in double,
+  // as a device has far fewer units for that.
   template <int Width, class Group>
   UNITY_HOST_DEVICE void normalize(const Group& group, std::int64_t first) const {
     const auto count = size / Width;
@@ -129,7 +129,8 @@ struct layer_norm_function {
 };
 
 // Number i of a tensor of integers.
-[[nodiscard]] UNITY_HOST_DEVICE inline std::int64_t load_integer(tensor::dtype t, const std::byte* from, std::int64_t i) {
+[[nodiscard]] UNITY_HOST_DEVICE inline std::int64_t load_integer(tensor::dtype t, const std::byte* from,
+                                                                 std::int64_t i) {
   switch (t) {
     case tensor::dtype::int64: return reinterpret_cast<const std::int64_t*>(from)[i];
     case tensor::dtype::int32: return reinterpret_cast<const std::int32_t*>(from)[i];

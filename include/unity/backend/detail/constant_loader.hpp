@@ -27,14 +27,16 @@ namespace unity::backend::detail {
 
 // The bytes of a node without operands: given by name, or what tensor::evaluate gives it.
 // Throws: unity::error where what is given has other sizes.
-[[nodiscard]] inline std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
-                                                         const tensor::source_data& data, std::uint64_t seed) {
+[[nodiscard]] inline std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                         node_id n, const tensor::source_data& data,
+                                                         std::uint64_t seed) {
   const auto& op = g.operation(n);
   const auto& type = g.type(g.results(n)[0]);
   if (data && a.definition_of(op.kind).source != tensor::source_kind::none) {
     const auto name = a.read(op).word("name");
     if (const auto given = data(name)) {
-      if (given->dims != type.dims || given->data.size() != static_cast<std::size_t>(tensor::element_count(type.dims))) {
+      if (given->dims != type.dims ||
+          given->data.size() != static_cast<std::size_t>(tensor::element_count(type.dims))) {
         throw error{"source " + name, "a value of another size", tensor::to_string(type)};
       }
       return encode(*given, type);
@@ -53,7 +55,8 @@ struct packed_operand {
 
 inline constexpr auto no_place = static_cast<std::size_t>(-1);
 
-// Runs the constant part of a list. Values that nobody reads later are kept no longer than the constant part needs them.
+// Runs the constant part of a list. Values that nobody reads later are kept no
+// longer than the constant part needs them.
 template <device_backend Backend>
 class constant_loader {
  public:

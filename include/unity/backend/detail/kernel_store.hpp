@@ -59,7 +59,8 @@ class kernel_store {
   };
 
   // The node on its own, its operands as sources of no kind.
-  [[nodiscard]] static tensor::tensor_graph single(const tensor::tensor_graph& g, const run_item& item, bool constants) {
+  [[nodiscard]] static tensor::tensor_graph single(const tensor::tensor_graph& g, const run_item& item,
+                                                   bool constants) {
     tensor::tensor_graph one;
     std::vector<value_id> operands;
     for (auto t : types_of(g, item.operands)) {
@@ -87,7 +88,8 @@ class kernel_store {
   }
   [[nodiscard]] std::string name(const tensor::tensor_graph& g, const run_item& item) const {
     std::string names;
-    for (const auto n : item.chain != nullptr ? std::span<const node_id>{item.chain->nodes} : std::span{&item.node, 1}) {
+    for (const auto n :
+         item.chain != nullptr ? std::span<const node_id>{item.chain->nodes} : std::span{&item.node, 1}) {
       names += (names.empty() ? "" : ", ") + algebra_->signature(g.operation(n).kind).name;
     }
     return names;

@@ -19,10 +19,9 @@
 namespace unity::backend::detail {
 
 // Per result, the operand in whose memory it lies as it is; nothing where the operator must run.
-[[nodiscard]] inline std::optional<std::vector<tensor::shared_part>> shared_results(const tensor::algebra& a,
-                                                                                    const tensor::operation& op,
-                                                                                    std::span<const tensor::tensor_type> inputs,
-                                                                                    std::span<const tensor::tensor_type> outputs) {
+[[nodiscard]] inline std::optional<std::vector<tensor::shared_part>> shared_results(
+    const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+    std::span<const tensor::tensor_type> outputs) {
   if (inputs.empty()) {
     return std::nullopt;
   }
@@ -30,7 +29,8 @@ namespace unity::backend::detail {
     return tensor::shared_parts(*map, inputs, outputs);
   }
   const auto program = inputs.size() == 1 && outputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
-  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional{std::vector<tensor::shared_part>(1)} : std::nullopt;
+  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional{std::vector<tensor::shared_part>(1)}
+                                                             : std::nullopt;
 }
 
 // One node, or one chain, that runs.

@@ -27,7 +27,8 @@ struct strided_box {
   std::vector<strided_loop> loops{};
 };
 
-// The same loops, outermost first in the target: without those of one step, and neighbours that go on where the inner one ends as one.
+// The same loops, outermost first in the target: without those of one step, and neighbours
+// that go on where the inner one ends as one.
 [[nodiscard]] inline std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops) {
   std::erase_if(loops, [](const strided_loop& l) { return l.size == 1; });
   // No two steps are equal there.
@@ -55,7 +56,8 @@ struct strided_box {
 }
 
 // The elements of a piece of a view.
-[[nodiscard]] inline strided_box piece_box(const tensor::piece& p, const tensor::tensor_type& input, const tensor::tensor_type& output) {
+[[nodiscard]] inline strided_box piece_box(const tensor::piece& p, const tensor::tensor_type& input,
+                                           const tensor::tensor_type& output) {
   strided_box b;
   const auto read = tensor::strides_of(input.dims, input.order);
   const auto write = tensor::strides_of(output.dims, output.order);
@@ -82,7 +84,8 @@ struct view_copies {
   std::vector<copy> copies{};
   std::vector<bool> has_gaps{};  // by result
 
-  view_copies(const tensor::view_map& map, std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs) {
+  view_copies(const tensor::view_map& map, std::span<const tensor::tensor_type> inputs,
+              std::span<const tensor::tensor_type> outputs) {
     std::vector<std::int64_t> covered(outputs.size(), 0);
     if (map.relabels()) {
       // Row-major order is what stays; the result is row-major.

@@ -19,7 +19,8 @@
 namespace unity::backend {
 
 // A primitive of one result without a reduction or windows; nothing where the operator is of another form.
-[[nodiscard]] inline std::optional<tile_program> elementwise_program(const tensor::algebra& a, const tensor::operation& op,
+[[nodiscard]] inline std::optional<tile_program> elementwise_program(const tensor::algebra& a,
+                                                                     const tensor::operation& op,
                                                                      std::span<const tensor::tensor_type> inputs,
                                                                      std::span<const tensor::tensor_type> outputs) {
   const auto s = a.iteration(op, inputs);

@@ -21,8 +21,8 @@ struct backward_reads {
   friend bool operator==(const backward_reads&, const backward_reads&) = default;
 };
 
-// Those that the adjoint of the operator reads; a rectifier's, say, the result alone, and an addition's nothing. Values that
-// no backward pass reads need not be kept for it.
+// Those that the adjoint of the operator reads; a rectifier's, say, the result alone, and an addition's nothing. Values
+// that no backward pass reads need not be kept for it.
 // wanted: per operand, is its cotangent asked for. Complexity: as tensor::adjoint_of. Throws: as that.
 [[nodiscard]] inline backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::operation& op,
                                                      std::span<const tensor::tensor_type> inputs, std::size_t results,

@@ -22,8 +22,12 @@ class delay_matrix {
 
   [[nodiscard]] std::size_t rows() const noexcept { return columns_ == 0 ? 0 : values_.size() / columns_; }
   [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
-  [[nodiscard]] std::int64_t operator()(std::size_t row, std::size_t column) const noexcept { return values_[row * columns_ + column]; }
-  [[nodiscard]] std::int64_t& operator()(std::size_t row, std::size_t column) noexcept { return values_[row * columns_ + column]; }
+  [[nodiscard]] std::int64_t operator()(std::size_t row, std::size_t column) const noexcept {
+    return values_[row * columns_ + column];
+  }
+  [[nodiscard]] std::int64_t& operator()(std::size_t row, std::size_t column) noexcept {
+    return values_[row * columns_ + column];
+  }
   [[nodiscard]] const std::int64_t* row(std::size_t r) const noexcept { return values_.data() + r * columns_; }
 
   // Element by element; none is less than all.
@@ -47,7 +51,8 @@ class delay_matrix {
 
 // One after the other: the longest way from a row of a over some k to a column of b, between[k] more there.
 // Complexity: rows * columns * k.
-[[nodiscard]] inline delay_matrix chained(const delay_matrix& a, std::span<const std::int64_t> between, const delay_matrix& b) {
+[[nodiscard]] inline delay_matrix chained(const delay_matrix& a, std::span<const std::int64_t> between,
+                                          const delay_matrix& b) {
   delay_matrix c{a.rows(), b.columns()};
   for (std::size_t i = 0; i < a.rows(); ++i) {
     for (std::size_t k = 0; k < a.columns(); ++k) {

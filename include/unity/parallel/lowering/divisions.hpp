@@ -53,11 +53,15 @@ class division_table {
     }
   }
   // kind: the number of the operator. Valid until make_room().
-  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid) { return find(kind, o, grid); }
-  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const configuration& c) { return find(kind, o, c); }
+  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid) {
+    return find(kind, o, grid);
+  }
+  [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const configuration& c) {
+    return find(kind, o, c);
+  }
 
-  // Of what is written of a result, block by block, and others read of operands, which are that value; a task that reads several of them is
-  // numbered once for each, after all tasks for the operand before. Valid until the next call.
+  // Of what is written of a result, block by block, and others read of operands, which are that value; a task that
+  // reads several of them is numbered once for each, after all tasks for the operand before. Valid until the next call.
   [[nodiscard]] std::span<const overlap> overlaps(const division& from, std::uint32_t result, const division& to,
                                                   std::span<const std::uint32_t> operands) {
     const pair_key key{from.number, to.number, result, small_vector<std::uint32_t, 4>{operands}};
@@ -111,8 +115,11 @@ class division_table {
 
     template <class A, class B>
     bool operator()(const A& a, const B& b) const noexcept {
-      const auto same = [](const degree_list& x, const degree_list& y) { return x == y || (product(x) == 1 && product(y) == 1); };
-      return a.degrees == b.degrees && a.copies == b.copies && same(a.reductions, b.reductions) && same(a.terms, b.terms);
+      const auto same = [](const degree_list& x, const degree_list& y) {
+        return x == y || (product(x) == 1 && product(y) == 1);
+      };
+      return a.degrees == b.degrees && a.copies == b.copies && same(a.reductions, b.reductions) &&
+             same(a.terms, b.terms);
     }
   };
 
@@ -173,7 +180,8 @@ class division_table {
 
   static constexpr std::size_t most_tasks = std::size_t{1} << 17U;  // some tens of MB
 
-  std::deque<std::unordered_map<task_grid, division, grid_hash, grid_equal>> kinds_{};  // stay where they are as it grows
+  std::deque<std::unordered_map<task_grid, division, grid_hash, grid_equal>>
+      kinds_{};  // stay where they are as it grows
   std::size_t tasks_ = 0;
   std::uint32_t count_ = 0;
   std::unordered_map<pair_key, std::vector<overlap>, pair_hash> pairs_{};

@@ -33,8 +33,12 @@ struct edge_ends {
   [[nodiscard]] program::task_ref written_back(std::uint32_t task) const noexcept { return {from, producers + task}; }
   [[nodiscard]] program::task_ref read(std::uint32_t task) const noexcept { return {to, task}; }
   [[nodiscard]] program::task_ref read_back(std::uint32_t task) const noexcept { return {to, consumers + task}; }
-  [[nodiscard]] program::buffer_ref result_of(std::uint32_t task) const noexcept { return {from, task * buffers_per_task + result}; }
-  [[nodiscard]] program::buffer_ref cotangent_of(std::uint32_t task) const noexcept { return {to, consumer_buffers + task}; }
+  [[nodiscard]] program::buffer_ref result_of(std::uint32_t task) const noexcept {
+    return {from, task * buffers_per_task + result};
+  }
+  [[nodiscard]] program::buffer_ref cotangent_of(std::uint32_t task) const noexcept {
+    return {to, consumer_buffers + task};
+  }
 };
 
 // A message of the value and, where its cotangent is wanted, one of that back.
@@ -109,7 +113,8 @@ class edge_code {
       for (const auto c : all[i].consumers) {
         sent_.push_back({ends_.read_back(c), ends_.cotangent_of(c), back[i].first});
       }
-      received_.push_back({ends_.written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
+      received_.push_back(
+          {ends_.written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
     }
     end_exchange(false);
   }

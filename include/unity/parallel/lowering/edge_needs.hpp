@@ -29,7 +29,8 @@ class needs_finder {
  public:
   // result: of the first operator, that the operands of the second are. Valid until the next call.
   // Complexity: as message_finder::run; where there are terms or copies, as reads_of.
-  [[nodiscard]] edge_needs run(const network& n, division_table& divisions, const divided_edge& e, std::uint32_t result) {
+  [[nodiscard]] edge_needs run(const network& n, division_table& divisions, const divided_edge& e,
+                               std::uint32_t result) {
     readers_.clear();
     for (std::size_t i = 0; i < e.operands.size(); ++i) {
       readers_.insert(readers_.end(), e.consumers.begin(), e.consumers.end());

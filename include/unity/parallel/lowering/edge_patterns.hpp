@@ -15,7 +15,8 @@
 
 namespace unity::parallel {
 
-// All that the code of an edge depends on, but for the fragments of its ends. Refers to lists and configurations, or has them.
+// All that the code of an edge depends on, but for the fragments of its ends. Refers
+// to lists and configurations, or has them.
 template <class Operands, class Configuration>
 struct basic_edge_pattern_key {
   std::uint32_t from = 0;  // kinds of operators (graph_dimensions)
@@ -35,10 +36,12 @@ class edge_patterns {
   static constexpr program::fragment_id producer{0xfffffff0U};
   static constexpr program::fragment_id consumer{0xfffffff1U};
 
-  // Effects: `f` becomes the code between these ends. make(fragment): the code with the names above, where it is not known.
+  // Effects: `f` becomes the code between these ends. make(fragment): the code
+  // with the names above, where it is not known.
   // Complexity: linear in the code.
   template <class Make>
-  void write(const edge_pattern_key& key, program::fragment_id from, program::fragment_id to, program::fragment& f, const Make& make) {
+  void write(const edge_pattern_key& key, program::fragment_id from, program::fragment_id to, program::fragment& f,
+             const Make& make) {
     f = find(key, make);
     const auto name = [&](program::fragment_id& id) { id = id == producer ? from : id == consumer ? to : id; };
     for (auto& d : f.dependencies) {
@@ -70,11 +73,18 @@ class edge_patterns {
         return p.code;
       }
     }
-    pattern made{{key.from, key.to, key.result, key.is_wanted, key.consumer_keeps, {key.operands.begin(), key.operands.end()},
-                  key.producer, key.consumer},
+    pattern made{{key.from,
+                  key.to,
+                  key.result,
+                  key.is_wanted,
+                  key.consumer_keeps,
+                  {key.operands.begin(), key.operands.end()},
+                  key.producer,
+                  key.consumer},
                  {}};
     make(made.code);
-    held_ += 64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.buffers.size() + made.code.reads.size();
+    held_ +=
+        64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.buffers.size() + made.code.reads.size();
     if (held_ > most) {
       known_.clear();
       held_ = 0;

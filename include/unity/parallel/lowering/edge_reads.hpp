@@ -83,8 +83,12 @@ class edge_reader {
   // A block, and the terms from one number up to another.
   using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
-  [[nodiscard]] std::uint32_t first_term(std::uint32_t u, std::uint32_t classes) const { return u * edge_.from.result_terms / classes; }
-  [[nodiscard]] machine::device_id reader_device(std::uint32_t reader) const { return edge_.consumers[reader % edge_.consumers.size()]; }
+  [[nodiscard]] std::uint32_t first_term(std::uint32_t u, std::uint32_t classes) const {
+    return u * edge_.from.result_terms / classes;
+  }
+  [[nodiscard]] machine::device_id reader_device(std::uint32_t reader) const {
+    return edge_.consumers[reader % edge_.consumers.size()];
+  }
   [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const {
     const auto [block, first, last] = at;
     for (auto term = first; term < last; ++term) {
@@ -97,8 +101,9 @@ class edge_reader {
 
   // For each term of the operand, which class of terms it is; those of most elements that are already there come first.
   template <class IsOf>
-  [[nodiscard]] std::vector<std::optional<std::uint32_t>> matched(std::span<const overlap> overlaps, const operand_terms& terms,
-                                                                  std::uint32_t classes, const IsOf& is_of) const {
+  [[nodiscard]] std::vector<std::optional<std::uint32_t>> matched(std::span<const overlap> overlaps,
+                                                                  const operand_terms& terms, std::uint32_t classes,
+                                                                  const IsOf& is_of) const {
     std::vector<std::optional<std::uint32_t>> class_of(terms.count);
     if (terms.count == 1) {
       class_of[0] = 0;
@@ -153,8 +158,10 @@ class edge_reader {
       }
     }
   }
-  // Which copy each device reads: one of which it holds a term, else the one that fewest read, of those in its node first.
-  [[nodiscard]] std::map<machine::device_id, std::uint32_t> copies(const key& at, std::span<const overlap> readers) const {
+  // Which copy each device reads: one of which it holds a term, else the one that
+  // fewest read, of those in its node first.
+  [[nodiscard]] std::map<machine::device_id, std::uint32_t> copies(const key& at,
+                                                                   std::span<const overlap> readers) const {
     std::map<machine::device_id, std::uint32_t> copy_for;
     for (const auto& o : readers) {
       copy_for.emplace(reader_device(o.consumer), 0U);
@@ -191,10 +198,10 @@ class edge_reader {
 
 }  // namespace detail
 
-// overlaps: of the blocks of the result and of what tasks read, operand by operand (division_table::overlaps).
-// A value of p terms read as an operand of q terms: where p > q, each of the q is the sum of a class of p / q terms or so; else
-// each of p operand terms is one of the value's, and the others are zero and read nothing. Which is which does not matter to
-// the sum: pairs of most elements on one device are made first. Of copies, a device reads one.
+// overlaps: of the blocks of the result and of what tasks read, operand by operand (division_table::overlaps). A value
+// of p terms read as an operand of q terms: where p > q, each of the q is the sum of a class of p / q terms or so; else
+// each of p operand terms is one of the value's, and the others are zero and read nothing. Which is which does not
+// matter to the sum: pairs of most elements on one device are made first. Of copies, a device reads one.
 // Complexity: overlaps, times terms and copies, but for logarithms.
 [[nodiscard]] inline edge_reads reads_of(const network& n, const divided_edge& e, std::span<const overlap> overlaps) {
   return detail::edge_reader{n, e}.run(overlaps);

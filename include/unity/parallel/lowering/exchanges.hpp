@@ -32,16 +32,16 @@ struct message_ends {
   friend bool operator==(const message_ends&, const message_ends&) = default;
 };
 
-// Adds messages to fragments. Messages of which one has the sender or the receiver of another, and so on, are an exchange:
-// what an exchange moves over a link is one task, in cut-through after the tasks of the links before. It starts when all
-// that it carries can start, as a collective does; an exchange among k devices takes as many tasks as it uses links, not
-// as k (k - 1) messages have hops. A message that shares neither end is a task per hop, as it would be alone.
-// Where the links of an exchange are in no order (routes that go around a ring), its messages stay apart.
-// Regular; keeps its memory.
+// Adds messages to fragments. Messages of which one has the sender or the receiver of another, and so on, are an
+// exchange: what an exchange moves over a link is one task, in cut-through after the tasks of the links before.
+// It starts when all that it carries can start, as a collective does; an exchange among k devices takes as many
+// tasks as it uses links, not as k (k - 1) messages have hops. A message that shares neither end is a task per
+// hop, as it would be alone. Where the links of an exchange are in no order (routes that go around a ring), its
+// messages stay apart. Regular; keeps its memory.
 class exchange_builder {
  public:
-  // Effects: adds the transfers to the fragment; sender and receiver dependencies are for the caller, from the ends, which
-  // are those of each message, until the next call.
+  // Effects: adds the transfers to the fragment; sender and receiver dependencies are for the caller, from the ends,
+  // which are those of each message, until the next call.
   // Complexity: linear in the hops of all messages, but for logarithms.
   std::span<const message_ends> add(network& n, program::fragment& f, std::span<const routed_message> messages) {
     network_ = &n;
@@ -110,11 +110,13 @@ class exchange_builder {
   void add_alone(program::fragment& f, std::span<const routed_message> messages, std::uint32_t m) {
     const auto& one = messages[m];
     ends_[m].first = static_cast<std::uint32_t>(f.tasks.size());
-    ends_[m].last = program::add_transfer(f, network_->hops(one.from, one.to, one.volume), one.volume, one.from.index(), {}).index;
+    ends_[m].last =
+        program::add_transfer(f, network_->hops(one.from, one.to, one.volume), one.volume, one.from.index(), {}).index;
   }
 
   // False, and nothing is added, where links come before each other.
-  bool add_exchange(program::fragment& f, std::span<const routed_message> messages, std::span<const std::uint32_t> members) {
+  bool add_exchange(program::fragment& f, std::span<const routed_message> messages,
+                    std::span<const std::uint32_t> members) {
     collect(messages, members);
     if (!sort_links()) {
       clear();

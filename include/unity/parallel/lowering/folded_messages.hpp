@@ -22,18 +22,21 @@
 
 namespace unity::parallel {
 
-// Where messages of a fragment meet on a link, the order among those that are ready at the same time, which must be that
-// among their images.
+// Where messages of a fragment meet on a link, the order among those that are ready at the same
+// time, which must be that among their images.
 class link_ties {
  public:
   link_ties(const link_orbits& links, std::size_t order) : links_{links}, order_{order} {}
 
-  // A hop of a message. Order is by `ties`, then `turn`, then `last_ties`, where ties are those of each image of the message.
-  void add(program::resource_id link, std::span<const std::uint32_t> ties, std::uint32_t turn, std::span<const std::uint32_t> last_ties) {
+  // A hop of a message. Order is by `ties`, then `turn`, then `last_ties`, where
+  // ties are those of each image of the message.
+  void add(program::resource_id link, std::span<const std::uint32_t> ties, std::uint32_t turn,
+           std::span<const std::uint32_t> last_ties) {
     const auto at = links_.place(link);
     hops_.push_back({at.representative, at.shift, ties, turn, last_ties});
   }
-  // The place of each hop among those on the link that stands for its link; nothing where an image has them in another order.
+  // The place of each hop among those on the link that stands for its link; nothing
+  // where an image has them in another order.
   // Complexity: linear in hops and order, and sorting.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> ranks() const {
     std::vector<std::uint32_t> sorted(hops_.size());
@@ -179,7 +182,8 @@ class message_folder {
       if (!symmetry_.represents(ends_.from[x.producer])) {
         continue;
       }
-      result.messages.push_back({ends_.producers->folded[x.producer], {}, x.elements, ends_.from[x.producer], x.to, {}, {}});
+      result.messages.push_back(
+          {ends_.producers->folded[x.producer], {}, x.elements, ends_.from[x.producer], x.to, {}, {}});
       for (const auto c : all.consumers_of(x)) {
         result.messages.back().consumers.push_back(ends_.consumers->folded[c]);
       }
@@ -196,7 +200,8 @@ class message_folder {
     link_ties ties{links_, images};
     for (std::size_t m = 0; m < result.messages.size(); ++m) {
       auto& x = result.messages[m];
-      for (const auto& [from, to, first] : {std::tuple{x.from, x.to, std::uint32_t{0}}, std::tuple{x.to, x.from, back}}) {
+      for (const auto& [from, to, first] :
+           {std::tuple{x.from, x.to, std::uint32_t{0}}, std::tuple{x.to, x.from, back}}) {
         if (auto reason = links_.admit(from, to); !reason.empty()) {
           return reason;
         }
@@ -232,11 +237,12 @@ class message_folder {
 
 }  // namespace detail
 
-// Effects: fills `result`, and admits the links that it uses. Why the messages are not mapped onto themselves, with like
-// ones among like tasks; empty where they are.
+// Effects: fills `result`, and admits the links that it uses. Why the messages are not mapped onto themselves, with
+// like ones among like tasks; empty where they are.
 // Complexity: linear in messages and their routes, and sorting.
-[[nodiscard]] inline std::string fold_messages(const device_symmetry& s, network& n, link_orbits& links, const folded_ends& e,
-                                               const edge_messages& all, folded_messages& result) {
+[[nodiscard]] inline std::string fold_messages(const device_symmetry& s, network& n, link_orbits& links,
+                                               const folded_ends& e, const edge_messages& all,
+                                               folded_messages& result) {
   return detail::message_folder{s, n, links, e}.run(all, result);
 }
 

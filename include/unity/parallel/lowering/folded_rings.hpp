@@ -114,8 +114,8 @@ class ring_ranker {
 // synchronized() adds them; admits the links that they use. Why rings are not mapped to themselves with like messages;
 // empty where they are. Precondition: groups of several devices are mapped to themselves.
 // Complexity: linear in messages and their routes, and sorting.
-[[nodiscard]] inline std::string rank_rings(const device_symmetry& s, network& n, link_orbits& links, std::span<const replica_group> groups,
-                                            std::vector<std::uint32_t>& ranks) {
+[[nodiscard]] inline std::string rank_rings(const device_symmetry& s, network& n, link_orbits& links,
+                                            std::span<const replica_group> groups, std::vector<std::uint32_t>& ranks) {
   return detail::ring_ranker{s, n, links}.run(groups, ranks);
 }
 

@@ -1,4 +1,5 @@
-// The program of a few devices that stand for all, where a strategy treats devices alike that the machine does not tell apart.
+// The program of a few devices that stand for all, where a strategy treats devices
+// alike that the machine does not tell apart.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,8 @@
 
 namespace unity::parallel {
 
-// Regular. Resources are those of the whole program, by the same numbers; those that do not represent others hold no tasks.
+// Regular. Resources are those of the whole program, by the same numbers; those
+// that do not represent others hold no tasks.
 struct folded_program {
   program::program code{};
   std::size_t order = 1;                               // of the symmetry
@@ -43,7 +45,8 @@ namespace detail {
 // The network for devices that represent others, over links that do.
 class folded_network {
  public:
-  folded_network(const device_symmetry& s, network& n, const link_orbits& links) : symmetry_{s}, network_{n}, links_{links} {}
+  folded_network(const device_symmetry& s, network& n, const link_orbits& links)
+      : symmetry_{s}, network_{n}, links_{links} {}
 
   [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
   [[nodiscard]] std::uint32_t model(machine::device_id d) const { return network_.model(d); }
@@ -52,7 +55,8 @@ class folded_network {
   [[nodiscard]] network::node_place place(machine::device_id d) const { return network_.place(d); }
   [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
   // The links are admitted.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume, std::int64_t rounds = 1) {
+  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume,
+                                                   std::int64_t rounds = 1) {
     const auto all = network_.hops(from, to, volume, rounds);
     hops_.assign(all.begin(), all.end());
     for (auto& h : hops_) {
@@ -86,12 +90,14 @@ class folder {
     for (std::uint32_t e = 0; e < lowering_.training().edges().size(); ++e) {
       if (!add_edge(e)) {
         const auto& edge = lowering_.training().edges()[e];
-        return "from node " + std::to_string(edge.from.index()) + " to node " + std::to_string(edge.to.index()) + ": " + reason_;
+        return "from node " + std::to_string(edge.from.index()) + " to node " + std::to_string(edge.to.index()) + ": " +
+               reason_;
       }
     }
     for (std::uint32_t w = 0; w < lowering_.training().weights().size(); ++w) {
       if (!add_weight(w)) {
-        return "weight of node " + std::to_string(g.producer(lowering_.training().weights()[w].value).index()) + ": " + reason_;
+        return "weight of node " + std::to_string(g.producer(lowering_.training().weights()[w].value).index()) + ": " +
+               reason_;
       }
     }
     std::vector<program::replacement> replacements;
@@ -104,7 +110,8 @@ class folder {
     for (std::size_t r = 0; r < result.code.resources().size(); ++r) {
       const program::resource_id id{r};
       const bool is_stream = r < symmetry_.device_count();
-      result.resource.push_back(is_stream ? network::stream(symmetry_.representative(machine::device_id{r})) : links_.representative(id));
+      result.resource.push_back(is_stream ? network::stream(symmetry_.representative(machine::device_id{r}))
+                                          : links_.representative(id));
     }
     for (std::size_t d = 0; d < symmetry_.device_count(); ++d) {
       result.device.push_back(symmetry_.representative(machine::device_id{d}));
@@ -154,7 +161,8 @@ class folder {
     keep_tasks(n, all, *tasks, results, backward);
     return true;
   }
-  void keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks, std::uint32_t results, bool backward) {
+  void keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks, std::uint32_t results,
+                  bool backward) {
     auto& f = fragments_.emplace_back(fragment_code{lowering_.fragment_of(n), {}}).code;
     const auto count = static_cast<std::uint32_t>(tasks.image.size());
     const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
@@ -190,8 +198,12 @@ class folder {
   };
   // Edges between equal operators with equal configurations are folded once.
   [[nodiscard]] const folded_messages* messages(const graph_edge& e, const edge_ends& ends) {
-    const edge_key key{lowering_.parts_of(strategy_, e.from).number, lowering_.parts_of(strategy_, e.to).number, ends.result, e.operands,
-                       node_orbits_[e.from.index()], node_orbits_[e.to.index()]};
+    const edge_key key{lowering_.parts_of(strategy_, e.from).number,
+                       lowering_.parts_of(strategy_, e.to).number,
+                       ends.result,
+                       e.operands,
+                       node_orbits_[e.from.index()],
+                       node_orbits_[e.to.index()]};
     auto& row = edges_[{key.from, key.to}];
     for (const auto& [known, folded] : row) {
       if (known == key) {
@@ -258,13 +270,15 @@ class folder {
       if (lowering_.parts_of(strategy_, use.node).readers[use.operand].size() < c.task_count()) {
         return refuse("terms of which only the first reads it");
       }
-      readings.push_back({&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});
+      readings.push_back(
+          {&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});
       const bool trained = w.is_trained && lowering_.training().wanted(use.node)[use.operand];
       const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
       const auto first = static_cast<std::uint32_t>(readers.size());
       for (std::uint32_t t = 0; t < tasks.image.size(); ++t) {
         const bool keeps = trained && symmetry_.represents(c.devices[t]);
-        readers.push_back(keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]} : program::task_ref{});
+        readers.push_back(keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]}
+                                : program::task_ref{});
         images.push_back(first + tasks.image[t]);
         gives.push_back(trained);
       }
@@ -291,8 +305,8 @@ class folder {
     }
     return true;
   }
-  // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and the images of
-  // the tasks that contribute.
+  // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
+  // the images of the tasks that contribute.
   bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives) {
     for (const auto& g : held.groups) {
       std::vector<machine::device_id> devices;
@@ -300,7 +314,8 @@ class folder {
         devices.push_back(symmetry_.image(d));
       }
       std::sort(devices.begin(), devices.end());
-      const auto to = std::find_if(held.groups.begin(), held.groups.end(), [&](const replica_group& x) { return x.devices == devices; });
+      const auto to = std::find_if(held.groups.begin(), held.groups.end(),
+                                   [&](const replica_group& x) { return x.devices == devices; });
       if (to == held.groups.end() || to->elements != g.elements) {
         return refuse("devices that hold a part of it, and whose images do not");
       }

@@ -46,23 +46,24 @@ struct fragment_code {
   program::fragment code{};
 };
 
-// How an edge's messages become tasks. messages: each is a task per hop. exchanges: those that share a sender or a receiver
-// are one exchange, with a task per link (exchanges.hpp). The links carry the same; an exchange starts when all its senders
-// are ready and takes tens of times fewer tasks where many devices send to many.
+// How an edge's messages become tasks. messages: each is a task per hop. exchanges: those that share a sender or a
+// receiver are one exchange, with a task per link (exchanges.hpp). The links carry the same; an exchange starts when
+// all its senders are ready and takes tens of times fewer tasks where many devices send to many.
 enum class transfers : std::uint8_t { messages, exchanges };
 
 // Lowers strategies of one graph on one machine. A fragment per operator, per edge between operators and per weight; a
 // new configuration of one operator changes its own fragment and those of its edges and weights, no others.
-// - An operator of n tasks: forward tasks 0 to n-1 and, where a weight depends on it, backward tasks n to 2n-1, each after
-//   its forward task. Sources are there from the start, wherever they are read.
-// - An edge: a message from each task to each device that reads what it wrote (messages.hpp), and each message back with
-//   the cotangent; as `transfers` says. Adding up cotangents is not priced. Of copies a device reads one (edge_reads.hpp);
-//   terms are added up where their sum is read (sum_code.hpp).
-// - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap with
-//   the backward pass. Where it is an operand of several terms, the first is the weight and the others are zero.
-// - Memory: weights with their gradients and what the optimizer keeps, permanently; results and what was received until all readers have ended, backward
-//   tasks among them where adjoints read it (backward_reads.hpp); cotangents until they are used. Inputs are not counted.
-// Refers to the algebra, graph and machine, which must outlive it. One thread uses one lowering; copies are independent.
+// - An operator of n tasks: forward tasks 0 to n-1 and, where a weight depends on it, backward tasks n to 2n-1, each
+//   after its forward task. Sources are there from the start, wherever they are read.
+// - An edge: a message from each task to each device that reads what it wrote (messages.hpp), and each message back
+//   with the cotangent; as `transfers` says. Adding up cotangents is not priced. Of copies a device reads one
+//   (edge_reads.hpp); terms are added up where their sum is read (sum_code.hpp).
+// - A weight: reductions of its gradient and its update (synchronization.hpp). Nothing waits for them, so they overlap
+//   with the backward pass. Where it is an operand of several terms, the first is the weight and the others are zero.
+// - Memory: weights with their gradients and what the optimizer keeps, permanently; results and what was received until
+//   all readers have ended, backward tasks among them where adjoints read it (backward_reads.hpp); cotangents until
+//   they are used. Inputs are not counted. Refers to the algebra, graph and machine, which must outlive it. One thread
+//   uses one lowering; copies are independent.
 // Source: Jia's dissertation (2020), sections 3.4 and 3.4.1.
 class lowering {
  public:
@@ -70,7 +71,13 @@ class lowering {
   // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, operation_timer timer,
            transfers how = transfers::exchanges, optimizer updates = optimizer::sgd)
-      : algebra_{&a}, graph_{&g}, network_{m}, dimensions_{a, g}, training_{a, g}, times_{a, std::move(timer), updates}, transfers_{how} {
+      : algebra_{&a},
+        graph_{&g},
+        network_{m},
+        dimensions_{a, g},
+        training_{a, g},
+        times_{a, std::move(timer), updates},
+        transfers_{how} {
     node_fragments_.resize(g.node_count());
     std::size_t next = 0;
     for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -80,7 +87,8 @@ class lowering {
     first_weight_ = next + training_.edges().size();
     find_kept();
   }
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, transfers how = transfers::exchanges)
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+           transfers how = transfers::exchanges)
       : lowering{a, g, m, analytic_timer(a, m), how} {}
 
   [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return dimensions_; }
@@ -89,8 +97,12 @@ class lowering {
   [[nodiscard]] const backward_reads& kept(node_id n) const { return kept_[n.index()]; }
   // The null id for sources.
   [[nodiscard]] program::fragment_id fragment_of(node_id n) const { return node_fragments_[n.index()]; }
-  [[nodiscard]] program::fragment_id edge_fragment(std::size_t edge) const { return program::fragment_id{first_edge_ + edge}; }
-  [[nodiscard]] program::fragment_id weight_fragment(std::size_t weight) const { return program::fragment_id{first_weight_ + weight}; }
+  [[nodiscard]] program::fragment_id edge_fragment(std::size_t edge) const {
+    return program::fragment_id{first_edge_ + edge};
+  }
+  [[nodiscard]] program::fragment_id weight_fragment(std::size_t weight) const {
+    return program::fragment_id{first_weight_ + weight};
+  }
 
   // Effects: forgets what it keeps about operators and edges, where that is a lot.
   void make_room() { divisions_.make_room(); }
@@ -122,7 +134,8 @@ class lowering {
     return p;
   }
 
-  // All fragments that depend on the configuration of the node, under the whole strategy, which is valid. They replace what
+  // All fragments that depend on the configuration of the node, under the whole
+  // strategy, which is valid. They replace what
   // `all` held, and use its memory again.
   // Complexity: linear in the fragments, besides intersecting shards for the first time.
   void around(const strategy& s, node_id n, std::vector<fragment_code>& all) {
@@ -207,7 +220,9 @@ class lowering {
   // The resources, and fragments without code.
   void declare(program::program& p) const {
     network_.declare(p);
-    const auto name_of = [&](node_id n) { return algebra_->signature(graph_->operation(n).kind).name + " " + std::to_string(n.index()); };
+    const auto name_of = [&](node_id n) {
+      return algebra_->signature(graph_->operation(n).kind).name + " " + std::to_string(n.index());
+    };
     for (std::uint32_t n = 0; n < graph_->node_count(); ++n) {
       if (fragment_of(node_id{n}).valid()) {
         p.add_fragment({program::owner_kind::node, n, name_of(node_id{n})});
@@ -234,13 +249,14 @@ class lowering {
     ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(graph_->results(e.to).size());
     ends.is_wanted = training_.wanted(e.to)[e.operands.front()];
     const auto& kept = kept_[e.to.index()].operands;
-    ends.consumer_keeps = std::any_of(e.operands.begin(), e.operands.end(), [&](std::uint32_t i) { return i < kept.size() && kept[i]; });
+    ends.consumer_keeps =
+        std::any_of(e.operands.begin(), e.operands.end(), [&](std::uint32_t i) { return i < kept.size() && kept[i]; });
     return ends;
   }
   // Valid until the next call.
   [[nodiscard]] edge_needs needs(const strategy& s, const graph_edge& e, const edge_ends& ends) {
-    const divided_edge between{parts_of(s, e.from), devices_of(s[e.from.index()]), parts_of(s, e.to), devices_of(s[e.to.index()]),
-                               e.operands};
+    const divided_edge between{parts_of(s, e.from), devices_of(s[e.from.index()]), parts_of(s, e.to),
+                               devices_of(s[e.to.index()]), e.operands};
     return needs_.run(network_, divisions_, between, ends.result);
   }
   [[nodiscard]] static bytes size_of(std::int64_t elements, const tensor::tensor_type& t) {
@@ -301,11 +317,13 @@ class lowering {
     }
     for (std::uint32_t t = 0; t < tasks; ++t) {
       for (std::size_t r = 0; r < results; ++r) {
-        f.buffers.push_back({size_of(parts[t].results[r].volume(), o.outputs[r]), c.devices[t].index(), {{}, t}, false});
+        f.buffers.push_back(
+            {size_of(parts[t].results[r].volume(), o.outputs[r]), c.devices[t].index(), {{}, t}, false});
       }
     }
     for (std::uint32_t t = 0; backward && t < tasks; ++t) {
-      const auto b = f.add({network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
+      const auto b = f.add(
+          {network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
       f.dependencies.push_back({{{}, t}, {{}, b}, false});
       for (std::uint32_t r = 0; r < results; ++r) {
         if (kept_[n.index()].results[r]) {
@@ -345,7 +363,8 @@ class lowering {
     }
     sent_.clear();
     for (const auto& m : uses.messages) {
-      sent_.push_back({m.producer, uses.consumers_of(m), size_of(m.elements, type), producer.devices[m.producer].index(), m.to.index()});
+      sent_.push_back({m.producer, uses.consumers_of(m), size_of(m.elements, type),
+                       producer.devices[m.producer].index(), m.to.index()});
     }
     if (transfers_ == transfers::exchanges) {
       code.send_together(sent_, network_, exchanges_);
@@ -384,9 +403,13 @@ class lowering {
 // Throws: unity::error where the plan is none of its graph and machine.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
   check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  return pipelined(lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations), p.pipeline);
+  return pipelined(
+      lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations),
+      p.pipeline);
 }
 // By the roofline of its devices.
-[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) { return lower(a, p, analytic_timer(a, p.machine)); }
+[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
+  return lower(a, p, analytic_timer(a, p.machine));
+}
 
 }  // namespace unity::parallel

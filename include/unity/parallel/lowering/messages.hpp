@@ -160,7 +160,8 @@ struct message {
   std::uint32_t producer = 0;  // a task
   machine::device_id to{};
   std::int64_t elements = 0;
-  std::uint32_t first_consumer = 0;  // of those of the edge, and how many: tasks there that read some of them, ascending
+  std::uint32_t first_consumer =
+      0;  // of those of the edge, and how many: tasks there that read some of them, ascending
   std::uint32_t consumer_count = 0;
 
   friend bool operator==(const message&, const message&) = default;
@@ -191,14 +192,14 @@ struct edge_messages {
   friend bool operator==(const edge_messages&, const edge_messages&) = default;
 };
 
-// What one use of a value needs. An element goes to a device once, however many tasks read it there; all from one task to
-// one device is one message, but what a later task reads beyond that is another. Messages by producer, then by the first
-// of their consumers. Keeps its memory: one for each thread.
+// What one use of a value needs. An element goes to a device once, however many tasks read it there; all from one task
+// to one device is one message, but what a later task reads beyond that is another. Messages by producer, then by the
+// first of their consumers. Keeps its memory: one for each thread.
 // Source: Jia's dissertation (2020), section 3.4.1, step 2.
 class message_finder {
  public:
-  // from, to: the device of each task that writes or reads. common(producer, consumer): the box that both have, where there
-  // is one; asked for where tasks of one device read of one producer. Valid until the next call.
+  // from, to: the device of each task that writes or reads. common(producer, consumer): the box that both have, where
+  // there is one; asked for where tasks of one device read of one producer. Valid until the next call.
   // Complexity: linear in overlaps, besides what tasks of one device share.
   template <class Common>
   [[nodiscard]] edge_messages& run(std::span<const overlap> overlaps, std::span<const machine::device_id> from,
@@ -230,12 +231,14 @@ class message_finder {
   }
 
  private:
-  void add(std::span<const overlap> row, std::span<const machine::device_id> from, std::span<const machine::device_id> to) {
+  void add(std::span<const overlap> row, std::span<const machine::device_id> from,
+           std::span<const machine::device_id> to) {
     for (const auto& o : row) {
       if (from[o.producer] == to[o.consumer]) {
         all_.local.push_back({o.producer, o.consumer});
       } else {
-        all_.messages.push_back({o.producer, to[o.consumer], o.elements, static_cast<std::uint32_t>(all_.consumers.size()), 1});
+        all_.messages.push_back(
+            {o.producer, to[o.consumer], o.elements, static_cast<std::uint32_t>(all_.consumers.size()), 1});
         all_.consumers.push_back(o.consumer);
       }
     }
@@ -246,8 +249,8 @@ class message_finder {
     std::vector<box> parts{};  // disjoint
   };
   template <class Common>
-  void add_shared(std::span<const overlap> row, std::span<const machine::device_id> from, std::span<const machine::device_id> to,
-                  const Common& common) {
+  void add_shared(std::span<const overlap> row, std::span<const machine::device_id> from,
+                  std::span<const machine::device_id> to, const Common& common) {
     std::vector<sent_parts> sent;
     for (const auto& o : row) {
       const auto there = to[o.consumer];

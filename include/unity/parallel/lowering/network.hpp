@@ -42,7 +42,9 @@ class network {
 
   [[nodiscard]] std::size_t device_count() const noexcept { return machine_->network.device_count(); }
   [[nodiscard]] std::uint32_t model(machine::device_id d) const { return machine_->network[d].model; }
-  [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept { return program::resource_id{d.index()}; }
+  [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept {
+    return program::resource_id{d.index()};
+  }
   [[nodiscard]] program::resource_id meeting() const noexcept {
     return program::resource_id{device_count() + machine_->network.resource_count()};
   }
@@ -65,7 +67,8 @@ class network {
 
   // The hops of a message between two devices, each link's latency counted `rounds` times. Valid until the next call.
   // Complexity: linear in the route.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume, std::int64_t rounds = 1) {
+  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume,
+                                                   std::int64_t rounds = 1) {
     UNITY_EXPECTS(from != to, "a message to another device");
     if (volume != volume_) {
       volume_ = volume;
@@ -99,8 +102,8 @@ class network {
       known.first = static_cast<std::uint32_t>(links_.size());
       for (const auto l : routes_.between(t, from, to)) {
         const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
-        links_.push_back({program::resource_id{device_count() + t.resource(l).index()}, static_cast<std::uint32_t>(rate - rates_.begin()),
-                          t.latency(l).count(), l});
+        links_.push_back({program::resource_id{device_count() + t.resource(l).index()},
+                          static_cast<std::uint32_t>(rate - rates_.begin()), t.latency(l).count(), l});
       }
       known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
     }
@@ -139,7 +142,8 @@ class network {
   };
 
   void find_places() {
-    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> nodes;  // by number: which it is, and devices so far
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>>
+        nodes;  // by number: which it is, and devices so far
     for (const auto& d : machine_->network.devices()) {
       auto& [node, count] = nodes.try_emplace(d.node, static_cast<std::uint32_t>(nodes.size()), 0U).first->second;
       places_.push_back({node, count++});

@@ -21,8 +21,8 @@ struct operand_terms {
   friend bool operator==(const operand_terms&, const operand_terms&) = default;
 };
 
-// An operand is as many terms as the linear groups that it is in have, times the parts of the sums outside of which it is
-// added. Their numbers are the digits of the task along these, row-major.
+// An operand is as many terms as the linear groups that it is in have, times the parts of the sums outside of which it
+// is added. Their numbers are the digits of the task along these, row-major.
 // Complexity: linear in tasks.
 [[nodiscard]] inline operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand) {
   std::vector<bool> groups;
@@ -39,7 +39,8 @@ struct operand_terms {
   if (all.count == 1) {
     return all;
   }
-  const auto add = [](std::int64_t number, std::int64_t digits, const degree_list& degrees, const std::vector<bool>& seen) {
+  const auto add = [](std::int64_t number, std::int64_t digits, const degree_list& degrees,
+                      const std::vector<bool>& seen) {
     const auto at = digits_of(digits, degrees);
     for (std::size_t k = 0; k < at.size(); ++k) {
       number = seen[k] ? number * degrees[k] + at[k] : number;

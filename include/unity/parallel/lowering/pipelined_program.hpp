@@ -25,9 +25,10 @@ struct pipeline_phase {
 
 // One forward, one backward: as many forward passes as there are stages from this one on, then each further one after a
 // backward pass, so that a stage keeps the activations of no more micro-batches than that.
-// Source: Narayanan et al., PipeDream: generalized pipeline parallelism for DNN training, SOSP 2019; flushed at the end of each
-// iteration as by Fan et al., DAPPLE, PPoPP 2021, so that weights are of one version.
-[[nodiscard]] inline std::vector<pipeline_phase> phases_of(std::uint32_t stage, std::uint32_t stages, std::int64_t microbatches) {
+// Source: Narayanan et al., PipeDream: generalized pipeline parallelism for DNN training, SOSP 2019; flushed at the end
+// of each iteration as by Fan et al., DAPPLE, PPoPP 2021, so that weights are of one version.
+[[nodiscard]] inline std::vector<pipeline_phase> phases_of(std::uint32_t stage, std::uint32_t stages,
+                                                           std::int64_t microbatches) {
   const auto ahead = std::min<std::int64_t>(microbatches, stages - stage);
   std::vector<pipeline_phase> all;
   for (std::int64_t i = 0; i < ahead; ++i) {
@@ -77,7 +78,9 @@ class pipeline_repeater {
 
  private:
   // Weights are reduced and updated once, after the last micro-batch.
-  [[nodiscard]] bool is_repeated(program::fragment_id f) const { return one_.owner_of(f).kind != program::owner_kind::weight; }
+  [[nodiscard]] bool is_repeated(program::fragment_id f) const {
+    return one_.owner_of(f).kind != program::owner_kind::weight;
+  }
   [[nodiscard]] std::uint32_t first_of(program::fragment_id f, std::int64_t microbatch, std::size_t count) const {
     return is_repeated(f) ? static_cast<std::uint32_t>(static_cast<std::size_t>(microbatch) * count) : 0;
   }
@@ -86,7 +89,8 @@ class pipeline_repeater {
     r.index += first_of(f, microbatch, one_.code(f).tasks.size());
     return r;
   }
-  [[nodiscard]] program::buffer_ref moved(program::buffer_ref r, program::fragment_id own, std::int64_t microbatch) const {
+  [[nodiscard]] program::buffer_ref moved(program::buffer_ref r, program::fragment_id own,
+                                          std::int64_t microbatch) const {
     const auto f = r.fragment.valid() ? r.fragment : own;
     r.index += first_of(f, microbatch, one_.code(f).buffers.size());
     return r;
@@ -134,10 +138,12 @@ class pipeline_repeater {
         continue;
       }
       program::task_ref last{};
-      const auto phases = phases_of(pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device], pipeline_.stage_count(), pipeline_.microbatches);
+      const auto phases = phases_of(pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device],
+                                    pipeline_.stage_count(), pipeline_.microbatches);
       for (std::size_t i = 0; i < phases.size(); ++i) {
         const auto& of = phases[i].is_backward ? tasks[r].backward : tasks[r].forward;
-        const auto end = code.add({program::resource_id{r}, picoseconds{1}, {}, {}, program::task_kind::other, resource.device});
+        const auto end =
+            code.add({program::resource_id{r}, picoseconds{1}, {}, {}, program::task_kind::other, resource.device});
         if (i > 0) {
           code.dependencies.push_back({last, {{}, end}, false});
         }

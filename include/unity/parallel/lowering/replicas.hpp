@@ -73,7 +73,8 @@ class replica_finder {
     find_cuts();
     box cell{all_.boxes.front().begin, all_.boxes.front().begin};
     visit(cell, 0, 1);
-    std::sort(all_.groups.begin(), all_.groups.end(), [](const replica_group& a, const replica_group& b) { return a.devices < b.devices; });
+    std::sort(all_.groups.begin(), all_.groups.end(),
+              [](const replica_group& a, const replica_group& b) { return a.devices < b.devices; });
     for (auto& g : all_.groups) {
       std::sort(g.boxes.begin(), g.boxes.end());
       g.boxes.erase(std::unique(g.boxes.begin(), g.boxes.end()), g.boxes.end());
@@ -187,7 +188,9 @@ class replica_finder {
 
 // Readers are numbered through, one reading after another.
 // Complexity: linear in readers; the cells between all ends of boxes, times distinct boxes.
-[[nodiscard]] inline replicas replicas_of(std::span<const reading> readings) { return detail::replica_finder{}.run(readings); }
+[[nodiscard]] inline replicas replicas_of(std::span<const reading> readings) {
+  return detail::replica_finder{}.run(readings);
+}
 
 [[nodiscard]] inline replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on) {
   const auto boxes = distinct(read);

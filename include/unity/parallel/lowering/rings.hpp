@@ -34,10 +34,12 @@ struct ring_message {
 template <class Network>
 [[nodiscard]] std::vector<machine::device_id> ring_of(const Network& n, std::span<const machine::device_id> devices) {
   std::vector<machine::device_id> ring(devices.begin(), devices.end());
-  std::sort(ring.begin(), ring.end(), [&](machine::device_id a, machine::device_id b) { return n.place(a) < n.place(b); });
+  std::sort(ring.begin(), ring.end(),
+            [&](machine::device_id a, machine::device_id b) { return n.place(a) < n.place(b); });
   bool backwards = false;
   for (auto first = ring.begin(); first != ring.end(); backwards = !backwards) {
-    const auto last = std::find_if(first, ring.end(), [&](machine::device_id d) { return n.place(d).node != n.place(*first).node; });
+    const auto last =
+        std::find_if(first, ring.end(), [&](machine::device_id d) { return n.place(d).node != n.place(*first).node; });
     if (backwards) {
       std::reverse(first, last);
     }
@@ -48,8 +50,8 @@ template <class Network>
 
 // Effects: adds a task after which all of these have ended; it takes a picosecond.
 template <class Network>
-[[nodiscard]] program::task_ref add_meeting(const Network& n, program::fragment& f, std::span<const program::task_ref> all,
-                                            std::uint32_t shard) {
+[[nodiscard]] program::task_ref add_meeting(const Network& n, program::fragment& f,
+                                            std::span<const program::task_ref> all, std::uint32_t shard) {
   const program::task_ref met{{}, f.add({n.meeting(), picoseconds{1}, {}, {}, program::task_kind::reduce, shard})};
   for (const auto& t : all) {
     f.dependencies.push_back({t, met, false});
@@ -57,11 +59,12 @@ template <class Network>
   return met;
 }
 
-// Effects: adds messages between neighbours, all after `ready`, each link's latency counted `rounds` times. The last hops.
-// Messages that are ready at the same time for the same link go in the order of their senders within the nodes.
+// Effects: adds messages between neighbours, all after `ready`, each link's latency counted `rounds` times. The last
+// hops. Messages that are ready at the same time for the same link go in the order of their senders within the nodes.
 template <class Network>
-[[nodiscard]] std::vector<program::task_ref> add_ring(Network& n, program::fragment& f, std::span<const ring_message> messages,
-                                                      std::int64_t rounds, const program::task_ref& ready) {
+[[nodiscard]] std::vector<program::task_ref> add_ring(Network& n, program::fragment& f,
+                                                      std::span<const ring_message> messages, std::int64_t rounds,
+                                                      const program::task_ref& ready) {
   std::vector<program::task_ref> arrivals(messages.size(), ready);
   bool goes_on = true;
   for (std::size_t h = 0; goes_on; ++h) {  // all first hops, then all second ones: ties are in that order
@@ -71,7 +74,8 @@ template <class Network>
       const auto hops = n.hops(m.from, m.to, m.volume, rounds);
       if (h < hops.size()) {
         const auto shard = n.place(m.from).place;
-        const program::task task{hops[h].link, hops[h].duration, hops[h].latency, m.volume, program::task_kind::transfer, shard};
+        const program::task task{
+            hops[h].link, hops[h].duration, hops[h].latency, m.volume, program::task_kind::transfer, shard};
         const program::task_ref next{{}, f.add(task)};
         f.dependencies.push_back({arrivals[i], next, h > 0});
         arrivals[i] = next;
@@ -82,13 +86,14 @@ template <class Network>
   return arrivals;
 }
 
-// Effects: adds an all-reduce of that size, once all contributions are there. The task after which all devices have the sum.
-// All 2(k-1) rounds of a ring of k devices between two neighbours are one message of 2(k-1)/k of the size, with 2(k-1)
-// latencies: what the ring takes when its rounds are equally long, and the same load on every link, in k messages instead of
-// 2k(k-1). Only devices that the network `has` send. Precondition: several devices, ascending.
+// Effects: adds an all-reduce of that size, once all contributions are there. The task after which all devices have the
+// sum. All 2(k-1) rounds of a ring of k devices between two neighbours are one message of 2(k-1)/k of the size, with
+// 2(k-1) latencies: what the ring takes when its rounds are equally long, and the same load on every link, in k
+// messages instead of 2k(k-1). Only devices that the network `has` send. Precondition: several devices, ascending.
 // Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, JPDC 69(2), 2009.
 template <class Network>
-[[nodiscard]] program::task_ref add_all_reduce(Network& n, program::fragment& f, std::span<const machine::device_id> devices, bytes size,
+[[nodiscard]] program::task_ref add_all_reduce(Network& n, program::fragment& f,
+                                               std::span<const machine::device_id> devices, bytes size,
                                                std::span<const program::task_ref> contributions) {
   const auto ring = ring_of(n, devices);
   const auto count = ring.size();

@@ -28,10 +28,10 @@ struct sum_network {
   bytes element{};
 };
 
-// Appends sums to a fragment, as all-reduces and reduce-scatters with messages (sum_routes). Cotangents go back along the same
-// ways: those of all that need an element are added up, and every device with a term gets the sum (the all-reduce again; or
-// messages to where sums ended, and from there around the ring). Adding up is not priced. What waits for a reduce-scatter
-// starts when all of its sums are there.
+// Appends sums to a fragment, as all-reduces and reduce-scatters with messages (sum_routes). Cotangents go back along
+// the same ways: those of all that need an element are added up, and every device with a term gets the sum (the
+// all-reduce again; or messages to where sums ended, and from there around the ring). Adding up is not priced. What
+// waits for a reduce-scatter starts when all of its sums are there.
 class sum_code {
  public:
   sum_code(program::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
@@ -51,7 +51,8 @@ class sum_code {
   [[nodiscard]] bytes size_of(std::int64_t elements) const { return bytes{elements * network_.element.count()}; }
   [[nodiscard]] std::uint32_t shard() const { return ways_.holders.front().index(); }
 
-  [[nodiscard]] program::buffer_ref add_buffer(std::int64_t elements, machine::device_id d, const program::task_ref& producer) {
+  [[nodiscard]] program::buffer_ref add_buffer(std::int64_t elements, machine::device_id d,
+                                               const program::task_ref& producer) {
     code_.buffers.push_back({size_of(elements), d.index(), producer, false});
     return {{}, static_cast<std::uint32_t>(code_.buffers.size() - 1)};
   }
@@ -127,13 +128,15 @@ class sum_code {
     for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
       const auto next = ways_.ring[(i + 1) % ways_.ring.size()];
       if (ways_.sent[i] > 0) {
-        messages.push_back({backwards ? next : ways_.ring[i], backwards ? ways_.ring[i] : next, size_of(ways_.sent[i])});
+        messages.push_back(
+            {backwards ? next : ways_.ring[i], backwards ? ways_.ring[i] : next, size_of(ways_.sent[i])});
       }
     }
     if (messages.empty()) {
       return ready;
     }
-    const auto arrivals = add_ring(network_.links, code_, messages, static_cast<std::int64_t>(ways_.ring.size() - 1), ready);
+    const auto arrivals =
+        add_ring(network_.links, code_, messages, static_cast<std::int64_t>(ways_.ring.size() - 1), ready);
     return add_meeting(network_.links, code_, arrivals, shard());
   }
   [[nodiscard]] std::span<const message_ends> add_messages(bool backwards) {
@@ -148,7 +151,9 @@ class sum_code {
                              : network_.exchanges.add_apart(network_.links, code_, routed_);
   }
   // Messages that are one task wait for one task once.
-  void wait(const program::task_ref& before, const program::task_ref& after) { waits_.push_back({before, after, false}); }
+  void wait(const program::task_ref& before, const program::task_ref& after) {
+    waits_.push_back({before, after, false});
+  }
   void end_waits() {
     const auto rank = [](const program::dependency& d) {
       return std::tuple{d.before.fragment.index(), d.before.index, d.after.fragment.index(), d.after.index};

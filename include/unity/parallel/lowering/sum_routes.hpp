@@ -33,8 +33,9 @@ struct sum_route {
 };
 
 // - Elements that just the devices with terms need, all of them: an all-reduce.
-// - Others: each is added up along the ring of the devices with terms and ends on one that needs it, in equal shares where
-//   there are several, on any of them where none does (a reduce-scatter); from there it goes to who else needs it.
+// - Others: each is added up along the ring of the devices with terms and ends on one that needs
+//   it, in equal shares where there are several, on any of them where none does (a reduce-scatter);
+//   from there it goes to who else needs it.
 struct sum_routes {
   std::vector<machine::device_id> holders{};  // of terms, ascending
   std::vector<machine::device_id> ring{};     // the same
@@ -49,7 +50,8 @@ struct sum_routes {
 namespace detail {
 
 // Tasks on a device that need elements of a group, ascending.
-[[nodiscard]] inline std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g, machine::device_id d) {
+[[nodiscard]] inline std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
+                                                             machine::device_id d) {
   std::vector<std::uint32_t> all;
   for (std::size_t i = 0; i < s.consumers.size(); ++i) {
     if (s.to[i] == d && std::binary_search(g.boxes.begin(), g.boxes.end(), s.needed.box_of[i])) {

@@ -31,8 +31,10 @@ class device_symmetry {
         continue;
       }
       const auto first = s.cycles_.size();
-      for (auto e = machine::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known; e = image[e.index()]) {
-        s.places_[e.index()] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(s.cycles_.size() - first), true};
+      for (auto e = machine::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known;
+           e = image[e.index()]) {
+        s.places_[e.index()] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(s.cycles_.size() - first),
+                                true};
         s.cycles_.push_back(e);
       }
       const auto length = s.cycles_.size() - first;
@@ -51,7 +53,9 @@ class device_symmetry {
     const auto& p = places_[d.index()];
     return cycles_[p.first + (p.place + times) % order_];
   }
-  [[nodiscard]] machine::device_id representative(machine::device_id d) const { return cycles_[places_[d.index()].first]; }
+  [[nodiscard]] machine::device_id representative(machine::device_id d) const {
+    return cycles_[places_[d.index()].first];
+  }
   [[nodiscard]] bool represents(machine::device_id d) const { return places_[d.index()].place == 0; }
 
   friend bool operator==(const device_symmetry&, const device_symmetry&) = default;
@@ -70,8 +74,9 @@ class device_symmetry {
   std::size_t order_ = 1;
 };
 
-// Each device to that in its place some nodes on, round and round, where nodes are alike in devices; those of higher order
-// first. Whether links are alike is for link_orbits. Complexity: linear in devices, for each divisor of the nodes.
+// Each device to that in its place some nodes on, round and round, where nodes are alike in
+// devices; those of higher order first. Whether links are alike is for link_orbits. Complexity:
+// linear in devices, for each divisor of the nodes.
 [[nodiscard]] inline std::vector<device_symmetry> node_shifts(const machine::topology& t) {
   std::map<std::uint32_t, std::size_t> known;
   std::vector<std::vector<machine::device_id>> nodes;
@@ -102,8 +107,8 @@ class device_symmetry {
   return all;
 }
 
-// What a symmetry of devices does to links, as far as messages use them: the k-th link of a route goes to the k-th link of
-// the route between the images. Refers to the symmetry and the network.
+// What a symmetry of devices does to links, as far as messages use them: the k-th link of a route goes to the k-th link
+// of the route between the images. Refers to the symmetry and the network.
 class link_orbits {
  public:
   link_orbits(const device_symmetry& s, network& n) : symmetry_{&s}, network_{&n} {}
@@ -146,7 +151,8 @@ class link_orbits {
         }
         const auto here = routes[k][h].resource;
         const auto there = routes[(k + 1) % order][std::min(h, routes[(k + 1) % order].size() - 1)].resource;
-        if (images_.try_emplace(here, there).first->second != there || origins_.try_emplace(there, here).first->second != here) {
+        if (images_.try_emplace(here, there).first->second != there ||
+            origins_.try_emplace(there, here).first->second != here) {
           return "links that are not mapped one to one";
         }
         if (k > 0 && here == routes[0][h].resource) {
@@ -158,8 +164,9 @@ class link_orbits {
         least = routes[k][h].resource < routes[least][h].resource ? k : least;
       }
       for (std::size_t k = 0; k < order; ++k) {
-        places_.insert_or_assign(routes[k][h].resource,
-                                 orbit_place{routes[least][h].resource, static_cast<std::uint32_t>((least + order - k) % order)});
+        places_.insert_or_assign(
+            routes[k][h].resource,
+            orbit_place{routes[least][h].resource, static_cast<std::uint32_t>((least + order - k) % order)});
       }
     }
     return {};
@@ -173,7 +180,8 @@ class link_orbits {
   std::map<program::resource_id, orbit_place> places_{};
 };
 
-// What a symmetry does to the tasks of an operator on given devices: the k-th task of a device goes to the k-th of its image.
+// What a symmetry does to the tasks of an operator on given devices: the k-th task
+// of a device goes to the k-th of its image.
 struct task_orbits {
   std::vector<std::uint32_t> image{};
   std::vector<std::uint32_t> kept{};    // those on devices that represent others, ascending
@@ -181,7 +189,8 @@ struct task_orbits {
 };
 
 // Nothing where devices and their images have not equally many tasks. Complexity: linear.
-[[nodiscard]] inline std::optional<task_orbits> orbits_of(const device_symmetry& s, std::span<const machine::device_id> devices) {
+[[nodiscard]] inline std::optional<task_orbits> orbits_of(const device_symmetry& s,
+                                                          std::span<const machine::device_id> devices) {
   std::vector<std::vector<std::uint32_t>> tasks(s.device_count());
   for (std::uint32_t t = 0; t < devices.size(); ++t) {
     tasks[devices[t].index()].push_back(t);

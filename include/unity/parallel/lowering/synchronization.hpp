@@ -37,7 +37,8 @@ class weight_synchronization {
         readers_of_[held.box_of[i]].push_back(i);
       }
     }
-    has_gradient_ = std::any_of(readers.begin(), readers.end(), [](const program::task_ref& r) { return r.fragment.valid(); });
+    has_gradient_ =
+        std::any_of(readers.begin(), readers.end(), [](const program::task_ref& r) { return r.fragment.valid(); });
     for (const auto& g : held.groups) {
       for (const auto d : g.devices) {
         elements_[d.index()] += g.elements;
@@ -106,11 +107,12 @@ class weight_synchronization {
 
 }  // namespace detail
 
-// The fragment of a weight of that type. readers: for each box that `held` was made of, the backward task that gives its
-// gradient; without a fragment: none does. Each part that several devices hold is reduced over a ring of them, node by node,
-// every other one backwards, once all contributions are there, those of all operators that share the weight (rings.hpp); the update
-// of a device follows. Messages of a ring that are ready at the same time for the same link go in the order of their senders
-// within the nodes, then of how many links are behind them: nodes that are alike stay so. Weights without gradient take memory alone.
+// The fragment of a weight of that type. readers: for each box that `held` was made of, the backward task that gives
+// its gradient; without a fragment: none does. Each part that several devices hold is reduced over a ring of them, node
+// by node, every other one backwards, once all contributions are there, those of all operators that share the weight
+// (rings.hpp); the update of a device follows. Messages of a ring that are ready at the same time for the same link go
+// in the order of their senders within the nodes, then of how many links are behind them: nodes that are alike stay so.
+// Weights without gradient take memory alone.
 // Network: as a class it has the members of parallel::network; only devices that it `has` get tasks and memory.
 // Complexity: linear in the fragment and the readers of each part, for each part.
 // Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; rings.hpp.

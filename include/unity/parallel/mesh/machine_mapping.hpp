@@ -1,5 +1,5 @@
-// The best options of all operators of a graph on one mesh, by dynamic programming over its series and parallel parts. Over
-// 500 lines because tracing a solution back mirrors, step by step, how its costs were added up.
+// The best options of all operators of a graph on one mesh, by dynamic programming over its series and parallel parts.
+// Over 500 lines because tracing a solution back mirrors, step by step, how its costs were added up.
 #pragma once
 
 #include <algorithm>
@@ -25,19 +25,20 @@
 namespace unity::parallel {
 
 // Models decomposition. The value of a goal says what it takes, by state of the operator before it and of its last one;
-// parts side by side run one after the other, on all devices. What is not series-parallel is solved by a program over the
-// live values (detail/mapping_core.hpp).
+// parts side by side run one after the other, on all devices. What is not series-parallel is solved by a program over
+// the live values (detail/mapping_core.hpp).
 // Refers to the tables and the graph.
-// Source: Unger et al., Unity (OSDI 2022), section 5.2; which options an operator has is chosen here as well, so that one
-// solution covers all ways to divide the operators of a graph.
+// Source: Unger et al., Unity (OSDI 2022), section 5.2; which options an operator has is chosen here as well, so that
+// one solution covers all ways to divide the operators of a graph.
 class machine_mapping {
  public:
   using goal_type = mapping_goal;
   using value_type = cost_table;
 
-  // Of the states of a part that is not series-parallel the core_width cheapest go on, or as many more as core_effort steps
-  // allow: small parts are solved exactly.
-  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 48, std::size_t core_effort = 0)
+  // Of the states of a part that is not series-parallel the core_width cheapest go on, or as many more as core_effort
+  // steps allow: small parts are solved exactly.
+  machine_mapping(mesh_tables& tables, mapping_objective objective, std::size_t core_width = 48,
+                  std::size_t core_effort = 0)
       : tables_{&tables}, objective_{objective}, core_width_{core_width}, core_effort_{core_effort} {}
 
   // Effects: the goals that follow are those of this graph, which must outlive them.
@@ -103,7 +104,8 @@ class machine_mapping {
     const auto& all = program.solve(root());
     return *std::min_element(all.costs.begin(), all.costs.end());
   }
-  // What some steps of the graph's spine, one after the other, take: by state of the operator before them and of their last one.
+  // What some steps of the graph's spine, one after the other, take: by state of the
+  // operator before them and of their last one.
   // Complexity: as a branch of those steps.
   template <class Program>
   [[nodiscard]] cost_table along(Program& program, std::span<const spine_step> steps) {
@@ -115,13 +117,17 @@ class machine_mapping {
     }
     return costs_along(steps, joins);
   }
-  [[nodiscard]] const mesh_option& option(std::uint32_t op, std::uint32_t number) const { return table_of_[op]->options[number]; }
+  [[nodiscard]] const mesh_option& option(std::uint32_t op, std::uint32_t number) const {
+    return table_of_[op]->options[number];
+  }
 
  private:
   using part_index = series_parallel_tree::part_index;
   using step = spine_step;
 
-  [[nodiscard]] std::size_t states_of(std::uint32_t op) const { return op == goal_type::none ? 1 : table_of_[op]->states.size(); }
+  [[nodiscard]] std::size_t states_of(std::uint32_t op) const {
+    return op == goal_type::none ? 1 : table_of_[op]->states.size();
+  }
   // What an operator takes with an option, and what is attached to it.
   [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return prices_[v][option]; }
   // By option of an operator: it, and what is attached to it.
@@ -161,9 +167,10 @@ class machine_mapping {
     }
   }
 
-  // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that come from
-  // there take at least, op's own costs counted once.
-  void add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v, std::vector<std::int64_t>& sum) {
+  // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that
+  // come from there take at least, op's own costs counted once.
+  void add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v,
+                std::vector<std::int64_t>& sum) {
     const auto& t = *table_of_[v];
     const auto sources = graph_->sources(v);
     std::vector<std::size_t> operands;
@@ -194,7 +201,8 @@ class machine_mapping {
       for (std::size_t o = 0; o < sum.size(); ++o) {
         auto c = costs[s];
         for (const auto x : operands) {
-          c = std::min(unreachable, c + distance(*t.operands[x], table_of_[op]->states[s][sources[x].result], t.numbered[o].operands[x]));
+          c = std::min(unreachable, c + distance(*t.operands[x], table_of_[op]->states[s][sources[x].result],
+                                                 t.numbered[o].operands[x]));
         }
         least[o] = std::min(least[o], c);
       }
@@ -227,7 +235,8 @@ class machine_mapping {
     by_state(s.last, sum, after);
     return after;
   }
-  [[nodiscard]] static std::vector<std::int64_t> after_join(const cost_table& join, std::span<const std::int64_t> before) {
+  [[nodiscard]] static std::vector<std::int64_t> after_join(const cost_table& join,
+                                                            std::span<const std::int64_t> before) {
     std::vector<std::int64_t> after(join.columns, unreachable);
     for (std::size_t r = 0; r < before.size(); ++r) {
       for (std::size_t c = 0; before[r] < unreachable && c < join.columns; ++c) {
@@ -253,7 +262,8 @@ class machine_mapping {
     return all;
   }
 
-  // What the options of v take behind parts side by side, which start in one state of u; where v is none, what all take.
+  // What the options of v take behind parts side by side, which start in one
+  // state of u; where v is none, what all take.
   using option_costs = std::vector<std::int64_t>;
 
   // Adds that to `sum`. next: the value of the first goal of the part; is that of the first behind it afterwards.
@@ -265,7 +275,8 @@ class machine_mapping {
         costs[row] = 0;
       } else {
         const auto& t = *values[next++];
-        costs.assign(t.costs.begin() + static_cast<std::ptrdiff_t>(row * t.columns), t.costs.begin() + static_cast<std::ptrdiff_t>((row + 1) * t.columns));
+        costs.assign(t.costs.begin() + static_cast<std::ptrdiff_t>(row * t.columns),
+                     t.costs.begin() + static_cast<std::ptrdiff_t>((row + 1) * t.columns));
       }
       if (b.is_open) {
         add_behind(b, costs, v, values, next, sum);
@@ -277,8 +288,8 @@ class machine_mapping {
     }
   }
   // costs: by state of the branch's last operator.
-  void add_behind(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v, std::span<const cost_table* const> values,
-                  std::size_t& next, option_costs& sum) {
+  void add_behind(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v,
+                  std::span<const cost_table* const> values, std::size_t& next, option_costs& sum) {
     const auto& all = behind(b, v, values, next, sum.size());
     for (std::size_t o = 0; o < sum.size(); ++o) {
       auto least = unreachable;
@@ -289,7 +300,8 @@ class machine_mapping {
     }
   }
   // What lies behind an open branch, by state of its last operator: the same for every state of u.
-  const std::vector<option_costs>& behind(const mapping_branch& b, std::uint32_t v, std::span<const cost_table* const> values, std::size_t& next,
+  const std::vector<option_costs>& behind(const mapping_branch& b, std::uint32_t v,
+                                          std::span<const cost_table* const> values, std::size_t& next,
                                           std::size_t options) {
     auto& known = behind_[b.behind];
     const auto first = next;
@@ -349,7 +361,8 @@ class machine_mapping {
     return static_cast<std::uint32_t>(found - all.begin());
   }
 
-  // Effects: writes the options of the branch's operators, on a cheapest way from a state of u to a state of its last one.
+  // Effects: writes the options of the branch's operators, on a cheapest way from
+  // a state of u to a state of its last one.
   template <class Program>
   void trace_branch(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
                     std::vector<std::uint32_t>& options) {
@@ -381,8 +394,8 @@ class machine_mapping {
     }
   }
   // The state of u before v was chosen.
-  [[nodiscard]] std::uint32_t trace_operator(const step& s, std::span<const std::int64_t> before, std::uint32_t state, std::int64_t wanted,
-                                             std::vector<std::uint32_t>& options) {
+  [[nodiscard]] std::uint32_t trace_operator(const step& s, std::span<const std::int64_t> before, std::uint32_t state,
+                                             std::int64_t wanted, std::vector<std::uint32_t>& options) {
     const auto& t = *table_of_[s.last];
     std::vector<std::int64_t> sum(t.options.size(), s.before == goal_type::none ? before[0] : 0);
     if (s.before != goal_type::none) {
@@ -392,7 +405,8 @@ class machine_mapping {
     options[s.last] = o;
     return s.before == goal_type::none ? 0 : state_before(s.before, before, s.last, o, sum[o]);
   }
-  [[nodiscard]] std::uint32_t option_with(std::uint32_t v, std::span<const std::int64_t> sum, std::uint32_t state, std::int64_t wanted) const {
+  [[nodiscard]] std::uint32_t option_with(std::uint32_t v, std::span<const std::int64_t> sum, std::uint32_t state,
+                                          std::int64_t wanted) const {
     const auto& t = *table_of_[v];
     for (std::uint32_t o = 0; o < sum.size(); ++o) {
       if (t.numbered[o].state == state && sum[o] + own(v, o) == wanted) {
@@ -403,13 +417,15 @@ class machine_mapping {
     return 0;
   }
   // From which state of op option o of v takes so much.
-  [[nodiscard]] std::uint32_t state_before(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v, std::uint32_t o, std::int64_t wanted) {
+  [[nodiscard]] std::uint32_t state_before(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v,
+                                           std::uint32_t o, std::int64_t wanted) {
     const auto sources = graph_->sources(v);
     for (std::uint32_t s = 0; s < costs.size(); ++s) {
       auto c = costs[s];
       for (std::size_t x = 0; x < sources.size() && c < unreachable; ++x) {
         if (sources[x].from == op) {
-          c += distance(*table_of_[v]->operands[x], table_of_[op]->states[s][sources[x].result], table_of_[v]->numbered[o].operands[x]);
+          c += distance(*table_of_[v]->operands[x], table_of_[op]->states[s][sources[x].result],
+                        table_of_[v]->numbered[o].operands[x]);
         }
       }
       if (c == wanted) {
@@ -421,7 +437,8 @@ class machine_mapping {
   }
   // Goals that are alike are traced once: layers repeat.
   template <class Program>
-  void trace_once(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to, std::vector<std::uint32_t>& options) {
+  void trace_once(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
+                  std::vector<std::uint32_t>& options) {
     const auto inside = goals_->operators(g);
     auto& known = traced_[{goals_->fingerprint_of(g), {from, to}}];
     if (known.empty()) {
@@ -435,7 +452,8 @@ class machine_mapping {
     }
   }
   template <class Program>
-  void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to, std::vector<std::uint32_t>& options) {
+  void trace_join(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
+                  std::vector<std::uint32_t>& options) {
     if (goals_->is_core(g.part)) {
       core(g, from).trace(from, to, options);
       return;
@@ -456,8 +474,9 @@ class machine_mapping {
   }
   // On a cheapest way to option o of v.
   template <class Program>
-  void trace_part(Program& program, part_index part, std::uint32_t u, std::uint32_t from, std::uint32_t v, std::uint32_t o,
-                  std::span<const cost_table* const> values, std::size_t& next, std::vector<std::uint32_t>& options) {
+  void trace_part(Program& program, part_index part, std::uint32_t u, std::uint32_t from, std::uint32_t v,
+                  std::uint32_t o, std::span<const cost_table* const> values, std::size_t& next,
+                  std::vector<std::uint32_t>& options) {
     const auto width = v == goal_type::none ? std::size_t{1} : table_of_[v]->options.size();
     for (const auto& b : goals_->branches(part, u)) {
       if (b.is_wire) {
@@ -476,8 +495,9 @@ class machine_mapping {
     }
   }
   // The state in which a branch ends on a cheapest way to option o of v.
-  [[nodiscard]] std::uint32_t end_of(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v, std::uint32_t o,
-                                     std::span<const cost_table* const> values, std::size_t& next, std::size_t width) {
+  [[nodiscard]] std::uint32_t end_of(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v,
+                                     std::uint32_t o, std::span<const cost_table* const> values, std::size_t& next,
+                                     std::size_t width) {
     if (!b.is_open && v != goal_type::none) {
       option_costs part(width, 0);
       add_from(b.last, costs, v, part);
@@ -510,7 +530,8 @@ class machine_mapping {
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
-  std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>, std::vector<std::uint32_t>> traced_{};  // by goal and states
+  std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>, std::vector<std::uint32_t>>
+      traced_{};                                  // by goal and states
   mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
   std::map<part_index, open_costs> behind_{};  // of the join at hand
 };

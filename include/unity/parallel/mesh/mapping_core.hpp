@@ -24,7 +24,9 @@ struct cost_table {
   std::size_t columns = 0;
   std::vector<std::int64_t> costs{};
 
-  [[nodiscard]] std::int64_t operator()(std::size_t row, std::size_t column) const { return costs[row * columns + column]; }
+  [[nodiscard]] std::int64_t operator()(std::size_t row, std::size_t column) const {
+    return costs[row * columns + column];
+  }
 };
 
 namespace detail {
@@ -49,17 +51,24 @@ class layout_distances {
   std::unordered_map<const layout_space*, std::vector<std::vector<std::int64_t>>> known_{};
 };
 
-// A program over the states of live operators: those that an operator to come reads. Operators come in the order of their
-// numbers; of the combinations of states, the `width` cheapest go on, per state of u.
+// A program over the states of live operators: those that an operator to come reads. Operators come in the order of
+// their numbers; of the combinations of states, the `width` cheapest go on, per state of u.
 // Complexity: operators * width * options, for each state of u.
 class mapping_core {
  public:
-  // only: one state of u is of interest. inside: ascending; its last is v, unless v is none. Operators read others of `inside`, u, or what is attached to them,
-  // which the prices have.
+  // only: one state of u is of interest. inside: ascending; its last is v, unless v is none. Operators read others of
+  // `inside`, u, or what is attached to them, which the prices have.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
-               const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u, std::uint32_t v, std::size_t width,
-               std::uint32_t only = operand_source::none)
-      : graph_{g}, tables_{tables}, distances_{distances}, prices_{prices}, inside_{std::move(inside)}, u_{u}, v_{v}, width_{width} {
+               const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u,
+               std::uint32_t v, std::size_t width, std::uint32_t only = operand_source::none)
+      : graph_{g},
+        tables_{tables},
+        distances_{distances},
+        prices_{prices},
+        inside_{std::move(inside)},
+        u_{u},
+        v_{v},
+        width_{width} {
     find_lives();
     const auto rows = u == operand_source::none ? 1 : tables[u]->states.size();
     ends_.resize(rows);
@@ -112,7 +121,8 @@ class mapping_core {
     std::uint32_t before = 0;
     std::uint32_t option = 0;
   };
-  // Combinations with the same states of operators that live on: of each group those states, and what is best by state of the new one.
+  // Combinations with the same states of operators that live on: of each group those states,
+  // and what is best by state of the new one.
   struct group_list {
     std::vector<state_list> states{};
     std::vector<best_option> best{};  // groups one after the other
@@ -215,7 +225,8 @@ class mapping_core {
         const auto at = std::lower_bound(live.begin(), live.end(), place(sources[x].from));
         state = c.states[static_cast<std::size_t>(at - live.begin())];
       }
-      rows_.emplace_back(x, distances_.from(*t.operands[x], tables_[sources[x].from]->states[state][sources[x].result]));
+      rows_.emplace_back(x,
+                         distances_.from(*t.operands[x], tables_[sources[x].from]->states[state][sources[x].result]));
     }
   }
   // Of those that go on: the state of the new operator in a group.

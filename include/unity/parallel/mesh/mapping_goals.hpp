@@ -16,9 +16,9 @@
 
 namespace unity::parallel {
 
-// whole: all of a graph. branch: operators one after the other behind operator u, up to an operator; what may lie between that
-// and where the branch ends belongs to the join. join: what lies between u and v, side by side, with v in it; v none: paths
-// end apart. u none: paths begin apart.
+// whole: all of a graph. branch: operators one after the other behind operator u, up to an operator; what may lie
+// between that and where the branch ends belongs to the join. join: what lies between u and v, side by side, with v in
+// it; v none: paths end apart. u none: paths begin apart.
 struct mapping_goal {
   static constexpr std::uint32_t none = operand_source::none;
   enum class kinds : std::uint8_t { whole, branch, join };
@@ -31,8 +31,8 @@ struct mapping_goal {
   friend auto operator<=>(const mapping_goal&, const mapping_goal&) = default;
 };
 
-// One of several parts side by side, all behind u. Its steps lead to operator `last`; behind that may lie others side by
-// side, up to where all meet.
+// One of several parts side by side, all behind u. Its steps lead to operator `last`; behind that may lie
+// others side by side, up to where all meet.
 struct mapping_branch {
   series_parallel_tree::part_index part = 0;
   bool is_wire = false;
@@ -48,7 +48,9 @@ class mapping_goals {
   explicit mapping_goals(const operator_graph& g) : graph_{&g} {}
 
   [[nodiscard]] const operator_graph& graph() const noexcept { return *graph_; }
-  [[nodiscard]] mapping_goal root() const { return {mapping_goal::kinds::whole, tree().root(), mapping_goal::none, mapping_goal::none}; }
+  [[nodiscard]] mapping_goal root() const {
+    return {mapping_goal::kinds::whole, tree().root(), mapping_goal::none, mapping_goal::none};
+  }
 
   // Of whole graphs and branches.
   [[nodiscard]] std::vector<spine_step> steps(const mapping_goal& g) const {
@@ -92,7 +94,8 @@ class mapping_goals {
     return below;
   }
 
-  // Of a goal, in an order that is the same for goals that are alike; v is the last of a join. What is attached is not among them.
+  // Of a goal, in an order that is the same for goals that are alike; v is the last of a
+  // join. What is attached is not among them.
   // Complexity: linear in them.
   [[nodiscard]] std::vector<std::uint32_t> operators(const mapping_goal& g) const {
     std::vector<std::uint32_t> all;
@@ -225,12 +228,15 @@ class mapping_goals {
     std::vector<std::uint32_t> ends;
     add_branches(h, g.part, g.u, ends);
     if (g.v != mapping_goal::none) {
-      add_reader(h, g.v, [&](std::uint32_t from) { return static_cast<std::uint64_t>(std::find(ends.begin(), ends.end(), from) - ends.begin()); });
+      add_reader(h, g.v, [&](std::uint32_t from) {
+        return static_cast<std::uint64_t>(std::find(ends.begin(), ends.end(), from) - ends.begin());
+      });
     }
   }
   void add_branches(hasher& h, part_index part, std::uint32_t u, std::vector<std::uint32_t>& ends) {
     for (const auto& b : branches(part, u)) {
-      const auto f = b.is_wire ? fingerprint{} : fingerprint_of({mapping_goal::kinds::branch, b.part, u, mapping_goal::none});
+      const auto f =
+          b.is_wire ? fingerprint{} : fingerprint_of({mapping_goal::kinds::branch, b.part, u, mapping_goal::none});
       h.add(f.low).add(f.high);
       if (b.is_open) {
         h.add(5);

@@ -19,14 +19,15 @@ namespace unity::parallel {
 // A set of axes of a mesh, a bit each. Devices that differ in those alone are a group; all groups exchange at once.
 using axis_set = std::uint32_t;
 
-// The busiest link sets the time, the longest route the delay. Two patterns: a ring, in which each device sends to the next
-// of its group, and all to all, in which each sends to every other.
+// The busiest link sets the time, the longest route the delay. Two patterns: a ring, in which each device sends to the
+// next of its group, and all to all, in which each sends to every other.
 // Refers to nothing. One for each mesh.
 class mesh_costs {
  public:
   // axes: of the mesh, from the first on, along which anything is exchanged.
   // Complexity: linear in the routes between the devices of a group, for each set of axes.
-  mesh_costs(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m, std::size_t axes = 16)
+  mesh_costs(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m,
+             std::size_t axes = 16)
       : sets_(std::size_t{1} << std::min(axes, m.axis_count())) {
     UNITY_EXPECTS(m.axis_count() < 16, "a mesh of a few axes");
     for (axis_set s = 1; s < sets_.size(); ++s) {
@@ -39,13 +40,16 @@ class mesh_costs {
   [[nodiscard]] picoseconds all_reduce(axis_set s, bytes all) const {
     const auto& c = sets_[s];
     const auto steps = 2 * (c.size - 1);
-    return c.size < 2 ? picoseconds{} : time(static_cast<double>(steps) / static_cast<double>(c.size) * of(all), c.ring_rate, steps * c.delay);
+    return c.size < 2
+               ? picoseconds{}
+               : time(static_cast<double>(steps) / static_cast<double>(c.size) * of(all), c.ring_rate, steps * c.delay);
   }
   // Each has `all`, and ends with a part of their sum.
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{}
-                      : time(static_cast<double>(c.size - 1) / static_cast<double>(c.size) * of(all), c.ring_rate, (c.size - 1) * c.delay);
+                      : time(static_cast<double>(c.size - 1) / static_cast<double>(c.size) * of(all), c.ring_rate,
+                             (c.size - 1) * c.delay);
   }
   // Each has `part`, and ends with those of all.
   [[nodiscard]] picoseconds all_gather(axis_set s, bytes part) const {
@@ -76,7 +80,8 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
   }
 
-  void measure(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m, axis_set s) {
+  void measure(const machine::topology& t, const machine::route_table& routes, const machine::device_mesh& m,
+               axis_set s) {
     const auto members = members_of(m, s);
     auto& c = sets_[s];
     c.size = static_cast<std::int64_t>(members.size());

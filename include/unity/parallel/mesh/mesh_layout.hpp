@@ -21,8 +21,8 @@
 
 namespace unity::parallel {
 
-// Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or terms, or
-// one of them alone holds anything (placed).
+// Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or
+// terms, or one of them alone holds anything (placed).
 // Where several axes divide one dimension, an earlier axis has the outer digit of the block.
 class mesh_layout {
  public:
@@ -89,10 +89,10 @@ struct layout_arc {
 // - terms become copies (all-reduce) or blocks (reduce-scatter);
 // - blocks become copies (all-gather) or blocks of another dimension (all-to-all);
 // - copies become blocks, for nothing;
-// - what one device has alone becomes copies or blocks, and the other way round: as many values as an axis has devices, each
-//   with one of them, are thought to do so together, and each counts for its part.
-// Only the innermost digit of a dimension comes or goes, so that blocks stay contiguous. Where the cotangent flows back, a
-// step takes its adjoint as well.
+// - what one device has alone becomes copies or blocks, and the other way round: as many values as an axis has devices,
+//   each with one of them, are thought to do so together, and each counts for its part.
+// Only the innermost digit of a dimension comes or goes, so that blocks stay contiguous. Where the cotangent
+// flows back, a step takes its adjoint as well.
 // Source: Unger et al., Unity (OSDI 2022), section 3.3: parallelization operators and their adjoints, on an axis each.
 class layout_space {
  public:
@@ -100,9 +100,11 @@ class layout_space {
 
   layout_space() = default;
   // has_placement: values may be placed. Complexity: (rank + 3) to the power of the axes.
-  layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent, bool has_placement)
+  layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent,
+               bool has_placement)
       : radix_{static_cast<std::uint32_t>(t.dims.size() + 3)}, axes_{m.axis_count()}, has_placement_{has_placement} {
-    UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions, "few axes and dimensions");
+    UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions,
+                  "few axes and dimensions");
     mesh_layout l;
     add(t, m, l, 0);
     find_arcs(t, m, costs, has_cotangent);
@@ -165,7 +167,8 @@ class layout_space {
     }
     return true;
   }
-  void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent) {
+  void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs,
+                 bool has_cotangent) {
     for (std::uint32_t from = 0; from < layouts_.size(); ++from) {
       first_arc_.push_back(arcs_.size());
       const auto before = layouts_[from];
@@ -177,7 +180,9 @@ class layout_space {
         }
         const auto share = bytes{held.count() / other_places(m, before, a)};
         for (unsigned next = 0; next <= t.dims.size() + 1; ++next) {
-          const auto role = next < t.dims.size() ? next : next == t.dims.size() ? mesh_layout::copies : mesh_layout::placed;
+          const auto role = next < t.dims.size()    ? next
+                            : next == t.dims.size() ? mesh_layout::copies
+                                                    : mesh_layout::placed;
           const bool is_sum_placed = old == mesh_layout::partial && role == mesh_layout::placed;
           if (role == old || is_sum_placed || (role < mesh_layout::placed && !is_innermost(before, a, role))) {
             continue;
@@ -192,7 +197,8 @@ class layout_space {
     }
     first_arc_.push_back(arcs_.size());
   }
-  // Along other axes values lie at as many places, each of which exchanges its own: a value's share of all groups' time.
+  // Along other axes values lie at as many places, each of which exchanges its
+  // own: a value's share of all groups' time.
   [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const {
     std::int64_t places = 1;
     for (std::size_t a = 0; a < axes_; ++a) {
@@ -200,10 +206,10 @@ class layout_space {
     }
     return places;
   }
-  // The adjoint of an all-reduce is one, that of a reduce-scatter an all-gather, that of an all-gather messages back along
-  // the same links, that of an all-to-all another.
-  [[nodiscard]] static std::int64_t price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role, bytes held, std::int64_t degree,
-                                          bool has_cotangent) {
+  // The adjoint of an all-reduce is one, that of a reduce-scatter an all-gather, that of an all-gather messages back
+  // along the same links, that of an all-to-all another.
+  [[nodiscard]] static std::int64_t price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role,
+                                          bytes held, std::int64_t degree, bool has_cotangent) {
     const axis_set s = axis_set{1} << axis;
     const auto part = bytes{held.count() / degree};
     if (old == mesh_layout::copies) {
@@ -230,14 +236,17 @@ class layout_space {
 
 inline constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::max() / 4;
 
-// Effects: costs[l] becomes the least that it takes to have the tensor in layout l, from costs in the layouts it is made in:
-// steps from layouts that have become cheaper are tried until none has. from[l], where asked for, is the layout that the best
-// chain begins in.
-// Complexity: linear in the steps from layouts that can be reached, for each time that one becomes cheaper: once or twice.
-inline void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector<std::uint32_t>* from = nullptr) {
+// Effects: costs[l] becomes the least that it takes to have the tensor in layout l, from costs in the layouts it
+// is made in: steps from layouts that have become cheaper are tried until none has. from[l], where asked for, is
+// the layout that the best chain begins in.
+// Complexity: linear in the steps from layouts that can be reached, for each time
+// that one becomes cheaper: once or twice.
+inline void relax(const layout_space& space, std::span<std::int64_t> costs,
+                  std::vector<std::uint32_t>* from = nullptr) {
   UNITY_EXPECTS(costs.size() == space.size(), "a cost for each layout");
   constexpr std::size_t usual = 64;  // words: spaces of up to four axes and five dimensions
-  small_vector<std::uint64_t, usual> waiting((costs.size() + 63) / 64, 0);  // a bit for each layout whose steps are to be tried
+  small_vector<std::uint64_t, usual> waiting((costs.size() + 63) / 64,
+                                             0);  // a bit for each layout whose steps are to be tried
   if (from != nullptr) {
     from->resize(costs.size());
   }
@@ -251,7 +260,8 @@ inline void relax(const layout_space& space, std::span<std::int64_t> costs, std:
     changed = false;
     for (std::size_t word = 0; word < waiting.size(); ++word) {
       while (waiting[word] != 0) {
-        const auto l = static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(waiting[word])));
+        const auto l =
+            static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(waiting[word])));
         waiting[word] &= waiting[word] - 1;
         for (const auto& arc : space.arcs_from(l)) {
           const auto reached = costs[l] + arc.takes;

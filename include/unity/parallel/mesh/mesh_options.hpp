@@ -47,13 +47,13 @@ struct placed_operator {
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: is its cotangent computed
   bool is_output = false;      // a result leaves the graph: it is no sum of terms
-  // Of the parts of the graph that lie side by side, of which it is in one, how large they are, in any unit, descending; empty: there are
-  // no others.
+  // Of the parts of the graph that lie side by side, of which it is in one, how large they are, in any
+  // unit, descending; empty: there are no others.
   std::vector<std::int64_t> siblings{};
 };
 
-// The share of the most loaded of so many places in all work, where each piece goes to the place with the least so far, the largest
-// first. work: descending. Complexity: the pieces times the places.
+// The share of the most loaded of so many places in all work, where each piece goes to the place with the least so far,
+// the largest first. work: descending. Complexity: the pieces times the places.
 [[nodiscard]] inline double largest_share(std::span<const std::int64_t> work, std::int64_t places) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(places), 0);
   std::int64_t sum = 0;
@@ -64,8 +64,8 @@ struct placed_operator {
   return sum == 0 ? 1.0 : static_cast<double>(*std::max_element(loads.begin(), loads.end())) / static_cast<double>(sum);
 }
 
-// What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, a linear group
-// whose terms lie along it, or nothing: its tasks are at one place along it, others at other places.
+// What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, a linear
+// group whose terms lie along it, or nothing: its tasks are at one place along it, others at other places.
 struct axis_role {
   enum class kinds : std::uint8_t { index, copies, group, placed };
 
@@ -88,7 +88,8 @@ struct mesh_option {
   bytes activations{};                         // results that one device holds until they are used backward
 };
 
-[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m, std::span<const axis_role> roles) {
+[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
+                                           std::span<const axis_role> roles) {
   auto g = undivided_grid(o);
   for (std::size_t a = 0; a < roles.size(); ++a) {
     switch (roles[a].kind) {
@@ -157,9 +158,10 @@ class shard_clock {
     }
     shard_times t{slowest(s->op, s->inputs, s->outputs), {}};
     if (std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end()) {
-      t.backward = adjoint_time(*algebra_, *s, p.wanted, [this](const tensor::operation& op, const auto& inputs, const auto& outputs) {
-        return slowest(op, inputs, outputs);
-      });
+      t.backward = adjoint_time(*algebra_, *s, p.wanted,
+                                [this](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+                                  return slowest(op, inputs, outputs);
+                                });
     }
     return t;
   }
@@ -170,16 +172,22 @@ class shard_clock {
   std::map<key, std::optional<shard_times>> known_{};
 };
 
-// All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of those with
-// equal layouts, the one that takes least. An operator that adds nothing up may work on terms, and pass them on: one whose
-// groups hold all operands that others make. Index uses that are not allowed leave an axis to copies. Options that alone take
-// more than a device's memory (0: not known) are left out, but where all do.
+// All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of those
+// with equal layouts, the one that takes least. An operator that adds nothing up may work on terms, and pass them on:
+// one whose groups hold all operands that others make. Index uses that are not allowed leave an axis to copies. Options
+// that alone take more than a device's memory (0: not known) are left out, but where all do.
 // Complexity: the product over axes of an operator's indices, but for those whose sizes the axes do not divide.
 class option_finder {
  public:
-  option_finder(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
-                optimizer how, std::int64_t memory_limit = 0)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, allowed_{allowed}, optimizer_{how}, memory_limit_{memory_limit} {}
+  option_finder(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
+                index_uses allowed, optimizer how, std::int64_t memory_limit = 0)
+      : algebra_{a},
+        mesh_{m},
+        costs_{costs},
+        clock_{clock},
+        allowed_{allowed},
+        optimizer_{how},
+        memory_limit_{memory_limit} {}
 
   [[nodiscard]] std::vector<mesh_option> run(const placed_operator& p) {
     operator_ = &p;
@@ -212,8 +220,8 @@ class option_finder {
       g.indices[i] = o.structure.indices[i].size;
       const bool is_tap = std::any_of(o.structure.windows.begin(), o.structure.windows.end(),
                                       [&](const tensor::window& w) { return w.inner == static_cast<int>(i); });
-      if (g.indices[i] > 1 && !is_tap && why_not(o, g).empty() && o.structure.indices[i].kind != tensor::index_kind::statistic &&
-          has(allowed_, use_of(algebra_, o, i))) {
+      if (g.indices[i] > 1 && !is_tap && why_not(o, g).empty() &&
+          o.structure.indices[i].kind != tensor::index_kind::statistic && has(allowed_, use_of(algebra_, o, i))) {
         roles.push_back({axis_role::kinds::index, static_cast<std::uint8_t>(i)});
       }
     }
@@ -257,7 +265,8 @@ class option_finder {
   }
 
   // False where digits of a dimension would come in another order than the mesh's.
-  [[nodiscard]] bool view(const tensor::tensor_indices& dims, const mesh_option& o, mesh_layout& l, bool is_result, std::size_t operand) const {
+  [[nodiscard]] bool view(const tensor::tensor_indices& dims, const mesh_option& o, mesh_layout& l, bool is_result,
+                          std::size_t operand) const {
     const auto& d = *operator_->dimensions;
     for (std::size_t a = 0; a < o.roles.size(); ++a) {
       const auto& r = o.roles[a];
@@ -266,12 +275,14 @@ class option_finder {
         continue;
       }
       if (r.kind != axis_role::kinds::index) {
-        const bool is_term = r.kind == axis_role::kinds::group && (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
+        const bool is_term = r.kind == axis_role::kinds::group &&
+                             (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
         l.set(a, is_term ? mesh_layout::partial : mesh_layout::copies);
         continue;
       }
-      const auto v = is_result ? (detail::has_index(d.structure, dims, r.number) ? axis_view::dimension : axis_view::partial)
-                               : view_of_index(d, operand, r.number);
+      const auto v = is_result
+                         ? (detail::has_index(d.structure, dims, r.number) ? axis_view::dimension : axis_view::partial)
+                         : view_of_index(d, operand, r.number);
       l.set(a, v == axis_view::dimension ? dimension_of(dims, r.number)
                : v == axis_view::partial ? mesh_layout::partial
                                          : mesh_layout::copies);
@@ -309,7 +320,9 @@ class option_finder {
   [[nodiscard]] bool fits(const mesh_option& o) const {
     auto held = (o.weights + o.activations).count();
     for (std::size_t x = 0; x < o.operands.size(); ++x) {
-      held += operator_->uses[x] == operand_use::weight ? 0 : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
+      held += operator_->uses[x] == operand_use::weight
+                  ? 0
+                  : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
     }
     return memory_limit_ == 0 || held <= memory_limit_;
   }
@@ -354,7 +367,8 @@ class option_finder {
     price(o, *times);
     const auto [at, is_new] = found_.try_emplace(std::move(key), o);
     const auto& best = at->second;
-    if (!is_new && std::tuple{o.computing + o.synchronizing, o.weights} < std::tuple{best.computing + best.synchronizing, best.weights}) {
+    if (!is_new && std::tuple{o.computing + o.synchronizing, o.weights} <
+                       std::tuple{best.computing + best.synchronizing, best.weights}) {
       at->second = std::move(o);
     }
   }
@@ -383,8 +397,8 @@ class option_finder {
     o.computing += o.updating;
     share(o);
   }
-  // Operators side by side have a place each: what a device has to do and to keep is a part of what one of them takes, that of the
-  // place that has most to do.
+  // Operators side by side have a place each: what a device has to do and to keep is a part of what one of them
+  // takes, that of the place that has most to do.
   void share(mesh_option& o) const {
     std::int64_t places = 1;
     for (std::size_t a = 0; a < o.roles.size(); ++a) {
@@ -396,7 +410,8 @@ class option_finder {
     o.busy = picoseconds{o.busy.count() / places};
     const auto share = largest_share(operator_->siblings, places);
     const auto part = [share](auto& amount) {
-      amount = std::remove_reference_t<decltype(amount)>{static_cast<std::int64_t>(std::ceil(static_cast<double>(amount.count()) * share))};
+      amount = std::remove_reference_t<decltype(amount)>{
+          static_cast<std::int64_t>(std::ceil(static_cast<double>(amount.count()) * share))};
     };
     part(o.computing);
     part(o.forward);

@@ -21,9 +21,10 @@ namespace unity::parallel {
 
 namespace detail {
 
-// The number of the task of a grid that is at a place of the mesh: digits along the axes of one index, group or the copies
-// are in the order of the axes.
-[[nodiscard]] inline std::size_t task_at(const operator_grid& g, const machine::device_mesh& m, std::span<const axis_role> roles, std::size_t place) {
+// The number of the task of a grid that is at a place of the mesh: digits along the axes of one index, group or
+// the copies are in the order of the axes.
+[[nodiscard]] inline std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
+                                         std::span<const axis_role> roles, std::size_t place) {
   const auto digits_of = [&](axis_role::kinds kind, std::size_t number) {
     std::size_t at = 0;
     for (std::size_t a = 0; a < roles.size(); ++a) {
@@ -46,16 +47,18 @@ namespace detail {
 
 }  // namespace detail
 
-// A task on every device of the mesh; along axes on which the operator is placed, on those with the coordinates of place `at`.
+// A task on every device of the mesh; along axes on which the operator is placed, on
+// those with the coordinates of place `at`.
 // Throws: unity::error where the operator's grid is none of a configuration.
-[[nodiscard]] inline configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m, std::span<const axis_role> roles,
-                                                    std::size_t at = 0) {
+[[nodiscard]] inline configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
+                                                    std::span<const axis_role> roles, std::size_t at = 0) {
   const auto g = grid_of(o, m, roles);
   std::vector<machine::device_id> devices(static_cast<std::size_t>(task_count(g)));
   for (std::size_t place = 0; place < m.devices.size(); ++place) {
     bool is_there = true;
     for (std::size_t a = 0; a < roles.size(); ++a) {
-      is_there = is_there && (roles[a].kind != axis_role::kinds::placed || m.coordinate(place, a) == m.coordinate(at, a));
+      is_there =
+          is_there && (roles[a].kind != axis_role::kinds::placed || m.coordinate(place, a) == m.coordinate(at, a));
     }
     if (is_there) {
       devices[detail::task_at(g, m, roles, place)] = m.devices[place];

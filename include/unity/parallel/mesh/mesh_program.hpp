@@ -45,7 +45,8 @@ struct stage_mesh {
   mesh_costs costs;             // along its first axis
   bool between_nodes = false;
 
-  stage_mesh(const machine::topology& t, const machine::route_table& routes, std::vector<machine::device_id> devices, std::uint32_t stages)
+  stage_mesh(const machine::topology& t, const machine::route_table& routes, std::vector<machine::device_id> devices,
+             std::uint32_t stages)
       : mesh{{}, sizes_of(devices.size(), stages), std::move(devices)}, costs{t, routes, mesh, 1} {
     between_nodes = stages > 1 && t[mesh.devices[0]].node != t[mesh.devices[mesh.devices.size() / stages]].node;
   }
@@ -65,10 +66,17 @@ namespace detail {
 
 class mesh_program_writer {
  public:
-  mesh_program_writer(const tensor::algebra& a, const machine::topology& t, mesh_tables& tables, const stage_mesh& stages,
-                      const operator_graph& g, const staged_mapping& s)
-      : algebra_{a}, topology_{t}, tables_{tables}, costs_{stages.costs}, graph_{g}, mapping_{s}, between_nodes_{stages.between_nodes} {
-    UNITY_EXPECTS(s.options.size() == g.size() && s.stages.size() == g.size(), "an option and a stage for each operator");
+  mesh_program_writer(const tensor::algebra& a, const machine::topology& t, mesh_tables& tables,
+                      const stage_mesh& stages, const operator_graph& g, const staged_mapping& s)
+      : algebra_{a},
+        topology_{t},
+        tables_{tables},
+        costs_{stages.costs},
+        graph_{g},
+        mapping_{s},
+        between_nodes_{stages.between_nodes} {
+    UNITY_EXPECTS(s.options.size() == g.size() && s.stages.size() == g.size(),
+                  "an option and a stage for each operator");
   }
 
   [[nodiscard]] program::program run() {
@@ -107,11 +115,17 @@ class mesh_program_writer {
 
  private:
   void add_fragment(program::owner_kind kind, std::uint32_t number, program::fragment code) {
-    all_.add_fragment({kind, number, algebra_.signature(graph_.placed(number).dimensions->op.kind).name + " " + std::to_string(number)});
+    all_.add_fragment(
+        {kind, number,
+         algebra_.signature(graph_.placed(number).dimensions->op.kind).name + " " + std::to_string(number)});
     codes_.push_back(std::move(code));
   }
-  [[nodiscard]] const mesh_option& option(std::uint32_t i) { return tables_.of(graph_.placed(i)).options[mapping_.options[i]]; }
-  [[nodiscard]] program::resource_id stream(std::uint32_t i) const { return program::resource_id{3 * std::size_t{mapping_.stages[i]}}; }
+  [[nodiscard]] const mesh_option& option(std::uint32_t i) {
+    return tables_.of(graph_.placed(i)).options[mapping_.options[i]];
+  }
+  [[nodiscard]] program::resource_id stream(std::uint32_t i) const {
+    return program::resource_id{3 * std::size_t{mapping_.stages[i]}};
+  }
   [[nodiscard]] program::resource_id link(std::uint32_t stage, bool is_between) const {
     return program::resource_id{3 * std::size_t{stage} + (is_between ? 2 : 1)};
   }
@@ -124,11 +138,14 @@ class mesh_program_writer {
     const auto& p = graph_.placed(i);
     const auto [at, is_new] = kept_.try_emplace(p.key);
     if (is_new && has_backward(i)) {
-      at->second = reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs, p.dimensions->outputs.size(), p.wanted);
+      at->second =
+          reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs, p.dimensions->outputs.size(), p.wanted);
     }
     return at->second;
   }
-  [[nodiscard]] static program::task_ref task(std::uint32_t i, bool is_backward) { return {program::fragment_id{i}, is_backward ? 1U : 0U}; }
+  [[nodiscard]] static program::task_ref task(std::uint32_t i, bool is_backward) {
+    return {program::fragment_id{i}, is_backward ? 1U : 0U};
+  }
 
   // Task 0: forward. Task 1: backward. Buffers: the results, one each, then the cotangents of operands.
   [[nodiscard]] program::fragment operator_code(std::uint32_t i) {
@@ -152,7 +169,8 @@ class mesh_program_writer {
     }
     for (std::size_t x = 0; x < d.inputs.size(); ++x) {
       const bool is_sent = graph_.placed(i).wanted[x] && graph_.placed(i).uses[x] == operand_use::made;
-      f.buffers.push_back({is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
+      f.buffers.push_back(
+          {is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
     }
     return f;
   }
@@ -296,13 +314,14 @@ class mesh_program_writer {
 
 }  // namespace detail
 
-// One micro-batch, as one device of each stage sees it: device k of the program stands for all of stage k, whose devices do the
-// same; exchanges take what mesh_costs says, those that go between nodes one after the other, and so do those within. Like
-// lowering's programs otherwise, and some tens of times smaller: what thousand devices do is simulated in a second.
-// What is placed counts as if all devices did their part of it.
+// One micro-batch, as one device of each stage sees it: device k of the program stands for all of stage k, whose
+// devices do the same; exchanges take what mesh_costs says, those that go between nodes one after the other, and so do
+// those within. Like lowering's programs otherwise, and some tens of times smaller: what thousand devices do is
+// simulated in a second. What is placed counts as if all devices did their part of it.
 // Precondition: values go from a stage to itself or the next.
 // Complexity: linear in the graph.
-[[nodiscard]] inline program::program mesh_program(const tensor::algebra& a, const machine::topology& t, mesh_tables& tables, const stage_mesh& stages,
+[[nodiscard]] inline program::program mesh_program(const tensor::algebra& a, const machine::topology& t,
+                                                   mesh_tables& tables, const stage_mesh& stages,
                                                    const operator_graph& g, const staged_mapping& s) {
   return detail::mesh_program_writer{a, t, tables, stages, g, s}.run();
 }

@@ -55,13 +55,18 @@ struct operator_table {
          memory.count() / 1024 * objective.per_mebibyte / 1024;
 }
 
-// For one mesh. Tables are made when they are asked for, once for equal operators of any graph. Refers to what it is made
-// of. One thread uses one of them.
+// For one mesh. Tables are made when they are asked for, once for equal operators of any graph. Refers to what it
+// is made of. One thread uses one of them.
 class mesh_tables {
  public:
-  mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock, index_uses allowed,
-              optimizer how, std::int64_t memory_limit = 0)
-      : algebra_{a}, mesh_{m}, costs_{costs}, clock_{clock}, finder_{algebra_, mesh_, costs_, clock_, allowed, how, memory_limit}, has_placement_{has(allowed, index_use::placement)} {}
+  mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
+              index_uses allowed, optimizer how, std::int64_t memory_limit = 0)
+      : algebra_{a},
+        mesh_{m},
+        costs_{costs},
+        clock_{clock},
+        finder_{algebra_, mesh_, costs_, clock_, allowed, how, memory_limit},
+        has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
 
@@ -73,9 +78,9 @@ class mesh_tables {
     }
     return at->second;
   }
-  // Effects: the operator has an option for each layout of its one result; operands that others make are in the same layout,
-  // and of the same sizes. It takes what `costs` says by the number of the layout. So stands an operator for what is before
-  // or behind it.
+  // Effects: the operator has an option for each layout of its one result; operands that others make are in the
+  // same layout, and of the same sizes. It takes what `costs` says by the number of the layout. So stands an
+  // operator for what is before or behind it.
   void define(const placed_operator& p, std::span<const std::int64_t> costs) {
     const auto& d = *p.dimensions;
     UNITY_EXPECTS(d.outputs.size() == 1, "one result");

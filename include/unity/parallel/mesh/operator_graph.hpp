@@ -35,7 +35,8 @@ struct operand_source {
 };
 
 // All operators of a part of the tree, ascending. Complexity: linear in them, but for sorting.
-[[nodiscard]] inline std::vector<std::uint32_t> operators_in(const series_parallel_tree& tree, series_parallel_tree::part_index part) {
+[[nodiscard]] inline std::vector<std::uint32_t> operators_in(const series_parallel_tree& tree,
+                                                             series_parallel_tree::part_index part) {
   std::vector<std::uint32_t> all;
   std::vector<series_parallel_tree::part_index> todo{part};
   while (!todo.empty()) {
@@ -51,11 +52,13 @@ struct operand_source {
   return all;
 }
 
-// Operators are numbered in the order of their nodes, which is topological. Refers to the dimensions, which must outlive it.
+// Operators are numbered in the order of their nodes, which is topological. Refers
+// to the dimensions, which must outlive it.
 class operator_graph {
  public:
   // Complexity: linear in the graph, and as decompose_series_parallel.
-  operator_graph(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions, const training_graph& training)
+  operator_graph(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
+                 const training_graph& training)
       : dimensions_{&dimensions} {
     const auto weight = a.kind("weight");
     std::vector<std::uint32_t> number(g.node_count(), operand_source::none);
@@ -81,9 +84,12 @@ class operator_graph {
         const auto maker = g.producer(v);
         const auto from = number[maker.index()];
         const bool is_weight = g.operation(maker).kind == weight && trained[v.index()];
-        p.uses.push_back(from != operand_source::none ? operand_use::made : is_weight ? operand_use::weight : operand_use::given);
+        p.uses.push_back(from != operand_source::none ? operand_use::made
+                         : is_weight                  ? operand_use::weight
+                                                      : operand_use::given);
         const auto results = g.results(maker);
-        sources.push_back({from, static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin())});
+        sources.push_back(
+            {from, static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin())});
       }
       placed_.push_back(std::move(p));
     }
@@ -141,7 +147,8 @@ class operator_graph {
     }
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       const auto results = g.results(nodes_[i]);
-      const bool is_constant = std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
+      const bool is_constant =
+          std::all_of(results.begin(), results.end(), [&](value_id v) { return g.type(v).constant; });
       const bool is_alone = std::all_of(sources_[i].begin(), sources_[i].end(), [&](const operand_source& s) {
         return s.from == operand_source::none || attached_[s.from];
       });
@@ -174,7 +181,8 @@ class operator_graph {
     constexpr std::int64_t parts = 2;
     const auto sum = std::max<std::int64_t>(std::accumulate(work.begin(), work.end(), std::int64_t{0}), 1);
     for (auto& w : work) {
-      w = std::llround(static_cast<double>(w) / static_cast<double>(sum) * static_cast<double>(parts * static_cast<std::int64_t>(work.size())));
+      w = std::llround(static_cast<double>(w) / static_cast<double>(sum) *
+                       static_cast<double>(parts * static_cast<std::int64_t>(work.size())));
     }
     std::sort(work.rbegin(), work.rend());
   }

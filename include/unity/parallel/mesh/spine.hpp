@@ -11,7 +11,8 @@
 
 namespace unity::parallel {
 
-// An operator that every path meets, after what lies between it and the one before. `last` is none where paths end apart.
+// An operator that every path meets, after what lies between it and the one
+// before. `last` is none where paths end apart.
 struct spine_step {
   series_parallel_tree::part_index part = 0;  // between; of the operator itself where it follows the one before
   std::uint32_t before = operand_source::none;
@@ -23,7 +24,8 @@ struct spine_step {
 
 // Of a part of the tree that begins after operator `before`, the whole graph or a branch.
 // Complexity: linear in the part's children.
-[[nodiscard]] inline std::vector<spine_step> spine_of(const series_parallel_tree& tree, series_parallel_tree::part_index part,
+[[nodiscard]] inline std::vector<spine_step> spine_of(const series_parallel_tree& tree,
+                                                      series_parallel_tree::part_index part,
                                                       std::uint32_t before = operand_source::none) {
   std::vector<series_parallel_tree::part_index> parts{part};
   if (tree[part].kind == part_kind::series) {

@@ -58,7 +58,8 @@ struct parallel_operator {
   friend bool operator==(const parallel_operator&, const parallel_operator&) = default;
 };
 
-// What it is for cotangents. Of those with one operand. Partition and combine, pipeline and batch undo each other; the others do not.
+// What it is for cotangents. Of those with one operand. Partition and combine, pipeline and
+// batch undo each other; the others do not.
 [[nodiscard]] constexpr parallel_operator adjoint_of(parallel_operator p) noexcept {
   constexpr std::array<parallel_kind, 8> adjoints{
       parallel_kind::combine, parallel_kind::partition, parallel_kind::reduce, parallel_kind::replicate,

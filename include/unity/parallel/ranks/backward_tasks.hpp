@@ -1,4 +1,5 @@
-// Writes the backward pass of a micro-batch: the adjoint of what each task ran, and cotangents back the ways that values came.
+// Writes the backward pass of a micro-batch: the adjoint of what each task ran, and
+// cotangents back the ways that values came.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,8 @@ namespace unity::parallel::detail {
 
 class backward_tasks {
  public:
-  backward_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights, std::vector<node_state>& nodes)
+  backward_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
+                 std::vector<node_state>& nodes)
       : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes} {}
 
   // is_last: no micro-batch comes after it, and gradients are added up over ranks as soon as they are complete.
@@ -83,10 +85,12 @@ class backward_tasks {
         given[r] = w.scaled(*given[r], task.code.share);
       }
     }
-    run_adjoint(w, task, tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n)), given);
+    run_adjoint(w, task, tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n)),
+                given);
   }
   // Copies the adjoint's graph; its first nodes stand for operands, results and the results' cotangents.
-  static void run_adjoint(region_writer& w, task_state& task, const tensor::operator_adjoint& adjoint, std::span<const std::optional<value_id>> given) {
+  static void run_adjoint(region_writer& w, task_state& task, const tensor::operator_adjoint& adjoint,
+                          std::span<const std::optional<value_id>> given) {
     const auto& g = adjoint.graph;
     std::vector<value_id> now(g.value_count());
     std::size_t next = 0;
@@ -118,8 +122,8 @@ class backward_tasks {
   }
 
   // The cotangents that readers on a rank have of a box.
-  [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b, std::uint32_t rank,
-                                                      tensor::dtype element) {
+  [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b,
+                                                      std::uint32_t rank, tensor::dtype element) {
     std::vector<held_part> parts;
     for (const auto& r : readers) {
       const auto c = nodes_[to.index()].tasks[r.task].cotangents[r.operand];
@@ -138,7 +142,8 @@ class backward_tasks {
     const auto element = training_.graph().type(edge.value).element;
     auto& from = nodes_[edge.from.index()];
     for (const auto& l : f.local) {
-      if (const auto c = own_cotangent(edge.to, {&l.reader, 1}, l.reader.part, training_.rank_of(edge.from, l.producer), element)) {
+      if (const auto c = own_cotangent(edge.to, {&l.reader, 1}, l.reader.part, training_.rank_of(edge.from, l.producer),
+                                       element)) {
         from.cotangents[result][l.producer].push_back({l.reader.part, *c});
       }
     }
@@ -154,7 +159,8 @@ class backward_tasks {
     }
   }
   // To those terms of a sum that are on a rank.
-  void give(const graph_edge& edge, const summed_flow& s, std::uint32_t result, std::uint32_t rank, value_id c, const rank_step* wait) {
+  void give(const graph_edge& edge, const summed_flow& s, std::uint32_t result, std::uint32_t rank, value_id c,
+            const rank_step* wait) {
     auto& from = nodes_[edge.from.index()];
     for (const auto p : s.producers) {
       if (training_.rank_of(edge.from, p) == rank) {
@@ -179,7 +185,8 @@ class backward_tasks {
       std::vector<value_id> values;
       for (const auto h : s.holders) {
         const auto found = std::find_if(own.begin(), own.end(), [&](const auto& x) { return x.first == h; });
-        values.push_back(found != own.end() ? found->second : streams_.on(h, edge.to).filled(s.part.sizes(), element, 0));
+        values.push_back(found != own.end() ? found->second
+                                            : streams_.on(h, edge.to).filled(s.part.sizes(), element, 0));
       }
       const auto sums = streams_.reduced(edge.to, s.holders, values);
       for (std::size_t i = 0; i < sums.size(); ++i) {

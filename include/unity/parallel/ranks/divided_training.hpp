@@ -28,7 +28,8 @@ class divided_training {
     parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
     const network n{p.machine};
     for (const auto& e : training_.edges()) {
-      const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices, e.operands};
+      const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices,
+                           e.operands};
       flows_.push_back(flows_of(n, table_, d, number_of(e.value)));
     }
   }
@@ -38,7 +39,9 @@ class divided_training {
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
   [[nodiscard]] const operator_dimensions& dimensions_of(node_id n) const { return dimensions_[n]; }
   [[nodiscard]] const configuration& division_of(node_id n) const { return plan_.configurations[n.index()]; }
-  [[nodiscard]] const division& parts_of(node_id n) const { return table_.of(dimensions_.kind(n), dimensions_[n], division_of(n)); }
+  [[nodiscard]] const division& parts_of(node_id n) const {
+    return table_.of(dimensions_.kind(n), dimensions_[n], division_of(n));
+  }
   [[nodiscard]] std::uint32_t rank_of(node_id n, std::uint32_t task) const {
     return static_cast<std::uint32_t>(division_of(n).devices[task].index());
   }

@@ -61,14 +61,16 @@ class forward_tasks {
     for (const auto& w : node.waits[t]) {
       streams_.wait(rank, w);
     }
-    task.code = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(), training_.parts_of(n).parts[t]);
+    task.code = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(),
+                                  training_.parts_of(n).parts[t]);
     for (std::uint32_t x = 0; x < training_.graph().operands(n).size(); ++x) {
       task.operands.push_back(operand(n, t, x));
     }
     auto& w = streams_.on(rank, n);
     if (task.code.first_row != 0) {
       const auto& type = w.graph().type(task.operands[1]);
-      const std::vector<value_id> shifted{task.operands[1], w.filled(type.dims, type.element, static_cast<double>(task.code.first_row))};
+      const std::vector<value_id> shifted{task.operands[1],
+                                          w.filled(type.dims, type.element, static_cast<double>(task.code.first_row))};
       task.operands[1] = w.run(training_.algebra().make_operation("sub"), shifted);
     }
     task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
@@ -127,7 +129,8 @@ class forward_tasks {
     auto& to = nodes_[edge.to.index()];
     for (const auto& l : f.local) {
       const auto rank = training_.rank_of(edge.from, l.producer);
-      to.operands[l.reader.operand][l.reader.task].push_back(cut_of(edge.from, result_of(edge.from, l.producer, result), l.reader.part, rank));
+      to.operands[l.reader.operand][l.reader.task].push_back(
+          cut_of(edge.from, result_of(edge.from, l.producer, result), l.reader.part, rank));
     }
     for (const auto& s : f.sent) {
       const auto own = cut_of(edge.from, result_of(edge.from, s.producer, result), s.part, s.from);
@@ -138,7 +141,8 @@ class forward_tasks {
       send_sum(edge, s, result, to);
     }
   }
-  static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x, const rank_step* wait) {
+  static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x,
+                       const rank_step* wait) {
     for (const auto& r : readers) {
       auto& parts = to.operands[r.operand][r.task];
       if (std::none_of(parts.begin(), parts.end(), [&](const held_part& p) { return p.value == x.value; })) {
@@ -150,7 +154,8 @@ class forward_tasks {
     }
   }
   // The terms of a sum that a rank has, added up.
-  [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result, std::uint32_t rank) {
+  [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
+                                                  std::uint32_t rank) {
     std::optional<value_id> own;
     for (const auto p : s.producers) {
       if (training_.rank_of(edge.from, p) == rank) {

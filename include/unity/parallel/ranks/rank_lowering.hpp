@@ -21,19 +21,20 @@
 
 namespace unity::parallel {
 
-// An iteration on a rank for each device of the plan's machine. Who sends what to whom is what lowering.hpp simulates: operands come from the
-// tasks that it has them come from, cotangents go back the same ways. Backward passes are the adjoints of what tasks ran. Gradients are added
-// up over micro-batches on each rank, then over the ranks that hold a part of a weight, while the backward pass goes on; ranks that gave nothing
-// take no part but to receive it.
-// Every rank's steps are in one order that all agree on (topological, phase by phase), and nobody waits for what it sent but where it knows that
-// it came, or at the end: no two wait for each other.
+// An iteration on a rank for each device of the plan's machine. Who sends what to whom is what lowering.hpp simulates:
+// operands come from the tasks that it has them come from, cotangents go back the same ways. Backward passes are the
+// adjoints of what tasks ran. Gradients are added up over micro-batches on each rank, then over the ranks that hold a
+// part of a weight, while the backward pass goes on; ranks that gave nothing take no part but to receive it.
+// Every rank's steps are in one order that all agree on (topological, phase by phase), and nobody waits for what it
+// sent but where it knows that it came, or at the end: no two wait for each other.
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
-// Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed and there are fewer
-// micro-batches than stages: two versions of weights would not do.
+// Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
+// and there are fewer micro-batches than stages: two versions of weights would not do.
 [[nodiscard]] inline rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
   const auto count = p.pipeline.microbatches;
   if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
-    throw error{"delayed updates", std::to_string(count) + " micro-batches", "as many as the " + std::to_string(p.pipeline.stage_count()) + " stages, or more"};
+    throw error{"delayed updates", std::to_string(count) + " micro-batches",
+                "as many as the " + std::to_string(p.pipeline.stage_count()) + " stages, or more"};
   }
   const detail::divided_training training{a, p};
   detail::rank_streams streams{a, p.machine.network.device_count(), count};

@@ -35,8 +35,9 @@ class rank_order {
   }
 
  private:
-  // Without a flush: behind each forward pass that backward pass which phases_of has behind it, of the batch before where there is none yet.
-  // The gradients of a batch are complete in the iteration after it, or were at its end; weights change before new ones take their place.
+  // Without a flush: behind each forward pass that backward pass which phases_of has behind it, of the batch before
+  // where there is none yet. The gradients of a batch are complete in the iteration after it, or were at its end;
+  // weights change before new ones take their place.
   void delayed() {
     const auto count = pipeline_.microbatches;
     const auto ahead = static_cast<std::int64_t>(pipeline_.stage_count() - stage_) - 1;

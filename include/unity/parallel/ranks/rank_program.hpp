@@ -26,7 +26,8 @@ struct rank_step {
   step_kind kind = step_kind::run;
   node_id node{};          // load, run, receive, reduce
   value_id value{};        // send, reduce
-  std::uint32_t peer = 0;  // load: an input; send, receive: a rank; reduce: a group; wait: the step that began; update: a weight
+  std::uint32_t peer =
+      0;  // load: an input; send, receive: a rank; reduce: a group; wait: the step that began; update: a weight
   std::uint32_t tag = 0;   // send, receive: the same at both ends, and at no other message of the iteration
   node_id origin{};        // of the plan's graph: what the step belongs to
   bool is_backward = false;
@@ -64,12 +65,12 @@ struct output_part {
   friend bool operator==(const output_part&, const output_part&) = default;
 };
 
-// Nodes without operands and of no kind are what comes from outside: inputs, weights, what is received, sums over ranks.
-// Regular.
+// Nodes without operands and of no kind are what comes from outside: inputs, weights,
+// what is received, sums over ranks. Regular.
 //
-// Of delayed updates (plan.hpp), an iteration begins with the forward passes of its batch while the last backward passes of the batch before
-// are under way: these steps are late. What they read was made in the iteration before. Training begins with an iteration without late steps
-// and ends with late steps alone.
+// Of delayed updates (plan.hpp), an iteration begins with the forward passes of its batch while the last backward
+// passes of the batch before are under way: these steps are late. What they read was made in the iteration before.
+// Training begins with an iteration without late steps and ends with late steps alone.
 struct rank_program {
   tensor::tensor_graph graph{};
   std::vector<rank_step> steps{};  // in the order in which the rank does them

@@ -19,7 +19,8 @@ namespace detail {
 
 class rank_program_writer {
  public:
-  rank_program_writer(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& all, const rank_program& p)
+  rank_program_writer(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& all,
+                      const rank_program& p)
       : algebra_{a}, plan_{plan}, all_{all}, program_{p} {}
 
   [[nodiscard]] std::string run() && {
@@ -29,11 +30,13 @@ class rank_program_writer {
            (x.gradient.valid() ? ", gradient " + name(x.gradient) : ""));
     }
     for (const auto& c : program_.cotangents) {
-      line("cotangent " + typed(c.value) + " of output " + std::to_string(c.output) + region(c.part) + of_batch(c.microbatch));
+      line("cotangent " + typed(c.value) + " of output " + std::to_string(c.output) + region(c.part) +
+           of_batch(c.microbatch));
     }
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const auto& step = program_.steps[s];
-      line(std::to_string(s) + ": " + text_of(step) + (step.is_late ? ", of the batch before" : "") + "  # " + origin_of(step));
+      line(std::to_string(s) + ": " + text_of(step) + (step.is_late ? ", of the batch before" : "") + "  # " +
+           origin_of(step));
     }
     for (const auto& o : program_.outputs) {
       line("output " + std::to_string(o.output) + region(o.part) + " = " + name(o.value) + of_batch(o.microbatch));
@@ -79,11 +82,14 @@ class rank_program_writer {
   }
   [[nodiscard]] std::string text_of(const rank_step& s) const {
     switch (s.kind) {
-      case step_kind::load: return results(s.node) + " = load " + part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part);
+      case step_kind::load:
+        return results(s.node) + " = load " + part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part);
       case step_kind::run: return results(s.node) + " = " + operation_text(s.node);
-      case step_kind::send: return "send " + name(s.value) + " to rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
+      case step_kind::send:
+        return "send " + name(s.value) + " to rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
       case step_kind::receive:
-        return results(s.node) + " = receive from rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
+        return results(s.node) + " = receive from rank " + std::to_string(s.peer) + ", message " +
+               std::to_string(s.tag);
       case step_kind::reduce: return results(s.node) + " = sum of " + name(s.value) + " over ranks " + group(s.peer);
       case step_kind::wait: return "wait for step " + std::to_string(s.peer);
       case step_kind::update: return "update weight " + std::to_string(s.peer);
@@ -107,9 +113,11 @@ class rank_program_writer {
 
 }  // namespace detail
 
-// plan: the graph that the programs are lowered from. Equal programs have equal texts. Attributes of operators are not shown.
+// plan: the graph that the programs are lowered from. Equal programs have equal
+// texts. Attributes of operators are not shown.
 // Complexity: linear in the programs.
-[[nodiscard]] inline std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& p) {
+[[nodiscard]] inline std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan,
+                                         const rank_programs& p) {
   std::string text;
   for (std::size_t r = 0; r < p.ranks.size(); ++r) {
     text += "rank " + std::to_string(r) + "\n" + detail::rank_program_writer{a, plan, p, p.ranks[r]}.run();

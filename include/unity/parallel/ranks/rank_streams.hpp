@@ -1,4 +1,5 @@
-// What ranks do, written phase by phase: each rank's forward and backward pass of every micro-batch, and what comes when all have given.
+// What ranks do, written phase by phase: each rank's forward and backward pass of every
+// micro-batch, and what comes when all have given.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +49,8 @@ class rank_streams {
     return writers_[rank];
   }
   // A part of an input; is a load, before what reads it.
-  [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part, const tensor::tensor_type& type) {
+  [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
+                                const tensor::tensor_type& type) {
     const auto v = writers_[rank].outside(type);
     auto& inputs = programs_.ranks[rank].inputs;
     auto s = step(step_kind::load, origin);
@@ -73,7 +75,8 @@ class rank_streams {
     return {arrived, wait_for(r)};
   }
   // Adds up a value of each rank of a group: the sum on each.
-  [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group, std::span<const value_id> values) {
+  [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
+                                                   std::span<const value_id> values) {
     auto& groups = programs_.groups;
     const auto known = std::find(groups.begin(), groups.end(), group);
     const auto number = static_cast<std::uint32_t>(known - groups.begin());
@@ -125,7 +128,9 @@ class rank_streams {
   [[nodiscard]] std::vector<rank_step>& now(std::uint32_t rank) {
     return (is_backward_ ? ranks_[rank].backward : ranks_[rank].forward)[static_cast<std::size_t>(microbatch_)];
   }
-  [[nodiscard]] rank_step step(step_kind kind, node_id origin) const { return {kind, {}, {}, 0, 0, origin, is_backward_, false, microbatch_}; }
+  [[nodiscard]] rank_step step(step_kind kind, node_id origin) const {
+    return {kind, {}, {}, 0, 0, origin, is_backward_, false, microbatch_};
+  }
   [[nodiscard]] static rank_step wait_for(rank_step begun) {
     begun.kind = step_kind::wait;
     return begun;

@@ -53,16 +53,19 @@ struct node_state {
 }
 
 // Ranks, ascending, that have terms of a sum.
-[[nodiscard]] inline std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e, const summed_flow& s) {
+[[nodiscard]] inline std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
+                                                                 const summed_flow& s) {
   std::set<std::uint32_t> all;
   for (const auto p : s.producers) {
     all.insert(d.rank_of(e.from, p));
   }
   return {all.begin(), all.end()};
 }
-[[nodiscard]] inline std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s, std::uint32_t rank) {
+[[nodiscard]] inline std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e,
+                                                         const summed_flow& s, std::uint32_t rank) {
   std::vector<flow_reader> all;
-  std::copy_if(s.readers.begin(), s.readers.end(), std::back_inserter(all), [&](const flow_reader& r) { return d.rank_of(e.to, r.task) == rank; });
+  std::copy_if(s.readers.begin(), s.readers.end(), std::back_inserter(all),
+               [&](const flow_reader& r) { return d.rank_of(e.to, r.task) == rank; });
   return all;
 }
 

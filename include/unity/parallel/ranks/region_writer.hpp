@@ -28,7 +28,8 @@ struct held_part {
 
 class region_writer {
  public:
-  region_writer(const tensor::algebra& a, tensor::tensor_graph& g, std::vector<rank_step>& steps) : a_{a}, graph_{g}, steps_{&steps} {}
+  region_writer(const tensor::algebra& a, tensor::tensor_graph& g, std::vector<rank_step>& steps)
+      : a_{a}, graph_{g}, steps_{&steps} {}
 
   // Steps from now on belong to that.
   void begin(std::vector<rank_step>& steps, node_id origin, bool is_backward, std::int64_t microbatch) {
@@ -43,7 +44,8 @@ class region_writer {
     own.constant = false;
     return graph_.results(graph_.add_node({}, {}, {&own, 1}))[0];
   }
-  std::vector<value_id> run(const tensor::operation& op, std::span<const value_id> operands, std::span<const tensor::tensor_type> types) {
+  std::vector<value_id> run(const tensor::operation& op, std::span<const value_id> operands,
+                            std::span<const tensor::tensor_type> types) {
     const auto node = graph_.add_node(op, operands, types);
     auto step = mark_;
     step.node = node;
@@ -61,7 +63,9 @@ class region_writer {
     return run(op, operands, *made)[0];
   }
   [[nodiscard]] value_id filled(const tensor::shape& dims, tensor::dtype element, double value) {
-    return run(a_.make_operation("fill", {{"value", value}, {"element", name_of(element)}, {"dims", {dims.begin(), dims.end()}}}), {});
+    return run(a_.make_operation(
+                   "fill", {{"value", value}, {"element", name_of(element)}, {"dims", {dims.begin(), dims.end()}}}),
+               {});
   }
   [[nodiscard]] value_id scaled(value_id x, double factor) {
     const std::vector<value_id> operands{x, filled({}, graph_.type(x).element, factor)};
@@ -89,7 +93,8 @@ class region_writer {
     }
     const attribute steps(axes.size(), 1);
     const std::vector<value_id> operands{x.value};
-    return run(a_.make_operation("slice", {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}}), operands);
+    return run(a_.make_operation("slice", {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}}),
+               operands);
   }
   // A box of which disjoint parts are given; elsewhere it is zero.
   // Complexity: cuts and joins as many as parts, times dimensions where they are no grid.
@@ -114,7 +119,8 @@ class region_writer {
         continue;
       }
       const auto free = std::find_if(layers.begin(), layers.end(), [&](const auto& layer) {
-        return std::all_of(layer.begin(), layer.end(), [&](const held_part& q) { return intersection(q.part, common).empty(); });
+        return std::all_of(layer.begin(), layer.end(),
+                           [&](const held_part& q) { return intersection(q.part, common).empty(); });
       });
       (free == layers.end() ? layers.emplace_back() : *free).push_back(p);
     }
@@ -153,7 +159,8 @@ class region_writer {
         }
       }
     }
-    const std::vector<value_id> operands{joined_within(first, std::move(before), element), joined_within(second, std::move(behind), element)};
+    const std::vector<value_id> operands{joined_within(first, std::move(before), element),
+                                         joined_within(second, std::move(behind), element)};
     return run(a_.make_operation("concat", {{"axis", static_cast<std::int64_t>(place.dimension)}}), operands);
   }
   // Where a part begins or ends inside of the box; if there is one, where no part goes across.
@@ -166,7 +173,9 @@ class region_writer {
             continue;
           }
           any = any ? any : std::optional{cut_place{d, at}};
-          const bool is_clean = std::none_of(parts.begin(), parts.end(), [&](const held_part& q) { return q.part.begin[d] < at && at < q.part.end[d]; });
+          const bool is_clean = std::none_of(parts.begin(), parts.end(), [&](const held_part& q) {
+            return q.part.begin[d] < at && at < q.part.end[d];
+          });
           if (is_clean) {
             return {d, at};
           }

@@ -46,9 +46,10 @@ class joined_dimensions {
 
 }  // namespace detail
 
-// Per value: is its first dimension the one that the first dimension of `labels` is, by what operators run along. A mask that has as many rows as a
-// batch has samples is none of them. Complexity: n log n in the graph.
-[[nodiscard]] inline std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all, value_id labels) {
+// Per value: is its first dimension the one that the first dimension of `labels` is, by what operators run along. A
+// mask that has as many rows as a batch has samples is none of them. Complexity: n log n in the graph.
+[[nodiscard]] inline std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                     value_id labels) {
   detail::joined_dimensions joined{g};
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto& structure = all[node_id{n}].structure;

@@ -13,8 +13,8 @@
 
 namespace unity::parallel::detail {
 
-// Follows all ranks at once, with clocks: what each knows of how far the others have come. A rank knows of another what that one knew when it
-// sent what the rank has waited for.
+// Follows all ranks at once, with clocks: what each knows of how far the others have come. A rank knows of another what
+// that one knew when it sent what the rank has waited for.
 // Source of the clocks: Mattern, Virtual time and global states of distributed systems, 1989.
 class send_waits {
  public:
@@ -24,7 +24,8 @@ class send_waits {
     }
   }
 
-  // Such a wait takes no time, and its value's place is free from then on; the others come at the end. Waits have tags yet, but no numbers of steps.
+  // Such a wait takes no time, and its value's place is free from then on; the others come at the end.
+  // Waits have tags yet, but no numbers of steps.
   // Complexity: messages, times ranks and messages under way.
   void add() {
     for (bool goes_on = true; goes_on;) {

@@ -45,8 +45,8 @@ struct sent_flow {
   friend bool operator==(const sent_flow&, const sent_flow&) = default;
 };
 
-// A box of a sum of terms. Its owner adds them up and hands the sum out to the holders; where all who have terms read all of the block,
-// they reduce it together, and there is no owner.
+// A box of a sum of terms. Its owner adds them up and hands the sum out to the holders; where all who have terms read
+// all of the block, they reduce it together, and there is no owner.
 struct summed_flow {
   std::vector<std::uint32_t> producers{};  // a task for each term
   box part{};
@@ -125,14 +125,19 @@ class flow_finder {
     r.part = intersection(written(producer), edge_.to.parts[r.task].operands[r.operand]);
     return r;
   }
-  [[nodiscard]] std::uint32_t device_of(const flow_reader& r) const { return static_cast<std::uint32_t>(edge_.consumers[r.task].index()); }
-  [[nodiscard]] std::uint32_t producer_device(std::uint32_t task) const { return static_cast<std::uint32_t>(edge_.producers[task].index()); }
+  [[nodiscard]] std::uint32_t device_of(const flow_reader& r) const {
+    return static_cast<std::uint32_t>(edge_.consumers[r.task].index());
+  }
+  [[nodiscard]] std::uint32_t producer_device(std::uint32_t task) const {
+    return static_cast<std::uint32_t>(edge_.producers[task].index());
+  }
 
   // Of one producer.
   void add_single(std::span<const overlap> row) {
     const auto producer = row[0].producer;
     const auto from = producer_device(producer);
-    std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>> remote;  // by device, in the order in which they come
+    std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>>
+        remote;  // by device, in the order in which they come
     for (const auto& o : row) {
       auto r = reader_of(o.consumer, producer);
       const auto to = device_of(r);
@@ -175,7 +180,8 @@ class flow_finder {
       }
       f.holders.assign(holders.begin(), holders.end());
       std::vector<std::uint32_t> able;
-      std::copy_if(f.holders.begin(), f.holders.end(), std::back_inserter(able), [&](std::uint32_t d) { return from.contains(d); });
+      std::copy_if(f.holders.begin(), f.holders.end(), std::back_inserter(able),
+                   [&](std::uint32_t d) { return from.contains(d); });
       f.owner = able.empty() ? f.holders[turn++ % f.holders.size()] : able[turn++ % able.size()];
       all_.sums.push_back(std::move(f));
     }
@@ -207,10 +213,11 @@ class flow_finder {
 
 }  // namespace detail
 
-// result: of the first operator, that the operands of the second are. Every element of an operand that the value has comes once, from the task
-// or the terms that lowering has it come from.
+// result: of the first operator, that the operands of the second are. Every element of an operand that the value has
+// comes once, from the task or the terms that lowering has it come from.
 // Complexity: linear in overlaps, besides cells.
-[[nodiscard]] inline value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e, std::uint32_t result) {
+[[nodiscard]] inline value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
+                                          std::uint32_t result) {
   const auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
   if (is_single(e.from, e.to, e.operands)) {
     return detail::flow_finder{e, result}.run({{overlaps.begin(), overlaps.end()}, {}});

@@ -23,7 +23,8 @@ namespace unity::parallel::detail {
 // Cells of a weight are as large as they can be while each rank reads a cell whole or not at all.
 class weight_cells {
  public:
-  weight_cells(const divided_training& d, rank_streams& streams) : training_{d}, streams_{streams}, number_(d.graph().value_count(), none) {
+  weight_cells(const divided_training& d, rank_streams& streams)
+      : training_{d}, streams_{streams}, number_(d.graph().value_count(), none) {
     const auto& weights = d.training().weights();
     states_.resize(weights.size());
     for (std::size_t w = 0; w < weights.size(); ++w) {
@@ -72,12 +73,15 @@ class weight_cells {
       }
     }
   }
-  // Begins to add up over ranks the gradients of the weights that this reader, in the order of backward passes, was the last to read.
-  // One sum for all who hold a part. Those who gave nothing add zeros; where one alone gave, it hands out.
+  // Begins to add up over ranks the gradients of the weights that this reader, in the order of
+  // backward passes, was the last to read. One sum for all who hold a part. Those who gave nothing add
+  // zeros; where one alone gave, it hands out.
   void reduce_behind(node_id reader) {
     for (const auto w : training_.training().weights_of(reader)) {
       const auto& uses = training_.training().weights()[w].uses;
-      if (std::none_of(uses.begin(), uses.end(), [&](const weight_use& u) { return u.node < reader && training_.training().has_backward(u.node); })) {
+      if (std::none_of(uses.begin(), uses.end(), [&](const weight_use& u) {
+            return u.node < reader && training_.training().has_backward(u.node);
+          })) {
         for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
           reduce(w, c, reader);
         }
@@ -126,7 +130,8 @@ class weight_cells {
       for (const auto r : holders) {
         auto& all = streams_.program(r).weights;
         state.at[{r, c}] = all.size();
-        const auto own = streams_.on(r, training_.graph().producer(value)).outside(training_.type_of(value, state.cells[c]));
+        const auto own =
+            streams_.on(r, training_.graph().producer(value)).outside(training_.type_of(value, state.cells[c]));
         all.push_back({{value, state.cells[c], own, 0}, {}});
       }
     }
@@ -136,7 +141,8 @@ class weight_cells {
     const auto value = training_.training().weights()[w].value;
     const auto& holders = state.holders[c];
     std::vector<std::uint32_t> givers;
-    std::copy_if(holders.begin(), holders.end(), std::back_inserter(givers), [&](std::uint32_t r) { return state.gradients.contains({r, c}); });
+    std::copy_if(holders.begin(), holders.end(), std::back_inserter(givers),
+                 [&](std::uint32_t r) { return state.gradients.contains({r, c}); });
     const auto origin = training_.graph().producer(value);
     const auto change = [&](std::uint32_t r, value_id gradient, const rank_step* wait) {
       const auto at = state.at.at({r, c});
@@ -161,9 +167,10 @@ class weight_cells {
     std::vector<value_id> values;
     for (const auto r : holders) {
       const auto found = state.gradients.find({r, c});
-      values.push_back(found != state.gradients.end()
-                           ? found->second
-                           : streams_.on(r, reader).filled(state.cells[c].sizes(), training_.graph().type(value).element, 0));
+      values.push_back(
+          found != state.gradients.end()
+              ? found->second
+              : streams_.on(r, reader).filled(state.cells[c].sizes(), training_.graph().type(value).element, 0));
     }
     const auto sums = streams_.reduced(origin, holders, values);
     for (std::size_t i = 0; i < sums.size(); ++i) {

@@ -19,7 +19,8 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
     parallel_kind::reduce,   parallel_kind::discard,   parallel_kind::combine,   parallel_kind::batch,
     parallel_kind::pipeline, parallel_kind::partition, parallel_kind::replicate, parallel_kind::inject};
 [[nodiscard]] inline std::size_t canonical_place(parallel_kind k) {
-  return static_cast<std::size_t>(std::find(canonical_order.begin(), canonical_order.end(), k) - canonical_order.begin());
+  return static_cast<std::size_t>(std::find(canonical_order.begin(), canonical_order.end(), k) -
+                                  canonical_order.begin());
 }
 
 [[nodiscard]] inline std::string name_of(parallel_kind k) {

@@ -56,7 +56,8 @@ namespace detail {
   return {swapping_rule(outer.kind, inner.kind), std::move(values), !forward, i, 2, {last, first}};
 }
 // Operator i becomes two, of which the one that comes first has that degree.
-[[nodiscard]] inline chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i, std::int64_t degree) {
+[[nodiscard]] inline chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i,
+                                          std::int64_t degree) {
   auto first = chain[i];
   auto last = chain[i];
   first.degree = degree;
@@ -73,7 +74,12 @@ namespace detail {
   if (first.kind == last.kind) {
     auto values = values_of(last, "d", "k");
     values["j"] = first.degree;
-    return {fusing_rule(first.kind), std::move(values), false, i, 2, {{first.kind, first.axis, first.degree * last.degree}}};
+    return {fusing_rule(first.kind),
+            std::move(values),
+            false,
+            i,
+            2,
+            {{first.kind, first.axis, first.degree * last.degree}}};
   }
   const auto common = std::gcd(first.degree, last.degree);
   if (common == 1) {

@@ -151,8 +151,8 @@ class rule_family_writer {
     const auto& indices = o.structure.indices;
     const std::string name{indices[i].name};
     if (form_.name == "attention") {
-      static const std::map<std::size_t, std::string> known{{0, "samples"},  {1, "queries"}, {2, "outputs"}, {4, "keys"},
-                                                            {6, "features"}, {7, "heads"},   {9, "values"}};
+      static const std::map<std::size_t, std::string> known{
+          {0, "samples"}, {1, "queries"}, {2, "outputs"}, {4, "keys"}, {6, "features"}, {7, "heads"}, {9, "values"}};
       const auto found = known.find(i);
       return found == known.end() ? "d" : found->second;
     }
@@ -249,7 +249,9 @@ class rule_family_writer {
       plain.push_back(v);
       divided.push_back(behind(f.operands[x], v));
       plain.back().repeated = divided.back().repeated = form_.any_operands;
-      kept += f.operands[x].value_or(parallel_kind::replicate) == parallel_kind::replicate ? std::string{"_"} + operand_names[x] : "";
+      kept += f.operands[x].value_or(parallel_kind::replicate) == parallel_kind::replicate
+                  ? std::string{"_"} + operand_names[x]
+                  : "";
     }
     r.name += is_variant && !kept.empty() ? "_with_whole" + kept : "";
     const auto from = operation(std::move(plain));

@@ -57,7 +57,8 @@ class form_writer {
   }
   void element_by_element() {
     const auto u = unit_;
-    for (const auto* op : {"relu", "gelu", "tanh", "sigmoid", "exp", "identity", "negate", "log", "erf", "sqrt", "reciprocal", "abs"}) {
+    for (const auto* op :
+         {"relu", "gelu", "tanh", "sigmoid", "exp", "identity", "negate", "log", "erf", "sqrt", "reciprocal", "abs"}) {
       add(op, op, {}, {{u, 2 * u}});
       add(op, op, {}, {{u, 2 * u, 3 * u}});
     }
@@ -93,7 +94,13 @@ class form_writer {
     add("conv2d_with_bias", "conv2d", same, {image[0], image[1], {3 * u}});
     add("conv2d_with_bias", "conv2d", {{"padding", "same"}, {"groups", u}}, {grouped[0], grouped[1], {3 * u}});
     add("attention", "attention", {{"heads", u}},
-        {{u, 2 * u, 3 * u}, {u, 4 * u, 5 * u}, {u, 4 * u, 6 * u}, {3 * u, 2 * u}, {5 * u, 2 * u}, {6 * u, 4 * u}, {4 * u, 7 * u}});
+        {{u, 2 * u, 3 * u},
+         {u, 4 * u, 5 * u},
+         {u, 4 * u, 6 * u},
+         {3 * u, 2 * u},
+         {5 * u, 2 * u},
+         {6 * u, 4 * u},
+         {4 * u, 7 * u}});
   }
   void reductions() {
     const auto u = unit_;

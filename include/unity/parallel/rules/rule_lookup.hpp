@@ -114,10 +114,12 @@ struct rule_environment {
     all.operands.push_back(parallel_operator{kind, at, axis.degree});
   }
   for (const auto& dims : s.results) {
-    const auto at = axis.kind == kinds::index || axis.kind == kinds::steps ? detail::dimension_with(s, dims, axis.number)
-                                                                           : std::nullopt;
+    const auto at = axis.kind == kinds::index || axis.kind == kinds::steps
+                        ? detail::dimension_with(s, dims, axis.number)
+                        : std::nullopt;
     if (axis.kind == kinds::steps) {
-      all.results.push_back(at ? std::optional{parallel_operator{parallel_kind::batch, *at, axis.degree}} : std::nullopt);
+      all.results.push_back(at ? std::optional{parallel_operator{parallel_kind::batch, *at, axis.degree}}
+                               : std::nullopt);
       continue;
     }
     const auto kind = at                            ? parallel_kind::combine
@@ -144,10 +146,11 @@ class rule_lookup {
     std::string name;
     rule_values values{};
   };
-  // The rule whose target has these operators around the operator, with its operands in either order where that does not matter;
-  // nothing where there is none.
+  // The rule whose target has these operators around the operator, with its operands in either order where that does
+  // not matter; nothing where there is none.
   // Complexity: linear in the rules of the operator.
-  [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
+  [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o,
+                                               const grid_axis& axis) const {
     auto found = find_in_order(a, o, axis);
     if (!found && o.inputs.size() == 2 && a.signature(o.op.kind).commutative) {
       auto turned = o;
@@ -165,12 +168,15 @@ class rule_lookup {
   }
 
  private:
-  [[nodiscard]] std::optional<found_rule> find_in_order(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const {
+  [[nodiscard]] std::optional<found_rule> find_in_order(const tensor::algebra& a, const operator_dimensions& o,
+                                                        const grid_axis& axis) const {
     const auto wanted = operators_along(o, axis);
     const auto rules = by_operator_.find(a.signature(o.op.kind).name);
     for (std::size_t i = 0; rules != by_operator_.end() && i < rules->second.size(); ++i) {
       const auto& [r, given] = rules->second[i];
-      const auto has = [&parameters = given](const char* p) { return std::find(parameters.begin(), parameters.end(), p) != parameters.end(); };
+      const auto has = [&parameters = given](const char* p) {
+        return std::find(parameters.begin(), parameters.end(), p) != parameters.end();
+      };
       for (std::int64_t d = 0; d < (has("d") ? most_rank : 1); ++d) {
         for (std::int64_t e = 0; e < (has("e") ? most_rank : 1); ++e) {
           rule_values values{{"k", axis.degree}};

@@ -37,10 +37,13 @@ class language_writer {
     t.element = element;
     return undivided(t);
   }
-  [[nodiscard]] tensor::operation op(std::string_view name, std::initializer_list<tensor::named_attribute> attributes = {}) const {
+  [[nodiscard]] tensor::operation op(std::string_view name,
+                                     std::initializer_list<tensor::named_attribute> attributes = {}) const {
     return algebra_.operators().make_operation(name, attributes);
   }
-  [[nodiscard]] tensor::operation join(parallel_kind kind, std::int64_t axis = 0) const { return algebra_.make(parallel_operator{kind, axis, 0}); }
+  [[nodiscard]] tensor::operation join(parallel_kind kind, std::int64_t axis = 0) const {
+    return algebra_.make(parallel_operator{kind, axis, 0});
+  }
   [[nodiscard]] std::vector<term_language> finish() && { return std::move(all_); }
 
  private:
@@ -73,7 +76,8 @@ class language_writer {
   w.add("embedding", {x, w.values({4}, tensor::dtype::int64)}, {{w.op("embedding"), 2}});
   w.add("terms", {x, x}, {{w.op("add"), 2}, {terms, 2}});
   w.add("blocks", {x, x}, {{concat(0), 2}, {concat(1), 2}, {upper, 2}, {left, 2}});
-  w.add("hybrid", {x, x}, {{w.op("matmul"), 2}, {w.op("relu"), 1}, {w.op("add"), 2}, {concat(1), 2}, {terms, 2}, {left, 2}});
+  w.add("hybrid", {x, x},
+        {{w.op("matmul"), 2}, {w.op("relu"), 1}, {w.op("add"), 2}, {concat(1), 2}, {terms, 2}, {left, 2}});
   return std::move(w).finish();
 }
 

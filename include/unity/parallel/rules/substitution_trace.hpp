@@ -32,7 +32,7 @@ struct substitution_step {
   std::string rule;  // where there is none, what divides: "relu over i"
   rule_values values{};
   bool reversed = false;            // from the rule's right side to its left
-  node_id node{};                   // of the tensor graph: the operator that is divided, or whose operand is; none: an output
+  node_id node{};  // of the tensor graph: the operator that is divided, or whose operand is; none: an output
   std::optional<grid_axis> axis{};  // of the operator's grid, that comes about; none: a chain changes
   bool is_rule = true;              // false: no rule says that the operator may be divided so, only its types do
 
@@ -116,7 +116,8 @@ class trace_writer {
     const auto* o = algebra_.dimensions(source_.operation(n), global);
     const auto where = "node " + std::to_string(n.index());
     if (o == nullptr || !types_on(*o, grids_[n.index()])) {
-      throw error{where, o == nullptr ? "operands that it does not take" : why_not(*o, grids_[n.index()]), "a grid of the operator"};
+      throw error{where, o == nullptr ? "operands that it does not take" : why_not(*o, grids_[n.index()]),
+                  "a grid of the operator"};
     }
     auto done = undivided_grid(*o);
     auto left = axes_of(grids_[n.index()]);
@@ -142,7 +143,9 @@ class trace_writer {
     }
     auto what = algebra_.operators().signature(o.op.kind).name;
     switch (axis.kind) {
-      case grid_axis::kinds::steps: what += std::string{" in steps over "} + o.structure.indices[axis.number].name; break;
+      case grid_axis::kinds::steps:
+        what += std::string{" in steps over "} + o.structure.indices[axis.number].name;
+        break;
       case grid_axis::kinds::index: what += std::string{" over "} + o.structure.indices[axis.number].name; break;
       case grid_axis::kinds::group: what += " of terms in group " + std::to_string(axis.number); break;
       case grid_axis::kinds::copies: what += " repeated"; break;
@@ -174,13 +177,14 @@ class trace_writer {
 // runs on its grid: per operator the rules that divide it along the axes of its grid, then the rules that cancel, join
 // or exchange neighbours in the chains between operators. grids: per node, as of spell_out; those of sources are not
 // read. Substitutions keep what they are seen as from outside, so outputs are brought back into one piece, where
-// spell_out leaves them divided; else the graphs are equal. A division for which no rule was given is a step of its own kind,
-// is_rule false. watch(step, graph): called after each step, graph.finish() is what it leads to.
+// spell_out leaves them divided; else the graphs are equal. A division for which no rule was given is a step of its own
+// kind, is_rule false. watch(step, graph): called after each step, graph.finish() is what it leads to.
 // Complexity: linear in graph and steps, a look at the rules of its operator for each axis. Throws: unity::error that
 // names the node which has no such grid.
 template <class Watch>
 [[nodiscard]] substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
-                                          std::span<const operator_grid> grids, const rule_lookup& rules, Watch&& watch) {
+                                          std::span<const operator_grid> grids, const rule_lookup& rules,
+                                          Watch&& watch) {
   return detail::trace_writer<std::remove_reference_t<Watch>>{a, g, grids, rules, watch}.run();
 }
 // With the shipped rules.

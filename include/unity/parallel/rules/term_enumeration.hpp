@@ -45,7 +45,8 @@ inline void add_divisions(const pcg_algebra& a, term_language& to, std::int64_t 
       to.operators.push_back({a.make(parallel_operator{kind, d, degree}), 1});
     }
   }
-  for (const auto kind : {parallel_kind::replicate, parallel_kind::reduce, parallel_kind::discard, parallel_kind::inject}) {
+  for (const auto kind :
+       {parallel_kind::replicate, parallel_kind::reduce, parallel_kind::discard, parallel_kind::inject}) {
     to.operators.push_back({a.make(parallel_operator{kind, 0, degree}), 1});
   }
 }
@@ -111,7 +112,8 @@ class term_enumeration {
     return applied(s.name, std::move(attributes), std::move(operands));
   }
   // The term at the end of a graph that has the variables.
-  [[nodiscard]] value_id write(pcg_writer& writer, const std::vector<value_id>& variables, const enumerated_term& t) const {
+  [[nodiscard]] value_id write(pcg_writer& writer, const std::vector<value_id>& variables,
+                               const enumerated_term& t) const {
     const auto operators = language_.operators.size();
     if (t.op >= operators) {
       return variables[t.op - operators];

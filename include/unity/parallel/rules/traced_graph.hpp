@@ -121,7 +121,8 @@ class traced_graph {
     std::vector<std::size_t> users{};  // nodes; those that read it no more stay listed
   };
 
-  std::size_t add(const tensor::operation& op, std::optional<parallel_operator> chained, std::vector<std::size_t> operands) {
+  std::size_t add(const tensor::operation& op, std::optional<parallel_operator> chained,
+                  std::vector<std::size_t> operands) {
     std::vector<parallel_type> types;
     for (const auto v : operands) {
       types.push_back(values_[v].type);

@@ -21,9 +21,9 @@
 
 namespace unity::parallel {
 
-// No strategy on aligned blocks has a shorter iteration: each operator is divided as it takes least computing, forward and
-// backward, on the fastest kind of device for it, and all devices share that equally. Messages, gradients and updates are
-// not counted.
+// No strategy on aligned blocks has a shorter iteration: each operator is divided as it takes least
+// computing, forward and backward, on the fastest kind of device for it, and all devices share that equally.
+// Messages, gradients and updates are not counted.
 // Complexity: the tasks of each distinct operator, for each of its degrees and each kind of device.
 [[nodiscard]] inline picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all) {
   std::vector<machine::device_id> one_of_each;  // kind of device
@@ -44,7 +44,8 @@ namespace unity::parallel {
     if (dimensions[n].inputs.empty()) {
       continue;
     }
-    const auto [at, is_new] = least.try_emplace({dimensions.kind(n), l.training().wanted(n)}, std::numeric_limits<std::int64_t>::max());
+    const auto [at, is_new] =
+        least.try_emplace({dimensions.kind(n), l.training().wanted(n)}, std::numeric_limits<std::int64_t>::max());
     for (const auto& degrees : is_new ? all.degrees(n) : std::span<const degree_list>{}) {
       for (const auto d : one_of_each) {
         s[i] = configuration{degrees, {}};

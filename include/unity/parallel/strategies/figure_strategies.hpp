@@ -21,7 +21,8 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Two products with weights and what is between and behind them, one operator after another, the last of which is the output.
+// Two products with weights and what is between and behind them, one operator after
+// another, the last of which is the output.
 [[nodiscard]] inline bool is_two_layer_chain(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::size_t layers = 0;
   node_id before;
@@ -32,8 +33,10 @@ namespace detail {
       continue;
     }
     const bool is_layer = g.operation(n).kind == a.kind("matmul") || g.operation(n).kind == a.kind("linear");
-    const bool follows = before.valid() ? g.producer(operands[0]) == before : g.operands(g.producer(operands[0])).empty();
-    const bool has_weights = std::all_of(operands.begin() + 1, operands.end(), [&](value_id v) { return g.type(v).constant; });
+    const bool follows =
+        before.valid() ? g.producer(operands[0]) == before : g.operands(g.producer(operands[0])).empty();
+    const bool has_weights =
+        std::all_of(operands.begin() + 1, operands.end(), [&](value_id v) { return g.type(v).constant; });
     if (!follows || (is_layer ? !has_weights : operands.size() != 1)) {
       return false;
     }
@@ -45,11 +48,12 @@ namespace detail {
 
 }  // namespace detail
 
-// A perceptron's operators as the axes say, a task of each on every device. Nothing where the graph is no perceptron of two
-// layers, or a size no multiple of the number of devices.
+// A perceptron's operators as the axes say, a task of each on every device. Nothing where the graph is no perceptron of
+// two layers, or a size no multiple of the number of devices.
 // Complexity: linear in the graph and the devices.
-[[nodiscard]] inline std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                                const machine::topology& t, const layer_axes& how) {
+[[nodiscard]] inline std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                const graph_dimensions& all, const machine::topology& t,
+                                                                const layer_axes& how) {
   if (!detail::is_two_layer_chain(a, g)) {
     return std::nullopt;
   }
@@ -78,11 +82,13 @@ namespace detail {
 }
 
 // Figures 2a and 2b as figure_plans.hpp has them.
-[[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+[[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                const graph_dimensions& all,
                                                                 const machine::topology& t) {
   return two_layer_strategy(a, g, all, t, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
 }
-[[nodiscard]] inline std::optional<strategy> figure_2b_strategy(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+[[nodiscard]] inline std::optional<strategy> figure_2b_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                const graph_dimensions& all,
                                                                 const machine::topology& t) {
   return two_layer_strategy(a, g, all, t, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
 }

@@ -18,10 +18,11 @@ namespace unity::parallel {
 
 namespace detail {
 
-// As many parts along the first dimension of the operand as its producer has there, each where one of them is made; on one device where
-// the operator has no such parts.
-[[nodiscard]] inline configuration following(const operator_dimensions& o, std::size_t operand, const operator_dimensions& producer,
-                                             const configuration& made, std::size_t devices) {
+// As many parts along the first dimension of the operand as its producer has there, each where one of them is made; on
+// one device where the operator has no such parts.
+[[nodiscard]] inline configuration following(const operator_dimensions& o, std::size_t operand,
+                                             const operator_dimensions& producer, const configuration& made,
+                                             std::size_t devices) {
   configuration alone{degree_list(o.divisible.size(), 1), {made.devices[0]}, {}, {}, 1};
   std::int64_t parts = 1;
   std::int64_t inner = 1;  // tasks from one part to the next
@@ -59,14 +60,15 @@ namespace detail {
 
 }  // namespace detail
 
-// Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss, say. Outputs are not left
-// as terms of a sum.
+// Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss,
+// say. Outputs are not left as terms of a sum.
 // Complexity: linear in the nodes.
 inline void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s) {
   for (auto n = s.size(); n < g.node_count(); ++n) {
     s.emplace_back();
     const auto operands = g.operands(node_id{n});
-    const auto made = std::find_if(operands.begin(), operands.end(), [&](value_id v) { return s[g.producer(v).index()].task_count() > 0; });
+    const auto made = std::find_if(operands.begin(), operands.end(),
+                                   [&](value_id v) { return s[g.producer(v).index()].task_count() > 0; });
     const auto& o = all[node_id{n}];
     if (operands.empty()) {
       continue;
@@ -77,7 +79,8 @@ inline void follow(const tensor::tensor_graph& g, const graph_dimensions& all, s
     }
     const auto from = g.producer(*made);
     s[n] = detail::following(o, static_cast<std::size_t>(made - operands.begin()), all[from], s[from.index()], devices);
-    const bool is_output = std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) { return g.producer(v) == node_id{n}; });
+    const bool is_output =
+        std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) { return g.producer(v) == node_id{n}; });
     if (is_output && product(s[n].reductions) > 1) {
       s[n] = {degree_list(o.divisible.size(), 1), {s[from.index()].devices[0]}, {}, {}, 1};
     }

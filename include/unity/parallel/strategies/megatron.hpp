@@ -29,7 +29,8 @@ namespace detail {
 
 // Is there work to divide by heads: the composite attention, or a product of two tensors that both depend on inputs.
 [[nodiscard]] inline bool mixes_positions(const tensor::algebra& a, const operator_dimensions& o) {
-  return o.op.kind == a.kind("attention") || (o.op.kind == a.kind("matmul") && !o.inputs[0].constant && !o.inputs[1].constant);
+  return o.op.kind == a.kind("attention") ||
+         (o.op.kind == a.kind("matmul") && !o.inputs[0].constant && !o.inputs[1].constant);
 }
 
 // How a value lies along the axis that divides layers.
@@ -40,14 +41,22 @@ struct layer_division {
   std::size_t dimension = 0;  // of blocks
 };
 
-// An operator on blocks works on blocks, where it can; a layer on what is whole makes blocks of its columns: so layers take
-// turns in dividing columns and rows, and what rows make is added up.
+// An operator on blocks works on blocks, where it can; a layer on what is whole makes blocks of its columns: so layers
+// take turns in dividing columns and rows, and what rows make is added up.
 class megatron_writer {
  public:
-  megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all, machine::device_mesh mesh,
-                  std::optional<std::size_t> sample_axis, std::optional<std::size_t> layer_axis)
-      : algebra_{a}, graph_{g}, all_{all}, mesh_{std::move(mesh)}, sample_axis_{sample_axis}, layer_axis_{layer_axis},
-        roles_(g.node_count()), states_(g.value_count()), leaves_(g.node_count()) {
+  megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                  machine::device_mesh mesh, std::optional<std::size_t> sample_axis,
+                  std::optional<std::size_t> layer_axis)
+      : algebra_{a},
+        graph_{g},
+        all_{all},
+        mesh_{std::move(mesh)},
+        sample_axis_{sample_axis},
+        layer_axis_{layer_axis},
+        roles_(g.node_count()),
+        states_(g.value_count()),
+        leaves_(g.node_count()) {
     for (const auto v : g.outputs()) {
       leaves_[g.producer(v).index()] = true;
     }
@@ -73,7 +82,8 @@ class megatron_writer {
   // Is an operator that mixes positions divided along the layer axis.
   [[nodiscard]] bool divides_heads() const {
     for (std::size_t n = 0; n < roles_.size(); ++n) {
-      if (layer_axis_ && !roles_[n].empty() && roles_[n][*layer_axis_] != axis_role{} && mixes_positions(algebra_, all_[node_id{n}])) {
+      if (layer_axis_ && !roles_[n].empty() && roles_[n][*layer_axis_] != axis_role{} &&
+          mixes_positions(algebra_, all_[node_id{n}])) {
         return true;
       }
     }
@@ -87,13 +97,16 @@ class megatron_writer {
     const auto results = graph_.results(n);
     return std::all_of(results.begin(), results.end(), [&](value_id v) { return graph_.type(v).constant; });
   }
-  [[nodiscard]] static axis_role along(std::size_t index) { return {axis_role::kinds::index, static_cast<std::uint8_t>(index)}; }
+  [[nodiscard]] static axis_role along(std::size_t index) {
+    return {axis_role::kinds::index, static_cast<std::uint8_t>(index)};
+  }
   [[nodiscard]] bool is_possible(node_id n, const role_list& roles) const {
     const auto& o = all_[n];
     const auto g = parallel::grid_of(o, mesh_, roles);
     const auto types = types_on(o, g);
     return types && why_no_configuration(o, g).empty() &&
-           (!leaves_[n.index()] || std::all_of(types->results.begin(), types->results.end(), [](const auto& t) { return t.partial == 1; }));
+           (!leaves_[n.index()] ||
+            std::all_of(types->results.begin(), types->results.end(), [](const auto& t) { return t.partial == 1; }));
   }
   // The first possible one for the axis; copies where none is.
   void set(node_id n, std::size_t axis, std::span<const std::size_t> indices) {
@@ -195,7 +208,8 @@ class megatron_writer {
       }
       const auto& seen = all_[node_id{m}].structure.operands[static_cast<std::size_t>(at - operands.begin())];
       for (std::size_t axis = 0; axis < roles.size(); ++axis) {
-        const auto view = roles_[m][axis].kind == axis_role::kinds::index ? view_in(seen, roles_[m][axis].number) : layer_division{};
+        const auto view =
+            roles_[m][axis].kind == axis_role::kinds::index ? view_in(seen, roles_[m][axis].number) : layer_division{};
         if (view.kind == layer_division::kinds::block) {
           set(n, axis, all_[n].structure.results[0][view.dimension].indices);
         }
@@ -227,13 +241,13 @@ class megatron_writer {
   return false;
 }
 
-// A strategy for each way in which samples and layers together are divided among all devices: layers within nodes first, by
-// columns, then rows; attention by heads. Those that divide no heads are left out, but for data parallelism.
+// A strategy for each way in which samples and layers together are divided among all devices: layers within nodes
+// first, by columns, then rows; attention by heads. Those that divide no heads are left out, but for data parallelism.
 // The graph's outputs should be handed over by operators of their own (with_delivered_outputs): they are no sums.
 // Complexity: linear in graph and devices, for each divisor of the number of devices.
 // Source: Shoeybi et al., Megatron-LM, 2019, section 3.
-[[nodiscard]] inline std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                    const machine::topology& t) {
+[[nodiscard]] inline std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                    const graph_dimensions& all, const machine::topology& t) {
   std::vector<machine::device_id> devices;
   for (const auto& row : machine::devices_by_node(t)) {
     devices.insert(devices.end(), row.begin(), row.end());

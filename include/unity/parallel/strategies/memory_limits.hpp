@@ -32,7 +32,8 @@ struct memory_excess {
 };
 
 // Devices whose peak is above their limit, ascending.
-[[nodiscard]] inline std::vector<memory_excess> excess_over(std::span<const bytes> limits, std::span<const bytes> peaks) {
+[[nodiscard]] inline std::vector<memory_excess> excess_over(std::span<const bytes> limits,
+                                                            std::span<const bytes> peaks) {
   std::vector<memory_excess> all;
   for (std::size_t d = 0; d < std::min(limits.size(), peaks.size()); ++d) {
     if (limits[d] > bytes{} && peaks[d] > limits[d]) {
@@ -44,7 +45,8 @@ struct memory_excess {
 
 // "n0/gpu1 needs 1234 bytes more than its 5678": of the device that is most over. Empty: all fit.
 [[nodiscard]] inline std::string describe(const machine::machine& m, std::span<const memory_excess> all) {
-  const auto worst = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.over < b.over; });
+  const auto worst =
+      std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.over < b.over; });
   if (worst == all.end()) {
     return {};
   }
@@ -56,7 +58,8 @@ struct memory_excess {
                             : ", and so do " + std::to_string(all.size() - 1) + " others");
 }
 
-// Per device the sum of all buffers, whenever they are held: no less than the peak, and kept up to date in what changes.
+// Per device the sum of all buffers, whenever they are held: no less than the
+// peak, and kept up to date in what changes.
 class buffer_sums {
  public:
   explicit buffer_sums(std::size_t devices) : sums_(devices) {}

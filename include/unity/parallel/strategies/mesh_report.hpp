@@ -23,8 +23,9 @@ namespace unity::parallel {
 
 // Of an iteration of so many micro-batches. Effects: simulates the program of mesh_program.hpp.
 // Complexity: as that, times the micro-batches.
-[[nodiscard]] inline strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables, const stage_mesh& stages,
-                                                 const operator_graph& g, const staged_mapping& s, std::int64_t microbatches = 1) {
+[[nodiscard]] inline strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m,
+                                                 mesh_tables& tables, const stage_mesh& stages, const operator_graph& g,
+                                                 const staged_mapping& s, std::int64_t microbatches = 1) {
   pipeline turns{microbatches, {}};
   turns.stages.resize(s.stage_count);
   std::iota(turns.stages.begin(), turns.stages.end(), 0U);

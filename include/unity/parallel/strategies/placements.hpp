@@ -15,14 +15,16 @@
 
 namespace unity::parallel {
 
-// `size` devices from `first` on, every `stride`-th. Aligned: first / stride is a multiple of size but for the remainder,
-// so that blocks of one size and stride are disjoint and together all devices.
+// `size` devices from `first` on, every `stride`-th. Aligned: first / stride is a multiple of size but for the
+// remainder, so that blocks of one size and stride are disjoint and together all devices.
 struct device_block {
   std::uint32_t first = 0;
   std::uint32_t stride = 1;
   std::uint32_t size = 1;
 
-  [[nodiscard]] machine::device_id operator[](std::size_t k) const noexcept { return machine::device_id{first + k * stride}; }
+  [[nodiscard]] machine::device_id operator[](std::size_t k) const noexcept {
+    return machine::device_id{first + k * stride};
+  }
 
   friend bool operator==(const device_block&, const device_block&) = default;
 };
@@ -30,7 +32,8 @@ struct device_block {
 enum class block_strides : std::uint8_t { one, all };
 
 // Complexity: linear in the answer. Precondition: size divides devices.
-[[nodiscard]] inline std::vector<device_block> aligned_blocks(std::size_t devices, std::size_t size, block_strides strides) {
+[[nodiscard]] inline std::vector<device_block> aligned_blocks(std::size_t devices, std::size_t size,
+                                                              block_strides strides) {
   UNITY_EXPECTS(size > 0 && devices % size == 0, "a size that divides the number of devices");
   std::vector<device_block> all;
   for (std::size_t stride = 1; size * stride <= devices; ++stride) {
@@ -39,7 +42,8 @@ enum class block_strides : std::uint8_t { one, all };
     }
     for (std::size_t outer = 0; outer < devices; outer += size * stride) {
       for (std::size_t inner = 0; inner < stride; ++inner) {
-        all.push_back({static_cast<std::uint32_t>(outer + inner), static_cast<std::uint32_t>(stride), static_cast<std::uint32_t>(size)});
+        all.push_back({static_cast<std::uint32_t>(outer + inner), static_cast<std::uint32_t>(stride),
+                       static_cast<std::uint32_t>(size)});
       }
     }
     if (size == 1 || strides == block_strides::one) {
@@ -66,7 +70,8 @@ inline void add_degrees(const operator_dimensions& o, std::size_t devices, degre
     for (const auto d : degrees) {
       tasks *= static_cast<std::size_t>(d);
     }
-    if (devices % tasks == 0 && why_not(o, on_block(degrees, {0, 1, static_cast<std::uint32_t>(tasks)}), devices).empty()) {
+    if (devices % tasks == 0 &&
+        why_not(o, on_block(degrees, {0, 1, static_cast<std::uint32_t>(tasks)}), devices).empty()) {
       all.push_back(degrees);
     }
     return;
@@ -82,8 +87,8 @@ inline void add_degrees(const operator_dimensions& o, std::size_t devices, degre
 
 }  // namespace detail
 
-// All valid degrees with a number of tasks that divides the number of devices, in lexicographic order; none for what has
-// no operands. Complexity: exponential in the dimensions: the product of the divisors of `devices`.
+// All valid degrees with a number of tasks that divides the number of devices, in lexicographic order; none for what
+// has no operands. Complexity: exponential in the dimensions: the product of the divisors of `devices`.
 [[nodiscard]] inline std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices) {
   std::vector<degree_list> all;
   if (!o.inputs.empty()) {
@@ -97,7 +102,8 @@ inline void add_degrees(const operator_dimensions& o, std::size_t devices, degre
 class placements {
  public:
   // Complexity: as degrees_of, for each distinct operator; and linear in the blocks.
-  placements(const graph_dimensions& all, std::size_t devices, block_strides strides = block_strides::all) : degrees_(all.kind_count()) {
+  placements(const graph_dimensions& all, std::size_t devices, block_strides strides = block_strides::all)
+      : degrees_(all.kind_count()) {
     blocks_.resize(devices + 1);
     for (std::size_t size = 1; size <= devices; ++size) {
       if (devices % size == 0) {

@@ -16,10 +16,11 @@
 
 namespace unity::parallel {
 
-// The strategy, but for operators whose results depend on weights and constants alone, as the transposed table of words:
-// these are repeated on all devices, so that parameters are where samples are. Complexity: linear in graph and devices.
-[[nodiscard]] inline strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all, const machine::topology& t,
-                                                       strategy s) {
+// The strategy, but for operators whose results depend on weights and constants alone, as the transposed
+// table of words: these are repeated on all devices, so that parameters are where samples are.
+// Complexity: linear in graph and devices.
+[[nodiscard]] inline strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                       const machine::topology& t, strategy s) {
   const auto devices = detail::all_devices(t);
   for (std::size_t n = 0; n < all.node_count(); ++n) {
     const auto& o = all[node_id{n}];

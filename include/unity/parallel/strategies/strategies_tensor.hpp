@@ -22,7 +22,8 @@ namespace unity::parallel {
 namespace detail {
 
 // Samples among the first of the groups of `width` devices, as many as divide them; within a group along `dimension`.
-[[nodiscard]] inline std::optional<configuration> divided_twice(const operator_dimensions& o, std::size_t devices, std::size_t width,
+[[nodiscard]] inline std::optional<configuration> divided_twice(const operator_dimensions& o, std::size_t devices,
+                                                                std::size_t width,
                                                                 std::optional<std::size_t> dimension) {
   configuration c{degree_list(o.divisible.size(), 1), {}};
   const auto degree_of = [&](std::size_t k, std::size_t most) {
@@ -51,7 +52,8 @@ namespace detail {
 
 // Those that can be divided within a group, the best first: parameters; what runs along the dimension along which the
 // producer of an operand is divided; other attributes from the last on. along: by node, a dimension of its result.
-[[nodiscard]] inline std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_graph& g, node_id n, const operator_dimensions& o,
+[[nodiscard]] inline std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_graph& g, node_id n,
+                                                                 const operator_dimensions& o,
                                                                  const std::vector<std::size_t>& along) {
   std::vector<std::size_t> all;
   const auto add_if = [&](const auto& fits) {
@@ -69,7 +71,8 @@ namespace detail {
     }
     for (const auto index : o.structure.operands[i][divided].indices) {
       add_if([&](const parallel_dimension& d) {
-        return d.kind == parallelism::attribute && std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end();
+        return d.kind == parallelism::attribute &&
+               std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end();
       });
     }
   }
@@ -80,13 +83,13 @@ namespace detail {
 }  // namespace detail
 
 // Samples divided among groups of `width` devices with numbers after each other; within a group by parameters where an
-// operator has them, else by what runs along the dimension along which the first of its operands that are divided is, else
-// by any other attribute from the last on; whole on the first device of the group where none can be divided. What has no samples is in
-// the first group alone.
+// operator has them, else by what runs along the dimension along which the first of its operands that are divided is,
+// else by any other attribute from the last on; whole on the first device of the group where none can be divided. What
+// has no samples is in the first group alone.
 // Precondition: the width divides the number of devices.
 // Source: Shoeybi et al., Megatron-LM, 2019, as far as operators without copies and partial sums can follow it.
-[[nodiscard]] inline strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all, const machine::topology& t,
-                                                   std::size_t width) {
+[[nodiscard]] inline strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                   const machine::topology& t, std::size_t width) {
   const auto devices = t.device_count();
   UNITY_EXPECTS(width > 0 && devices % width == 0, "a width that divides the number of devices");
   strategy s;

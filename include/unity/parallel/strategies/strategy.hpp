@@ -48,8 +48,8 @@ namespace detail {
   return std::nullopt;
 }
 
-// The dimension divided as often as it can be among the devices, a task on each of the first; whole on the first of them
-// where it cannot be.
+// The dimension divided as often as it can be among the devices, a task on each of the first; whole
+// on the first of them where it cannot be.
 [[nodiscard]] inline configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
                                            std::span<const machine::device_id> devices) {
   auto c = on_device(o, devices.front());
@@ -69,11 +69,19 @@ namespace detail {
 [[nodiscard]] inline configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
                                                   std::span<const machine::device_id> devices) {
   if (!sum) {
-    return {degree_list(o.divisible.size(), 1), decltype(configuration::devices){devices}, {}, {}, static_cast<std::int64_t>(devices.size())};
+    return {degree_list(o.divisible.size(), 1),
+            decltype(configuration::devices){devices},
+            {},
+            {},
+            static_cast<std::int64_t>(devices.size())};
   }
   const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
   for (auto degree = devices.size(); degree > 1; --degree) {
-    configuration c{degree_list(o.divisible.size(), 1), decltype(configuration::devices){devices}, degree_list(o.reductions.size(), 1), {}, 1};
+    configuration c{degree_list(o.divisible.size(), 1),
+                    decltype(configuration::devices){devices},
+                    degree_list(o.reductions.size(), 1),
+                    {},
+                    1};
     c.devices.resize(degree, devices.front());
     c.reductions[*sum] = static_cast<std::int64_t>(degree);
     if (why_not(o, c, known).empty()) {
@@ -85,8 +93,8 @@ namespace detail {
 
 }  // namespace detail
 
-// Samples divided among all devices, as far as their number allows. What adds up over samples, as the statistics of a batch do, adds up the
-// samples of each device, and what is computed of such sums is computed on all.
+// Samples divided among all devices, as far as their number allows. What adds up over samples, as the statistics of a
+// batch do, adds up the samples of each device, and what is computed of such sums is computed on all.
 [[nodiscard]] inline strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
   const auto devices = detail::all_devices(t);
   strategy s;
@@ -162,7 +170,8 @@ namespace detail {
   std::int64_t before = 0;
   for (const auto w : work) {  // where its middle lies
     const auto middle = static_cast<double>(before) + static_cast<double>(w) / 2;
-    group_of.push_back(std::min(static_cast<std::size_t>(middle / static_cast<double>(sum) * static_cast<double>(groups)), groups - 1));
+    group_of.push_back(std::min(
+        static_cast<std::size_t>(middle / static_cast<double>(sum) * static_cast<double>(groups)), groups - 1));
     before += w;
   }
   return group_of;
@@ -172,22 +181,23 @@ namespace detail {
 
 // Each layer on one device, layers one after another and of about equal work.
 // Source: Jia's dissertation (2020), section 3.4.1, figure 3.4a.
-[[nodiscard]] inline strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                             const machine::topology& t) {
+[[nodiscard]] inline strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                             const graph_dimensions& all, const machine::topology& t) {
   const auto layers = layers_of(a, g);
   const auto group = detail::balanced_groups(a, all, layers, t.device_count());
   strategy s;
   for (std::size_t n = 0; n < all.node_count(); ++n) {
     const auto layer = layers.layer_of[n];
-    s.push_back(layer == graph_layers::none ? configuration{} : on_device(all[node_id{n}], machine::device_id{group[layer]}));
+    s.push_back(layer == graph_layers::none ? configuration{}
+                                            : on_device(all[node_id{n}], machine::device_id{group[layer]}));
   }
   return s;
 }
 
 // Convolutions and what is between them by samples, dense layers by their parameters; what follows those element by
 // element is divided as they are. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
-[[nodiscard]] inline strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                   const machine::topology& t) {
+[[nodiscard]] inline strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                   const graph_dimensions& all, const machine::topology& t) {
   const auto devices = detail::all_devices(t);
   const auto linear = a.kind("linear");
   const auto matmul = a.kind("matmul");
@@ -205,8 +215,8 @@ namespace detail {
     } else {
       const auto before = g.producer(g.operands(node_id{n})[0]);
       const auto& tried = s[before.index()];
-      const bool follows = by_parameters[before.index()] && o.inputs.size() == 1 && o.outputs[0].dims == o.inputs[0].dims &&
-                           why_not(o, tried, devices.size()).empty();
+      const bool follows = by_parameters[before.index()] && o.inputs.size() == 1 &&
+                           o.outputs[0].dims == o.inputs[0].dims && why_not(o, tried, devices.size()).empty();
       by_parameters[n] = follows;
       s.push_back(follows ? configuration{tried} : detail::divided(o, sample, devices));
     }
@@ -216,8 +226,8 @@ namespace detail {
 
 // Samples divided among nodes; within each, layers on devices of their own, one after another and of about equal work.
 // Source: Wu et al., Google's neural machine translation system, 2016; Jia's dissertation (2020), section 3.7.1.
-[[nodiscard]] inline strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                               const machine::topology& t) {
+[[nodiscard]] inline strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                               const graph_dimensions& all, const machine::topology& t) {
   std::vector<std::vector<machine::device_id>> nodes;
   std::vector<std::uint32_t> numbers;
   for (const auto d : detail::all_devices(t)) {
@@ -251,8 +261,8 @@ namespace detail {
 }
 
 // The strategy for recurrent networks where there are recurrent cells, that for convolutional ones elsewhere.
-[[nodiscard]] inline strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                     const machine::topology& t) {
+[[nodiscard]] inline strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                     const graph_dimensions& all, const machine::topology& t) {
   const auto cell = a.kind("lstm_cell");
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (g.operation(node_id{n}).kind == cell) {
@@ -262,10 +272,11 @@ namespace detail {
   return expert_convolutional(a, g, all, t);
 }
 
-// Degrees are drawn one after another, in a drawn order of dimensions, from those that keep the configuration valid, each
-// with equal probability; devices are drawn without repetition.
+// Degrees are drawn one after another, in a drawn order of dimensions, from those that keep the configuration valid,
+// each with equal probability; devices are drawn without repetition.
 // Complexity: linear in devices, for each dimension.
-[[nodiscard]] inline configuration random_configuration(const operator_dimensions& o, std::size_t devices, random_engine& random) {
+[[nodiscard]] inline configuration random_configuration(const operator_dimensions& o, std::size_t devices,
+                                                        random_engine& random) {
   if (o.inputs.empty()) {
     return {};
   }

@@ -16,19 +16,21 @@ namespace unity::parallel {
 // Operators get a choice one after another, in their topological order; the last choice can be taken back.
 //
 // The bound is the greatest of
-// - the longest path: forward tasks of decided operators, what comes between them and their backward tasks (of undecided
-//   operators the least over their configurations), backward tasks, reductions and updates of weights;
+// - the longest path: forward tasks of decided operators, what comes between them and their backward tasks (of
+//   undecided operators the least over their configurations), backward tasks, reductions and updates of weights;
 // - for each device and each time: that time, and all tasks that cannot begin before it;
 // - for each link: all messages over it;
 // - all work of devices, of undecided operators the least, divided among all devices.
-// Each holds for any order in which resources run tasks, so for that of the simulators too. Simulating what is decided would
-// give no bound: with a task more on a resource, all may end earlier (Graham, Bounds on multiprocessing timing anomalies,
-// SIAM J. Appl. Math. 17(2), 1969).
-// Source: Carlier, The one-machine sequencing problem, European J. of Operational Research 11, 1982, for heads and loads.
+// Each holds for any order in which resources run tasks, so for that of the simulators too. Simulating what is decided
+// would give no bound: with a task more on a resource, all may end earlier (Graham, Bounds on multiprocessing timing
+// anomalies, SIAM J. Appl. Math. 17(2), 1969).
+// Source: Carlier, The one-machine sequencing problem, European J. of
+// Operational Research 11, 1982, for heads and loads.
 class strategy_bound {
  public:
   // The tables must outlive it.
-  explicit strategy_bound(const strategy_tables& tables) : tables_{&tables}, stride_{tables.device_count()}, device_tasks_(stride_) {
+  explicit strategy_bound(const strategy_tables& tables)
+      : tables_{&tables}, stride_{tables.device_count()}, device_tasks_(stride_) {
     const auto n = tables.operator_count();
     choices_.reserve(n);
     head_.resize(n * stride_);
@@ -39,7 +41,8 @@ class strategy_bound {
     least_after_.assign(n + 1, 0);
     for (auto i = n; i-- > 0;) {
       const auto& all = tables.times(i);
-      least += std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.work < b.work; })->work;
+      least +=
+          std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.work < b.work; })->work;
       least_after_[i] = least;
     }
     for (const auto& w : tables.weights()) {

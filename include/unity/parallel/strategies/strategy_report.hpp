@@ -32,7 +32,8 @@ struct strategy_report {
   std::size_t tasks = 0;
   std::vector<bytes> memory_peaks{};  // by device
   std::vector<memory_excess> excess{};
-  bool is_of_representatives = false;  // one device of each stage was simulated, all others do the same; what is moved is not known
+  bool is_of_representatives =
+      false;  // one device of each stage was simulated, all others do the same; what is moved is not known
 
   [[nodiscard]] bytes memory_peak() const {
     return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());
@@ -43,8 +44,8 @@ struct strategy_report {
 
 // Effects: lowers and simulates an iteration, all micro-batches of it where there are stages. Complexity: as those.
 // Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
-[[nodiscard]] inline strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m, const strategy& s,
-                                               const pipeline& stages = {}) {
+[[nodiscard]] inline strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
+                                               const strategy& s, const pipeline& stages = {}) {
   check(g, s, stages, m.network.device_count());
   const auto p = pipelined(l.run(s), stages);
   simulate::full_simulation simulation;
@@ -52,7 +53,8 @@ struct strategy_report {
   r.iteration = simulation.run(p);
   r.tasks = p.task_count();
   const auto size_of = [&](const program::owner& o) {
-    const auto v = o.kind == program::owner_kind::edge ? l.training().edges()[o.index].value : l.training().weights()[o.index].value;
+    const auto v = o.kind == program::owner_kind::edge ? l.training().edges()[o.index].value
+                                                       : l.training().weights()[o.index].value;
     return static_cast<std::int64_t>(tensor::size_of(g.type(v).element));
   };
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {

@@ -73,9 +73,9 @@ struct weight_delays {
   std::int64_t work = 0;  // of all updates
 };
 
-// All of them, computed once. By number of operator (its place in the choices), edge or weight of the training graph, and
-// by choice. Everything is a fact of the fragments that the lowering makes, none depends on how they are made.
-// A value. Complexity: a fragment for each pair of choices of an edge, and for each choice of all users of a weight.
+// All of them, computed once. By number of operator (its place in the choices), edge or weight of the training graph,
+// and by choice. Everything is a fact of the fragments that the lowering makes, none depends on how they are made. A
+// value. Complexity: a fragment for each pair of choices of an edge, and for each choice of all users of a weight.
 class strategy_tables {
  public:
   static constexpr std::size_t most_joint_choices = std::size_t{1} << 17U;
@@ -91,11 +91,12 @@ class strategy_tables {
   };
   struct weight {
     std::vector<std::size_t> users{};                  // ascending
-    std::vector<std::vector<weight_delays>> delays{};  // [how many users are decided][their choices, the first the slowest]
+    std::vector<std::vector<weight_delays>>
+        delays{};  // [how many users are decided][their choices, the first the slowest]
   };
 
-  // Throws: unity::error, before anything is computed, for more pairs of choices than `most_pairs`; and for a weight whose
-  // users have more joint choices than `most_joint_choices`.
+  // Throws: unity::error, before anything is computed, for more pairs of choices than `most_pairs`; and for a weight
+  // whose users have more joint choices than `most_joint_choices`.
   strategy_tables(lowering& l, const strategy_choices& choices, std::size_t devices)
       : devices_{devices}, empty_(l.dimensions().node_count()) {
     std::vector<std::size_t> number(l.dimensions().node_count(), choices.size());
@@ -128,10 +129,12 @@ class strategy_tables {
   [[nodiscard]] const std::vector<std::uint32_t>& weights_of(std::size_t i) const { return weights_of_[i]; }
 
  private:
-  static void expect_few_pairs(const lowering& l, const strategy_choices& choices, const std::vector<std::size_t>& number) {
+  static void expect_few_pairs(const lowering& l, const strategy_choices& choices,
+                               const std::vector<std::size_t>& number) {
     std::size_t pairs = 0;
     for (const auto& e : l.training().edges()) {
-      pairs += choices.configurations[number[e.from.index()]].size() * choices.configurations[number[e.to.index()]].size();
+      pairs +=
+          choices.configurations[number[e.from.index()]].size() * choices.configurations[number[e.to.index()]].size();
     }
     if (pairs > most_pairs) {
       throw error{"exact search", std::to_string(pairs) + " pairs of configurations of neighbouring operators",
@@ -167,7 +170,8 @@ class strategy_tables {
       if (t.resource.index() < devices_) {
         continue;
       }
-      const auto same = std::find_if(all.begin(), all.end(), [&](const resource_load& r) { return r.resource == t.resource.index(); });
+      const auto same = std::find_if(all.begin(), all.end(),
+                                     [&](const resource_load& r) { return r.resource == t.resource.index(); });
       if (same != all.end()) {
         same->time += t.duration.count();
       } else {
@@ -239,7 +243,8 @@ class strategy_tables {
     return chained(chained(there.forward, o.forward, inside), o.backward, there.backward);
   }
 
-  void add_weight(lowering& l, const strategy_choices& choices, const std::vector<std::size_t>& number, std::uint32_t w) {
+  void add_weight(lowering& l, const strategy_choices& choices, const std::vector<std::size_t>& number,
+                  std::uint32_t w) {
     weight all;
     for (const auto& use : l.training().weights()[w].uses) {
       all.users.push_back(number[use.node.index()]);
@@ -251,7 +256,8 @@ class strategy_tables {
       weights_of_[u].push_back(w);
       joint *= operators_[u].size();
       if (joint > most_joint_choices) {
-        throw error{"weight " + std::to_string(w), std::to_string(all.users.size()) + " operators with too many joint configurations",
+        throw error{"weight " + std::to_string(w),
+                    std::to_string(all.users.size()) + " operators with too many joint configurations",
                     "at most " + std::to_string(most_joint_choices)};
       }
     }
@@ -277,8 +283,9 @@ class strategy_tables {
     }
     weights_.push_back(std::move(all));
   }
-  [[nodiscard]] weight_delays delays_of(lowering& l, const strategy_choices& choices, const std::vector<std::size_t>& users,
-                                        const strategy& s, std::uint32_t w) const {
+  [[nodiscard]] weight_delays delays_of(lowering& l, const strategy_choices& choices,
+                                        const std::vector<std::size_t>& users, const strategy& s,
+                                        std::uint32_t w) const {
     const auto code = l.code_of_weight(s, w);
     std::size_t rows = 0;
     for (const auto u : users) {

@@ -22,10 +22,11 @@
 namespace unity::parallel {
 
 // The configuration of an operator that goes with `c` of another, `lead`: equal degrees along equal dimensions of their
-// results, on the same devices. Where one of them does not divide the operator, its tasks are parts of earlier dimensions
-// instead, from the first on; where that is not possible either, there are fewer tasks.
+// results, on the same devices. Where one of them does not divide the operator, its tasks are parts of earlier
+// dimensions instead, from the first on; where that is not possible either, there are fewer tasks.
 // Complexity: linear in tasks, times dimensions. Precondition: neither is a source, the devices of `c` differ.
-[[nodiscard]] inline configuration following(const operator_dimensions& o, const operator_dimensions& lead, const configuration& c) {
+[[nodiscard]] inline configuration following(const operator_dimensions& o, const operator_dimensions& lead,
+                                             const configuration& c) {
   configuration same{degree_list(o.divisible.size(), 1), {}};
   auto left = static_cast<std::int64_t>(c.task_count());
   std::int64_t tasks = 1;
@@ -137,7 +138,8 @@ class unit_finder {
   }
   [[nodiscard]] static bool adds(const operator_dimensions& o) {
     const auto& all = o.structure.indices;
-    return std::any_of(all.begin(), all.end(), [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction && i.size > 1; });
+    return std::any_of(all.begin(), all.end(),
+                       [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction && i.size > 1; });
   }
   // The one value that it reads which an operator made.
   [[nodiscard]] std::optional<value_id> single_operand(node_id n) const {
@@ -158,7 +160,8 @@ class unit_finder {
     for (const auto n : nodes) {
       ++count[all_.kind(n)];
     }
-    return *std::max_element(nodes.begin(), nodes.end(), [&](node_id a, node_id b) { return count[all_.kind(a)] < count[all_.kind(b)]; });
+    return *std::max_element(nodes.begin(), nodes.end(),
+                             [&](node_id a, node_id b) { return count[all_.kind(a)] < count[all_.kind(b)]; });
   }
 
   [[nodiscard]] std::uint32_t root(std::uint32_t n) {

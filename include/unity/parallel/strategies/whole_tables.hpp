@@ -48,13 +48,15 @@ struct embedding_table {
 }  // namespace detail
 
 // Does the graph look rows up in tables.
-[[nodiscard]] inline bool has_tables(const tensor::algebra& a, const tensor::tensor_graph& g) { return !detail::tables_of(a, g).empty(); }
+[[nodiscard]] inline bool has_tables(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  return !detail::tables_of(a, g).empty();
+}
 
 // Each table whole on one device, the largest first, on whichever has least so far; all that is no lookup by samples.
 // Complexity: linear in the graph; tables times devices.
 // Source: Naumov et al., Deep learning recommendation model, 2019, section 4.
-[[nodiscard]] inline strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                           const machine::topology& t) {
+[[nodiscard]] inline strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                           const graph_dimensions& all, const machine::topology& t) {
   auto s = data_parallel(all, t);
   auto tables = detail::tables_of(a, g);
   std::sort(tables.begin(), tables.end(), [](const auto& x, const auto& y) {

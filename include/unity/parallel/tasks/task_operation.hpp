@@ -89,7 +89,8 @@ class padded_part {
 };
 
 // What of the padding, or of what a slice leaves out, lies before and after the part.
-inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part, tensor::detail::resizing& r) {
+inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part,
+                        tensor::detail::resizing& r) {
   const std::string_view name = a.signature(o.op.kind).name;
   const auto rank = o.inputs[0].dims.size();
   if (name == "pad") {
@@ -105,11 +106,12 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
 
 }  // namespace detail
 
-// The operator that makes the part's results of the part's operands, element by element as the whole operator makes them; where
-// sums are divided, a term of them.
+// The operator that makes the part's results of the part's operands, element by element as the whole operator makes
+// them; where sums are divided, a term of them.
 // Complexity: linear in operands, results and their ranks.
 // Throws: unity::error where no such operator is known.
-[[nodiscard]] inline task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o, const task_grid& grid, const shard& part) {
+[[nodiscard]] inline task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,
+                                                      const task_grid& grid, const shard& part) {
   task_operation made{{o.op, o.inputs, o.outputs}, 0, 1};
   auto& [op, inputs, outputs] = made.part;
   tensor::detail::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
@@ -138,7 +140,8 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
   }
   const auto results = a.infer(op, inputs);
   if (!results || *results != outputs) {
-    throw error{"operator " + a.signature(o.op.kind).name, results ? "results of other sizes for its parts" : a.why_not(op, inputs),
+    throw error{"operator " + a.signature(o.op.kind).name,
+                results ? "results of other sizes for its parts" : a.why_not(op, inputs),
                 "an operator that runs on parts of its operands"};
   }
   return made;

@@ -33,12 +33,12 @@
 namespace unity::parallel {
 
 // What one operator takes on the machine's kind of device of that number: analytic, or measured.
-using operation_timer =
-    std::function<picoseconds(std::uint32_t model, const tensor::operation&, std::span<const tensor::tensor_type> inputs,
-                              std::span<const tensor::tensor_type> outputs)>;
+using operation_timer = std::function<picoseconds(std::uint32_t model, const tensor::operation&,
+                                                  std::span<const tensor::tensor_type> inputs,
+                                                  std::span<const tensor::tensor_type> outputs)>;
 
-// By the roofline of each kind of device for the elements of an operator's first result, that of float32 where there is no
-// rate for those; operators that only relabel take nothing. The algebra and the machine must outlive the timer.
+// By the roofline of each kind of device for the elements of an operator's first result, that of float32 where there is
+// no rate for those; operators that only relabel take nothing. The algebra and the machine must outlive the timer.
 // Throws: unity::error for a kind of device without a measured rate.
 [[nodiscard]] inline operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m) {
   std::vector<std::vector<tensor::analytic_cost>> models;  // by kind of device and of element
@@ -49,10 +49,12 @@ using operation_timer =
     }
     auto& costs = models.emplace_back();
     for (std::size_t element = 0; element < tensor::dtype_names.size(); ++element) {
-      costs.emplace_back(a, machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual), tensor::mode::training);
+      costs.emplace_back(a, machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual),
+                         tensor::mode::training);
     }
   }
-  return [models = std::move(models)](std::uint32_t model, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+  return [models = std::move(models)](std::uint32_t model, const tensor::operation& op,
+                                      std::span<const tensor::tensor_type> inputs,
                                       std::span<const tensor::tensor_type> outputs) {
     const auto element = outputs.empty() ? tensor::dtype::float32 : outputs[0].element;
     return models.at(model)[static_cast<std::size_t>(element)].node_cost(op, inputs, outputs);
@@ -68,8 +70,8 @@ struct shard_operation {
 
 namespace detail {
 
-// Sets the size of each windowed dimension to one of which the padded operator makes results of the part's size. Parts at
-// the border read less of the operand than others, the operator does the same on all.
+// Sets the size of each windowed dimension to one of which the padded operator makes results of the part's size. Parts
+// at the border read less of the operand than others, the operator does the same on all.
 inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, shard_operation& s) {
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
     for (std::size_t d = 0; d < o.inputs[i].dims.size(); ++d) {
@@ -107,7 +109,8 @@ inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, 
 }  // namespace detail
 
 // Throws: unity::error where the operator does not take operands of such parts.
-[[nodiscard]] inline shard_operation operation_on(const tensor::algebra& a, const operator_dimensions& o, const shard& part) {
+[[nodiscard]] inline shard_operation operation_on(const tensor::algebra& a, const operator_dimensions& o,
+                                                  const shard& part) {
   shard_operation s{o.op, o.inputs, o.outputs};
   std::vector<tensor::shape> inputs;
   std::vector<tensor::shape> outputs;
@@ -128,8 +131,8 @@ inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, 
   return s;
 }
 
-// A step of an optimizer moves what subtracting such vectors moves: weight and gradient are read, the weight is written, and
-// all that is kept beside is read and written.
+// A step of an optimizer moves what subtracting such vectors moves: weight and gradient are read, the weight is
+// written, and all that is kept beside is read and written.
 [[nodiscard]] inline tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how) {
   const auto size = static_cast<std::int64_t>(tensor::size_of(element));
   const auto moved = elements * (3 * size + 2 * state_bytes(how, element));
@@ -147,7 +150,8 @@ struct shard_times {
 // The sum of what all operators of an adjoint take. timed(operation, types of operands, types of results): of one.
 // Throws: unity::error where the operator has no adjoint.
 template <class Timed>
-[[nodiscard]] picoseconds adjoint_time(const tensor::algebra& a, const shard_operation& s, const std::vector<bool>& wanted, const Timed& timed) {
+[[nodiscard]] picoseconds adjoint_time(const tensor::algebra& a, const shard_operation& s,
+                                       const std::vector<bool>& wanted, const Timed& timed) {
   const auto adjoint = tensor::adjoint_of(a, s.op, s.inputs, wanted);
   const auto& g = adjoint.graph;
   const auto types = [&](std::span<const value_id> values) {
@@ -176,8 +180,8 @@ class task_times {
   [[nodiscard]] optimizer how() const noexcept { return optimizer_; }
 
   // kind: a number for the operator. All parts of a configuration are alike.
-  [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid, const shard& part,
-                               const std::vector<bool>& wanted, std::uint32_t model) {
+  [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid,
+                               const shard& part, const std::vector<bool>& wanted, std::uint32_t model) {
     key k{kind, model, grid, wanted};
     const auto found = known_.find(k);
     if (found != known_.end()) {
@@ -210,20 +214,24 @@ class task_times {
   };
 
   [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
-  [[nodiscard]] picoseconds timed(std::uint32_t model, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+  [[nodiscard]] picoseconds timed(std::uint32_t model, const tensor::operation& op,
+                                  std::span<const tensor::tensor_type> inputs,
                                   std::span<const tensor::tensor_type> outputs) const {
     const auto t = timer_(model, op, inputs, outputs);
     if (t > program::longest_task) {
-      throw error{"operator " + algebra_->signature(op.kind).name,
-                  "it would take " + std::to_string(to_seconds(t)) + " s on the machine's device " + std::to_string(model),
-                  "at most 100 s; are the device's rates right?"};
+      throw error{
+          "operator " + algebra_->signature(op.kind).name,
+          "it would take " + std::to_string(to_seconds(t)) + " s on the machine's device " + std::to_string(model),
+          "at most 100 s; are the device's rates right?"};
     }
     return t;
   }
-  [[nodiscard]] picoseconds backward(const shard_operation& s, const std::vector<bool>& wanted, std::uint32_t model) const {
-    return adjoint_time(*algebra_, s, wanted, [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
-      return timed(model, op, inputs, outputs);
-    });
+  [[nodiscard]] picoseconds backward(const shard_operation& s, const std::vector<bool>& wanted,
+                                     std::uint32_t model) const {
+    return adjoint_time(*algebra_, s, wanted,
+                        [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+                          return timed(model, op, inputs, outputs);
+                        });
   }
 
   const tensor::algebra* algebra_;

@@ -42,9 +42,9 @@ struct pruned_rules {
 //
 // worlds(i): questions about rule i, each the graphs of one structure of an entailment, with the outputs of one side
 // first and those of the other after them. A rule follows where the answer to every question is a derivation of at most
-// so many rewrites, of one at least, in every direction in which it is read; one without questions is kept. Greedy: what was derived with few rewrites from
-// rules that are dropped later is not tried again, so that the order matters; general rules should come first
-// (rule_size). Complexity: a few questions a rule, over a theory of all that are kept.
+// so many rewrites, of one at least, in every direction in which it is read; one without questions is kept. Greedy:
+// what was derived with few rewrites from rules that are dropped later is not tried again, so that the order matters;
+// general rules should come first (rule_size). Complexity: a few questions a rule, over a theory of all that are kept.
 template <pattern_algebra Algebra, class Worlds>
 [[nodiscard]] pruned_rules prune_derivable(const Algebra& algebra, std::span<const syntax::rule> rules, Worlds worlds,
                                            const derivability_options& options = {}) {

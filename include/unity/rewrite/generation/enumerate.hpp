@@ -1,7 +1,8 @@
 // All terms up to a size, grouped by what they compute, and the equalities that generate the groups.
 //
-// Terms are counted up to renaming of variables, and only terms over representatives of their subterms are looked at:
-// whatever contains a term that equals an earlier one equals a term that is looked at. Size counts shared operators once.
+// Terms are counted up to renaming of variables, and only terms over representatives of their
+// subterms are looked at: whatever contains a term that equals an earlier one equals a term that is
+// looked at. Size counts shared operators once.
 // Source: Jia's dissertation (2020), section 2.3.2, algorithm 1, which enumerates graphs; why terms, see
 // docs/design/decisions.md.
 #pragma once
@@ -57,9 +58,9 @@ struct enumeration_counts {
 
 // Enumerates size by size; what it found stays readable. The language outlives it.
 // Two terms are taken for equal where ten elements of a sample agree modulo 2^31 - 1 and all elements at one other size
-// modulo 2^61 - 1, or, before a rule is made of it, at two other sizes. Terms of different meaning whose degree is at most
-// d pass the last test with probability at most (d / 2^61)^2 for each choice of sizes (Schwartz, Zippel); that says
-// nothing about sizes that were not tried, which is why rules are tested again and proved.
+// modulo 2^61 - 1, or, before a rule is made of it, at two other sizes. Terms of different meaning whose degree is at
+// most d pass the last test with probability at most (d / 2^61)^2 for each choice of sizes (Schwartz, Zippel); that
+// says nothing about sizes that were not tried, which is why rules are tested again and proved.
 template <term_language L>
 class enumeration {
  public:
@@ -238,7 +239,8 @@ class enumeration {
   }
   // Whether the term equals an earlier one. A rule that makes an earlier one of it says so, and which, at once;
   // otherwise meanings are compared.
-  bool equals_earlier(const term& t, const term_facts& facts, std::uint32_t program, std::vector<representative>& group) {
+  bool equals_earlier(const term& t, const term_facts& facts, std::uint32_t program,
+                      std::vector<representative>& group) {
     const auto explained = rules_.explain(t, facts, [&](const term& other) {
       const auto& a = applications_(store_, other);
       return a ? std::optional{a->type} : std::nullopt;
@@ -264,7 +266,8 @@ class enumeration {
   }
   const meaning& meaning_of(representative& r) {
     if (!r.known) {
-      r.known = r.stored ? meanings_.of(r.orbit) : meanings_.of(r.term.get(store_), r.term.facts(store_), r.term.program);
+      r.known =
+          r.stored ? meanings_.of(r.orbit) : meanings_.of(r.term.get(store_), r.term.facts(store_), r.term.program);
     }
     return *r.known;
   }
@@ -465,7 +468,8 @@ void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
     const auto made = type_of(t);
     facts.type = made.type;
     static_cast<void>(samples_.permutations(facts));
-    const auto value = samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]).first;
+    const auto value =
+        samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]).first;
     store_class(t, facts, value, group);
   }
   in.get(count);

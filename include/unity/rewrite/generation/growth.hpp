@@ -30,11 +30,12 @@ namespace detail {
 
 }  // namespace detail
 
-// Whether `to` is `from` with operators put in that `from` has with the same attributes: relu(relu(?x)), of relu(?x). An
-// operator of another kind may pay later: one that enlarges a kernel makes it as large as another.
+// Whether `to` is `from` with operators put in that `from` has with the same attributes: relu(relu(?x)), of relu(?x).
+// An operator of another kind may pay later: one that enlarges a kernel makes it as large as another.
 [[nodiscard]] inline bool only_repeats(const term_graph& from, const term_graph& to) {
   const auto is_repeated = [&](const graph_node& n) {
-    return std::ranges::any_of(from.nodes, [&](const auto& m) { return m.name == n.name && m.attributes == n.attributes; });
+    return std::ranges::any_of(from.nodes,
+                               [&](const auto& m) { return m.name == n.name && m.attributes == n.attributes; });
   };
   for (std::size_t n = 0; n < to.nodes.size() && to.nodes.size() > from.nodes.size(); ++n) {
     for (const auto& o : is_repeated(to.nodes[n]) ? to.nodes[n].operands : std::vector<graph_operand>{}) {

@@ -24,7 +24,8 @@ struct canonical_term {
 namespace detail {
 
 // The right operand's map where the left operand's variables come first and new ones follow in order.
-[[nodiscard]] inline canonical_term join_names(const term_store& store, std::uint16_t op, instance left, instance right) {
+[[nodiscard]] inline canonical_term join_names(const term_store& store, std::uint16_t op, instance left,
+                                               instance right) {
   canonical_term t;
   const auto left_count = store[left.orbit].facts.variables;
   const auto right_count = store[right.orbit].facts.variables;
@@ -50,9 +51,9 @@ namespace detail {
 
 }  // namespace detail
 
-// The stored form of op(operands): of all forms that symmetries of the operands, and of the operator where it is
-// commutative, allow, one in which the operands share most operators, for that is its size, and of those the one with the
-// least map.
+// The stored form of op(operands): of all forms that symmetries of the operands, and of the operator
+// where it is commutative, allow, one in which the operands share most operators, for that is its size,
+// and of those the one with the least map.
 // Complexity: the product of the numbers of symmetries.
 [[nodiscard]] inline canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
                                               std::span<const instance> operands) {
@@ -100,8 +101,8 @@ namespace detail {
   return best;
 }
 
-// The renamings of a stored term to itself that commutativity and the symmetries of its operands make, the identity among
-// them.
+// The renamings of a stored term to itself that commutativity and the symmetries of
+// its operands make, the identity among them.
 [[nodiscard]] inline std::vector<variable_map> plain_symmetries(const term_store& store, const term& t,
                                                                 bool commutative) {
   std::vector<variable_map> all;

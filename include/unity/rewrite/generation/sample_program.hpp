@@ -91,7 +91,9 @@ class sample_program {
     sample_program out;
     out.constants_ = constants_;
     std::vector<std::uint32_t> place(steps_.size());
-    const auto moved = [&](ref r) { return r.bits >> 30U == step_tag ? ref{step_tag << 30U | place[r.bits & offset_mask]} : r; };
+    const auto moved = [&](ref r) {
+      return r.bits >> 30U == step_tag ? ref{step_tag << 30U | place[r.bits & offset_mask]} : r;
+    };
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       if (needed[s]) {
         place[s] = static_cast<std::uint32_t>(out.steps_.size());
@@ -180,7 +182,8 @@ class sample_program {
   [[nodiscard]] residue sum(const instruction& s, const At& at) const {
     std::uint64_t total = 0;
     for (auto p = s.a; p < s.b; ++p) {
-      const auto product = static_cast<std::uint64_t>(at(pairs_[p].first.bits).value()) * at(pairs_[p].second.bits).value();
+      const auto product =
+          static_cast<std::uint64_t>(at(pairs_[p].first.bits).value()) * at(pairs_[p].second.bits).value();
       total += (product & residue::modulus) + (product >> 31U);
     }
     return residue::of(total);

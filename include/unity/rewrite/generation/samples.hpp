@@ -100,7 +100,8 @@ class samples {
   [[nodiscard]] std::span<const variable_map> permutations(const term_facts& f) {
     const auto key = std::pair{f.sorts.bits(), f.variables};
     const auto found = permutations_.find(key);
-    return found != permutations_.end() ? found->second : permutations_.emplace(key, make_permutations(f, most_, true)).first->second;
+    return found != permutations_.end() ? found->second
+                                        : permutations_.emplace(key, make_permutations(f, most_, true)).first->second;
   }
 
   // Effects: computes and keeps the values of a stored term under every naming.
@@ -230,10 +231,10 @@ class samples {
     }
     return mix64(h);
   }
-  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored. Where all
-  // of its sort are taken, it is if the probed elements are not computed from it.
-  [[nodiscard]] std::uint8_t relevant(const term_store& store, const term& t, const term_facts& f, std::uint32_t program,
-                                      variable_map names, scratch& s) const {
+  // Which variables the value depends on: one that can be replaced by a fresh one without a change is ignored. Where
+  // all of its sort are taken, it is if the probed elements are not computed from it.
+  [[nodiscard]] std::uint8_t relevant(const term_store& store, const term& t, const term_facts& f,
+                                      std::uint32_t program, variable_map names, scratch& s) const {
     std::array<std::uint8_t, 16> used{};
     for (std::size_t i = 0; i < f.variables; ++i) {
       ++used[f.sorts[i]];
@@ -325,7 +326,8 @@ class samples {
   [[nodiscard]] const std::vector<variable_map>& injections(const term_facts& f) {
     const auto key = std::pair{f.sorts.bits(), f.variables};
     const auto found = injections_.find(key);
-    return found != injections_.end() ? found->second : injections_.emplace(key, make_permutations(f, most_, false)).first->second;
+    return found != injections_.end() ? found->second
+                                      : injections_.emplace(key, make_permutations(f, most_, false)).first->second;
   }
 
   const L& language_;

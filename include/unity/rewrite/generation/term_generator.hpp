@@ -48,9 +48,10 @@ class application_table {
   std::unordered_map<std::uint64_t, std::optional<application>> known_;
 };
 
-// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators once. So
-// an operand with all but the last operator stands alone, or with a variable, or with a part of itself; what else shares
-// operators is looked up through one that both operands contain. Terms over one operand of the first kind come together.
+// Calls sink(candidate_term) for every term of a size whose operands are stored. Size counts shared operators
+// once. So an operand with all but the last operator stands alone, or with a variable, or with a part of
+// itself; what else shares operators is looked up through one that both operands contain. Terms over one
+// operand of the first kind come together.
 // Complexity: linear in the terms of the size, but for pairs of operands at least two operators smaller than it that
 // share other numbers of operators than the size asks for.
 template <term_language L, class Sink>

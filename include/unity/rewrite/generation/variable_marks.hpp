@@ -29,8 +29,8 @@ using variable_marks = std::vector<std::uint8_t>;
 }
 
 // Of what a program computes from operands.
-[[nodiscard]] inline variable_marks marks_of(const sample_program& p,
-                                             const std::array<variable_marks, sample_program::most_operands>& operands) {
+[[nodiscard]] inline variable_marks marks_of(
+    const sample_program& p, const std::array<variable_marks, sample_program::most_operands>& operands) {
   variable_marks temporaries(p.temporaries());
   variable_marks out(p.output_count());
   p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());

@@ -59,7 +59,8 @@ class term_writer {
     return at;
   }
   std::uint32_t variable(std::size_t v) {
-    return place({term_node::variable, static_cast<std::uint16_t>(sorts_[v]), static_cast<std::uint16_t>(names_[v]), {}});
+    return place(
+        {term_node::variable, static_cast<std::uint16_t>(sorts_[v]), static_cast<std::uint16_t>(names_[v]), {}});
   }
   std::uint32_t place(const term_node& n) {
     const auto found = std::find(nodes_.begin(), nodes_.end(), n);

@@ -68,8 +68,8 @@ class entailment {
   [[nodiscard]] std::optional<derivation> prove_outputs(std::span<const Graph> worlds) {
     return prove(worlds, output_goals(worlds[0]));
   }
-  // Whether rewriting the first half of the outputs gives the second, or the second the first: nothing is rewritten that
-  // is only in what is to come about. Says what a search can do where the theory is read as rewrites.
+  // Whether rewriting the first half of the outputs gives the second, or the second the first: nothing is rewritten
+  // that is only in what is to come about. Says what a search can do where the theory is read as rewrites.
   template <dataflow_graph Graph>
   [[nodiscard]] std::optional<derivation> rewrite_outputs(std::span<const Graph> worlds, bool back = false) {
     auto goals = output_goals(worlds[0]);

@@ -60,7 +60,8 @@ class instantiator {
  public:
   instantiator(world_tables<Algebra>& tables, equality_graph<Algebra>& graph) : tables_{tables}, graph_{graph} {}
 
-  // Whether the axiom holds here in every world, some value has the same type on both sides, and no new term has more than
+  // Whether the axiom holds here in every world, some value has the same type on
+  // both sides, and no new term has more than
   // `most_operators`. Effects: none on the graph.
   bool judge(const axiom_form& form, const prepared_form& prepared, const form_match& match,
              std::size_t most_operators) {

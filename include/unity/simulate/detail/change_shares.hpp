@@ -9,8 +9,8 @@
 
 namespace unity::simulate::detail {
 
-// Learns from edits what share of the tasks after their first change they changed, apart for edits of different sizes (new
-// tasks, by powers of two). Depends on the edits alone, never on time.
+// Learns from edits what share of the tasks after their first change they changed, apart for edits of different sizes
+// (new tasks, by powers of two). Depends on the edits alone, never on time.
 class change_shares {
  public:
   // From this share on it is faster to time all tasks that follow, and no more than 1.5 times those that change.
@@ -27,7 +27,9 @@ class change_shares {
   }
 
  private:
-  [[nodiscard]] static std::size_t slot(std::size_t size) noexcept { return static_cast<std::size_t>(std::bit_width(size)); }
+  [[nodiscard]] static std::size_t slot(std::size_t size) noexcept {
+    return static_cast<std::size_t>(std::bit_width(size));
+  }
 
   std::array<double, 65> shares_{};
 };

@@ -36,10 +36,10 @@ struct evaluation_counters {
   std::uint64_t profiled = 0;    // memory was looked at buffer by buffer
 };
 
-// A model of unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves swap the fragments of the
-// operators that they change, their edges and their weights.
-// - What every resource has to do is kept as a sum. No iteration is shorter than that, so a move is refused as soon as the
-//   new tasks of operators, then of edges, then of weights keep one resource busy beyond the bound.
+// A model of unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves swap the fragments of
+// the operators that they change, their edges and their weights.
+// - What every resource has to do is kept as a sum. No iteration is shorter than that, so a move is refused as soon as
+//   the new tasks of operators, then of edges, then of weights keep one resource busy beyond the bound.
 // - Memory: the sum of all buffers of a device bounds its peak; only where that is over the limit the peak is computed.
 // Refers to what the lowering refers to. One thread uses one evaluator; copies are independent.
 // Source: Jia's dissertation (2020), sections 3.4.3 and 3.5.
@@ -140,7 +140,8 @@ class strategy_evaluator {
     edges_.clear();
     weights_.clear();
     const auto& t = lowering_.training();
-    const auto add = [this](std::vector<std::uint64_t>& stamps, std::span<const std::uint32_t> numbers, std::vector<std::uint32_t>& all) {
+    const auto add = [this](std::vector<std::uint64_t>& stamps, std::span<const std::uint32_t> numbers,
+                            std::vector<std::uint32_t>& all) {
       for (const auto i : numbers) {
         if (std::exchange(stamps[i], stamp_) != stamp_) {
           all.push_back(i);
@@ -160,8 +161,8 @@ class strategy_evaluator {
     }
   }
 
-  // False: one resource has more to do than the bound allows. Looked at where all tasks of operators, of some edges, and of
-  // all weights are known.
+  // False: one resource has more to do than the bound allows. Looked at where all tasks of operators, of
+  // some edges, and of all weights are known.
   bool lower_all(cost_value bound) {
     for (const auto& r : undo_) {
       add(lowering_.code_of(state_, r.node));

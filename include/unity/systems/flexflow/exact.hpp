@@ -27,16 +27,19 @@
 
 namespace unity::systems {
 
-// A model of unity::assignment_problem: each operator in turn gets one of its configurations; costs are those of
-// strategy_evaluator, bounds those of parallel::strategy_bound, which hold for them: memory adds to a cost. Refers to the
-// choices and tables.
+// A model of unity::assignment_problem: each operator in turn gets one of its configurations; costs are
+// those of strategy_evaluator, bounds those of parallel::strategy_bound, which hold for them: memory adds to
+// a cost. Refers to the choices and tables.
 class strategy_problem {
  public:
-  strategy_problem(const parallel::strategy_choices& choices, const parallel::strategy_tables& tables, strategy_evaluator evaluator)
+  strategy_problem(const parallel::strategy_choices& choices, const parallel::strategy_tables& tables,
+                   strategy_evaluator evaluator)
       : choices_{&choices}, bound_{tables}, evaluator_{std::move(evaluator)} {}
 
   [[nodiscard]] std::size_t decision_count() const noexcept { return choices_->size(); }
-  [[nodiscard]] std::size_t choice_count(std::size_t decision) const { return choices_->configurations[decision].size(); }
+  [[nodiscard]] std::size_t choice_count(std::size_t decision) const {
+    return choices_->configurations[decision].size();
+  }
   cost_value push(std::uint32_t choice) { return bound_.push(choice).count(); }
   void pop() { bound_.pop(); }
 
@@ -91,13 +94,15 @@ struct flexflow_exact_result {
   stop_reason stopped = stop_reason::exhausted;
 };
 
-// The cheapest of all strategies whose operators lie on aligned blocks of devices (parallel::placements), and of the initial
-// ones, which may be none: the better they are, the less is searched. No two strategies are taken for the same, symmetric
-// devices or not. Ended with stop_reason::exhausted, best is proved to be an optimum; see branch_and_bound.
+// The cheapest of all strategies whose operators lie on aligned blocks of devices (parallel::placements), and of the
+// initial ones, which may be none: the better they are, the less is searched. No two strategies are taken for the same,
+// symmetric devices or not. Ended with stop_reason::exhausted, best is proved to be an optimum; see branch_and_bound.
 // Complexity: see parallel::strategy_tables and branch_and_bound; for graphs of some tens of operators and few devices.
-// Throws: unity::error where an initial strategy is not one of the graph and machine, or there are too many choices (strategy_tables).
+// Throws: unity::error where an initial strategy is not one of the graph and machine, or
+// there are too many choices (strategy_tables).
 [[nodiscard]] inline flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
-                                                          parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
+                                                          parallel::lowering lowering,
+                                                          const std::vector<parallel::strategy>& initial,
                                                           const flexflow_exact_options& options = {}) {
   const auto devices = m.network.device_count();
   const stopwatch clock;

@@ -36,12 +36,12 @@ using strategy_change = std::vector<reconfiguration>;
 // Where the tasks of a drawn configuration may lie: on aligned blocks of devices, or on any devices.
 enum class device_choice : std::uint8_t { blocks, any };
 
-// The configurations among which a search chooses, and the operators that it changes together. A value; threads may share
-// it. Refers to the dimensions.
+// The configurations among which a search chooses, and the operators that it changes together. A value;
+// threads may share it. Refers to the dimensions.
 class strategy_moves {
  public:
-  strategy_moves(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::graph_dimensions& all, std::size_t devices,
-                 parallel::block_strides strides = parallel::block_strides::all)
+  strategy_moves(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::graph_dimensions& all,
+                 std::size_t devices, parallel::block_strides strides = parallel::block_strides::all)
       : all_{&all}, devices_{devices}, placements_{all, devices, strides}, units_{parallel::units_of(a, g, all)} {
     find_neighbours(g);
     for (std::size_t n = 0; n < all.node_count(); ++n) {
@@ -56,15 +56,17 @@ class strategy_moves {
   [[nodiscard]] const parallel::placements& placements() const noexcept { return placements_; }
   [[nodiscard]] const std::vector<parallel::operator_unit>& units() const noexcept { return units_; }
   [[nodiscard]] const std::vector<node_id>& operators() const noexcept { return operators_; }
-  // How often to change units rather than single operators: the more operators they join, the less one of them alone can
-  // bring. Two fifths where nothing is joined; nineteen of twenty at most, so that steps of a layer can part.
+  // How often to change units rather than single operators: the more operators they join, the less one of them alone
+  // can bring. Two fifths where nothing is joined; nineteen of twenty at most, so that steps of a layer can part.
   [[nodiscard]] double unit_share() const {
-    const auto joined = 1 - static_cast<double>(units_.size()) / static_cast<double>(std::max<std::size_t>(operators_.size(), 1));
+    const auto joined =
+        1 - static_cast<double>(units_.size()) / static_cast<double>(std::max<std::size_t>(operators_.size(), 1));
     return std::clamp(joined, 0.4, 0.95);
   }
 
   [[nodiscard]] parallel::configuration draw(node_id n, device_choice from, random_engine& random) const {
-    return from == device_choice::blocks ? placements_.sample(n, random) : parallel::random_configuration((*all_)[n], devices_, random);
+    return from == device_choice::blocks ? placements_.sample(n, random)
+                                         : parallel::random_configuration((*all_)[n], devices_, random);
   }
   // The lead of a unit gets the configuration, the others follow it.
   [[nodiscard]] strategy_change change_unit(std::size_t unit, const parallel::configuration& c) const {
@@ -155,7 +157,8 @@ struct strategy_proposal {
   double spread = 0.3;  // see strategy_moves::change_region
   device_choice devices = device_choice::blocks;
 
-  [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&, random_engine& random) const {
+  [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&,
+                                                                random_engine& random) const {
     UNITY_EXPECTS(moves != nullptr, "moves");
     if (moves->operators().empty()) {
       return std::nullopt;

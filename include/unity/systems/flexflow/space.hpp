@@ -65,7 +65,9 @@ class strategy_space {
   [[nodiscard]] cost_value cost(const strategy_state& s) const noexcept { return s.cost; }
   [[nodiscard]] unity::fingerprint fingerprint_of(const strategy_state& s) const noexcept { return s.fingerprint; }
   [[nodiscard]] std::span<const strategy_move> moves(const strategy_state&) const noexcept { return all_; }
-  [[nodiscard]] strategy_change change(strategy_move m) const { return moves_->change_unit(m.unit, choices_[m.unit][m.choice]); }
+  [[nodiscard]] strategy_change change(strategy_move m) const {
+    return moves_->change_unit(m.unit, choices_[m.unit][m.choice]);
+  }
 
   // Complexity: as lowering, unless the scratch is of this state already.
   void prepare(const strategy_state& s, scratch_type& scratch) const {
@@ -97,7 +99,8 @@ class strategy_space {
     scratch.evaluator->rollback();
     return candidate{*cost, print};
   }
-  [[nodiscard]] strategy_state apply(const strategy_state& s, strategy_move m, scratch_type& from, scratch_type& to) const {
+  [[nodiscard]] strategy_state apply(const strategy_state& s, strategy_move m, scratch_type& from,
+                                     scratch_type& to) const {
     prepare(s, from);
     const auto priced = price(s, m, from);
     UNITY_EXPECTS(priced.has_value(), "a move that applies");

@@ -19,13 +19,14 @@
 
 namespace unity::systems {
 
-// Forward and backward of each operator as a whole on the fastest kind of device, shared evenly by all devices: some device
-// computes no less. Holds where the parts of an operator take together no less than the whole, as they do by a roofline with
-// a cost of each launch. Updates do not count: operators may share weights. Without meshes, so that it is cheap for graphs of which
-// many are met. Keeps the times of operators.
+// Forward and backward of each operator as a whole on the fastest kind of device, shared evenly by all devices: some
+// device computes no less. Holds where the parts of an operator take together no less than the whole, as they do by a
+// roofline with a cost of each launch. Updates do not count: operators may share weights. Without meshes, so that it is
+// cheap for graphs of which many are met. Keeps the times of operators.
 class computing_bound {
  public:
-  computing_bound(const tensor::algebra& a, parallel::operation_timer timer, const std::vector<std::uint32_t>& models, std::size_t devices)
+  computing_bound(const tensor::algebra& a, parallel::operation_timer timer, const std::vector<std::uint32_t>& models,
+                  std::size_t devices)
       : opaque_{a.kind("opaque")}, devices_{static_cast<std::int64_t>(devices)} {
     for (const auto m : models) {
       clocks_.emplace_back(a, timer, std::vector{m});

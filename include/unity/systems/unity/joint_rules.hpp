@@ -5,9 +5,9 @@
 
 namespace unity::systems {
 
-// A product of joined columns is a sum of products, and the join goes. One device gains nothing from that; where columns are
-// divided, a join of divided parts is no divided join: it moves its operands, which the products can take as they lie. Not
-// among tensor::standard_rules, whose searches are of one device.
+// A product of joined columns is a sum of products, and the join goes. One device gains nothing from that; where
+// columns are divided, a join of divided parts is no divided join: it moves its operands, which the products can take
+// as they lie. Not among tensor::standard_rules, whose searches are of one device.
 // Source: Unger et al., Unity (OSDI 2022), figure 16b.
 inline constexpr std::string_view joint_rules = R"rules(
 rule matmul_of_concat_is_sum

@@ -39,12 +39,14 @@ struct joint_options {
   std::size_t segment = 10;             // operators at least
   std::uint64_t expansions = 12;        // of each segment's search
   std::size_t steps = 3;                // substitutions that may make a segment dearer before it gets cheaper
-  std::size_t nearby = 14'000;          // nodes of all graphs so many steps away from a segment; where there are more, fewer steps
+  std::size_t nearby =
+      14'000;  // nodes of all graphs so many steps away from a segment; where there are more, fewer steps
   bool split = true;                    // false: one segment
   bool cache = true;                    // false: every graph's mapping is solved from scratch
-  bool dynamic = true;                  // false: the room tries all mappings, of one segment: others need the programs' tables
+  bool dynamic = true;  // false: the room tries all mappings, of one segment: others need the programs' tables
   budget limits{};
-  std::function<picoseconds(const parallel::operator_graph&)> computing{};  // what a graph computes at least, of any; may be none
+  std::function<picoseconds(const parallel::operator_graph&)>
+      computing{};  // what a graph computes at least, of any; may be none
 };
 
 // A rule that was applied, and in how many segments that are alike.
@@ -73,12 +75,14 @@ struct analyzed_graph {
   parallel::training_graph training;
   parallel::operator_graph ops;
 
-  analyzed_graph(const tensor::algebra& a, const tensor::tensor_graph& g) : dimensions{a, g}, training{a, g}, ops{a, g, dimensions, training} {}
+  analyzed_graph(const tensor::algebra& a, const tensor::tensor_graph& g)
+      : dimensions{a, g}, training{a, g}, ops{a, g, dimensions, training} {}
 };
 
 class joint_search {
  public:
-  joint_search(const tensor::algebra& a, const rule_set& rules, mesh_room& room, const parallel::mapping_objective& objective, const joint_options& options)
+  joint_search(const tensor::algebra& a, const rule_set& rules, mesh_room& room,
+               const parallel::mapping_objective& objective, const joint_options& options)
       : algebra_{a}, rules_{rules}, edges_{rules}, room_{room}, objective_{objective}, options_{options} {}
 
   [[nodiscard]] joint_result run(const tensor::tensor_graph& g) {
@@ -97,8 +101,8 @@ class joint_search {
   }
 
  private:
-  // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which the whole
-  // gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
+  // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which
+  // the whole gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
   [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments) {
     joint_result r;
     r.segments = segments.size();
@@ -128,7 +132,8 @@ class joint_search {
             r.rules.resize(first);
           }
         }
-        const auto count = std::count_if(segments.begin(), segments.end(), [&](const segment_graph& other) { return other.shape == s.shape; });
+        const auto count = std::count_if(segments.begin(), segments.end(),
+                                         [&](const segment_graph& other) { return other.shape == s.shape; });
         for (auto k = first; k < r.rules.size(); ++k) {
           r.rules[k].segments = static_cast<std::size_t>(count);
         }
@@ -147,7 +152,8 @@ class joint_search {
   }
 
   // By layout of the value at each cut: what all before it takes, and all behind it.
-  void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps, std::span<const segment_range> ranges) {
+  void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
+                     std::span<const segment_range> ranges) {
     auto& p = room_.program(objective_, core_width);
     p.mapping.set_graph(ops);
     std::vector<parallel::cost_table> tables;
@@ -190,7 +196,8 @@ class joint_search {
       close_backwards(*t.results[0], ops, last, behind_[i]);
     }
   }
-  void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last, std::vector<std::int64_t>& costs) {
+  void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last,
+                       std::vector<std::int64_t>& costs) {
     const auto& d = *ops.placed(last).dimensions;
     const auto& space = room_.tables().space(d.outputs[0], true);
     UNITY_EXPECTS(space.size() == results.size(), "layouts of one value");
@@ -218,7 +225,9 @@ class joint_search {
     }
     return price_of(analyzed_graph{algebra_, repeated(algebra_, g, copies_)}.ops, limit);
   }
-  [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) { return price_of(analyzed_graph{algebra_, g}.ops, joint_space::no_limit); }
+  [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) {
+    return price_of(analyzed_graph{algebra_, g}.ops, joint_space::no_limit);
+  }
   [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit) {
     if (const auto least = limit == joint_space::no_limit ? 0 : bound(ops); least >= limit) {
       return least;
@@ -254,7 +263,8 @@ class joint_search {
     return sum;
   }
   // run: as many in a row from `number` on are alike, and become the same.
-  [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run, joint_result& r) {
+  [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run,
+                                              joint_result& r) {
     is_first_ = true;
     copies_ = std::min(run, most_copies);
     if (s.graph.node_count() > most_nodes) {
@@ -267,10 +277,12 @@ class joint_search {
     }
     return g;
   }
-  // Effects: the cheapest graph that is found instead of `g`: by backtracking, or else a few steps from where that began or
-  // ended, some of which may cost something. Returns whether it is one of the latter: what is behind that was not searched.
+  // Effects: the cheapest graph that is found instead of `g`: by backtracking, or else a few steps from
+  // where that began or ended, some of which may cost something. Returns whether it is one of the
+  // latter: what is behind that was not searched.
   bool is_improved(tensor::tensor_graph& g, joint_result& r) {
-    joint_space space{algebra_, rules_, g, [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
+    joint_space space{algebra_, rules_, g,
+                      [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
     backtracking_options o;
     o.alpha = options_.alpha;
     o.limits = options_.limits;
@@ -335,11 +347,13 @@ class joint_search {
 
 }  // namespace detail
 
-// The graph that is cheapest to map onto the room's mesh, as far as the search goes; equal to `g` under the rules, all of
-// which are used.
+// The graph that is cheapest to map onto the room's mesh, as far as the search goes; equal to
+// `g` under the rules, all of which are used.
 // Complexity: a mapping for each distinct segment's candidates, of which parts met before are kept.
-[[nodiscard]] inline joint_result improve(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, mesh_room& room,
-                                          const parallel::mapping_objective& objective, const joint_options& options = {}) {
+[[nodiscard]] inline joint_result improve(const tensor::algebra& a, const rule_set& rules,
+                                          const tensor::tensor_graph& g, mesh_room& room,
+                                          const parallel::mapping_objective& objective,
+                                          const joint_options& options = {}) {
   return detail::joint_search{a, rules, room, objective, options}.run(g);
 }
 

@@ -25,9 +25,9 @@ namespace unity::systems {
 
 // Moves are those of rewrite_space; the price of a graph comes from `mapped`, once per graph. Models search_space,
 // canonical_space and commuting_space, for one thread: pricing keeps what it finds.
-// Source: Unger et al., Unity (OSDI 2022), section 5.1. Graphs stand for all parallel computation graphs that divide them
-// (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves here, they are chosen when a graph is
-// priced.
+// Source: Unger et al., Unity (OSDI 2022), section 5.1. Graphs stand for all parallel computation graphs
+// that divide them (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves
+// here, they are chosen when a graph is priced.
 class joint_space {
  public:
   using inner_space = rewrite_space<tensor::algebra, tensor::flop_cost>;
@@ -83,10 +83,11 @@ class joint_space {
     state_type state{};
     std::vector<move_type> moves{};
   };
-  // The cheapest graph that at most so many moves lead to from `s`, whatever the graphs on the way cost; nothing where none
-  // costs less than `limit`. Of the steps, only as many are made as lead to no more than `most` graphs altogether.
+  // The cheapest graph that at most so many moves lead to from `s`, whatever the graphs on the way cost; nothing where
+  // none costs less than `limit`. Of the steps, only as many are made as lead to no more than `most` graphs altogether.
   // Complexity: linear in the graphs and their moves, and the prices of those graphs that may cost less.
-  [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most, cost_value limit) {
+  [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most,
+                                                       cost_value limit) {
     const auto all = passed(s, steps, most);
     std::size_t best = 0;
     for (std::size_t i = 1; i < all.size(); ++i) {

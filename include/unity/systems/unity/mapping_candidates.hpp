@@ -28,8 +28,8 @@ struct mapping_candidate {
   std::int64_t memory = 0;     // bytes of one device, all activations counted
 };
 
-// Shares of gradient reductions that objectives count, in sixteenths: how far they overlap with the backward pass is known
-// only when the whole is simulated.
+// Shares of gradient reductions that objectives count, in sixteenths: how far they overlap with the backward pass
+// is known only when the whole is simulated.
 inline constexpr std::array<int, 6> overlap_shares{16, 12, 8, 4, 2, 0};
 
 // What a solution takes and holds, by its options.
@@ -39,7 +39,8 @@ struct mapping_totals {
   std::int64_t memory = 0;         // bytes of one device
 };
 
-[[nodiscard]] inline mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g, const parallel::machine_mapping::solution& s) {
+[[nodiscard]] inline mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g,
+                                              const parallel::machine_mapping::solution& s) {
   mapping_totals t;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const auto& o = room.tables().of(g.placed(i)).options[s.options[i]];
@@ -54,11 +55,12 @@ struct mapping_totals {
 inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 1LL << 13, 1LL << 16, 1LL << 19,
                                                             1LL << 22, 1LL << 25, 1LL << 28, 1LL << 31, 1LL << 34};
 
-// One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes with which
-// it fits, too, or with the highest, and for the first and the last share alone. Those that lay all operators alike are there
-// once. Cheapest first.
+// One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes
+// with which it fits, too, or with the highest, and for the first and the last share alone. Those that lay all
+// operators alike are there once. Cheapest first.
 // Complexity: a solution for each room and share, or ten where memory is short.
-[[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g,
+[[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
+                                                                       const parallel::operator_graph& g,
                                                                        std::int64_t memory_limit) {
   std::vector<mapping_candidate> all;
   const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
@@ -113,10 +115,10 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
   return all;
 }
 
-// Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some, the first in
-// turn, and the first that fits in memory; and the first of the fewest index uses.
-[[nodiscard]] inline std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all, std::size_t most,
-                                                                      std::int64_t memory_limit) {
+// Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some,
+// the first in turn, and the first that fits in memory; and the first of the fewest index uses.
+[[nodiscard]] inline std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
+                                                                      std::size_t most, std::int64_t memory_limit) {
   std::vector<mapping_candidate> chosen;
   std::vector<bool> taken(all.size());
   std::size_t devices = 0;
@@ -124,9 +126,10 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
     devices = std::max(devices, c.room->mesh().devices.size());
   }
   // What synchronizes most is predicted to be slowest, and may be hidden best.
-  const auto simplest = std::min_element(all.begin(), all.end(), [](const mapping_candidate& a, const mapping_candidate& b) {
-    return std::popcount(a.room->uses()) < std::popcount(b.room->uses());
-  });
+  const auto simplest =
+      std::min_element(all.begin(), all.end(), [](const mapping_candidate& a, const mapping_candidate& b) {
+        return std::popcount(a.room->uses()) < std::popcount(b.room->uses());
+      });
   if (simplest != all.end() && most > 0) {
     taken[static_cast<std::size_t>(simplest - all.begin())] = true;
     chosen.push_back(*simplest);

@@ -17,15 +17,16 @@
 
 namespace unity::systems {
 
-// What is left of a search without its dynamic program: operators in order, options cheapest first, and back where a choice
-// costs as much as the best before. Minimizes what machine_mapping does.
+// What is left of a search without its dynamic program: operators in order, options cheapest first, and back where a
+// choice costs as much as the best before. Minimizes what machine_mapping does.
 // Refers to the tables.
 // Source: Unger et al., Unity (OSDI 2022), section 6.5, which only says that it does not end.
 class mapping_enumeration {
  public:
   using solution = parallel::machine_mapping::solution;
 
-  mapping_enumeration(parallel::mesh_tables& tables, const parallel::mapping_objective& o) : tables_{tables}, objective_{o} {}
+  mapping_enumeration(parallel::mesh_tables& tables, const parallel::mapping_objective& o)
+      : tables_{tables}, objective_{o} {}
 
   // The first choice is made whatever the time: each operator as is cheapest behind those before it.
   // Complexity: the product of all operators' options, or what the seconds allow.
@@ -77,7 +78,8 @@ class mapping_enumeration {
       }
       const auto& maker = *table_of_[sources[x].from];
       const auto state = maker.numbered[chosen_[sources[x].from]].state;
-      const auto takes = distances_.from(*t.operands[x], maker.states[state][sources[x].result])[t.numbered[option].operands[x]];
+      const auto takes =
+          distances_.from(*t.operands[x], maker.states[state][sources[x].result])[t.numbered[option].operands[x]];
       sum = std::min(parallel::unreachable, sum + takes);
     }
     return sum;

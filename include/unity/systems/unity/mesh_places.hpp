@@ -17,11 +17,12 @@
 
 namespace unity::systems {
 
-// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that hand
-// values on where they are share them. Of such groups the one that takes longest goes first, each to the place that has
-// least to do so far; those that take equally long go in order.
+// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that
+// hand values on where they are share them. Of such groups the one that takes longest goes first, each to the place
+// that has least to do so far; those that take equally long go in order.
 // Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
-[[nodiscard]] inline std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
+[[nodiscard]] inline std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables,
+                                                          const parallel::operator_graph& g,
                                                           std::span<const std::uint32_t> options) {
   const auto& mesh = tables.mesh();
   std::vector<const parallel::mesh_option*> chosen;
@@ -30,7 +31,8 @@ namespace unity::systems {
     chosen.push_back(&tables.of(g.placed(i)).options[options[i]]);
     parallel::axis_set set = 0;
     for (std::size_t a = 0; a < chosen[i]->roles.size(); ++a) {
-      set |= chosen[i]->roles[a].kind == parallel::axis_role::kinds::placed ? parallel::axis_set{1} << a : parallel::axis_set{0};
+      set |= chosen[i]->roles[a].kind == parallel::axis_role::kinds::placed ? parallel::axis_set{1} << a
+                                                                            : parallel::axis_set{0};
     }
     axes.push_back(set);
   }

@@ -32,13 +32,15 @@
 
 namespace unity::systems {
 
-// A mesh with its tables for one set of index uses, and a program for each objective that was asked for. Solutions of parts
-// that graphs have in common are kept. Does not move: the programs refer to it.
+// A mesh with its tables for one set of index uses, and a program for each objective that was asked for. Solutions of
+// parts that graphs have in common are kept. Does not move: the programs refer to it.
 class mesh_room {
  public:
-  mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes, machine::device_mesh mesh,
-            parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how, std::int64_t memory_limit = 0)
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a, mesh_, costs_, clock, uses, how, memory_limit} {}
+  mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
+            machine::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
+            std::int64_t memory_limit = 0)
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m.network, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
+                                                                                       uses, how,   memory_limit} {}
   mesh_room(const mesh_room&) = delete;
   mesh_room& operator=(const mesh_room&) = delete;
 
@@ -63,7 +65,8 @@ class mesh_room {
   }
 
   // The cheapest mapping of the graph. Complexity: as dynamic_program::solve.
-  [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g, const parallel::mapping_objective& o) {
+  [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
+                                                          const parallel::mapping_objective& o) {
     if (clock_ != nullptr) {
       return mapping_enumeration{tables_, o}.solve(g, *clock_, seconds_);
     }
@@ -71,7 +74,8 @@ class mesh_room {
     p.mapping.set_graph(g);
     return p.mapping.solve(p.program);
   }
-  // Effects: from now on solve() tries all mappings, or those that it comes to before the clock shows that many seconds.
+  // Effects: from now on solve() tries all mappings, or those that it comes to
+  // before the clock shows that many seconds.
   void enumerate_until(const stopwatch& clock, double seconds) {
     clock_ = &clock;
     seconds_ = seconds;
@@ -89,7 +93,8 @@ class mesh_room {
   }
 
   // The strategy of a solution, for a graph of so many nodes.
-  [[nodiscard]] parallel::strategy strategy_of(const parallel::operator_graph& g, std::span<const std::uint32_t> options, std::size_t nodes) {
+  [[nodiscard]] parallel::strategy strategy_of(const parallel::operator_graph& g,
+                                               std::span<const std::uint32_t> options, std::size_t nodes) {
     parallel::strategy s(nodes);
     const auto places = mesh_places(tables_, g, options);
     for (std::uint32_t i = 0; i < g.size(); ++i) {
@@ -99,8 +104,8 @@ class mesh_room {
   }
   // Each is made once for equal operators. at: a place, for axes on which the operator is placed.
   // Complexity: linear in the devices.
-  [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op, std::uint32_t option,
-                                                                std::size_t at = 0) {
+  [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op,
+                                                                std::uint32_t option, std::size_t at = 0) {
     const auto& p = g.placed(op);
     auto& c = configurations_[{p.key, {option, at}}];
     if (c.devices.empty()) {

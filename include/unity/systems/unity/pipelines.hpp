@@ -80,15 +80,15 @@ struct pipeline_candidate {
   std::int64_t excess = 0;     // bytes above the limit of memory, as far as the estimate goes
 };
 
-// All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes, some
-// numbers of micro-batches for each, and the mappings of a micro-batch onto the meshes of a group, cut where the slowest stage
-// becomes the fastest. As one mapping is cut, stages hand values on in the layout that they have.
-// Source: Unger et al., Unity (OSDI 2022), section 5: all operators are pipelined, and a stage sends to the next alone; here the
-// time to fill and drain the pipeline counts.
+// All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
+// some numbers of micro-batches for each, and the mappings of a micro-batch onto the meshes of a group, cut where the
+// slowest stage becomes the fastest. As one mapping is cut, stages hand values on in the layout that they have.
+// Source: Unger et al., Unity (OSDI 2022), section 5: all operators are pipelined, and a stage sends to the next alone;
+// here the time to fill and drain the pipeline counts.
 class pipeline_search {
  public:
-  pipeline_search(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes, parallel::shard_clock& clock,
-                  const pipeline_options& options)
+  pipeline_search(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
+                  parallel::shard_clock& clock, const pipeline_options& options)
       : algebra_{a}, machine_{m}, routes_{routes}, clock_{clock}, options_{options} {}
 
   // Least excess first, then what takes least.
@@ -180,7 +180,8 @@ class pipeline_search {
     }
     return counts;
   }
-  [[nodiscard]] const microbatch_graph* graph_of(const tensor::tensor_graph& g, const parallel::graph_dimensions& dimensions, std::int64_t count) {
+  [[nodiscard]] const microbatch_graph* graph_of(const tensor::tensor_graph& g,
+                                                 const parallel::graph_dimensions& dimensions, std::int64_t count) {
     const auto [at, is_new] = graphs_.try_emplace(count);
     if (is_new) {
       if (auto part = parallel::microbatch(algebra_, g, dimensions, count)) {
@@ -207,7 +208,8 @@ class pipeline_search {
       known = std::make_unique<stage_rooms>(stage_rooms{{machine_.network, routes_, std::move(devices), stages}, {}});
       constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
       for (auto& mesh : machine::meshes_of(first, options_.mesh_axes)) {
-        known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_, options_.uses & ~placed, options_.optimizer,
+        known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_,
+                                                           options_.uses & ~placed, options_.optimizer,
                                                            options_.memory_limit));
       }
     }
@@ -238,7 +240,8 @@ class pipeline_search {
     all.push_back(*std::move(best));
   }
 
-  [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<std::uint32_t> options) {
+  [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
+                                       std::vector<std::uint32_t> options) {
     const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
     const auto step_of = steps_of(g);
     std::vector<stage_piece> pieces(g.steps.size());
@@ -253,7 +256,10 @@ class pipeline_search {
       add_reads(g, stage, room, options, step_of, i, pieces);
     }
     const auto cuts = cut_into_stages(pieces, stages, g.count, options_.memory_limit);
-    pipeline_candidate c{&g, &stage, &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)}, 0, cuts.excess};
+    pipeline_candidate c{
+        &g,    &stage,
+        &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)},
+        0,     cuts.excess};
     for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
       const auto after = std::upper_bound(cuts.first.begin(), cuts.first.end(), step_of[i]);
       c.mapping.stages[i] = static_cast<std::uint32_t>(after - cuts.first.begin() - 1);
@@ -282,16 +288,20 @@ class pipeline_search {
     }
     return step_of;
   }
-  [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) { return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end(); }
+  [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
+    return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
+  }
   [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p) {
     const auto [at, is_new] = kept_.try_emplace(p.key);
     if (is_new && has_backward(p)) {
-      at->second = parallel::reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs, p.dimensions->outputs.size(), p.wanted);
+      at->second = parallel::reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs,
+                                              p.dimensions->outputs.size(), p.wanted);
     }
     return at->second;
   }
   // Results that its own backward pass reads, and operands that it reads and that are there for it alone.
-  [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room, std::span<const std::uint32_t> options, std::uint32_t i) {
+  [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room,
+                                        std::span<const std::uint32_t> options, std::uint32_t i) {
     const auto& p = g.ops.placed(i);
     if (!has_backward(p)) {
       return 0;
@@ -308,15 +318,18 @@ class pipeline_search {
         continue;
       }
       const auto& maker = g.ops.placed(source.from);
-      const bool is_kept_there = has_backward(maker) && kept(maker).results[source.result] &&
-                                 room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x];
+      const bool is_kept_there =
+          has_backward(maker) && kept(maker).results[source.result] &&
+          room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x];
       sum += is_kept_there ? 0 : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]).count();
     }
     return sum;
   }
-  // Effects: adds to pieces what the operator's operands take to come into their layouts, and what it takes to send them on.
-  void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room, std::span<const std::uint32_t> options,
-                 std::span<const std::size_t> step_of, std::uint32_t i, std::vector<stage_piece>& pieces) {
+  // Effects: adds to pieces what the operator's operands take to come into their
+  // layouts, and what it takes to send them on.
+  void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
+                 std::span<const std::uint32_t> options, std::span<const std::size_t> step_of, std::uint32_t i,
+                 std::vector<stage_piece>& pieces) {
     const auto& t = room.tables().of(g.ops.placed(i));
     const auto sources = g.ops.sources(i);
     for (std::size_t x = 0; x < sources.size(); ++x) {

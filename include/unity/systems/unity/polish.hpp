@@ -41,7 +41,8 @@ class mesh_proposal {
     }
   }
 
-  [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&, random_engine& random) const {
+  [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&,
+                                                                random_engine& random) const {
     if (nodes_.empty()) {
       return std::nullopt;
     }

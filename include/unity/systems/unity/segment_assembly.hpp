@@ -32,7 +32,9 @@ class piece_writer {
   explicit piece_writer(const tensor::algebra& a) : a_{a} {}
 
   // One more operator of a piece; map: what values of the piece are.
-  void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) { copy_node(piece, node, out_, map); }
+  void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) {
+    copy_node(piece, node, out_, map);
+  }
   // What stands for the value before a piece.
   [[nodiscard]] bool is_entry(const tensor::operation& op) const {
     const auto& name = a_.signature(op.kind).name;
@@ -69,7 +71,8 @@ class piece_writer {
 
 // A piece with boundaries so many times in a row, each reading what the one before it leaves.
 // Complexity: linear in what is made.
-[[nodiscard]] inline tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece, std::size_t count) {
+[[nodiscard]] inline tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece,
+                                                   std::size_t count) {
   detail::piece_writer w{a};
   std::vector<value_id> outputs;
   value_id left{};  // by the last copy
@@ -97,7 +100,8 @@ class piece_writer {
 
 // The graph of which segments are pieces again, with what these became.
 // Complexity: linear in the graph.
-[[nodiscard]] inline tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g, std::span<const segment_graph> segments,
+[[nodiscard]] inline tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                    std::span<const segment_graph> segments,
                                                     const std::map<fingerprint, tensor::tensor_graph>& pieces) {
   detail::piece_writer w{a};
   std::vector<value_id> now(g.value_count());

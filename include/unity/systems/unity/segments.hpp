@@ -60,20 +60,22 @@ class rule_edges {
   std::map<std::pair<kind_id, kind_id>, std::size_t> count_{};
 };
 
-// Cuts a spine into segments of at least `least` operators each, where the fewest substitutions would lie across: of the
-// places up to twice as far, the first with the fewest. One segment where the graph is small.
+// Cuts a spine into segments of at least `least` operators each, where the fewest substitutions would lie across: of
+// the places up to twice as far, the first with the fewest. One segment where the graph is small.
 // Source: Unger et al., Unity (OSDI 2022), section 5.3.
 [[nodiscard]] inline std::vector<segment_range> cut(const tensor::tensor_graph& g, const parallel::operator_graph& ops,
-                                                    std::span<const parallel::spine_step> steps, const rule_edges& rules, std::size_t least) {
+                                                    std::span<const parallel::spine_step> steps,
+                                                    const rule_edges& rules, std::size_t least) {
   const auto size_of = [&](const parallel::spine_step& s) { return parallel::operators_of(ops.tree(), s).size(); };
   const auto can_end = [&](const parallel::spine_step& s) {
-    return s.last != parallel::operand_source::none && g.results(ops.node(s.last)).size() == 1 && !ops.placed(s.last).is_output &&
-           tensor::is_floating(g.type(g.results(ops.node(s.last))[0]).element);
+    return s.last != parallel::operand_source::none && g.results(ops.node(s.last)).size() == 1 &&
+           !ops.placed(s.last).is_output && tensor::is_floating(g.type(g.results(ops.node(s.last))[0]).element);
   };
   const auto lost = [&](const parallel::spine_step& s) {
     std::size_t sum = 0;
     for (const auto reader : ops.graph().successors(node_id{s.last})) {
-      sum += rules.across(g.operation(ops.node(s.last)).kind, g.operation(ops.node(static_cast<std::uint32_t>(reader.index()))).kind);
+      sum += rules.across(g.operation(ops.node(s.last)).kind,
+                          g.operation(ops.node(static_cast<std::uint32_t>(reader.index()))).kind);
     }
     return sum;
   };
@@ -85,7 +87,8 @@ class rule_edges {
   for (std::size_t first = 0; first < steps.size();) {
     auto best = steps.size();
     std::size_t fewest = 0;
-    for (auto i = first; i + 1 < steps.size() && behind[first] - behind[i + 1] <= 2 * least && behind[i + 1] >= least; ++i) {
+    for (auto i = first; i + 1 < steps.size() && behind[first] - behind[i + 1] <= 2 * least && behind[i + 1] >= least;
+         ++i) {
       if (behind[first] - behind[i + 1] < least || !can_end(steps[i])) {
         continue;
       }
@@ -106,9 +109,9 @@ class rule_edges {
   return all;
 }
 
-// A piece of a graph as one of its own. What comes before it is an operator "before" on sources, what comes behind it an
-// operator "behind"; both are opaque, so that nothing rewrites them. Sources have names of their own, in the order in
-// which the piece reads them: pieces that are alike have equal graphs.
+// A piece of a graph as one of its own. What comes before it is an operator "before" on sources, what comes behind it
+// an operator "behind"; both are opaque, so that nothing rewrites them. Sources have names of their own, in the order
+// in which the piece reads them: pieces that are alike have equal graphs.
 struct segment_graph {
   tensor::tensor_graph graph{};
   std::vector<value_id> sources{};  // of the whole graph: what source i of the piece is
@@ -123,17 +126,23 @@ inline constexpr std::string_view behind_name = "behind";
 
 namespace detail {
 
-[[nodiscard]] inline tensor::operation boundary(const tensor::algebra& a, const std::string& name, const tensor::tensor_type& t) {
+[[nodiscard]] inline tensor::operation boundary(const tensor::algebra& a, const std::string& name,
+                                                const tensor::tensor_type& t) {
   std::vector<std::int64_t> dims{static_cast<std::int64_t>(t.dims.size())};
   dims.insert(dims.end(), t.dims.begin(), t.dims.end());
-  return a.make_operation("opaque", {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
+  return a.make_operation(
+      "opaque",
+      {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
 }
 
 class segment_writer {
  public:
   // number: boundaries of different segments are different operators.
   segment_writer(const tensor::algebra& a, const tensor::tensor_graph& g, std::size_t number)
-      : a_{a}, g_{g}, before_{std::string{before_name} + std::to_string(number)}, behind_{std::string{behind_name} + std::to_string(number)} {}
+      : a_{a},
+        g_{g},
+        before_{std::string{before_name} + std::to_string(number)},
+        behind_{std::string{behind_name} + std::to_string(number)} {}
 
   // nodes: ascending. is_trained: depends what comes before on weights that training changes.
   [[nodiscard]] segment_graph run(std::span<const node_id> nodes, value_id entry, bool is_trained, value_id exit) && {
@@ -170,7 +179,8 @@ class segment_writer {
       outputs.push_back(add(boundary(a_, behind_, g_.type(exit)), {map_.at(exit.index())}));
     }
     for (const auto v : g_.outputs()) {
-      if (const auto found = map_.find(v.index()); found != map_.end() && v != entry && !g_.operands(g_.producer(v)).empty()) {
+      if (const auto found = map_.find(v.index());
+          found != map_.end() && v != entry && !g_.operands(g_.producer(v)).empty()) {
         outputs.push_back(found->second);
         s_.outputs.push_back(v);
         hash_.add(found->second.index());
@@ -185,7 +195,9 @@ class segment_writer {
   value_id source(const char* kind, const tensor::tensor_type& t) {
     return add(a_.make_operation(kind, {{"name", before_}, {"element", name_of(t.element)}, {"dims", dims_of(t)}}), {});
   }
-  [[nodiscard]] static std::vector<std::int64_t> dims_of(const tensor::tensor_type& t) { return {t.dims.begin(), t.dims.end()}; }
+  [[nodiscard]] static std::vector<std::int64_t> dims_of(const tensor::tensor_type& t) {
+    return {t.dims.begin(), t.dims.end()};
+  }
   value_id add(const tensor::operation& op, const std::vector<value_id>& operands) {
     std::vector<tensor::tensor_type> types;
     for (const auto v : operands) {
@@ -212,7 +224,9 @@ class segment_writer {
     const auto& t = g_.type(v);
     const auto& signature = a_.signature(op.kind);
     if (signature.name == "input" || signature.name == "weight" || signature.name == "constant") {
-      op = a_.make_operation(signature.name, {{"name", "s" + std::to_string(s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
+      op = a_.make_operation(
+          signature.name,
+          {{"name", "s" + std::to_string(s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
     }
     count(op, {});
     const std::vector<tensor::tensor_type> types{t};
@@ -247,7 +261,8 @@ inline void add_with_attached(const parallel::operator_graph& ops, std::uint32_t
 }  // namespace detail
 
 // Of operators in one segment, and what is attached to them. Complexity: linear in the piece.
-[[nodiscard]] inline segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::operator_graph& ops,
+[[nodiscard]] inline segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const parallel::operator_graph& ops,
                                               std::span<const parallel::spine_step> steps, segment_range range) {
   std::vector<node_id> nodes;
   for (auto i = range.first; i < range.last; ++i) {

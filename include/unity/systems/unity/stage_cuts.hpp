@@ -30,17 +30,21 @@ struct stage_cuts {
   friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
 };
 
-// So many stages of pieces that follow each other, each of one at least: of least excess, of these the one whose slowest stage is the
-// fastest. Stage k of s holds the activations of s - k micro-batches, as far as there are as many. limit: bytes; 0: none.
+// So many stages of pieces that follow each other, each of one at least: of least excess, of these the one
+// whose slowest stage is the fastest. Stage k of s holds the activations of s - k micro-batches, as far as
+// there are as many. limit: bytes; 0: none.
 // Complexity: stages times the square of the pieces.
-[[nodiscard]] inline stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages, std::int64_t microbatches, std::int64_t limit) {
+[[nodiscard]] inline stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages,
+                                                std::int64_t microbatches, std::int64_t limit) {
   UNITY_EXPECTS(stages > 0 && stages <= pieces.size(), "a piece for each stage");
   struct value {
     std::int64_t excess = std::numeric_limits<std::int64_t>::max();
     std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
     std::size_t from = 0;
 
-    [[nodiscard]] bool is_before(const value& o) const { return excess != o.excess ? excess < o.excess : slowest < o.slowest; }
+    [[nodiscard]] bool is_before(const value& o) const {
+      return excess != o.excess ? excess < o.excess : slowest < o.slowest;
+    }
   };
   // best[k][i]: the first i pieces as k stages.
   std::vector<std::vector<value>> best(stages + 1, std::vector<value>(pieces.size() + 1));

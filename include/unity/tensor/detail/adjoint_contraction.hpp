@@ -89,7 +89,8 @@ class contraction {
   }
   [[nodiscard]] static std::int64_t product(const shape& dims) { return element_count(dims); }
   static void append(shape& dims, const shape& more) { dims.append(more.begin(), more.end()); }
-  [[nodiscard]] static dimension_labels joined(dimension_labels a, const dimension_labels& b, const dimension_labels& c) {
+  [[nodiscard]] static dimension_labels joined(dimension_labels a, const dimension_labels& b,
+                                               const dimension_labels& c) {
     a.insert(a.end(), b.begin(), b.end());
     a.insert(a.end(), c.begin(), c.end());
     return a;

@@ -133,7 +133,8 @@ class program_adjoint {
         return;
       case scalar_op::div:
         add(s.left, left ? b_.add("div", {g, value(s.right)}) : value_id{});
-        add(s.right, right ? b_.add("negate", {b_.add("div", {b_.add("mul", {g, value(i)}), value(s.right)})}) : value_id{});
+        add(s.right,
+            right ? b_.add("negate", {b_.add("div", {b_.add("mul", {g, value(i)}), value(s.right)})}) : value_id{});
         return;
       case scalar_op::pow: {
         if (left) {

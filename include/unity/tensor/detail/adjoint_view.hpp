@@ -121,7 +121,8 @@ namespace unity::tensor::detail {
   return at == map.dims(0)[static_cast<std::size_t>(axis)] ? axis : -1;
 }
 
-[[nodiscard]] inline std::vector<value_id> view_adjoint(body_builder& b, const view_map& map, const adjoint_problem& p) {
+[[nodiscard]] inline std::vector<value_id> view_adjoint(body_builder& b, const view_map& map,
+                                                        const adjoint_problem& p) {
   std::vector<value_id> all(p.inputs.size());
   if (map.relabels()) {
     all[0] = reshaped(b, p.cotangents[0], p.inputs[0].dims);

@@ -129,8 +129,9 @@ class body_indices {
       const auto v = body_.results(n)[r];
       for (std::size_t d = 0; d < own->results[r].size(); ++d) {
         const auto& dim = own->results[r][d];
-        dims_[v.index()].push_back(
-            dim.window ? index_unifier::list{unifier_.make("i", body_.type(v).dims[d], {.whole = true})} : list_of(dim));
+        dims_[v.index()].push_back(dim.window
+                                       ? index_unifier::list{unifier_.make("i", body_.type(v).dims[d], {.whole = true})}
+                                       : list_of(dim));
       }
     }
   }

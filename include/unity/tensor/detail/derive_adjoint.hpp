@@ -71,7 +71,8 @@ namespace detail {
   return append_adjoint(b, op, rest);
 }
 
-[[nodiscard]] inline std::vector<value_id> body_adjoint(body_builder& b, const operation& op, const adjoint_problem& p) {
+[[nodiscard]] inline std::vector<value_id> body_adjoint(body_builder& b, const operation& op,
+                                                        const adjoint_problem& p) {
   const auto body = b.operators().body(op, p.inputs);
   if (!body) {
     throw error{"adjoint of " + b.operators().signature(op.kind).name, "no body on these operands",

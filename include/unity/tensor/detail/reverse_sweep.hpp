@@ -25,7 +25,12 @@ class reverse_sweep {
   using appender = std::function<std::vector<value_id>(node_id, const adjoint_problem&)>;
 
   reverse_sweep(body_builder& b, const tensor_graph& g, lookup known, appender append)
-      : b_{b}, graph_{g}, known_{std::move(known)}, append_{std::move(append)}, active_(g.value_count()), values_(g.value_count()),
+      : b_{b},
+        graph_{g},
+        known_{std::move(known)},
+        append_{std::move(append)},
+        active_(g.value_count()),
+        values_(g.value_count()),
         gradients_(g.value_count()) {}
 
   // The cotangent of v is asked for.

@@ -129,7 +129,8 @@ class size_choice {
       fitting.push_back(own);
     }
     const auto step = multiples_[n];
-    for (auto size = (least + step - 1) / step * step; fitting.empty() || (own > 4 && fitting.size() < enough); size += step) {
+    for (auto size = (least + step - 1) / step * step; fitting.empty() || (own > 4 && fitting.size() < enough);
+         size += step) {
       if (size > std::min(own, least + most_tries)) {
         break;
       }

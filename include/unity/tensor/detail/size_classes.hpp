@@ -156,7 +156,8 @@ class size_classes {
   // Leaf by leaf from the tops of two stacks: equal ones are one class, and of others the larger one is divided.
   // divide(x, y): what is left of x beside y, which goes on top of the stack that x came from; none: not at all.
   template <class Consists, class Divide>
-  void align(std::vector<number>& a, std::vector<number>& b, bool reversed, const Consists& consists, const Divide& divide) {
+  void align(std::vector<number>& a, std::vector<number>& b, bool reversed, const Consists& consists,
+             const Divide& divide) {
     while (!a.empty() && !b.empty()) {
       auto x = pop(a, reversed, consists);
       auto y = pop(b, reversed, consists);

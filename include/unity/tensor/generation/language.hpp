@@ -1,9 +1,9 @@
 // Tensor operators as the enumeration of terms sees them: with types that stand for all sizes, and sample values.
 //
 // A type is a tensor type in each of a few worlds, which give other sizes to the letters of the vocabulary. Types are
-// equal where they are equal in every world, and an operator takes what it takes in every world; so concrete sizes are
-// never compared by chance. World 0 is where terms are sampled, the next ones where equalities are checked, and the last
-// one, far larger, has types alone.
+// equal where they are equal in every world, and an operator takes what it takes in every world; so concrete sizes
+// are never compared by chance. World 0 is where terms are sampled, the next ones where equalities are checked, and
+// the last one, far larger, has types alone.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,9 @@ class term_language {
     const bool more = op + 1 < operators_.size() && operators_[op + 1].word == operators_[op].word;
     return more ? std::optional{op + 1} : std::nullopt;
   }
-  [[nodiscard]] const vocabulary_operator& word(std::size_t op) const { return vocabulary_.operators[operators_[op].word]; }
+  [[nodiscard]] const vocabulary_operator& word(std::size_t op) const {
+    return vocabulary_.operators[operators_[op].word];
+  }
   [[nodiscard]] std::span<const std::uint16_t> sorts() const noexcept { return sorts_; }
 
   [[nodiscard]] std::optional<application> infer(std::size_t op, std::span<const std::uint16_t> types) {
@@ -173,7 +175,9 @@ class term_language {
     bool joins = false;
   };
 
-  [[nodiscard]] const vocabulary_operator& entry(std::size_t op) const { return vocabulary_.operators[operators_[op].word]; }
+  [[nodiscard]] const vocabulary_operator& entry(std::size_t op) const {
+    return vocabulary_.operators[operators_[op].word];
+  }
   [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const {
     static constexpr std::array<std::array<std::int64_t, 8>, world_count - 2> more{
         {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 2, 3, 1, 4, 2, 3}}};
@@ -187,7 +191,8 @@ class term_language {
     }
     return s.number;
   }
-  [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types, std::size_t world) const;
+  [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types,
+                                                      std::size_t world) const;
   [[nodiscard]] role role_of(std::size_t op, std::span<const std::uint16_t> types) const;
   [[nodiscard]] bool takes(std::size_t op, std::span<const std::uint16_t> types) const;
   [[nodiscard]] std::vector<cut_list> cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,

@@ -41,7 +41,8 @@ struct collection_options {
   std::size_t most_steps = 3;  // what follows by so many rewrites is left out; chains of such derivations are longer
   std::size_t sizes_tried = 4;  // readings of the sizes that attributes depend on, before an equality is given up
   entailment_limits derivation{.rounds = 4, .joint_rounds = 0, .nodes = 400, .matches = 4000, .extra_operators = 2};
-  entailment_limits joint_derivation{.rounds = 4, .joint_rounds = 2, .nodes = 400, .matches = 4000, .extra_operators = 2};
+  entailment_limits joint_derivation{
+      .rounds = 4, .joint_rounds = 2, .nodes = 400, .matches = 4000, .extra_operators = 2};
   generalize_options general{};
   world_options worlds{.instances = 12, .attempts = 5000, .varied = 1};  // of general rules that may follow from others
 };
@@ -89,8 +90,8 @@ class rule_collection {
   [[nodiscard]] std::size_t resume(const std::string& path, std::uint64_t of);
 
   [[nodiscard]] std::size_t derived() const noexcept { return derived_; }
-  // Equalities that hold at the sizes where they were found, and of which no rule passes the tests: the proof says where
-  // the rule that says most of those sizes fails.
+  // Equalities that hold at the sizes where they were found, and of which no rule passes the tests: the proof says
+  // where the rule that says most of those sizes fails.
   [[nodiscard]] const std::vector<collected_rule>& refused() const noexcept { return refused_; }
   [[nodiscard]] const std::vector<collected_rule>& rules() const noexcept { return rules_; }
 
@@ -109,8 +110,8 @@ class rule_collection {
   }
   // A rule at several sizes, a question for every way in which it can broadcast.
   [[nodiscard]] std::vector<std::vector<tensor_graph>> questions(const syntax::rule& r) const;
-  // Rules that the equality is an instance of: the most general ones that are proved, at last the equality itself; or else
-  // those that pass all tests.
+  // Rules that the equality is an instance of: the most general ones that are proved, at last the equality
+  // itself; or else those that pass all tests.
   [[nodiscard]] std::vector<collected_rule> generalized(const written_side& left, const written_side& right) {
     std::vector<collected_rule> best;
     std::optional<syntax::rule> failed;
@@ -275,7 +276,8 @@ inline void rule_collection::reduce() {
 
 inline std::vector<std::vector<tensor_graph>> rule_collection::questions(const syntax::rule& r) const {
   std::vector<std::vector<tensor_graph>> all;
-  for (const auto& c : rule_cases(language_.operators(), compile_rule(language_.operators(), r).front(), options_.worlds)) {
+  for (const auto& c :
+       rule_cases(language_.operators(), compile_rule(language_.operators(), r).front(), options_.worlds)) {
     auto& worlds = all.emplace_back();
     for (std::size_t k = 0; k < std::min(c.size(), options_.worlds.worlds); ++k) {
       worlds.push_back(c[k].graph);

@@ -42,8 +42,9 @@ class question_builder {
       return found->second;
     }
     const auto type = language_.type_in(language_.sorts()[n.sort], world_);
-    const auto op = language_.operators().make_operation(
-        "input", {{"name", detail::typed_term::name(n)}, {"element", name_of(type.element)}, {"dims", std::span<const std::int64_t>{type.dims}}});
+    const auto op = language_.operators().make_operation("input", {{"name", detail::typed_term::name(n)},
+                                                                   {"element", name_of(type.element)},
+                                                                   {"dims", std::span<const std::int64_t>{type.dims}}});
     return variables_[key] = graph_.results(graph_.add_node(op, {}, {&type, 1}))[0];
   }
   value_id apply(const term_node& n, const term_language::typed_node& typed, const std::vector<value_id>& values) {

@@ -27,7 +27,8 @@ namespace detail {
 // A written term with what it is typed as, and sizes of its axes in terms of its variables.
 class typed_term {
  public:
-  typed_term(term_language& language, const written_term& t) : language_{language}, term_{t}, nodes_{language.typed(t)} {}
+  typed_term(term_language& language, const written_term& t)
+      : language_{language}, term_{t}, nodes_{language.typed(t)} {}
 
   [[nodiscard]] const term_node& node(std::size_t n) const { return term_[n]; }
   [[nodiscard]] const term_language::typed_node& typed(std::size_t n) const { return nodes_[n]; }
@@ -197,7 +198,8 @@ class rule_writer {
       const auto& dims = language_.words().sorts[n.sort].dims;
       for (std::size_t d = 0; d < dims.size(); ++d) {
         if (!dims[d].symbol.empty()) {
-          holders_.push_back({dims[d].symbol, syntax::measure("size", name, {syntax::integer(static_cast<std::int64_t>(d))})});
+          holders_.push_back(
+              {dims[d].symbol, syntax::measure("size", name, {syntax::integer(static_cast<std::int64_t>(d))})});
         }
       }
     });
@@ -260,7 +262,8 @@ class rule_writer {
     return nullptr;
   }
   // In the source, a variable that is what variables say where they say it; in the target, the same.
-  std::optional<syntax::expression> symbolic_value(const std::vector<vocabulary_size>& value, const attribute_signature& a) {
+  std::optional<syntax::expression> symbolic_value(const std::vector<vocabulary_size>& value,
+                                                   const attribute_signature& a) {
     const auto said = said_by_variables(value, a);
     for (const auto& [of, name] : bound_) {
       if (of == value && (!in_target_ || !said)) {
@@ -314,7 +317,8 @@ class rule_writer {
         numbers.insert(numbers.begin(), syntax::integer(dims[--from].number));
       }
       if (!numbers.empty()) {
-        const auto suffix = syntax::call("suffix", {syntax::measure("shape", name), syntax::integer(static_cast<std::int64_t>(from))});
+        const auto suffix =
+            syntax::call("suffix", {syntax::measure("shape", name), syntax::integer(static_cast<std::int64_t>(from))});
         rule_.conditions.push_back(syntax::equal(suffix, syntax::list(std::move(numbers))));
       }
     });

@@ -29,7 +29,8 @@ class traced {
   traced() = default;
   explicit traced(std::int64_t n) : offset_{residue::of_integer(n)} {}
   explicit traced(residue n) : offset_{n} {}
-  traced(sample_program& program, sample_program::ref r) : program_{&program}, sum_{{r, program.constant(residue::of(1))}} {}
+  traced(sample_program& program, sample_program::ref r)
+      : program_{&program}, sum_{{r, program.constant(residue::of(1))}} {}
   [[nodiscard]] static traced lowest() {
     traced t;
     t.lowest_ = true;
@@ -64,7 +65,9 @@ class traced {
   friend traced operator/(const traced& a, const traced& b) {
     return b.is_number() ? a * traced{residue::of(1) / b.offset_} : a.applied(function::quotient, b);
   }
-  friend bool operator==(const traced& a, const traced& b) { return a.is_number() && b.is_number() && a.offset_ == b.offset_; }
+  friend bool operator==(const traced& a, const traced& b) {
+    return a.is_number() && b.is_number() && a.offset_ == b.offset_;
+  }
 
   // One value that holds the sum.
   [[nodiscard]] sample_program::ref stored(sample_program& p) const {

@@ -222,7 +222,8 @@ class vocabulary_parser {
       }
     }
     const auto& signature = algebra_.signature(o.kind);
-    const bool fits = signature.operands == op_signature::any || signature.operands == static_cast<int>(o.operands.size());
+    const bool fits =
+        signature.operands == op_signature::any || signature.operands == static_cast<int>(o.operands.size());
     if (!fits || o.operands.size() > 2) {
       lexer_.fail("as many operands as '" + signature.name + "' takes, two at most");
     }
@@ -328,7 +329,8 @@ class vocabulary_parser {
       }
     }
     if (!algebra_.make(o.kind, values)) {
-      lexer_.fail("values before it for all attributes of '" + signature.name + "' that have no default, as long as it takes them");
+      lexer_.fail("values before it for all attributes of '" + signature.name +
+                  "' that have no default, as long as it takes them");
     }
   }
   [[nodiscard]] std::int64_t size_of(std::string_view symbol) const {

@@ -110,7 +110,8 @@ struct convolution_space {
       return;
     }
     const bool image = made == convolved::image;
-    const auto c = image ? declare_convolution(s, a, dims, s.dims(1), made) : declare_convolution(s, a, s.dims(0), dims, made);
+    const auto c =
+        image ? declare_convolution(s, a, dims, s.dims(1), made) : declare_convolution(s, a, s.dims(0), dims, made);
     s.read(image ? c.result : c.image);
     s.read(image ? c.kernel : c.result);
     s.write(image ? c.image : c.kernel);
@@ -127,7 +128,8 @@ struct convolution_space {
 
 [[nodiscard]] inline std::vector<definition> convolutions() { return {conv2d()}; }
 
-// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w]; and x[n, c, h, w], cotangent -> those of w.
+// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w];
+// and x[n, c, h, w], cotangent -> those of w.
 [[nodiscard]] inline std::vector<definition> convolution_gradients() {
   return {convolution_gradient("conv2d_input_gradient", convolved::image),
           convolution_gradient("conv2d_weight_gradient", convolved::kernel)};

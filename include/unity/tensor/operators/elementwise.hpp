@@ -177,7 +177,8 @@ inline void iterate_each(space& s, dtype element) {
     }
     const bool reals = s.op != scalar_op::abs && s.op != scalar_op::relu;
     if (const auto d = derivative_of(s.op)) {
-      all.push_back(each(std::string{s.gradient}, 2, kernels::x(1) * d->factor, reals ? domain::reals : domain::numbers));
+      all.push_back(
+          each(std::string{s.gradient}, 2, kernels::x(1) * d->factor, reals ? domain::reals : domain::numbers));
     } else {
       all.push_back(each(std::string{s.gradient}, 3, kernels::x(2) * share_of_first(s.op), domain::reals));
     }

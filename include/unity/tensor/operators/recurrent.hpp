@@ -53,7 +53,8 @@ namespace unity::tensor::operators {
     const auto c = b.add("add", {b.add("mul", {forget, x[2]}), b.add("mul", {input, cell})});
     return std::vector{b.add("mul", {output, b.add("tanh", {c})}), c};
   };
-  return define("lstm_cell", 6, 2, {}, composite{body, types}).with_adjoint(composite_adjoint("lstm_cell_gradient", {}));
+  return define("lstm_cell", 6, 2, {}, composite{body, types})
+      .with_adjoint(composite_adjoint("lstm_cell_gradient", {}));
 }
 
 [[nodiscard]] inline std::vector<definition> recurrent_cells() { return {lstm_cell()}; }

@@ -37,7 +37,13 @@ class instance_draft {
  public:
   instance_draft(const algebra& a, const substitution& s, random_engine& random, std::span<const double> reals,
                  const std::vector<fixed_sizes>& fixed, const std::vector<same_size>& related, bool chained)
-      : algebra_{a}, s_{s}, random_{random}, proposer_{random, reals, chained}, fixed_{fixed}, related_{related}, chained_{chained} {}
+      : algebra_{a},
+        s_{s},
+        random_{random},
+        proposer_{random, reals, chained},
+        fixed_{fixed},
+        related_{related},
+        chained_{chained} {}
 
   // Nothing where the guesses do not fit together.
   std::optional<rule_instance> make(std::size_t repetitions) {

@@ -76,7 +76,8 @@ class instance_generator {
     for (std::size_t i = 0; i < places.size(); ++i) {
       for (std::size_t j = 0; j <= i; ++j) {
         auto changed = base;
-        if (collapse(changed, places[i]) && (i == j || collapse(changed, places[j])) && holds(changed) && fresh(changed)) {
+        if (collapse(changed, places[i]) && (i == j || collapse(changed, places[j])) && holds(changed) &&
+            fresh(changed)) {
           all.push_back(std::move(changed));
         }
       }

@@ -53,8 +53,8 @@ class rational {
     return exponent < places ? whole / power_of_ten(places - exponent) : whole * power_of_ten(exponent - places);
   }
 
-  // What a number in a program means: its decimal, but that the root of 2, rounded to float64 or to float32, is one number,
-  // and its inverse, rounded likewise, is its inverse.
+  // What a number in a program means: its decimal, but that the root of 2, rounded to float64 or to float32, is one
+  // number, and its inverse, rounded likewise, is its inverse.
   [[nodiscard]] static rational of_literal(double value) {
     const auto rounds = [&](double exact) {
       return value == exact || value == static_cast<double>(static_cast<float>(exact));

@@ -32,7 +32,8 @@ namespace detail {
 // What encoders and decoders are made of, as exporters write it. Shapes: x is [batch, seq, hidden].
 class transformer_parts {
  public:
-  transformer_parts(builder& b, const sizes& s, double epsilon) : b_{b}, s_{s}, head_{head_width(s)}, epsilon_{epsilon} {}
+  transformer_parts(builder& b, const sizes& s, double epsilon)
+      : b_{b}, s_{s}, head_{head_width(s)}, epsilon_{epsilon} {}
 
  protected:
   value_id affine(const std::string& name, value_id x, std::int64_t features) {

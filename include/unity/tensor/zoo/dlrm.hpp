@@ -114,7 +114,8 @@ value_id fused_perceptron(builder& b, const std::string& name, value_id x, const
 // Sums of `seq` rows each, and a dense layer. Source: Unity (OSDI 2022) figure 16c.
 [[nodiscard]] inline tensor_graph embedding_bag(const algebra& operators, const sizes& s) {
   builder b{operators};
-  const auto rows = b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), b.input("ids", {s.batch, s.seq}, dtype::int64));
+  const auto rows =
+      b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), b.input("ids", {s.batch, s.seq}, dtype::int64));
   return std::move(b).finish({dense(b, "dense", rows, s.hidden)});
 }
 

@@ -1,5 +1,5 @@
-// GPT decoders. Source: Radford et al., Language models are unsupervised multitask learners, 2019 (GPT-2, whose smallest
-// size is the default); Brown et al., NeurIPS'20 (GPT-3, the same network in larger sizes).
+// GPT decoders. Source: Radford et al., Language models are unsupervised multitask learners, 2019 (GPT-2, whose
+// smallest size is the default); Brown et al., NeurIPS'20 (GPT-3, the same network in larger sizes).
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ class gpt_decoder : private transformer_parts {
 
 }  // namespace detail
 
-// One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 where a position
-// may look, and a large negative number where it may not (at later ones).
+// One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 where a
+// position may look, and a large negative number where it may not (at later ones).
 [[nodiscard]] inline tensor_graph gpt(const algebra& operators, const sizes& s) {
   builder b{operators};
   detail::gpt_decoder decoder{b, s};

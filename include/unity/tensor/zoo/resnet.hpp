@@ -1,5 +1,5 @@
-// ResNet-50, ResNet-101 and ResNeXt-50 (32x4d). Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms as in
-// TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
+// ResNet-50, ResNet-101 and ResNeXt-50 (32x4d). Sources: He et al., CVPR'16; Xie et al., CVPR'17; the taso and ae forms
+// as in TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,8 @@ inline constexpr std::int64_t least_residual_image = 32;
   }
   if (s.hidden % (residual_width / 16) != 0 || net.middle[0] % net.groups != 0) {
     const auto step = std::max(residual_width / 16, net.groups / 2);
-    throw error{"zoo", "hidden=" + std::to_string(s.hidden), "a multiple of " + std::to_string(step) + ", the channels of the stem"};
+    throw error{"zoo", "hidden=" + std::to_string(s.hidden),
+                "a multiple of " + std::to_string(step) + ", the channels of the stem"};
   }
   return net;
 }
@@ -189,7 +190,8 @@ inline tensor_graph residual_taso(const algebra& operators, const residual_netwo
   const auto net = detail::of_width(detail::resnext50_network(s), s);
   builder b{operators};
   auto x = image_input(b, s, detail::least_residual_image, "ResNeXt");
-  x = convolution_with_bias(b, "conv1", x, s.hidden, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}, .activation = "relu"});
+  x = convolution_with_bias(b, "conv1", x, s.hidden, {7, 7},
+                            {.stride = {2, 2}, .pads = {3, 3, 3, 3}, .activation = "relu"});
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   x = detail::residual_stages(
       net, x, [&](value_id v, const detail::residual_block& at) { return detail::ae_block(b, net, v, at); });
@@ -204,7 +206,9 @@ inline constexpr std::array<form, 2> resnet50_forms{{
 inline constexpr std::array<form, 1> resnet101_forms{
     {{"faithful", {.batch = 64, .hidden = 64, .image = 224, .statistics = given_statistics}, resnet101_faithful}}};
 inline constexpr std::array<form, 3> resnext50_forms{{
-    {"faithful", {.batch = 64, .hidden = 64, .branches = 0, .image = 224, .statistics = given_statistics}, resnext50_faithful},
+    {"faithful",
+     {.batch = 64, .hidden = 64, .branches = 0, .image = 224, .statistics = given_statistics},
+     resnext50_faithful},
     {"ae", {.batch = 16, .hidden = 64, .branches = 0, .image = 224}, resnext50_ae},
     {"taso", {.batch = 1, .branches = 0}, resnext50_taso},
 }};

@@ -133,10 +133,14 @@ inline long run_all() {
   static const plain_catch::registration PLAIN_CATCH_JOIN(function, _registration){name, &function}; \
   static void function()
 #define TEST_CASE(name, ...) PLAIN_CATCH_TEST(PLAIN_CATCH_JOIN(plain_test_, __LINE__), name)
-#define CHECK(...) plain_catch::report(plain_catch::decomposer{} <= __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__, false)
-#define REQUIRE(...) plain_catch::report(plain_catch::decomposer{} <= __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__, true)
-#define CAPTURE(...) \
-  const plain_catch::scoped_context PLAIN_CATCH_JOIN(captured_, __LINE__){#__VA_ARGS__ " = " + plain_catch::texts_of(__VA_ARGS__)}
+#define CHECK(...) \
+  plain_catch::report(plain_catch::decomposer{} <= __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__, false)
+#define REQUIRE(...) \
+  plain_catch::report(plain_catch::decomposer{} <= __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__, true)
+#define CAPTURE(...)                                                        \
+  const plain_catch::scoped_context PLAIN_CATCH_JOIN(captured_, __LINE__) { \
+    #__VA_ARGS__ " = " + plain_catch::texts_of(__VA_ARGS__)                 \
+  }
 #define INFO(text) const plain_catch::scoped_context PLAIN_CATCH_JOIN(info_, __LINE__){text}
 #define WARN(text)                              \
   do {                                          \

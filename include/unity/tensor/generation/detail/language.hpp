@@ -69,7 +69,8 @@ inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> 
     const auto& first = types_[types[0]];
     fits = (e.operands[i] == role::any || e.operands[i] == t.role) && (!e.same_shape || t.dims == first.dims) &&
            (!e.same_role || t.role == first.role) && (!e.same_rank || t.cuts.size() == first.cuts.size()) &&
-           (e.ranks.empty() || std::find(e.ranks.begin(), e.ranks.end(), static_cast<std::int64_t>(t.cuts.size())) != e.ranks.end());
+           (e.ranks.empty() ||
+            std::find(e.ranks.begin(), e.ranks.end(), static_cast<std::int64_t>(t.cuts.size())) != e.ranks.end());
   }
   return fits;
 }
@@ -110,7 +111,8 @@ inline role term_language::role_of(std::size_t op, std::span<const std::uint16_t
                                                                                                    : role::weight;
 }
 
-inline std::optional<term_language::applied> term_language::apply(std::size_t op, std::span<const std::uint16_t> types) {
+inline std::optional<term_language::applied> term_language::apply(std::size_t op,
+                                                                  std::span<const std::uint16_t> types) {
   if (!takes(op, types)) {
     return std::nullopt;
   }
@@ -215,8 +217,8 @@ namespace detail {
 // Evaluates a typed term in one world at points that depend on sort, number, world and point alone.
 class deep_evaluation {
  public:
-  deep_evaluation(const term_language& language, const written_term& t, std::span<const term_language::typed_node> nodes,
-                  std::size_t world)
+  deep_evaluation(const term_language& language, const written_term& t,
+                  std::span<const term_language::typed_node> nodes, std::size_t world)
       : language_{language}, term_{t}, nodes_{nodes}, world_{world}, values_(t.size()) {}
 
   [[nodiscard]] std::span<const modular61> at(std::size_t point) {
