@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# coverage.sh [--room NAME]: builds the tests with g++ --coverage, runs them, and says how many lines of include/ they
-# run: in all, by room, and of the 20 files of which most is left. Below 90% is a failure. With a room its own tests
-# and its own files alone, which takes minutes rather than hours.
-# Left out: what needs a GPU (backend/cuda, NCCL), tests that the sanitizers leave out as well, and templates that no test
-# instantiates, of which the compiler writes no code. Needs gcovr.
+# coverage.sh [--room NAME] [--ran]: how many lines of include/ the tests of the preset sanitize run: in all, by room, and
+# of the 20 files of which most is left. Below 90% is a failure. Builds and runs these tests first; with --ran they have
+# been. With a room: its own tests and its own files alone.
+# Left out: what needs a GPU (backend/cuda, NCCL) or MPI, tests that the sanitizers leave out as well, and templates that
+# no test instantiates, of which the compiler writes no code. Needs gcovr and llvm-cov-19.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-least=90
-room=
+least=90 room='' ran=0
 while (($# > 0)); do
   case $1 in
     --room) room=${2:?--room needs the name of a folder of include/unity} && shift 2 ;;
-    *) echo "usage: coverage.sh [--room NAME]" >&2 && exit 2 ;;
+    --ran) ran=1 && shift ;;
+    *) echo "usage: coverage.sh [--room NAME] [--ran]" >&2 && exit 2 ;;
   esac
 done
 cd "$root"
@@ -20,31 +20,26 @@ if [[ -n $room && ! -d include/unity/$room ]]; then
   echo "coverage: no folder include/unity/$room" >&2
   exit 2
 fi
-if ! command -v gcovr > /dev/null; then
-  echo "coverage: no gcovr; expected it: apt-get install gcovr" >&2
-  exit 1
-fi
+for tool in gcovr llvm-cov-19; do
+  if ! command -v "$tool" > /dev/null; then
+    echo "coverage: no $tool; expected it: bash cmake/setup_debian.sh test" >&2
+    exit 1
+  fi
+done
 
-build=build/coverage
-mkdir -p "$build"
-cmake -S . -B "$build" -G Ninja -D CMAKE_CXX_COMPILER=g++ -D CMAKE_CXX_FLAGS="--coverage -fprofile-update=atomic" \
-  -D UNITY_TEST_OPTIMIZATION=-O0 -D UNITY_BUILD_EXAMPLES=OFF -D UNITY_BUILD_BENCHMARKS=OFF -D UNITY_TEST_HEADERS=OFF \
-  -D UNITY_TEST_EXHAUSTIVE=OFF -D UNITY_TEST_BATCH=16 -D UNITY_WITH_CUDA=OFF -D UNITY_WITH_NCCL=OFF > "$build/configure.log" ||
-  { cat "$build/configure.log" && exit 1; }
-find "$build" -name '*.gcda' -delete
-if [[ -n $room ]]; then
-  cmake --build "$build" --target "test_$room"
-  rooms=$room
-else
-  cmake --build "$build"
-  rooms=$(find include/unity -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | paste -sd '|')
-fi
+build=build/sanitize
+rooms=${room:-$(find include/unity -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | paste -sd '|')}
 failed=0
-ctest --test-dir "$build" -j "$(nproc)" -L "^($rooms)\$" --output-on-failure || failed=1
+if ((ran == 0)); then
+  cmake --preset sanitize
+  find "$build" -name '*.gcda' -delete
+  cmake --build --preset sanitize ${room:+--target "test_$room"}
+  ctest --preset sanitize ${room:+-L "^$room\$"} || failed=1
+fi
 
 # One line a file: its room, its name, its lines, and how many of them were run.
-gcovr --root . --object-directory "$build" --filter "include/unity/($rooms)/" --exclude '.*/(cuda|nccl)[^/]*' \
-  --exclude '.*/cuda/.*' -j "$(nproc)" --csv "$build/coverage.csv" "$build/test"
+gcovr --gcov-executable "llvm-cov-19 gcov" --root . --object-directory "$build" --filter "include/unity/($rooms)/" \
+  --exclude '.*/(cuda|nccl)[^/]*' --exclude '.*/cuda/.*' -j "$(nproc)" --csv "$build/coverage.csv" "$build/test"
 awk -F , -v least="$least" -v failed="$failed" '
   function share(run, all) { return all > 0 ? 100 * run / all : 100 }
   NR > 1 {

@@ -137,10 +137,9 @@ inline long run_all() {
   plain_catch::report(plain_catch::decomposer{} <= __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__, false)
 #define REQUIRE(...) \
   plain_catch::report(plain_catch::decomposer{} <= __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__, true)
-#define CAPTURE(...)                                                        \
-  const plain_catch::scoped_context PLAIN_CATCH_JOIN(captured_, __LINE__) { \
-    #__VA_ARGS__ " = " + plain_catch::texts_of(__VA_ARGS__)                 \
-  }
+#define CAPTURE(...)                                                       \
+  const plain_catch::scoped_context PLAIN_CATCH_JOIN(captured_, __LINE__){ \
+      #__VA_ARGS__ " = " + plain_catch::texts_of(__VA_ARGS__)}
 #define INFO(text) const plain_catch::scoped_context PLAIN_CATCH_JOIN(info_, __LINE__){text}
 #define WARN(text)                              \
   do {                                          \
