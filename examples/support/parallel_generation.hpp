@@ -70,7 +70,7 @@ inline bool is_parallel(const unity::syntax::term& t) {
 
 class candidate_writer {
  public:
-  candidate_writer(const unity::parallel::pcg_algebra& a, const unity::parallel::term_language& l,
+  candidate_writer(const unity::parallel::pcg_algebra& a, const unity::parallel::pcg_vocabulary& l,
                    const unity::parallel::term_enumeration& e)
       : algebra_{a}, language_{l}, terms_{e} {}
 
@@ -120,7 +120,7 @@ class candidate_writer {
   }
 
   const unity::parallel::pcg_algebra& algebra_;
-  const unity::parallel::term_language& language_;
+  const unity::parallel::pcg_vocabulary& language_;
   const unity::parallel::term_enumeration& terms_;
 };
 

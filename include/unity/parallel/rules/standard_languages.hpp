@@ -26,8 +26,8 @@ class language_writer {
   explicit language_writer(const pcg_algebra& a) : algebra_{a} {}
 
   // All of degree 2, and of the first two dimensions.
-  void add(std::string name, std::vector<parallel_type> variables, std::vector<term_language::entry> operators) {
-    term_language l{std::move(name), std::move(variables), std::move(operators)};
+  void add(std::string name, std::vector<parallel_type> variables, std::vector<pcg_vocabulary::entry> operators) {
+    pcg_vocabulary l{std::move(name), std::move(variables), std::move(operators)};
     add_divisions(algebra_, l, 2, 2);
     all_.push_back(std::move(l));
   }
@@ -44,17 +44,17 @@ class language_writer {
   [[nodiscard]] tensor::operation join(parallel_kind kind, std::int64_t axis = 0) const {
     return algebra_.make(parallel_operator{kind, axis, 0});
   }
-  [[nodiscard]] std::vector<term_language> finish() && { return std::move(all_); }
+  [[nodiscard]] std::vector<pcg_vocabulary> finish() && { return std::move(all_); }
 
  private:
   const pcg_algebra& algebra_;
-  std::vector<term_language> all_{};
+  std::vector<pcg_vocabulary> all_{};
 };
 
 }  // namespace detail
 
 // Chains alone; each of eleven operators; and operators with Terms and Blocks.
-[[nodiscard]] inline std::vector<term_language> standard_languages(const pcg_algebra& a) {
+[[nodiscard]] inline std::vector<pcg_vocabulary> standard_languages(const pcg_algebra& a) {
   detail::language_writer w{a};
   const auto x = w.values({4, 4});
   const auto row = w.values({4});

@@ -28,7 +28,7 @@
 namespace unity::parallel {
 
 // What terms are made of: variables of given types, and operators, of the tensor algebra and of divisions.
-struct term_language {
+struct pcg_vocabulary {
   std::string name;
   std::vector<parallel_type> variables{};
   struct entry {
@@ -39,7 +39,7 @@ struct term_language {
 };
 
 // Partitions and combinations along so many dimensions, and what changes copies and terms; all by the degree.
-inline void add_divisions(const pcg_algebra& a, term_language& to, std::int64_t dimensions, std::int64_t degree) {
+inline void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t dimensions, std::int64_t degree) {
   for (const auto kind : {parallel_kind::partition, parallel_kind::combine}) {
     for (std::int64_t d = 0; d < dimensions; ++d) {
       to.operators.push_back({a.make(parallel_operator{kind, d, degree}), 1});
@@ -71,7 +71,7 @@ struct enumerated_pair {
 class term_enumeration {
  public:
   // Complexity: an inference and an evaluation per term. Memory: the values of all different tensors.
-  term_enumeration(const pcg_algebra& a, const term_language& language, std::size_t most_operators)
+  term_enumeration(const pcg_algebra& a, const pcg_vocabulary& language, std::size_t most_operators)
       : algebra_{a}, language_{language} {
     for (std::size_t v = 0; v < language.variables.size(); ++v) {
       enumerated_term t{language.operators.size() + v, {}, language.variables[v], 0, {}};
@@ -237,7 +237,7 @@ class term_enumeration {
   }
 
   const pcg_algebra& algebra_;
-  const term_language& language_;
+  const pcg_vocabulary& language_;
   std::vector<enumerated_term> kept_{};
   std::vector<std::vector<std::uint32_t>> by_size_{};
   std::vector<enumerated_pair> pairs_{};
