@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# measure.sh [--out DIR] [NAME...]: runs what docs/performance.md quotes, one after the other, and keeps what each printed.
+#
+#   NAME   of the measurements below; all of them if none is given, which takes some hours: leave the machine alone
+#   DIR    build/measured if not given; gets NAME.txt: the command, the commit, what it printed, seconds and exit code
+#
+# Builds the preset release first. The last line counts; the exit code is 0 where every command's was.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+out=build/measured
+wanted=()
+while (($# > 0)); do
+  case $1 in
+    --out) out=${2:?--out needs a folder} && shift 2 ;;
+    -*) echo "usage: measure.sh [--out DIR] [NAME...]" >&2 && exit 2 ;;
+    *) wanted+=("$1") && shift ;;
+  esac
+done
+
+bin=build/release/bin
+models=build/measured_models
+measurements=(
+  "beside_taso         $bin/bench_beside_taso"
+  "candidate_rate      $bin/bench_candidate_rate"
+  "term_enumeration    $bin/bench_term_enumeration"
+  "generate_tensor     $bin/generate_rules --ops tensor --max-ops 3 --out $out/tensor.rules --json $out/tensor.json"
+  "generate_taso       $bin/generate_rules --ops taso --max-ops 4 --out $out/taso.rules --json $out/taso.json"
+  "verify_standard     $bin/verify_rules include/unity/tensor/standard.rules"
+  "verify_generated    $bin/verify_rules include/unity/tensor/generated.rules"
+  "rules_by_model      $bin/bench_rules_by_model $out/rules_by_model.svg"
+  "joint_layouts       $bin/bench_joint_layouts"
+  "abstraction_penalty $bin/bench_abstraction_penalty"
+  "onednn_overhead     $bin/bench_onednn_overhead"
+  "fused_elementwise   $bin/bench_fused_elementwise"
+  "whole_graphs        $bin/bench_whole_graphs"
+  "optimized_resnext50 $bin/optimize zoo:resnext50?batch=8 --cost measured:cpu --run cpu --max-expansions 1000"
+  "optimized_resnet50  $bin/optimize zoo:resnet50 --cost measured:cpu --run cpu --max-expansions 1000"
+  "optimized_bert      $bin/optimize zoo:bert --cost measured:cpu --run cpu --max-expansions 1000"
+  "optimized_nasrnn    $bin/optimize zoo:nasrnn --cost measured:cpu --run cpu --max-expansions 1000"
+  "mpi_overhead        mpirun --allow-run-as-root -np 2 $bin/bench_mpi_overhead"
+  "real_resnet50       $bin/optimize $models/resnet50.onnx"
+  "real_bert           $bin/optimize $models/bert.onnx"
+  "compile_time        bash test/compile_time/measure.sh 1.5 unity/search.hpp g++ -Iinclude"
+  "simulation          $bin/bench_simulation"
+  "proposals           $bin/bench_proposals"
+  "strategies          python3 bench/strategy_tables.py $bin/parallelize strategies --threads 1"
+  "scaling             python3 bench/strategy_tables.py $bin/parallelize scaling --threads 1"
+  "times               python3 bench/strategy_tables.py $bin/parallelize times --threads 1"
+  "long                python3 bench/strategy_tables.py $bin/parallelize long --threads 1"
+  "optimality          $bin/bench_optimality"
+  "thousand_devices    $bin/bench_thousand_devices"
+  "lowering_rate       $bin/bench_lowering_rate"
+  "machine_mapping     $bin/bench_machine_mapping"
+  "joint               python3 bench/strategy_tables.py $bin/parallelize joint --threads 1 --scale 0.25"
+  "dimensions          python3 bench/strategy_tables.py $bin/parallelize dimensions --threads 1"
+  "ablation            python3 bench/strategy_tables.py $bin/parallelize ablation --threads 1"
+  "training_matrix     python3 bench/training_matrix.py $bin"
+  "slow_network        bash bench/slow_network.sh $bin 2 100mbit --rounds 2 --steps 6"
+  "executor_overhead   $bin/bench_executor_overhead"
+)
+
+for name in ${wanted[@]+"${wanted[@]}"}; do
+  if [[ ! " ${measurements[*]}" =~ " $name " ]]; then
+    echo "measure.sh: no measurement $name; expected one of: $(printf '%s\n' "${measurements[@]}" | cut -d ' ' -f 1 | xargs)" >&2
+    exit 2
+  fi
+done
+mkdir -p "$out" "$models"
+cmake --preset release > "$out/build.log" && cmake --build --preset release >> "$out/build.log" || exit 1
+/usr/bin/python3 examples/models/make_models.py "$models" >> "$out/build.log" || exit 1
+
+ran=0 failed=()
+for measurement in "${measurements[@]}"; do
+  read -r name command <<< "$measurement"
+  if ((${#wanted[@]} > 0)) && [[ ! " ${wanted[*]} " =~ " $name " ]]; then
+    continue
+  fi
+  start=$SECONDS
+  printf '%s\n%s\n\n' "$ $command" "$(git describe --always --dirty 2> /dev/null)" > "$out/$name.txt"
+  code=0
+  read -r -a words <<< "$command"
+  "${words[@]}" >> "$out/$name.txt" 2>&1 < /dev/null || code=$?
+  printf '\n%d s, exit %d\n' $((SECONDS - start)) "$code" >> "$out/$name.txt"
+  echo "$name: $((SECONDS - start)) s, exit $code"
+  ((ran += 1))
+  ((code == 0)) || failed+=("$name")
+done
+echo "measured: $ran, ${#failed[@]} failed ${failed[*]-}"
+((${#failed[@]} == 0))
