@@ -14,8 +14,8 @@
 #include <unity/core/thread_pool.hpp>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNITY_TEST_ADDRESS_SANITIZER  // takes all of the address space for itself
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define UNITY_TEST_SHADOW_MEMORY  // takes all of the address space for itself
 #endif
 #endif
 
@@ -106,7 +106,7 @@ TEST_CASE("a pool that never ran a loop ends") {
   SUCCEED();
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(UNITY_TEST_ADDRESS_SANITIZER)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(UNITY_TEST_SHADOW_MEMORY)
 TEST_CASE("threads that cannot be started are an error that says so, and those that were are ended") {
   const auto child = unity::test::in_child([] {
     const rlimit limit{std::size_t{1} << 29U, std::size_t{1} << 29U};  // of address space: a few stacks
