@@ -1,4 +1,6 @@
-// expect: has_outputs
+// expect: satisf[a-z ]+[^a-z]+dataflow_graph
+// expect: satisf[a-z ]+[^a-z]+has_outputs
+// expect: outputs[(]g[)][^ ]* (is|would be) invalid
 // A type that falls short of a concept is told which piece is missing.
 #include <array>
 #include <cstddef>

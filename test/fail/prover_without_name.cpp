@@ -1,0 +1,14 @@
+// expect: satisf[a-z ]+[^a-z]+prover
+// expect: p[.]name[(][)][^ ]* (is|would be) invalid
+// Rule files state who proved a rule.
+#include <span>
+
+#include <unity/rewrite/verification/prover.hpp>
+
+struct nameless {
+  unity::prover_answer decide(const unity::ground_problem&) const;
+};
+
+auto decide(const nameless& p, std::span<const unity::ground_problem> problems) {
+  return unity::decide_all(p, problems);
+}

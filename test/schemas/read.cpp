@@ -1,0 +1,155 @@
+// usage: test_schemas_read write FOLDER              machines, plans and strategies, in which every member occurs
+//        test_schemas_read read machine|plan FILE... "accepted", or what reading each FILE complains of, a line each
+//        test_schemas_read read strategy PLAN FILE...  the same, for PLAN's graph and machine
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/io/machine_json.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/io/plan_notes.hpp>
+#include <unity/io/strategy_json.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../parallel/divided_at_random.hpp"
+
+namespace {
+
+using namespace unity;
+
+const tensor::algebra& operators() {
+  static const auto a = tensor::training_algebra();
+  return a;
+}
+
+machine::machine measured_machine() {
+  auto m = machine::preset("p100:2x2");
+  m.devices[0].versions = {{"driver", "1"}};
+  m.links.push_back(
+      {"local",
+       2,
+       {{machine::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {machine::cost_range::no_end, 9e-6, 1.1e-10}}},
+        {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
+  return m;
+}
+
+// All of it divided along results, sums and terms, with copies, on devices at random.
+parallel::plan divided_plan(tensor::tensor_graph graph, std::uint64_t seed) {
+  parallel::plan p{std::move(graph), {}, measured_machine()};
+  random_engine random{seed};
+  p.configurations =
+      parallel::test::divided_at_random(p.graph, {operators(), p.graph}, p.machine.network.device_count(), random);
+  return p;
+}
+
+// A product whose columns lie together.
+tensor::tensor_graph column_major_product() {
+  tensor::builder b{operators()};
+  const auto product = b.matmul(b.input("x", {8, 4}), b.weight("w", {4, 6}));
+  const auto plain = std::move(b).finish({product});
+  tensor::tensor_graph g;
+  for (std::size_t n = 0; n < plain.node_count(); ++n) {
+    auto op = plain.operation(node_id{n});
+    op.order = plain.operands(node_id{n}).empty() ? tensor::layout::row_major : tensor::layout::column_major;
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : plain.operands(node_id{n})) {
+      types.push_back(plain.type(v));
+    }
+    g.add_node(op, plain.operands(node_id{n}), operators().infer(op, types).value());
+  }
+  g.set_outputs(plain.outputs());
+  return g;
+}
+
+io::plan_notes notes_for(const machine::topology& t) {
+  io::plan_notes n;
+  n.substitutions = {{"merge_matmuls", 24}};
+  n.parallel_substitutions = {{"matmul_over_k", {{"k", 2}}, false, true, 7},
+                              {"combine_past_combine", {{"d", 1}, {"e", 0}}, true, true, {}},
+                              {"lstm_cell over i", {{"k", 2}}, false, false, 3}};
+  n.predicted = io::noted_prediction{0.0125, std::vector<bytes>(t.device_count(), bytes{1'000'000'000'000})};
+  n.mesh = machine::meshes_of(t, 2).back();
+  return n;
+}
+
+void write(const std::filesystem::path& folder) {
+  io::write_machine(measured_machine(), folder / "machine.json");
+  const std::vector<tensor::tensor_graph> graphs{
+      tensor::zoo::build(operators(), "zoo:mlp?form=fig1"), tensor::zoo::build(operators(), "zoo:lenet?batch=8"),
+      tensor::zoo::build(operators(), "zoo:rnnlm?seq=1&hidden=8&vocab=16"), column_major_product()};
+  for (std::size_t k = 0; k < graphs.size(); ++k) {
+    auto p = divided_plan(graphs[k], k);
+    const auto number = std::to_string(k);
+    atomic_write(folder / ("strategy" + number + ".json"), io::to_strategy_text(operators(), p, "a model"));
+    if (k == 0) {
+      p.updates = parallel::optimizer::adam;
+      p.pipeline = {4, std::vector<std::uint32_t>(p.machine.network.device_count()), true};
+    }
+    atomic_write(folder / ("plan" + number + ".json"), io::to_plan_text(operators(), p, notes_for(p.machine.network)));
+  }
+}
+
+template <class Read>
+void report(const std::vector<std::string>& files, const Read& read) {
+  for (const auto& file : files) {
+    std::string verdict = "accepted";
+    try {
+      read(read_file(file));
+    } catch (const error& e) {
+      verdict = e.what();
+    }
+    std::printf("%s\n", verdict.c_str());
+  }
+}
+
+void run(const std::vector<std::string>& words) {
+  if (words.size() == 2 && words[0] == "write") {
+    write(words[1]);
+  } else if (words.size() >= 2 && words[0] == "read" && words[1] == "machine") {
+    report({words.begin() + 2, words.end()},
+           [](const std::string& text) { static_cast<void>(io::parse_machine(text, "")); });
+  } else if (words.size() >= 2 && words[0] == "read" && words[1] == "plan") {
+    report({words.begin() + 2, words.end()}, [](const std::string& text) {
+      static_cast<void>(io::parse_plan(operators(), text, ""));
+      static_cast<void>(io::parse_plan_notes(text, ""));
+    });
+  } else if (words.size() >= 3 && words[0] == "read" && words[1] == "strategy") {
+    const auto plan = io::read_plan(operators(), words[2]);
+    report({words.begin() + 3, words.end()}, [&](const std::string& text) {
+      static_cast<void>(io::parse_strategy(operators(), plan.graph, plan.machine, text, ""));
+    });
+  } else {
+    throw error{"arguments", "none that are known", "write FOLDER, or read machine|plan|strategy FILE..."};
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run({argv + 1, argv + argc});
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "schemas_read: %s\n", e.what());
+    return 1;
+  }
+}
