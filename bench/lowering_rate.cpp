@@ -17,6 +17,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../test/parallel/fragments_around.hpp"
+
 namespace {
 
 using namespace unity;
@@ -46,7 +48,6 @@ void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(b
       s[n.index()] = possible.sample(n, random);
     }
   }
-  std::vector<parallel::fragment_code> code;
   for (auto _ : state) {
     auto start = clock_type::now();
     benchmark::DoNotOptimize(low.run(s).task_count());
@@ -57,8 +58,7 @@ void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(b
       const auto n = nodes[random.below(nodes.size())];
       const auto before = s[n.index()];
       s[n.index()] = possible.sample(n, random);
-      low.around(s, n, code);
-      for (const auto& f : code) {
+      for (const auto& f : parallel::test::fragments_around(low, s, n)) {
         tasks += f.code.tasks.size();
       }
       s[n.index()] = before;

@@ -28,6 +28,8 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../test/parallel/fragments_around.hpp"
+
 namespace {
 
 using namespace unity;
@@ -61,11 +63,8 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, parallel::s
   const auto move = proposal.sample(s, random)->move.front();
   auto next = s;
   next[move.node.index()] = move.to;
-  const auto code = l.around(next, move.node);
-  std::vector<program::replacement> replacements;
-  for (const auto& f : code) {
-    replacements.push_back({f.id, &f.code});
-  }
+  const auto code = parallel::test::fragments_around(l, next, move.node);
+  const auto replacements = replacements_of(code);
   const auto before = delta.iteration_time().count();
   const auto changed = delta.counts().changed;
   auto start = std::chrono::steady_clock::now();

@@ -7,8 +7,8 @@ compile=("${@:3}")
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# shellcheck source=../programs/checks.sh
-. "$here/../programs/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$here/../support/checks.sh"
 
 mkdir -p "$scratch/single/unity"
 check 'the file is made' silent "$python" "$script" unity/odd.hpp "$scratch/single/unity/odd.hpp" --include "$here/odd"

@@ -7,8 +7,8 @@ python=$1 script=$2 single=$3 of_headers=$4 of_single=$5
 include=$(dirname "$script")/../include
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# shellcheck source=../programs/checks.sh
-. "$(dirname "$0")/../programs/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 
 # One #pragma once, and no include of unity: text of rules has none, so grep can tell.
 alone() { [[ $(grep -c '^#pragma once$' "$1") == 1 ]] && ! grep -n '^ *# *include *[<"]unity/' "$1"; }

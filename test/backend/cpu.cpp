@@ -21,6 +21,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "../support/message_of.hpp"
 #include "operator_suite.hpp"
 
 namespace {
@@ -35,6 +36,7 @@ using unity::tensor::test::attributes;
 using unity::tensor::test::type;
 using types = std::vector<tensor_type>;
 using contents = std::vector<std::vector<std::byte>>;
+using unity::test::message_of;
 
 tensor_type constant(tensor_type t) {
   t.constant = true;
@@ -94,15 +96,6 @@ bool check(const large_case& c) {
     same = same && several == one;
   }
   return same;
-}
-
-std::string message_of(const auto& f) {
-  try {
-    f();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 // The largest relative error of f in [from, to].

@@ -16,10 +16,10 @@
 
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "../support/message_of.hpp"
 #include "operator_suite.hpp"
 
 namespace {
@@ -34,6 +34,7 @@ using unity::tensor::layout;
 using unity::tensor::tensor_type;
 using unity::tensor::test::standard;
 using unity::tensor::test::type;
+using unity::test::message_of;
 
 reference_backend make(const unity::tensor::algebra& a) { return reference_backend{a}; }
 
@@ -51,15 +52,6 @@ std::uint16_t bits_of(double value, dtype element) {
 double round_trip(double value, dtype element) {
   const auto t = type({}, element);
   return decode<double>(encode(dense<double>{{}, {value}}, t).data(), t).data[0];
-}
-
-std::string message_of(const auto& f) {
-  try {
-    f();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 // Leaves the first element of a result as it was.

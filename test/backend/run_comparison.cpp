@@ -8,15 +8,14 @@
 #include <unity/core/error.hpp>
 #include <unity/tensor/builder.hpp>
 
+#include "../support/operators.hpp"
+
 namespace {
 
 using namespace unity;
 using namespace unity::backend;
+using unity::test::standard::operators;
 
-const tensor::algebra& operators() {
-  static const auto all = tensor::standard_algebra();
-  return all;
-}
 tensor::tensor_graph relus(int count) {
   tensor::builder b{operators()};
   auto x = b.input("x", {32, 32});

@@ -13,16 +13,14 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "../support/operators.hpp"
+
 namespace {
 
 using namespace unity;
 using namespace unity::backend;
 using tensor::builder;
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::standard_algebra();
-  return a;
-}
+using unity::test::standard::operators;
 
 double error_of(const tensor::tensor_graph& g, std::uint64_t seed) {
   reference_backend b{operators()};

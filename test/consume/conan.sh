@@ -8,8 +8,8 @@ rm -rf "$scratch" && mkdir -p "$scratch"
 export CONAN_HOME=$scratch/home
 [[ $(conan --version 2> /dev/null) == "Conan version 2."* ]] || { echo "skipped: no Conan 2; pip install conan" && exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=../programs/checks.sh
-. "$here/../programs/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$here/../support/checks.sh"
 cd "$scratch" || exit 1
 conf=(-c "tools.cmake.cmaketoolchain:generator=$generator" -s compiler.cppstd=20)
 version=$(sed -n 's/^#define UNITY_VERSION_[A-Z]* //p' "$root/include/unity/core/config.hpp" | paste -sd.)

@@ -8,8 +8,8 @@ compile=("${@:4}")
 command -v pkg-config > /dev/null || { echo "skipped: no pkg-config; apt-get install pkgconf" && exit 77; }
 rm -rf "$scratch" && mkdir -p "$scratch/moved here"
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=../programs/checks.sh
-. "$here/../programs/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$here/../support/checks.sh"
 
 cp -r "$prefix/." "$scratch/moved here"
 export PKG_CONFIG_PATH="$scratch/moved here/share/pkgconfig"

@@ -10,7 +10,11 @@
 
 #include <unity/core/error.hpp>
 
+#include "../support/message_of.hpp"
+
 namespace {
+
+using unity::test::message_of;
 
 namespace fs = std::filesystem;
 
@@ -23,16 +27,6 @@ fs::path fresh_folder(const std::string& name) {
 std::size_t file_count(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator{folder}, fs::directory_iterator{}));
 }
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return {};
-}
-
 // Files cannot grow beyond a size while this lives: writing fails as on a full disk.
 class small_files {
  public:

@@ -1,17 +1,16 @@
 // Whatever a checkpoint holds behind a right checksum, a search goes on from it or says why it cannot.
-#include <unistd.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <span>
-#include <string>
 
-#include <unity/core/archive.hpp>
 #include <unity/core/error.hpp>
 #include <unity/search/backtracking.hpp>
+
+#include "support/expect_one_line.hpp"
+#include "support/files.hpp"
+#include "support/memory_file.hpp"
 
 namespace {
 
@@ -39,20 +38,15 @@ static_assert(unity::search_space<countdown>);
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const std::string path = "/tmp/unity_fuzz_checkpoint_" + std::to_string(getpid());
-  unity::archive_writer out;
-  for (std::size_t i = 0; i < size; ++i) {
-    out.put(data[i]);
-  }
-  out.save(path, "unity search 1\n");
+  static unity::test::memory_file file;
+  file.assign(unity::test::archive_of("unity search 1\n", {reinterpret_cast<const char*>(data), size}));
   try {
     countdown space;
     unity::backtracking_options options;
     options.limits.expansions = 200;
-    static_cast<void>(unity::backtracking.resume(space, path, options));
-  } catch (const unity::error&) {
-    // Not a checkpoint of this search, and it said so.
+    static_cast<void>(unity::backtracking.resume(space, file.path(), options));
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);  // not a checkpoint of this search, and it said so
   }
-  std::remove(path.c_str());
   return 0;
 }

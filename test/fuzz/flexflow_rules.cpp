@@ -8,11 +8,14 @@
 #include <unity/io/flexflow_rules.hpp>
 #include <unity/rewrite/parse.hpp>
 
+#include "support/expect_one_line.hpp"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<unity::io::foreign_rule> rules;
   try {
     rules = unity::io::parse_flexflow_rules({reinterpret_cast<const char*>(data), size}, "fuzz");
-  } catch (const unity::error&) {
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);
     return 0;
   }
   for (const auto& r : rules) {

@@ -1,26 +1,35 @@
 // Any text is rules or an error with a place; rules come back from their own text, and compile or say why not.
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <vector>
 
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
+
+#include "support/expect_one_line.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const unity::tensor::algebra algebra = unity::tensor::standard_algebra();
+  std::vector<unity::syntax::rule> rules;
   try {
-    const auto rules = unity::parse_rules({reinterpret_cast<const char*>(data), size}, "fuzz");
-    for (const auto& r : rules) {
-      if (unity::parse_rules(unity::to_text(r)).at(0) != r) {
-        __builtin_trap();
-      }
+    rules = unity::parse_rules({reinterpret_cast<const char*>(data), size}, "fuzz");
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);
+    return 0;  // not rules, and it said so
+  }
+  for (const auto& r : rules) {
+    if (unity::parse_rules(unity::to_text(r)).at(0) != r) {
+      __builtin_trap();
     }
+  }
+  try {
     static_cast<void>(unity::compile_rules(algebra, rules));
-  } catch (const unity::error&) {
-    // Not rules, and it said so.
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);  // not rules about tensors
   }
   return 0;
 }

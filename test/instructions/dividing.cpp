@@ -27,18 +27,16 @@
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../parallel/fragments_around.hpp"
+#include "../support/operators.hpp"
 #include "paths.hpp"
 
 namespace unity::test {
-namespace {
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
+using unity::test::training::operators;
+namespace {
 
 struct division {
   tensor::tensor_graph graph = tensor::zoo::build(operators(), "zoo:rnnlm?batch=1024&seq=10");
@@ -81,16 +79,12 @@ work simulate_changes() {
     const auto n = d->nodes[d->random.below(d->nodes.size())];
     auto next = d->strategy;
     next[n.index()] = d->possible.sample(n, d->random);
-    changes.push_back(d->lowering.around(next, n));
+    changes.push_back(parallel::test::fragments_around(d->lowering, next, n));
   }
   return [changes, delta = std::make_shared<simulate::delta_simulation>(p)] {
     std::uint64_t sum = 0;
     for (const auto& change : changes) {
-      std::vector<program::replacement> replacements;
-      for (const auto& f : change) {
-        replacements.push_back({f.id, &f.code});
-      }
-      sum += static_cast<std::uint64_t>(delta->try_replace(replacements)->count());
+      sum += static_cast<std::uint64_t>(delta->try_replace(replacements_of(change))->count());
       delta->rollback();
     }
     return sum;

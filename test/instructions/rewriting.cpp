@@ -7,7 +7,6 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/systems/taso.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
@@ -16,15 +15,13 @@
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "paths.hpp"
 
 namespace unity::test {
-namespace {
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::standard_algebra();
-  return a;
-}
+using unity::test::standard::operators;
+namespace {
 
 struct search {
   systems::taso_space space;

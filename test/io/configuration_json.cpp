@@ -17,11 +17,12 @@
 #include <unity/tensor/builder.hpp>
 
 #include "../parallel/divided_at_random.hpp"
+#include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
 using namespace unity;
 using machine::device_id;
-using test::plan_operators;
+using test::training::operators;
 
 namespace {
 
@@ -29,14 +30,14 @@ const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
 // Node 3 is a product of two parts of its sum, twice, node 4 what adds them up on all devices.
 parallel::plan summed_plan() {
-  tensor::builder b{plan_operators()};
+  tensor::builder b{operators()};
   const auto x = b.input("x", {8, 12});
   const auto h = b.linear(x, b.weight("w", {12, 6}), b.weight("bias", {6}));
   parallel::plan p{std::move(b).finish({b.relu(h)}), {}, machine::preset("p100:2x4")};
   p.configurations.resize(p.graph.node_count());
   auto& product = p.configurations[3];
   product = {{1, 1}, {}, {2}, {}, 2};
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const parallel::graph_dimensions all{operators(), p.graph};
   product.terms = parallel::degree_list(all[node_id{3U}].groups.size(), 1);
   product.terms[0] = 2;
   for (std::size_t d = 0; d < 8; ++d) {
@@ -46,9 +47,9 @@ parallel::plan summed_plan() {
   return p;
 }
 
-parallel::plan read(const std::string& text) { return io::parse_plan(plan_operators(), text, "p.json"); }
+parallel::plan read(const std::string& text) { return io::parse_plan(operators(), text, "p.json"); }
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
-  return test::complaint_of(io::to_plan_text(plan_operators(), summed_plan()), pointer, value,
+  return test::complaint_of(io::to_plan_text(operators(), summed_plan()), pointer, value,
                             [](const std::string& text) { static_cast<void>(read(text)); });
 }
 
@@ -61,12 +62,12 @@ TEST_CASE("terms, copies and parts of sums come back as they were, and only wher
   CAPTURE(model, seed);
   random_engine random{seed};
   auto p = test::random_plan(model, "p100:2x4", seed);
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = parallel::test::divided_at_random(p.graph, all, 8, random);
-  const auto text = io::to_plan_text(plan_operators(), p);
+  const auto text = io::to_plan_text(operators(), p);
   const auto again = read(text);
   CHECK(again == p);
-  CHECK(io::to_plan_text(plan_operators(), again) == text);
+  CHECK(io::to_plan_text(operators(), again) == text);
   const auto document = nlohmann::json::parse(text);
   for (const auto& entry : document.at("strategy")) {
     const auto& c = p.configurations[entry.at("node").get<std::size_t>()];
@@ -78,10 +79,10 @@ TEST_CASE("terms, copies and parts of sums come back as they were, and only wher
 
 TEST_CASE("a plan with sums is the same after reading it, task by task") {
   const auto p = summed_plan();
-  const auto again = read(io::to_plan_text(plan_operators(), p));
+  const auto again = read(io::to_plan_text(operators(), p));
   CHECK(again == p);
-  CHECK(simulate::full_simulation{}.run(parallel::lower(plan_operators(), again)) ==
-        simulate::full_simulation{}.run(parallel::lower(plan_operators(), p)));
+  CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), again)) ==
+        simulate::full_simulation{}.run(parallel::lower(operators(), p)));
 }
 
 TEST_CASE("what is wrong in terms, copies and parts of sums is told with its place") {
@@ -114,7 +115,7 @@ TEST_CASE("a plan with sums and anything changed is a plan or one line") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
-  const auto flat = nlohmann::json::parse(io::to_plan_text(plan_operators(), summed_plan())).at("strategy").flatten();
+  const auto flat = nlohmann::json::parse(io::to_plan_text(operators(), summed_plan())).at("strategy").flatten();
   const nlohmann::json values[] = {-1, 0, 1, 3, INT64_MAX, UINT64_MAX, 1e300, "k", nullptr, {1, 2}, {{"a", 1}}};
   std::size_t refused = 0;
   for (int i = 0; i < 300; ++i) {

@@ -20,6 +20,7 @@
 #include <unity/core/random.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -29,15 +30,15 @@
 namespace fs = std::filesystem;
 namespace io = unity::io;
 namespace parallel = unity::parallel;
+using dataset_files::dataset_of;
 using io::dataset_field;
 using io::dataset_part;
 using io::dataset_reading;
-using dataset_files::dataset_of;
 using sealed_files::fresh_folder;
-using sealed_files::message_of;
 using sealed_files::overwrite;
 using unity::tensor::dtype;
 using unity::tensor::tensor_type;
+using unity::test::message_of;
 
 namespace {
 
@@ -225,7 +226,7 @@ TEST_CASE("any division of a batch has the same elements") {
       }
       const auto found = filled(d, field, type, part, step, how);
       std::vector<float> expected;
-      io::for_each_run(type.dims, part, [&](std::int64_t at, std::int64_t, std::int64_t count) {
+      unity::parallel::for_each_run(type.dims, part, [&](std::int64_t at, std::int64_t, std::int64_t count) {
         expected.insert(expected.end(), whole.begin() + at, whole.begin() + at + count);
       });
       REQUIRE(found == expected);

@@ -11,6 +11,8 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "../support/message_of.hpp"
+
 namespace io = unity::io;
 
 namespace {
@@ -33,12 +35,7 @@ const std::string merge_linears = R"({"rule": [{"name": "merge",
                    {"srcOpId": 1, "srcTsId": 0, "dstOpId": 2, "dstTsId": 1}]}]})";
 
 std::string message_of(const std::string& text) {
-  try {
-    (void)io::parse_flexflow_rules(text, "rules.json");
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return {};
+  return unity::test::message_of([&] { (void)io::parse_flexflow_rules(text, "rules.json"); });
 }
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);

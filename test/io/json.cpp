@@ -13,6 +13,8 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/message_of.hpp"
+
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using unity::value_id;
@@ -35,12 +37,7 @@ tensor::tensor_graph small_graph() {
   return std::move(b).finish({z, y});
 }
 std::string message_of(std::string_view text) {
-  try {
-    (void)io::parse_graph(standard(), text, "graph.json");
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return {};
+  return unity::test::message_of([&] { (void)io::parse_graph(standard(), text, "graph.json"); });
 }
 std::string changed(const char* pointer, const nlohmann::json& value) {
   auto document = io::to_json(standard(), small_graph());

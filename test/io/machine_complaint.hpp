@@ -6,18 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include <unity/core/error.hpp>
 #include <unity/io/machine_json.hpp>
+
+#include "../support/message_of.hpp"
 
 namespace unity::test {
 
 inline std::string machine_complaint(const std::string& text) {
-  try {
-    static_cast<void>(io::parse_machine(text, "m.json"));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return unity::test::message_of([&] { static_cast<void>(io::parse_machine(text, "m.json")); });
 }
 // Of `example` with one member changed or, without a value, removed.
 inline std::string machine_complaint(const machine::machine& example, const std::string& pointer,

@@ -19,6 +19,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "../support/message_of.hpp"
 #include "../support/onnx_text.hpp"
 #include "onnx_subjects.hpp"
 
@@ -26,8 +27,9 @@ namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
 using unity::node_id;
-using unity::io::test::standard;
 using unity::value_id;
+using unity::io::test::standard;
+using unity::test::message_of;
 
 namespace {
 
@@ -200,14 +202,6 @@ void check_close(const io::onnx_model& a, const io::onnx_model& b) {
 }
 io::onnx_model again(const io::onnx_model& m, const io::export_options& options = {}) {
   return io::parse_onnx(standard(), io::serialize_onnx(standard(), m, options), m.name, {});
-}
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return {};
 }
 std::filesystem::path fresh_folder(const std::string& name) {
   const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("io_onnx_export_" + name);

@@ -15,20 +15,16 @@
 #include <unity/io/plan_json.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
 
 namespace unity::test {
 
-inline const tensor::algebra& plan_operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-
 inline parallel::plan random_plan(std::string_view model, std::string_view on, std::uint64_t seed) {
-  parallel::plan p{tensor::zoo::build(plan_operators(), model), {}, machine::preset(on)};
+  parallel::plan p{tensor::zoo::build(training::operators(), model), {}, machine::preset(on)};
   random_engine random{seed};
-  p.configurations = parallel::random_strategy(parallel::graph_dimensions{plan_operators(), p.graph},
+  p.configurations = parallel::random_strategy(parallel::graph_dimensions{training::operators(), p.graph},
                                                p.machine.network.device_count(), random);
   return p;
 }
@@ -36,8 +32,8 @@ inline parallel::plan random_plan(std::string_view model, std::string_view on, s
 // LeNet of 8 samples on four devices: node 3, its first convolution, in two parts of the samples and two of its
 // parameters; all else on the first device.
 inline parallel::plan lenet_plan() {
-  parallel::plan p{tensor::zoo::build(plan_operators(), "zoo:lenet?batch=8"), {}, machine::preset("p100:1x4")};
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  parallel::plan p{tensor::zoo::build(training::operators(), "zoo:lenet?batch=8"), {}, machine::preset("p100:1x4")};
+  const parallel::graph_dimensions all{training::operators(), p.graph};
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
     p.configurations.push_back(parallel::on_device(all[node_id{n}], machine::device_id{std::size_t{0}}));
   }

@@ -19,10 +19,12 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/simulate/full.hpp>
 
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
 using namespace unity;
-using test::plan_operators;
+using test::training::operators;
 
 namespace {
 
@@ -30,16 +32,11 @@ const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
   return test::complaint_of(
-      io::to_plan_text(plan_operators(), test::lenet_plan()), pointer, value,
-      [](const std::string& text) { static_cast<void>(io::parse_plan(plan_operators(), text, "p.json")); });
+      io::to_plan_text(operators(), test::lenet_plan()), pointer, value,
+      [](const std::string& text) { static_cast<void>(io::parse_plan(operators(), text, "p.json")); });
 }
 std::string plan_problem(std::string_view text) {
-  try {
-    static_cast<void>(io::parse_plan(plan_operators(), text, "p.json"));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
+  return unity::test::message_of([&] { static_cast<void>(io::parse_plan(operators(), text, "p.json")); });
 }
 
 }  // namespace
@@ -52,34 +49,34 @@ TEST_CASE("plans of the zoo with random strategies come back as they were") {
   const auto seed = GENERATE(1U, 2U);
   CAPTURE(model, on, seed);
   const auto p = test::random_plan(model, on, seed);
-  const auto text = io::to_plan_text(plan_operators(), p);
-  const auto again = io::parse_plan(plan_operators(), text, "p.json");
+  const auto text = io::to_plan_text(operators(), p);
+  const auto again = io::parse_plan(operators(), text, "p.json");
   CHECK(again.graph == p.graph);
   CHECK(again.configurations == p.configurations);
   CHECK(again.machine == p.machine);
-  CHECK(io::to_plan_text(plan_operators(), again) == text);
+  CHECK(io::to_plan_text(operators(), again) == text);
 }
 
 TEST_CASE("a plan goes through a file, and takes the time that it took") {
   const auto p = test::random_plan("zoo:lenet", "p100:2x4", 7);
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "io_plan_json.json";
-  io::write_plan(plan_operators(), p, file);
-  const auto again = io::read_plan(plan_operators(), file);
+  io::write_plan(operators(), p, file);
+  const auto again = io::read_plan(operators(), file);
   CHECK(again == p);
-  CHECK(simulate::full_simulation{}.run(parallel::lower(plan_operators(), again)) ==
-        simulate::full_simulation{}.run(parallel::lower(plan_operators(), p)));
+  CHECK(simulate::full_simulation{}.run(parallel::lower(operators(), again)) ==
+        simulate::full_simulation{}.run(parallel::lower(operators(), p)));
 }
 
 TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
   auto p = test::lenet_plan();
   p.updates = parallel::optimizer::adam;
   p.pipeline = {4, std::vector<std::uint32_t>(p.machine.network.device_count())};
-  const auto text = io::to_plan_text(plan_operators(), p);
+  const auto text = io::to_plan_text(operators(), p);
   CHECK_THAT(text, Catch::Contains("\"optimizer\": \"adam\"") && Catch::Contains("\"microbatches\":4"));
-  const auto again = io::parse_plan(plan_operators(), text, "p.json");
+  const auto again = io::parse_plan(operators(), text, "p.json");
   CHECK(again == p);
   const auto times = [](const parallel::plan& x) {
-    return simulate::full_simulation{}.run(parallel::lower(plan_operators(), x));
+    return simulate::full_simulation{}.run(parallel::lower(operators(), x));
   };
   CHECK(times(again) == times(p));
   auto plain = p;
@@ -88,7 +85,7 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
 
   const auto wrong = [&](const char* pointer, const nlohmann::json& value) {
     return test::complaint_of(text, pointer, value, [](const std::string& t) {
-      static_cast<void>(io::parse_plan(plan_operators(), t, "p.json"));
+      static_cast<void>(io::parse_plan(operators(), t, "p.json"));
     });
   };
   CHECK(wrong("/optimizer", "lamb") == "p.json: plan.optimizer: is \"lamb\"; expected sgd, momentum or adam");
@@ -101,11 +98,11 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
 TEST_CASE("a plan that is not valid is not written") {
   auto p = test::lenet_plan();
   p.configurations[3].degrees[0] = 3;
-  CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p),
+  CHECK_THROWS_WITH(io::to_plan_text(operators(), p),
                     Catch::Contains("node 3 (conv2d)") && Catch::Contains("does not divide"));
   p = test::lenet_plan();
   p.machine.network = {};
-  CHECK_THROWS_WITH(io::to_plan_text(plan_operators(), p), Catch::Contains("no topology"));
+  CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::Contains("no topology"));
 }
 
 TEST_CASE("what is no plan is told with its place") {
@@ -143,18 +140,17 @@ TEST_CASE("what is wrong in a plan's machine is told with its place") {
 }
 
 TEST_CASE("a strategy for another model in a plan is told") {
-  CHECK(complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:mlp?batch=8")))
+  CHECK(complaint("/graph", io::to_json(operators(), tensor::zoo::build(operators(), "zoo:mlp?batch=8")))
             .find("p.json: plan.strategy[") == 0);
-  CHECK_THAT(
-      complaint("/graph", io::to_json(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:lenet?batch=16"))),
-      Catch::Contains(
-          "plan.strategy[0].dimensions[0].size: is 8; expected 16 as in the model, for sample dimension 0"));
+  CHECK_THAT(complaint("/graph", io::to_json(operators(), tensor::zoo::build(operators(), "zoo:lenet?batch=16"))),
+             Catch::Contains(
+                 "plan.strategy[0].dimensions[0].size: is 8; expected 16 as in the model, for sample dimension 0"));
   CHECK_THAT(complaint("/machine", io::to_json(machine::preset("p100:1x2"))),
              Catch::Contains("plan.strategy[0].dimensions: more parts than the machine's 2 devices"));
 }
 
 TEST_CASE("text of a plan that stops anywhere is an error") {
-  const auto text = io::to_plan_text(plan_operators(), test::lenet_plan());
+  const auto text = io::to_plan_text(operators(), test::lenet_plan());
   for (std::size_t length = 0; length + 2 < text.size(); length += 1 + length / 40) {
     CHECK_THAT(plan_problem(std::string_view{text}.substr(0, length)), Catch::Contains("is not JSON"));
   }
@@ -171,7 +167,7 @@ TEST_CASE("a plan with anything changed is a plan or one line") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
-  const auto flat = nlohmann::json::parse(io::to_plan_text(plan_operators(), test::lenet_plan())).flatten();
+  const auto flat = nlohmann::json::parse(io::to_plan_text(operators(), test::lenet_plan())).flatten();
   const nlohmann::json values[] = {-1,        0,      1,       3,    1'000'000'007, INT64_MAX,        UINT64_MAX, 1e300,
                                    "n0/gpu1", "relu", nullptr, true, {1, 2}, {{"a", 1}}};
   std::size_t refused = 0;

@@ -12,10 +12,11 @@
 #include <unity/io/plan_json.hpp>
 #include <unity/machine/device_mesh.hpp>
 
+#include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
 using namespace unity;
-using test::plan_operators;
+using test::training::operators;
 
 namespace {
 
@@ -30,7 +31,7 @@ io::plan_notes some_notes() {
   n.mesh = machine::meshes_of(test::lenet_plan().machine.network, 2).back();
   return n;
 }
-std::string noted_text() { return io::to_plan_text(plan_operators(), test::lenet_plan(), some_notes()); }
+std::string noted_text() { return io::to_plan_text(operators(), test::lenet_plan(), some_notes()); }
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
   return test::complaint_of(noted_text(), pointer, value,
                             [](const std::string& text) { static_cast<void>(io::parse_plan_notes(text, "p.json")); });
@@ -41,11 +42,11 @@ std::string complaint(const std::string& pointer, const nlohmann::json& value) {
 TEST_CASE("notes come back as they were, and the plan is read as without them") {
   REQUIRE(test::lenet_plan().machine.network.device_count() == 4);
   CHECK(io::parse_plan_notes(noted_text(), "p.json") == some_notes());
-  CHECK(io::parse_plan(plan_operators(), noted_text(), "p.json") == test::lenet_plan());
+  CHECK(io::parse_plan(operators(), noted_text(), "p.json") == test::lenet_plan());
 }
 
 TEST_CASE("a plan without notes has none") {
-  const auto text = io::to_plan_text(plan_operators(), test::lenet_plan());
+  const auto text = io::to_plan_text(operators(), test::lenet_plan());
   CHECK(io::parse_plan_notes(text, "p.json") == io::plan_notes{});
   CHECK(text.find("predicted") == std::string::npos);
 }

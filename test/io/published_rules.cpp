@@ -23,15 +23,14 @@
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/standard_rules.hpp>
 
+#include "../support/operators.hpp"
+
 namespace tensor = unity::tensor;
 using verdict = tensor::rule_report::verdict;
+using unity::test::standard::operators;
 
 namespace {
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::standard_algebra();
-  return a;
-}
 unity::substitution compiled(const std::string& text) {
   return unity::compile_rule(operators(), unity::parse_rules(text, "published").at(0)).at(0);
 }

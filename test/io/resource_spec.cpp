@@ -6,9 +6,10 @@
 #include <filesystem>
 #include <string>
 
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/machine/routes.hpp>
+
+#include "../support/message_of.hpp"
 
 namespace {
 
@@ -35,12 +36,7 @@ const std::string three_nodes =
 
 device_id d(std::size_t i) { return device_id{i}; }
 std::string complaint(const std::string& text, const char* gpu = "t4") {
-  try {
-    static_cast<void>(io::parse_resource_spec(text, "r.yml", gpu));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return unity::test::message_of([&] { static_cast<void>(io::parse_resource_spec(text, "r.yml", gpu)); });
 }
 
 TEST_CASE("nodes, their devices and what the network gives each are read") {
@@ -93,6 +89,14 @@ TEST_CASE("a complaint names the file, the line and what was expected") {
              Catch::StartsWith("r.yml, line 3: resources.nodes[1]: the address a a second time"));
   CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected k80, p100, v100, t4, a100, h100, h200");
   CHECK_THAT(complaint(""), Catch::Contains("is no mapping"));
+  for (const auto* address : {"\"a\\nb\"", "\"\"", "\"a b\"", "\xc3\xa9"}) {
+    CAPTURE(address);
+    CHECK(complaint(std::string{"nodes:\n  - address: "} + address) ==
+          "r.yml, line 2: resources.nodes[0].address: is no address; expected visible ASCII characters");
+  }
+  CHECK_THAT(complaint("\"\\\n\t"), Catch::StartsWith("r.yml, line ") && !Catch::Contains("\n"));
+  CHECK_THAT(complaint("nodes:\n  - address: a\n    gpus: [\"x\\ny\"]"),
+             Catch::Contains("is 'x?y'") && !Catch::Contains("\n"));
 }
 
 }  // namespace

@@ -16,8 +16,9 @@
 #include <string>
 #include <string_view>
 
-#include <unity/core/error.hpp>
 #include <unity/io/sealed_file.hpp>
+
+#include "../support/message_of.hpp"
 
 namespace sealed_files {
 
@@ -47,16 +48,6 @@ inline void alter(const fs::path& path, std::size_t at, char byte) {
   std::fstream file{path, std::ios::binary | std::ios::in | std::ios::out};
   file.seekp(static_cast<std::streamoff>(at));
   file.put(byte);
-}
-
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return {};
 }
 
 // A sealed file of any header and values, with the checksum that belongs to it.

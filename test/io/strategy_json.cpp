@@ -11,13 +11,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/machine/presets.hpp>
 
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
 using namespace unity;
-using test::plan_operators;
+using test::training::operators;
 
 namespace {
 
@@ -25,20 +26,16 @@ const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
 std::string complaint(const std::string& pointer, const nlohmann::json& value) {
   const auto p = test::lenet_plan();
-  return test::complaint_of(
-      io::to_strategy_text(plan_operators(), p, "zoo:lenet"), pointer, value, [&](const std::string& text) {
-        static_cast<void>(io::parse_strategy(plan_operators(), p.graph, p.machine, text, "s.json"));
-      });
+  return test::complaint_of(io::to_strategy_text(operators(), p, "zoo:lenet"), pointer, value,
+                            [&](const std::string& text) {
+                              static_cast<void>(io::parse_strategy(operators(), p.graph, p.machine, text, "s.json"));
+                            });
 }
 std::string read_for(const parallel::plan& other) {
-  try {
-    static_cast<void>(io::parse_strategy(plan_operators(), other.graph, other.machine,
-                                         io::to_strategy_text(plan_operators(), test::lenet_plan(), "zoo:lenet"),
-                                         "s.json"));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
+  return unity::test::message_of([&] {
+    static_cast<void>(io::parse_strategy(operators(), other.graph, other.machine,
+                                         io::to_strategy_text(operators(), test::lenet_plan(), "zoo:lenet"), "s.json"));
+  });
 }
 
 }  // namespace
@@ -49,15 +46,14 @@ TEST_CASE("a strategy alone comes back through a file, for its model and machine
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
     const auto p = test::random_plan(model, "k80:2x4", seed);
     const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "io_strategy_json.json";
-    io::write_strategy(plan_operators(), p, model, file);
-    CHECK(io::read_strategy(plan_operators(), p.graph, p.machine, file) == p.configurations);
+    io::write_strategy(operators(), p, model, file);
+    CHECK(io::read_strategy(operators(), p.graph, p.machine, file) == p.configurations);
   }
 }
 
 TEST_CASE("a configuration says what it divides and who does what") {
-  const auto entry = nlohmann::json::parse(io::to_strategy_text(plan_operators(), test::lenet_plan(), "zoo:lenet"))
-                         .at("strategy")
-                         .at(0);
+  const auto entry =
+      nlohmann::json::parse(io::to_strategy_text(operators(), test::lenet_plan(), "zoo:lenet")).at("strategy").at(0);
   CHECK(entry.at("node") == 3);
   CHECK(entry.at("op") == "conv2d");
   CHECK(entry.at("dimensions").at(0) ==
@@ -70,22 +66,22 @@ TEST_CASE("a configuration says what it divides and who does what") {
 
 TEST_CASE("tasks and operators may come in any order, and sizes be left out") {
   const auto p = test::lenet_plan();
-  auto document = nlohmann::json::parse(io::to_strategy_text(plan_operators(), p, "zoo:lenet"));
+  auto document = nlohmann::json::parse(io::to_strategy_text(operators(), p, "zoo:lenet"));
   auto& list = document["strategy"];
   std::reverse(list[0]["tasks"].begin(), list[0]["tasks"].end());
   list[0]["dimensions"][0].erase("size");
   std::reverse(list.begin(), list.end());
   document["model"].erase("fingerprint");
   document["comment"] = "by hand";
-  CHECK(io::parse_strategy(plan_operators(), p.graph, p.machine, document.dump(), "s.json") == p.configurations);
+  CHECK(io::parse_strategy(operators(), p.graph, p.machine, document.dump(), "s.json") == p.configurations);
 }
 
 TEST_CASE("a strategy for another model or machine is told in one line") {
   auto p = test::lenet_plan();
-  p.graph = tensor::zoo::build(plan_operators(), "zoo:mlp");
+  p.graph = tensor::zoo::build(operators(), "zoo:mlp");
   CHECK_THAT(read_for(p), Catch::StartsWith("s.json: strategy.model: another model, \"zoo:lenet\" (") &&
                               Catch::Contains("expected this one ("));
-  p.graph = tensor::zoo::build(plan_operators(), "zoo:lenet?batch=16");  // as many nodes
+  p.graph = tensor::zoo::build(operators(), "zoo:lenet?batch=16");  // as many nodes
   CHECK_THAT(read_for(p), Catch::StartsWith("s.json: strategy.model: another model"));
   p = test::lenet_plan();
   p.machine = machine::preset("p100:2x4");
@@ -108,7 +104,7 @@ TEST_CASE("operators that are not the model's are told") {
   CHECK_THAT(complaint("/strategy/0", {{"node", 0}, {"op", "input"}}),
              Catch::Contains("node 0 (input), which has no operands"));
   CHECK_THAT(complaint("/strategy/0", removed), Catch::Contains("strategy.strategy: nothing for node 3 (conv2d)"));
-  const auto document = nlohmann::json::parse(io::to_strategy_text(plan_operators(), test::lenet_plan(), ""));
+  const auto document = nlohmann::json::parse(io::to_strategy_text(operators(), test::lenet_plan(), ""));
   CHECK_THAT(complaint("/strategy/1", document.at("strategy").at(0)),
              Catch::Contains("strategy[1].node: node 3 (conv2d) for the second time; expected each operator once"));
 }
@@ -148,7 +144,7 @@ TEST_CASE("overlapping and missing shards are told, and devices that are not the
 }
 
 TEST_CASE("fingerprints tell graphs apart by sizes, operators and names, and not by where they were made") {
-  const auto& a = plan_operators();
+  const auto& a = operators();
   std::set<std::string> all;
   const char* const models[] = {"zoo:lenet",         "zoo:lenet?batch=8", "zoo:mlp",
                                 "zoo:mlp?hidden=64", "zoo:rnnlm?seq=2",   "zoo:rnnlm?seq=3"};

@@ -18,29 +18,30 @@
 #include <unity/machine/presets.hpp>
 #include <unity/tensor/builder.hpp>
 
+#include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
 using namespace unity;
 using machine::device_id;
-using test::plan_operators;
+using test::training::operators;
 
 namespace {
 
 // relu(x w) + x v on two devices: the first product divided by samples, the second by parameters.
 parallel::plan small_plan() {
-  tensor::builder b{plan_operators()};
+  tensor::builder b{operators()};
   const auto x = b.input("x", {8, 6});
   const auto y = b.relu(b.matmul(x, b.weight("w", {6, 4})));
   parallel::plan p{
       std::move(b).finish({b.add(y, b.matmul(x, b.weight("v", {6, 4})))}), {}, machine::preset("p100:1x2")};
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const parallel::graph_dimensions all{operators(), p.graph};
   const device_id first{std::size_t{0}};
   const device_id second{std::size_t{1}};
   for (std::size_t n = 0; n < p.graph.node_count(); ++n) {
     p.configurations.push_back(parallel::on_device(all[node_id{n}], first));
   }
   for (std::size_t n = 0, products = 0; n < p.graph.node_count(); ++n) {
-    if (all[node_id{n}].op.kind == plan_operators().kind("matmul")) {
+    if (all[node_id{n}].op.kind == operators().kind("matmul")) {
       p.configurations[n] = products++ == 0 ? parallel::configuration{{2, 1}, {first, second}}
                                             : parallel::configuration{{1, 2}, {second, first}};
     }
@@ -91,7 +92,7 @@ bool is_well_formed(const std::string& text) {
 }  // namespace
 
 TEST_CASE("the picture of a small plan is as it was") {
-  const auto svg = io::to_strategy_svg(plan_operators(), small_plan(), "small <plan>");
+  const auto svg = io::to_strategy_svg(operators(), small_plan(), "small <plan>");
   const auto golden = std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/small_strategy.svg";
   CHECK(svg == read_file(golden));
   CHECK(is_well_formed(svg));
@@ -99,7 +100,7 @@ TEST_CASE("the picture of a small plan is as it was") {
 
 TEST_CASE("fields of a box have the device of their part") {
   const auto p = test::lenet_plan();  // node 3: two by two, row-major on devices 3, 1, 2, 2
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const parallel::graph_dimensions all{operators(), p.graph};
   const auto g = io::detail::grid_of(all[node_id{std::size_t{3}}], p.configurations[3]);
   CHECK(g.samples == 2);
   CHECK(g.parameters == 2);
@@ -107,7 +108,7 @@ TEST_CASE("fields of a box have the device of their part") {
   CHECK(g.columns == 2);
   using places = std::vector<std::pair<std::int64_t, std::int64_t>>;
   CHECK(g.places == places{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
-  const auto svg = io::to_strategy_svg(plan_operators(), p);
+  const auto svg = io::to_strategy_svg(operators(), p);
   CHECK_THAT(
       svg,
       Catch::Contains(
@@ -124,7 +125,7 @@ TEST_CASE("attributes divide the fields of samples and parameters in turn down a
   for (std::size_t d = 0; d < 16; ++d) {
     c.devices.push_back(device_id{d});
   }
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const parallel::graph_dimensions all{operators(), p.graph};
   const auto g = io::detail::grid_of(all[node_id{std::size_t{3}}], c);
   CHECK(g.rows == 8);
   CHECK(g.columns == 2);
@@ -137,7 +138,7 @@ TEST_CASE("attributes divide the fields of samples and parameters in turn down a
 TEST_CASE("terms, copies and parts of sums divide the fields across") {
   auto p = test::lenet_plan();
   auto& c = p.configurations[3];
-  const parallel::graph_dimensions all{plan_operators(), p.graph};
+  const parallel::graph_dimensions all{operators(), p.graph};
   const auto& o = all[node_id{std::size_t{3}}];
   c.degrees = {2, 1, 1, 1};
   c.copies = 2;
@@ -147,7 +148,7 @@ TEST_CASE("terms, copies and parts of sums divide the fields across") {
   CHECK(g.rows == 2);
   CHECK(g.columns == 2);
   CHECK(g.places == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {1, 0}, {0, 1}, {1, 1}});
-  const auto svg = io::to_strategy_svg(plan_operators(), p, "copies");
+  const auto svg = io::to_strategy_svg(operators(), p, "copies");
   CHECK(is_well_formed(svg));
   CHECK_THAT(svg, Catch::Contains("sample dimension 0 by 2, 2 copies, on n0/gpu0 to n0/gpu3"));
 }
@@ -158,12 +159,12 @@ TEST_CASE("every operator of a model has a place of its own, and every device a 
   const auto* const on = GENERATE("p100:1x4", "k80:16x4");
   CAPTURE(model, on);
   const auto p = test::random_plan(model, on, 3);
-  const auto svg = io::to_strategy_svg(plan_operators(), p, model);
+  const auto svg = io::to_strategy_svg(operators(), p, model);
   CHECK(is_well_formed(svg));
   CHECK(count(svg, "<use ") == operators_of(p.graph));
   const auto colours = io::detail::device_colours(p.machine.network);
   CHECK(std::set<std::string>(colours.begin(), colours.end()).size() == p.machine.network.device_count());
-  const auto l = io::layout_of(plan_operators(), p.graph);
+  const auto l = io::layout_of(operators(), p.graph);
   std::map<std::pair<int, int>, int> taken;
   int overlaps = 0;
   for (const auto& a : l.corners) {
@@ -183,13 +184,13 @@ TEST_CASE("every operator of a model has a place of its own, and every device a 
 }
 
 TEST_CASE("unrolled networks are drawn by layers and steps, others by depth") {
-  const auto nmt = tensor::zoo::build(plan_operators(), "zoo:nmt?seq=5");
-  const auto l = io::layout_of(plan_operators(), nmt);
+  const auto nmt = tensor::zoo::build(operators(), "zoo:nmt?seq=5");
+  const auto l = io::layout_of(operators(), nmt);
   REQUIRE(l.frames.size() == 9);
   CHECK(l.frames[1].name == "encoder.lstm0");
   std::map<int, std::set<int>> columns;  // of cells, by row
   for (std::size_t n = 0; n < nmt.node_count(); ++n) {
-    if (nmt.operation(node_id{n}).kind == plan_operators().kind("lstm_cell")) {
+    if (nmt.operation(node_id{n}).kind == operators().kind("lstm_cell")) {
       columns[l.corners[n]->y].insert(l.corners[n]->x);
     }
   }
@@ -198,13 +199,13 @@ TEST_CASE("unrolled networks are drawn by layers and steps, others by depth") {
     CHECK(xs.size() == 5);
     CHECK(xs == columns.begin()->second);
   }
-  const auto lenet = io::layout_of(plan_operators(), tensor::zoo::build(plan_operators(), "zoo:lenet"));
+  const auto lenet = io::layout_of(operators(), tensor::zoo::build(operators(), "zoo:lenet"));
   CHECK(lenet.frames.empty());
 }
 
 TEST_CASE("edges go from operators to those that read them") {
-  const auto g = tensor::zoo::build(plan_operators(), "zoo:inception_v3");
-  const auto l = io::layout_of(plan_operators(), g);
+  const auto g = tensor::zoo::build(operators(), "zoo:inception_v3");
+  const auto l = io::layout_of(operators(), g);
   std::set<std::pair<int, int>> starts;
   std::set<std::pair<int, int>> ends;
   for (const auto& [from, to] : l.segments) {
@@ -229,5 +230,5 @@ TEST_CASE("edges go from operators to those that read them") {
 TEST_CASE("a plan that is not valid is not drawn") {
   auto p = test::lenet_plan();
   p.configurations[3].degrees[0] = 3;
-  CHECK_THROWS_WITH(io::to_strategy_svg(plan_operators(), p), Catch::Contains("node 3 (conv2d)"));
+  CHECK_THROWS_WITH(io::to_strategy_svg(operators(), p), Catch::Contains("node 3 (conv2d)"));
 }

@@ -13,6 +13,8 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "../support/message_of.hpp"
+
 namespace io = unity::io;
 
 namespace {
@@ -29,12 +31,7 @@ std::string small_collection() {
   return field('\x0a', rule);
 }
 std::string message_of(const std::string& bytes) {
-  try {
-    (void)io::parse_taso_rules(bytes, "rules.pb");
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return {};
+  return unity::test::message_of([&] { (void)io::parse_taso_rules(bytes, "rules.pb"); });
 }
 
 }  // namespace

@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <string>
 
-#include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/machine/routes.hpp>
+
+#include "../support/message_of.hpp"
 
 namespace {
 
@@ -27,12 +28,7 @@ std::size_t links_between(const char* preset, std::size_t from, std::size_t to) 
   return machine::route_table{m.network}.between(m.network, d(from), d(to)).size();
 }
 std::string complaint(const char* text) {
-  try {
-    static_cast<void>(machine::preset(text));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return unity::test::message_of([&] { static_cast<void>(machine::preset(text)); });
 }
 
 TEST_CASE("a preset has so many nodes of so many devices, all of which reach each other") {
@@ -118,6 +114,7 @@ TEST_CASE("a preset that does not exist is told") {
   CHECK(complaint("p100:4x5") == "machine 'p100:4x5': 4 nodes of 5 devices; expected at most 4096 of 4");
   CHECK(complaint("host:2x1") == "machine 'host:2x1': 2 nodes of 1 devices; expected at most 1 of 1024");
   CHECK(complaint("") == "machine '': no preset ''; expected p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
+  CHECK_THAT(complaint("p\n100:1x1"), Catch::StartsWith("machine 'p?100:1x1': no preset 'p?100'; "));
   CHECK(machine::is_preset("p100:4x4"));
 }
 

@@ -4,8 +4,8 @@
 set -u
 mpirun=(timeout --kill-after 10 300 "$1" --oversubscribe --allow-run-as-root) program=$2 scratch=$3
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=../programs/checks.sh
-. "$(dirname "$0")/../programs/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 cd "$scratch" || exit 1
 device=(--backend reference --stream-bytes 65536)
 quick=("${device[@]}" --largest-exchange 65536)

@@ -10,20 +10,17 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
 
 using namespace unity;
 using parallel::parallelism;
 using tensor::shape;
 using tensor::tensor_type;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 tensor_type activation(shape dims, tensor::dtype element = tensor::dtype::float32) {
   tensor_type t;

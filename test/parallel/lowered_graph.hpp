@@ -21,6 +21,7 @@
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "fragments_around.hpp"
 #include "operators.hpp"
 
 namespace unity::parallel::test {
@@ -64,12 +65,8 @@ void check_deltas(lowered_graph& x, strategy s, int rounds, random_engine& rando
     }
     const auto before = s[n.index()];
     s[n.index()] = draw(n);
-    const auto around = x.lower.around(s, n);
-    std::vector<program::replacement> all;
-    for (const auto& f : around) {
-      all.push_back({f.id, &f.code});
-    }
-    const auto end = delta.try_replace(all);
+    const auto around = fragments_around(x.lower, s, n);
+    const auto end = delta.try_replace(replacements_of(around));
     REQUIRE(end.has_value());
     REQUIRE(*end == simulate::full_simulation{}.run(x.lower.run(s)));
     if (random.below(2) == 0) {

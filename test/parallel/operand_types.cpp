@@ -13,6 +13,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
@@ -68,12 +69,12 @@ dense random_dense(random_engine& random, const tensor::tensor_type& t) {
 
 dense block_of(const dense& whole, const parallel_type& t, const tensor::shape& block) {
   dense part{shard_type(t).dims};
-  parallel::detail::for_each_position(part.dims, [&](const tensor::shape& at) {
+  for_each_position(part.dims, [&](const tensor::shape& at) {
     auto global = at;
     for (std::size_t d = 0; d < at.size(); ++d) {
       global[d] += block[d] * part.dims[d];
     }
-    part.data[parallel::detail::offset_of(part.dims, at)] = whole.data[parallel::detail::offset_of(whole.dims, global)];
+    part.data[offset_of(part.dims, at)] = whole.data[offset_of(whole.dims, global)];
   });
   return part;
 }
@@ -88,7 +89,7 @@ shards divide(random_engine& random, const dense& whole, const parallel_type& t)
       rest.data[i] += -term.data[i];
     }
     for (std::int64_t c = 0; c < t.copies; ++c) {
-      parallel::detail::for_each_position(block_counts(t), [&](const tensor::shape& b) {
+      for_each_position(block_counts(t), [&](const tensor::shape& b) {
         x.shards[parallel::detail::shard_at(t, p, c, b)] = block_of(term, t, b);
       });
     }
@@ -105,7 +106,7 @@ bool are_shards(const std::vector<const dense*>& made, const dense& value, const
   std::iota(order.begin(), order.end(), std::size_t{0});
   do {
     bool fits = true;
-    parallel::detail::for_each_position(block_counts(t), [&](const tensor::shape& b) {
+    for_each_position(block_counts(t), [&](const tensor::shape& b) {
       if (!fits) {
         return;
       }

@@ -21,8 +21,6 @@ TEST_CASE("a type counts its shards and their elements") {
   CHECK(total(t) == 4 * 3 * 2 * 5);
   CHECK(shard_type(t).dims == tensor::shape{2, 2});
   CHECK(element_count(t) == 8 * 6 * 2 * 5);
-  CHECK_FALSE(is_undivided(t));
-  CHECK(is_undivided(undivided(t.global)));
 }
 
 TEST_CASE("the dual of a type has copies for terms, and is a dual's dual") {
@@ -37,7 +35,6 @@ TEST_CASE("steps are no shards") {
   CHECK(is_valid(t));
   CHECK(total(t) == 2);
   CHECK(shard_type(t).dims == tensor::shape{1, 6});
-  CHECK_FALSE(is_undivided(t));
   t.steps[0] = 8;
   CHECK_FALSE(is_valid(t));
 }

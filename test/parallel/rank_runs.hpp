@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
@@ -28,17 +29,7 @@ using numbers = tensor::dense<double>;
 
 template <class Visit>
 void for_each_offset(const tensor::shape& dims, const box& b, const Visit& visit) {
-  auto at = b.begin;
-  for (auto left = b.volume(); left > 0; --left) {
-    std::size_t offset = 0;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      offset = offset * static_cast<std::size_t>(dims[d]) + static_cast<std::size_t>(at[d]);
-    }
-    visit(offset);
-    for (auto d = at.size(); d-- > 0 && ++at[d] == b.end[d];) {
-      at[d] = b.begin[d];
-    }
-  }
+  for_each_position(b.begin, b.end, [&](const tensor::shape& at) { visit(offset_of(dims, at)); });
 }
 inline numbers part_of(const numbers& x, const box& b) {
   numbers y{b.sizes()};

@@ -25,8 +25,6 @@ TEST_CASE("tasks are numbered by terms, copies, parts of sums and parts of resul
       }
     }
   }
-  CHECK(parallel::digits_of(5, {2, 3}) == degree_list{1, 2});
-  CHECK(parallel::digits_of(3, {2, 3}) == degree_list{1, 0});
 }
 
 TEST_CASE("degrees of one are the same as none") {

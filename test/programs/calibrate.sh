@@ -5,8 +5,8 @@
 set -u
 program=$1 scratch=$2
 rm -rf "$scratch" && mkdir -p "$scratch/folder"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 cd "$scratch" || exit 1
 
 silent "$program" --backend cpu --out m.json

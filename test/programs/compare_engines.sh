@@ -8,8 +8,8 @@ script=$1 optimize=$2 run_model=$3 models=$4 scratch=$5
 rm -rf "$scratch" && mkdir -p "$scratch"
 export XDG_CACHE_HOME=$scratch/cache
 python=$(command -v python3)
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 
 compare=("$python" "$script" --run-model "$run_model" --backend reference)
 small=$models/resnet_small.onnx

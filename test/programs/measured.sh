@@ -5,8 +5,8 @@ set -u
 optimize=$1 calibrate=$2 models=$3 scratch=$4
 rm -rf "$scratch" && mkdir -p "$scratch"
 export XDG_CACHE_HOME=$scratch/cache
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 small=("$models/resnet_small.onnx" --dim batch=1 --max-expansions 3)
 model=("${small[@]}" --cost measured:reference)
 

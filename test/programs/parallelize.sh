@@ -4,8 +4,8 @@
 set -u
 parallelize=$1 simulate=$2 scratch=$3
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
 lenet=(zoo:lenet --machine p100:1x4 --search flexflow)
 

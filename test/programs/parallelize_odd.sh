@@ -4,8 +4,8 @@
 set -u
 parallelize=$1 scratch=$2
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
 
 # model NAME GRAPH WEIGHTS: in the text form of ONNX; weights as NAME:ROWSxCOLUMNS,...

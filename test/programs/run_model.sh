@@ -4,8 +4,8 @@
 set -u
 run_model=$1 optimize=$2 models=$3 scratch=$4
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 small=("$models/resnet_small.onnx" --dim batch=1)
 run=("$run_model" "${small[@]}" --backend reference)
 check 'a model runs, and what it reads and computes is saved' silent "${run[@]}" --seed 3 --save "$scratch/data" --json "$scratch/10.json"

@@ -4,8 +4,8 @@
 set -u
 simulate=$1 make_plan=$2 example=$3 scratch=$4
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
 
 plan=$scratch/lenet.json

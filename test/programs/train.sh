@@ -4,8 +4,8 @@
 set -u
 train=$1 make_plan=$2 scratch=$3 parallelize=${4:--} mpirun=${5:--}
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
 run() { silent timeout 120 "$train" "$@"; }
 # same FILE FROM OTHER: losses of the first from a step on are those of the second, which begins there.

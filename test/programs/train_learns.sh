@@ -5,8 +5,8 @@
 set -u
 train=$1 make_plan=$2 scripts=$3 scratch=$4 parallelize=$5
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
 
 # plans NAME MODEL_WITH_BATCH DEVICES BATCH OPTIMIZER: of three strategies, at $scratch/NAME.{data,model,third}.json

@@ -5,8 +5,8 @@
 set -u
 train=$1 make_plan=$2 mpirun=$3 scratch=$4
 rm -rf "$scratch" && mkdir -p "$scratch"
-# shellcheck source=checks.sh
-. "$(dirname "$0")/checks.sh"
+# shellcheck source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
 ranks=4 lost=2
 
 check 'a plan is made' silent "$make_plan" 'zoo:lenet?batch=16' p100:1x$ranks data "$scratch/plan.json"

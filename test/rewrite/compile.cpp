@@ -8,12 +8,12 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 
 #include "../support/circuits.hpp"
 #include "../support/matrices.hpp"
+#include "../support/message_of.hpp"
 
 using namespace unity;
 using namespace unity::test;
@@ -25,12 +25,7 @@ rule_set compiled(std::string_view rule) {
 }
 
 std::string message(std::string_view rule) {
-  try {
-    (void)compiled(rule);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return unity::test::message_of([&] { (void)compiled(rule); });
 }
 
 kind_id kind(std::string_view name) { return *matrices{}.find_kind(name); }

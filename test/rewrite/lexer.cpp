@@ -8,6 +8,8 @@
 #include <unity/core/error.hpp>
 #include <unity/rewrite/lexer.hpp>
 
+#include "../support/message_of.hpp"
+
 using unity::detail::lexer;
 using unity::detail::token;
 using form = unity::detail::token::form;
@@ -32,12 +34,7 @@ std::vector<std::string> texts(std::string_view text) {
 }
 
 std::string message(std::string_view text) {
-  try {
-    (void)tokens(text);
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "no error";
+  return unity::test::message_of([&] { (void)tokens(text); });
 }
 
 }  // namespace
@@ -109,6 +106,7 @@ TEST_CASE("an error names the file, the place, what was found and what was expec
 TEST_CASE("a text must be closed on its line") {
   CHECK(message("x \"abc\ndef\"") == "file:1:3: found 'abc'; expected a closing quote");
   CHECK(message("\"abc") == "file:1:1: found 'abc'; expected a closing quote");
+  CHECK(message("\"a\tb\xc3\xa9") == "file:1:1: found 'a?b?\?'; expected a closing quote");  // in one line, and ASCII
 }
 
 TEST_CASE("bytes that are no text become symbols, one each") {

@@ -35,6 +35,7 @@
 #include <unity/tensor/standard_rules.hpp>
 
 #include "evaluated_graphs.hpp"
+#include "random_prices.hpp"
 #include "random_search.hpp"
 #include "traced_space.hpp"
 

@@ -153,4 +153,25 @@ bool explore(Space& space, std::size_t most, Visit visit) {
   return pending.empty();
 }
 
+// What is wrong with the path that a search returned, or nothing: each move of it makes a state that costs what the
+// path says and what pricing it says, and the last one the best state.
+template <class Space, class Result>
+std::string path_fault(Space& space, const Result& r) {
+  typename Space::scratch_type from;
+  typename Space::scratch_type to;
+  auto s = space.initial();
+  for (const auto& [m, cost] : r.path) {
+    space.prepare(s, from);
+    const auto c = space.price(s, m, from);
+    if (!c || c->cost != cost) {
+      return "a move that does not apply, or is priced otherwise than the path says";
+    }
+    s = space.apply(s, m, from, to);
+    if (space.cost(s) != cost) {
+      return "a state that costs " + std::to_string(space.cost(s)) + ", and not " + std::to_string(cost);
+    }
+  }
+  return space.fingerprint_of(s) == space.fingerprint_of(r.best) ? "" : "a path that does not lead to the best state";
+}
+
 }  // namespace unity::test

@@ -25,20 +25,17 @@
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
+
 using namespace unity;
+using unity::test::training::operators;
 
 static_assert(assignment_problem<systems::strategy_problem>);
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 // Two ways from one product, joined again. Small sizes, so that many configurations cost nearly the same.
 tensor::tensor_graph diamond(std::int64_t batch, std::int64_t wide) {

@@ -12,24 +12,22 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/unity/joint_space.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
+
+#include "../support/operators.hpp"
 
 namespace {
 
 using namespace unity;
 using systems::joint_space;
+using unity::test::training::operators;
 
 static_assert(search_space<joint_space>);
 static_assert(canonical_space<joint_space>);
 static_assert(commuting_space<joint_space>);
 static_assert(!bounded_space<joint_space>);
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 const rule_set& rules() {
   static const auto all = compile_rules(
       operators(),

@@ -20,18 +20,15 @@
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
+
 using namespace unity;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   unity::machine::machine machine;

@@ -16,33 +16,20 @@
 #include <unity/parallel/pcg/plan_values.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/substitution.hpp>
-#include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/standard_rules.hpp>
+
+#include "../support/operators.hpp"
+#include "shipped_rules.hpp"
 
 namespace unity::test {
 
-inline const tensor::algebra& training_operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-inline const rule_set& training_rules() {
-  static const auto all = systems::select_rules(
-      compile_rules(training_operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
-      syntax::standing::proved, tensor::mode::training);
-  return all;
-}
-
 // The graph divided so computes what it does, with a gradient for each weight that is trained.
 inline void check_values(const tensor::tensor_graph& g, const parallel::strategy& s, std::uint64_t seed) {
-  static const parallel::pcg_algebra algebra{training_operators()};
-  const parallel::graph_dimensions all{training_operators(), g};
+  static const parallel::pcg_algebra algebra{training::operators()};
+  const parallel::graph_dimensions all{training::operators(), g};
   std::vector<parallel::operator_grid> grids;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto& o = all[node_id{n}];
@@ -57,11 +44,11 @@ inline void check_values(const tensor::tensor_graph& g, const parallel::strategy
 // The plan that is found for the graph computes what the graph does.
 inline void check_found(const tensor::tensor_graph& g, const machine::machine& m, systems::unity_options o) {
   CAPTURE(o.seed);
-  const auto r = systems::unity(training_operators(), training_rules(), g, m,
-                                parallel::analytic_timer(training_operators(), m), o);
+  const auto r = systems::unity(training::operators(), standard_rules(), g, m,
+                                parallel::analytic_timer(training::operators(), m), o);
   CAPTURE(r.rules.size(), r.mesh.sizes.size(), r.pipeline.microbatches);
   if (r.pipeline.microbatches == 1) {  // else its graph is of fewer samples
-    const auto same = tensor::check_equivalence(training_operators(), g, r.graph);
+    const auto same = tensor::check_equivalence(training::operators(), g, r.graph);
     CAPTURE(same.problem);
     CHECK(same.passed);
   }

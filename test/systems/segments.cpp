@@ -24,20 +24,18 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/segment_assembly.hpp>
 #include <unity/systems/unity/segments.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
 
 namespace {
 
 using namespace unity;
 using systems::detail::analyzed_graph;
+using unity::test::training::operators;
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 tensor::tensor_graph model() {
   return tensor::zoo::build(operators(), "zoo:gpt?layers=4&hidden=16&heads=2&seq=8&vocab=32&batch=4");
 }

@@ -15,14 +15,13 @@
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
+
 namespace {
 
 using namespace unity;
+using unity::test::standard::operators;
 
-const tensor::algebra& operators() {
-  static const auto all = tensor::standard_algebra();
-  return all;
-}
 const rule_set& shipped() {
   static const auto all = compile_rules(operators(), parse_rules(tensor::standard_rules));
   return all;

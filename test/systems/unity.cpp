@@ -17,30 +17,19 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/parse.hpp>
-#include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/equivalence.hpp>
-#include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
+#include "shipped_rules.hpp"
 
 namespace {
 
 using namespace unity;
+using unity::test::training::operators;
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-const rule_set& rules() {
-  static const auto all = systems::select_rules(
-      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
-      syntax::standing::proved, tensor::mode::training);
-  return all;
-}
 tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
 
 systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with,
@@ -77,7 +66,7 @@ TEST_CASE("no slower than data parallelism, and what rewriting makes of a model 
     CAPTURE(name);
     const auto g = model(name);
     const auto m = machine::preset("summit:2x6");
-    const auto r = search(g, m, rules());
+    const auto r = search(g, m, test::standard_rules());
     CHECK(r.report.iteration <= data_parallel_time(g, m));
     CHECK(r.report.iteration >= r.mapping_bound);
     CHECK_NOTHROW(parallel::check(operators(), parallel::plan{r.graph, r.strategy, m}));
@@ -89,7 +78,7 @@ TEST_CASE("substitutions make a transformer cheaper to map, alike in all its lay
   const auto g = model("zoo:gpt?layers=6&hidden=64&heads=4&seq=16&vocab=128&batch=16");
   const auto m = machine::preset("p100:1x4");
   const auto plain = search(g, m, {});
-  const auto joint = search(g, m, rules());
+  const auto joint = search(g, m, test::standard_rules());
   CHECK(joint.report.iteration <= plain.report.iteration);
   REQUIRE_FALSE(joint.rules.empty());
   CHECK(std::any_of(joint.rules.begin(), joint.rules.end(), [](const auto& rule) { return rule.segments > 2; }));
@@ -102,8 +91,8 @@ TEST_CASE("the same graph and seed give the same plan") {
   const auto m = machine::preset("summit:2x6");
   systems::unity_options o;
   o.seed = 7;
-  const auto a = search(g, m, rules(), o);
-  const auto b = search(g, m, rules(), o);
+  const auto a = search(g, m, test::standard_rules(), o);
+  const auto b = search(g, m, test::standard_rules(), o);
   CHECK(a.graph == b.graph);
   CHECK(a.strategy == b.strategy);
   CHECK(a.rules == b.rules);

@@ -20,34 +20,20 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/parse.hpp>
-#include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
 #include <unity/systems/unity/mapping_enumeration.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
+#include "shipped_rules.hpp"
 
 namespace {
 
 using namespace unity;
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-const rule_set& rules() {
-  static const auto all = systems::select_rules(
-      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules} + std::string{systems::joint_rules},
-                                             "shipped rules")),
-      syntax::standing::proved, tensor::mode::training);
-  return all;
-}
+using unity::test::training::operators;
 
 // Chains, branches that meet and do not, values that are read twice.
 std::vector<tensor::tensor_graph> small_graphs() {
@@ -142,7 +128,7 @@ TEST_CASE("no plan that was simulated takes less than the bounds", "[law]") {
   CAPTURE(name, machine);
   const auto g = tensor::zoo::build(operators(), name);
   const auto m = machine::preset(machine);
-  const auto r = systems::unity(operators(), rules(), g, m, parallel::analytic_timer(operators(), m));
+  const auto r = systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_timer(operators(), m));
   CHECK(r.graphs_bound > picoseconds{});
   // An average of what devices compute is a whole number of picoseconds for each operator.
   CHECK(r.graphs_bound.count() <= r.mapping_bound.count() + static_cast<std::int64_t>(4 * r.graph.node_count()));
@@ -160,20 +146,22 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
   o.mesh_axes = 1;
   o.proposals = 0;
   const auto small = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
-  const auto tried = systems::unity(operators(), rules(), small, m, parallel::analytic_timer(operators(), m), o);
+  const auto tried =
+      systems::unity(operators(), test::joint_rules(), small, m, parallel::analytic_timer(operators(), m), o);
   CHECK(tried.stopped == stop_reason::exhausted);
   CHECK(tried.goals == 0);
   auto with = o;
   with.joint.dynamic = true;
   with.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
-  CHECK(
-      tried.report.iteration ==
-      systems::unity(operators(), rules(), small, m, parallel::analytic_timer(operators(), m), with).report.iteration);
+  CHECK(tried.report.iteration ==
+        systems::unity(operators(), test::joint_rules(), small, m, parallel::analytic_timer(operators(), m), with)
+            .report.iteration);
 
   o.limits.seconds = 0.2;
   const auto large = tensor::zoo::build(operators(), "zoo:resnet50?batch=2");
   const stopwatch watch;
-  const auto cut = systems::unity(operators(), rules(), large, m, parallel::analytic_timer(operators(), m), o);
+  const auto cut =
+      systems::unity(operators(), test::joint_rules(), large, m, parallel::analytic_timer(operators(), m), o);
   CHECK(cut.stopped == stop_reason::time);
   CHECK(cut.report.iteration > picoseconds{});
   CHECK(watch.seconds() < 60);

@@ -28,39 +28,22 @@
 #include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/equivalence.hpp>
-#include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
+#include "shipped_rules.hpp"
 
 namespace {
 
 using namespace unity;
 using parallel::index_use;
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-rule_set training_rules(std::string_view text) {
-  return systems::select_rules(compile_rules(operators(), parse_rules(std::string{text}, "shipped rules")),
-                               syntax::standing::proved, tensor::mode::training);
-}
-const rule_set& standard() {
-  static const auto all = training_rules(tensor::standard_rules);
-  return all;
-}
-const rule_set& joint() {
-  static const auto all = training_rules(std::string{tensor::standard_rules} + std::string{systems::joint_rules});
-  return all;
-}
+using unity::test::training::operators;
 
 systems::unity_options only(std::initializer_list<index_use> uses) {
   systems::unity_options o;
@@ -115,7 +98,7 @@ tensor::tensor_graph for_one_device(const tensor::tensor_graph& g, const machine
   systems::taso_options o;
   o.objective.mode = tensor::mode::training;
   return systems::taso(operators(), tensor::analytic_cost{operators(), rates.value(), tensor::mode::training},
-                       standard(), g, o)
+                       test::standard_rules(), g, o)
       .graph;
 }
 
@@ -155,14 +138,14 @@ TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron
   const auto m = machine::preset(machine);
   // Few samples: else they are what is divided, and the layers stay whole.
   const auto g = transformer_block(1, 128, 1024);
-  const auto f = search(g, m, joint(), {});
+  const auto f = search(g, m, test::joint_rules(), {});
   CHECK(f.result.report.iteration <= megatron_time(g, m));
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000");
-  CHECK(search(bert, m, joint(), {}).result.report.iteration <= megatron_time(bert, m));
+  CHECK(search(bert, m, test::joint_rules(), {}).result.report.iteration <= megatron_time(bert, m));
 
   // Without samples to divide: heads, columns, then rows, as Megatron has it, and what is between as it comes.
-  const auto layers =
-      search(g, m, joint(), only({index_use::model, index_use::reduction, index_use::special, index_use::spatial}));
+  const auto layers = search(g, m, test::joint_rules(),
+                             only({index_use::model, index_use::reduction, index_use::special, index_use::spatial}));
   CHECK(layers.result.report.iteration <= megatron_time(g, m));
   for (const auto* rule : {"attention_over_heads", "matmul_over_n", "gelu_over_d", "matmul_over_k"}) {
     CAPTURE(rule);
@@ -174,7 +157,7 @@ TEST_CASE("figure 16a: a product and its activation stay apart, as the product i
   const auto m = machine::preset("summit:1x2");
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto sums = only({index_use::reduction});
-  const auto f = search(g, m, joint(), sums);
+  const auto f = search(g, m, test::joint_rules(), sums);
   CHECK_FALSE(f.algebraic.contains("relu_into_matmul"));
   CHECK(f.parallel.at("matmul_over_k") == 1);
   CHECK(f.parallel.at("relu_repeated") == 1);
@@ -186,19 +169,19 @@ TEST_CASE("figure 16a: a product and its activation stay apart, as the product i
   CHECK(f.result.report.iteration < sequential.result.report.iteration);
   CHECK(f.result.report.communicated_elements < sequential.result.report.communicated_elements);
   // With columns to divide as well, a cheaper plan fuses.
-  CHECK(search(g, m, joint(), {}).result.report.iteration < f.result.report.iteration);
+  CHECK(search(g, m, test::joint_rules(), {}).result.report.iteration < f.result.report.iteration);
 }
 
 TEST_CASE("figure 16b: products of the parts instead of a product of their join, divided as the tables are") {
   const auto m = machine::preset("summit:1x2");
   const auto g = recommendation(6144, 2, 512, 32);
-  const auto f = search(g, m, joint(), {});
+  const auto f = search(g, m, test::joint_rules(), {});
   CHECK(f.algebraic.contains("matmul_of_concat_is_sum"));
   CHECK(f.parallel.at("embedding_bag_over_e") == 2);
   CHECK(f.parallel.at("matmul_over_k") == 2);
   CHECK(f.parallel.at("add_of_terms_in_x_y") == 1);
   CHECK(f.parallel.at("inject_of_reduce") == 2);  // terms are added up once, behind the sum
-  const auto without = search(g, m, standard(), {});
+  const auto without = search(g, m, test::standard_rules(), {});
   CHECK(f.result.report.iteration < without.result.report.iteration);
   CHECK(f.result.report.communicated_elements * 10 < without.result.report.communicated_elements);
 }
@@ -209,10 +192,10 @@ TEST_CASE("figure 16c: rows of bags are added up on several devices, where a bag
   tensor::builder b{operators()};
   const auto rows = b.embedding_bag(b.weight("table", {101, 63}), b.input("ids", {1, 1'000'000}, tensor::dtype::int64));
   const auto g = std::move(b).finish({b.relu(rows)});
-  const auto f = search(g, m, joint(), {});
+  const auto f = search(g, m, test::joint_rules(), {});
   systems::unity_options alone;
   alone.uses = 1;
-  CHECK(f.result.report.iteration < search(g, m, joint(), alone).result.report.iteration);
+  CHECK(f.result.report.iteration < search(g, m, test::joint_rules(), alone).result.report.iteration);
   const bool as_bag = f.parallel.contains("embedding_bag_over_s");
   const bool as_rows = f.algebraic.contains("embedding_bag.reverse") && f.parallel.contains("reduce_sum_over_a");
   CHECK((as_bag || as_rows));

@@ -22,35 +22,22 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/substitution.hpp>
-#include <unity/systems/taso.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/standard_rules.hpp>
 
+#include "../support/operators.hpp"
 #include "all_mappings.hpp"
 #include "rewritten_graphs.hpp"
+#include "shipped_rules.hpp"
 #include "training_graphs.hpp"
 
 namespace {
 
 using namespace unity;
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-const rule_set& rules() {
-  static const auto all = systems::select_rules(
-      compile_rules(operators(), parse_rules(std::string{tensor::standard_rules}, "shipped rules")),
-      syntax::standing::proved, tensor::mode::training);
-  return all;
-}
+using unity::test::training::operators;
 
 // Four devices as a row and as two by two.
 struct meshes {
@@ -124,7 +111,7 @@ TEST_CASE(
     auto& room = *at.rooms[seed % 2];
     auto& slow = *at.slow[seed % 2];
     const auto g = graph_of(seed, 2, 8);
-    const auto found = systems::improve(operators(), rules(), g, room, objective);
+    const auto found = systems::improve(operators(), test::standard_rules(), g, room, objective);
     const analyzed_graph cheapest{operators(), found.graph};
     const auto s = room.solve(cheapest.ops, objective);
     CAPTURE(seed, s.cost);
@@ -134,14 +121,14 @@ TEST_CASE(
     irreducible += given.ops.tree().is_series_parallel() ? 0 : 1;
 
     auto least = parallel::unreachable;
-    REQUIRE(
-        test::for_each_rewritten(operators(), rules(), g, 3, 20000, [&](const tensor::tensor_graph& h, std::size_t) {
-          const analyzed_graph one{operators(), h};
-          ++graphs;
-          if (slow.bound(one.ops) < least) {
-            least = std::min(least, slow.least(one.ops));
-          }
-        }));
+    REQUIRE(test::for_each_rewritten(operators(), test::standard_rules(), g, 3, 20000,
+                                     [&](const tensor::tensor_graph& h, std::size_t) {
+                                       const analyzed_graph one{operators(), h};
+                                       ++graphs;
+                                       if (slow.bound(one.ops) < least) {
+                                         least = std::min(least, slow.least(one.ops));
+                                       }
+                                     }));
     equal += s.cost <= least ? 1 : 0;  // the search may go on behind three steps
     CHECK(static_cast<double>(s.cost) <= 1.1 * static_cast<double>(least));
   }

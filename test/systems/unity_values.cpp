@@ -15,6 +15,7 @@
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "plan_checks.hpp"
 
 namespace {
@@ -41,12 +42,12 @@ TEST_CASE("samples divided, weights divided and what experts do: the same values
     for (const char* name : models) {
       CAPTURE(name, preset);
       const auto m = machine::preset(preset);
-      const auto g = parallel::with_delivered_outputs(test::training_operators(),
-                                                      tensor::zoo::build(test::training_operators(), name));
-      const parallel::graph_dimensions all{test::training_operators(), g};
+      const auto g = parallel::with_delivered_outputs(test::training::operators(),
+                                                      tensor::zoo::build(test::training::operators(), name));
+      const parallel::graph_dimensions all{test::training::operators(), g};
       check_values(g, parallel::data_parallel(all, m.network), 1);
-      check_values(g, parallel::model_parallel(test::training_operators(), g, all, m.network), 2);
-      for (const auto& s : parallel::expert_strategies(test::training_operators(), g, all, m.network)) {
+      check_values(g, parallel::model_parallel(test::training::operators(), g, all, m.network), 2);
+      for (const auto& s : parallel::expert_strategies(test::training::operators(), g, all, m.network)) {
         check_values(g, s, 3);
       }
     }
@@ -54,11 +55,11 @@ TEST_CASE("samples divided, weights divided and what experts do: the same values
 }
 
 TEST_CASE("both plans of figure 2 have the values and gradients of figure 1's perceptron") {
-  const auto g = tensor::zoo::build(test::training_operators(), "zoo:mlp?form=fig1");
+  const auto g = tensor::zoo::build(test::training::operators(), "zoo:mlp?form=fig1");
   const auto m = machine::preset("p100:1x2");
-  const parallel::graph_dimensions all{test::training_operators(), g};
-  const auto a = parallel::figure_2a_strategy(test::training_operators(), g, all, m.network);
-  const auto b = parallel::figure_2b_strategy(test::training_operators(), g, all, m.network);
+  const parallel::graph_dimensions all{test::training::operators(), g};
+  const auto a = parallel::figure_2a_strategy(test::training::operators(), g, all, m.network);
+  const auto b = parallel::figure_2b_strategy(test::training::operators(), g, all, m.network);
   REQUIRE((a && b));
   check_values(g, *a, 1);
   check_values(g, *b, 1);
@@ -75,7 +76,7 @@ TEST_CASE("what Unity's search finds has the values and gradients of the model, 
       if (seed % 2 == 0) {
         o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
       }
-      check_found(tensor::zoo::build(test::training_operators(), name), machine::preset(preset), o);
+      check_found(tensor::zoo::build(test::training::operators(), name), machine::preset(preset), o);
     }
   }
 }

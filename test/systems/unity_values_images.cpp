@@ -7,6 +7,7 @@
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "plan_checks.hpp"
 
 using namespace unity;
@@ -19,6 +20,6 @@ TEST_CASE("what Unity's search finds for networks of images has their values and
     o.seed = 5;
     o.proposals = 50;
     o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
-    test::check_found(tensor::zoo::build(test::training_operators(), name), machine::preset("p100:1x2"), o);
+    test::check_found(tensor::zoo::build(test::training::operators(), name), machine::preset("p100:1x2"), o);
   }
 }

@@ -18,6 +18,7 @@
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/modular.hpp>
 
+#include "../support/operators.hpp"
 #include "random_case.hpp"
 #include "testing.hpp"
 
@@ -31,10 +32,7 @@ using unity::value_id;
 
 constexpr int rounds = 20;
 
-const algebra& training() {
-  static const auto a = training_algebra();
-  return a;
-}
+constexpr auto& training = unity::test::training::operators;
 
 bool is_real(const tensor_type& t) { return is_floating(t.element); }
 

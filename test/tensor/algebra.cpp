@@ -3,20 +3,20 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 
+#include "../support/message_of.hpp"
 #include "testing.hpp"
 
 using namespace unity::tensor;
 using namespace unity::tensor::test;
+using unity::test::message_of;
 
 static_assert(std::semiregular<algebra>);
 static_assert(unity::algebra<algebra>);
@@ -25,15 +25,6 @@ static_assert(unity::costed_algebra<algebra>);
 static_assert(unity::layout_algebra<algebra>);
 
 namespace {
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 // An operator of a user: the squared distances between the rows of two matrices.
 definition distances() {

@@ -1,12 +1,11 @@
 #include <unity/tensor/axioms.hpp>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/file.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/rule_test.hpp>
@@ -28,11 +27,8 @@ const rule_set& axioms() {
 }  // namespace
 
 TEST_CASE("the header holds the text of include/unity/tensor/axioms.rules") {
-  std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/axioms.rules"};
-  std::ostringstream text;
-  text << file.rdbuf();
   INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
-  CHECK((text.str() == standard_axioms));
+  CHECK((unity::read_file(UNITY_TEST_SOURCE_DIR "/include/unity/tensor/axioms.rules") == standard_axioms));
 }
 
 TEST_CASE("every property has a name of its own") {

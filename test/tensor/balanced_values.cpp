@@ -9,11 +9,12 @@
 #include <string>
 #include <utility>
 
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../support/operators.hpp"
 
 namespace {
 
@@ -22,11 +23,7 @@ using unity::tensor::dense;
 using unity::tensor::operation;
 using unity::tensor::tensor_graph;
 using unity::tensor::tensor_type;
-
-const unity::tensor::algebra& operators() {
-  static const auto a = unity::tensor::standard_algebra();
-  return a;
-}
+using unity::test::standard::operators;
 
 double mean_square(const dense<double>& x) {
   double sum = 0;

@@ -19,6 +19,7 @@
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "testing.hpp"
 
 using namespace unity::tensor;
@@ -26,10 +27,7 @@ using namespace unity::tensor::test;
 
 namespace {
 
-const algebra& training() {
-  static const auto a = training_algebra();
-  return a;
-}
+constexpr auto& training = unity::test::training::operators;
 
 constexpr double epsilon = 1e-3;
 
@@ -39,17 +37,6 @@ tensor_graph normalized(const shape& dims) {
   const auto x = b.input("x", dims);
   const auto scaled = b.mul(x, b.weight("w", {dims[1], 1, 1}));
   return std::move(b).finish({zoo::batch_norm(b, "bn", scaled, epsilon, zoo::statistics_of_batch)});
-}
-
-using named_values = std::map<std::string, dense<double>>;
-
-std::vector<dense<double>> run_on(const tensor_graph& g, const named_values& values) {
-  return evaluate<double>(training(), g, [&](const operation& op, const tensor_type&) -> std::optional<dense<double>> {
-    if (training().definition_of(op.kind).source == source_kind::none) {
-      return std::nullopt;
-    }
-    return values.at(training().read(op).word("name"));
-  });
 }
 
 // Channel by channel, in two passes.
@@ -87,7 +74,7 @@ TEST_CASE("a batch norm with statistics of the batch normalizes each channel ove
   named_values v{{"x", random_tensor(dims, random)}, {"w", random_tensor({2, 1, 1}, random)}};
   v["bn.weight"] = random_tensor({2}, random);
   v["bn.bias"] = random_tensor({2}, random);
-  CHECK(distance(run_on(normalized(dims), v)[0], expected_values(v, dims)) < 1e-13);
+  CHECK(distance(run_on(training(), normalized(dims), v)[0], expected_values(v, dims)) < 1e-13);
 }
 
 TEST_CASE("gradients flow through the statistics of a batch") {
@@ -100,7 +87,7 @@ TEST_CASE("gradients flow through the statistics of a batch") {
   const auto g = with_loss(training(), normalized(dims), loss::mean_square);
   const auto d = differentiate(training(), g, {g.outputs()[0], {}});
   REQUIRE(d.sources.size() == 3);  // no running statistics
-  const auto found = run_on(d.graph, v);
+  const auto found = run_on(training(), d.graph, v);
   const std::vector<std::string> names{"w", "bn.weight", "bn.bias"};
   constexpr double h = 1e-6;
   for (std::size_t k = 0; k < names.size(); ++k) {
@@ -110,7 +97,7 @@ TEST_CASE("gradients flow through the statistics of a batch") {
       auto below = v;
       above[names[k]].data[i] += h;
       below[names[k]].data[i] -= h;
-      const auto slope = (run_on(g, above)[0].data[0] - run_on(g, below)[0].data[0]) / (2 * h);
+      const auto slope = (run_on(training(), g, above)[0].data[0] - run_on(training(), g, below)[0].data[0]) / (2 * h);
       CHECK(found[1 + k].data[i] == Approx(slope).margin(1e-8));
     }
   }

@@ -3,14 +3,15 @@
 #include <catch2/catch.hpp>
 
 #include <array>
-#include <functional>
 #include <string>
 #include <utility>
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/statistics.hpp>
+
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
 
 namespace {
 
@@ -18,20 +19,8 @@ using unity::node_id;
 using unity::tensor::builder;
 using unity::tensor::dtype;
 using unity::tensor::shape;
-
-const unity::tensor::algebra& operators() {
-  static const auto a = unity::tensor::standard_algebra();
-  return a;
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
+using unity::test::message_of;
+using unity::test::standard::operators;
 
 }  // namespace
 

@@ -5,25 +5,18 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
+
 using namespace unity;
 using tensor::converted;
 using tensor::dtype;
-
-namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
-
-}  // namespace
+using unity::test::training::operators;
 
 TEST_CASE("what is of one element type becomes of another, all else stays, and back again nothing has changed") {
   for (const char* name :

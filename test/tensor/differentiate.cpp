@@ -11,7 +11,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
@@ -19,17 +18,17 @@
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
+
 using namespace unity::tensor;
 
 namespace {
 
+constexpr auto& training = unity::test::training::operators;
+
 using unity::node_id;
 using unity::value_id;
-
-const algebra& training() {
-  static const auto a = training_algebra();
-  return a;
-}
 
 // Uniform in [-1, 1), the same for the same name and seed.
 dense<double> field(const std::string& name, const shape& dims, std::uint64_t seed) {
@@ -120,12 +119,7 @@ std::size_t nodes_of_kind(const tensor_graph& g, const std::string& name) {
 }
 
 std::string message_of(const tensor_graph& g, const differentiation& what) {
-  try {
-    static_cast<void>(differentiate(training(), g, what));
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
+  return unity::test::message_of([&] { static_cast<void>(differentiate(training(), g, what)); });
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include <unity/tensor/generated_rules.hpp>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/file.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
@@ -21,11 +20,8 @@ using namespace unity::tensor;
 using namespace unity::tensor::test;
 
 TEST_CASE("the header holds the text of include/unity/tensor/generated.rules") {
-  std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/generated.rules"};
-  std::ostringstream text;
-  text << file.rdbuf();
   INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
-  CHECK((text.str() == generated_rules));
+  CHECK((unity::read_file(UNITY_TEST_SOURCE_DIR "/include/unity/tensor/generated.rules") == generated_rules));
 }
 
 TEST_CASE("generated and written rules have names of their own, and all are proved from axioms that exist") {

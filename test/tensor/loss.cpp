@@ -11,13 +11,14 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "../support/message_of.hpp"
+#include "../support/operators.hpp"
 #include "testing.hpp"
 
 using namespace unity::tensor;
@@ -25,23 +26,9 @@ using namespace unity::tensor::test;
 
 namespace {
 
+constexpr auto& training = unity::test::training::operators;
+
 using unity::node_id;
-
-const algebra& training() {
-  static const auto a = training_algebra();
-  return a;
-}
-
-using named_values = std::map<std::string, dense<double>>;
-
-std::vector<dense<double>> run_on(const tensor_graph& g, const named_values& values) {
-  return evaluate<double>(training(), g, [&](const operation& op, const tensor_type&) -> std::optional<dense<double>> {
-    if (training().definition_of(op.kind).source == source_kind::none) {
-      return std::nullopt;
-    }
-    return values.at(training().read(op).word("name"));
-  });
-}
 
 // x w, of `rows` samples.
 tensor_graph linear_model(std::int64_t rows) {
@@ -70,12 +57,7 @@ double cross_entropy_of(const double* logits, std::size_t classes, std::size_t l
 }
 
 std::string message_of(const tensor_graph& g, loss what) {
-  try {
-    static_cast<void>(with_loss(training(), g, what));
-  } catch (const unity::error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
+  return unity::test::message_of([&] { static_cast<void>(with_loss(training(), g, what)); });
 }
 
 // Rows [begin, end) of dimension 0.
@@ -92,7 +74,7 @@ TEST_CASE("a loss is one number, the mean over rows or elements, and its inputs 
   unity::random_engine random{1};
   const auto g = linear_model(4);
   named_values values{{"x", random_tensor({4, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
-  const auto y = run_on(g, values)[0];
+  const auto y = run_on(training(), g, values)[0];
 
   const auto entropy = with_loss(training(), g, loss::cross_entropy);
   CHECK(inputs_of(entropy).at("labels of 0") == type({4}, dtype::int32));
@@ -101,7 +83,7 @@ TEST_CASE("a loss is one number, the mean over rows or elements, and its inputs 
   for (std::size_t row = 0; row < 4; ++row) {
     sum += cross_entropy_of(y.data.data() + row * 3, 3, static_cast<std::size_t>(values["labels of 0"].data[row]));
   }
-  const auto found = run_on(entropy, values);
+  const auto found = run_on(training(), entropy, values);
   REQUIRE(found.size() == 1);
   CHECK(found[0].dims.empty());
   CHECK(found[0].data[0] == Approx(sum / 4).epsilon(1e-14));
@@ -113,7 +95,7 @@ TEST_CASE("a loss is one number, the mean over rows or elements, and its inputs 
   for (std::size_t i = 0; i < 12; ++i) {
     sum += std::pow(y.data[i] - values["target of 0"].data[i], 2);
   }
-  CHECK(run_on(squares, values)[0].data[0] == Approx(sum / 12).epsilon(1e-14));
+  CHECK(run_on(training(), squares, values)[0].data[0] == Approx(sum / 12).epsilon(1e-14));
 }
 
 TEST_CASE("losses of several outputs add up, and those of no real numbers have none") {
@@ -128,7 +110,7 @@ TEST_CASE("losses of several outputs add up, and those of no real numbers have n
   const named_values values{{"x", {{2, 3}, {1, 2, 3, 4, 5, 6}}},
                             {"target of 0", {{2, 3}, {0, 2, 3, 4, 5, 4}}},
                             {"target of 2", {{}, {20}}}};
-  CHECK(run_on(with, values)[0].data[0] == Approx(5.0 / 6 + 1));
+  CHECK(run_on(training(), with, values)[0].data[0] == Approx(5.0 / 6 + 1));
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     CHECK(with.operation(node_id{n}) == g.operation(node_id{n}));
   }
@@ -143,7 +125,7 @@ TEST_CASE("cross entropy of a softmax is that of what it is taken of") {
   };
   const named_values values{{"x", random_tensor({4, 3}, random)}, {"labels of 0", {{4}, {2, 0, 1, 1}}}};
   const auto loss_of = [&](const tensor_graph& g) {
-    return run_on(with_loss(training(), g, loss::cross_entropy), values)[0].data[0];
+    return run_on(training(), with_loss(training(), g, loss::cross_entropy), values)[0].data[0];
   };
   CHECK(loss_of(build(true, 1)) == loss_of(build(false, 0)));
   CHECK(loss_of(build(true, 0)) != loss_of(build(false, 0)));  // a softmax over samples is no row of classes
@@ -159,7 +141,7 @@ TEST_CASE("losses and gradients of the parts of a batch add up to the batch's") 
     const auto g = with_loss(training(), linear_model(rows), which, parts);
     return differentiate(training(), g, {g.outputs()[0], {}}).graph;
   };
-  const auto whole = run_on(train(6, what, 1), values);
+  const auto whole = run_on(training(), train(6, what, 1), values);
   REQUIRE(whole.size() == 2);
   auto sum = whole;
   for (auto& t : sum) {
@@ -170,7 +152,7 @@ TEST_CASE("losses and gradients of the parts of a batch add up to the batch's") 
     for (const auto& [name, value] : values) {
       own[name] = name == "w" ? value : rows_of(value, 2 * part, 2 * part + 2);
     }
-    const auto found = run_on(train(2, what, 3), own);
+    const auto found = run_on(training(), train(2, what, 3), own);
     for (std::size_t o = 0; o < 2; ++o) {
       for (std::size_t i = 0; i < sum[o].data.size(); ++i) {
         sum[o].data[i] += found[o].data[i];
@@ -188,14 +170,14 @@ TEST_CASE("the gradient of a loss agrees with central differences") {
   values["labels of 0"] = {{4}, {2, 0, 1, 1}};
   values["target of 0"] = random_tensor({4, 3}, random);
   const auto g = with_loss(training(), linear_model(4), what);
-  const auto gradient = run_on(differentiate(training(), g, {g.outputs()[0], {}}).graph, values)[1];
+  const auto gradient = run_on(training(), differentiate(training(), g, {g.outputs()[0], {}}).graph, values)[1];
   constexpr double h = 1e-6;
   for (std::size_t i = 0; i < gradient.data.size(); ++i) {
     auto above = values;
     auto below = values;
     above["w"].data[i] += h;
     below["w"].data[i] -= h;
-    const auto slope = (run_on(g, above)[0].data[0] - run_on(g, below)[0].data[0]) / (2 * h);
+    const auto slope = (run_on(training(), g, above)[0].data[0] - run_on(training(), g, below)[0].data[0]) / (2 * h);
     CHECK(gradient.data[i] == Approx(slope).margin(1e-9));
   }
 }

@@ -9,6 +9,7 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 
+#include "../support/message_of.hpp"
 #include "testing.hpp"
 
 using namespace unity;
@@ -40,12 +41,7 @@ void check_passes(const std::string& text) {
   CHECK(report.bits > 0);
 }
 std::string message_of(const std::string& text) {
-  try {
-    check_rules(standard(), compiled(text), "my.rules");
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
+  return unity::test::message_of([&] { check_rules(standard(), compiled(text), "my.rules"); });
 }
 
 const std::string window_attributes = "stride=?s, padding=?p, pads=?q, dilation=?d";
@@ -114,6 +110,17 @@ TEST_CASE("where no instance is found a rule is untested, not passed") {
   CHECK(report.bits == 0);
 }
 
+TEST_CASE("a split along an axis that no operand has is untested") {
+  for (const auto* axis : {"-1", "16", "1000000000", "9223372036854775807"}) {
+    const auto split = "split{axis=" + std::string{axis} + ", sizes=[1, 2]}";
+    INFO(split);
+    CHECK(tested("relu(" + split + "(?x).0) => " + split + "(relu(?x)).0").found == verdict::untested);
+  }
+  const auto of_scalars =
+      tested("relu(split{axis=?a, sizes=?s}(?x).0) => split{axis=?a, sizes=?s}(relu(?x)).0\n  if rank(?x) == 0");
+  CHECK(of_scalars.found == verdict::untested);
+}
+
 TEST_CASE("a rule whose source is defined nowhere is not passed") {
   CHECK(tested("sqrt(negate(abs(?x))) => sqrt(sub(negate(abs(?x)), abs(?x)))\n  real").found != verdict::passes);
 }
@@ -162,6 +169,17 @@ TEST_CASE("a generator gives no instance twice, and its variations differ in siz
     together += changed > 1 ? 1 : 0;
   }
   CHECK(together >= 3);  // m of x and y, n of w and v, k of one product and of the other
+}
+
+TEST_CASE("shapes without dimensions are among those that are drawn for what takes axes") {
+  const auto rules = compiled("squeeze{axes=?a}(?x) => identity(squeeze{axes=?a}(?x))");
+  std::size_t scalars = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    instance_generator generator{standard(), rules[0], seed, true};
+    const auto instance = generator.next(100);
+    scalars += instance && instance->values[0][0].dims.empty() ? 1 : 0;
+  }
+  CHECK(scalars > 0);
 }
 
 TEST_CASE("degrees count products, and unknown functions as new variables") {

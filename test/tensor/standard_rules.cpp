@@ -3,13 +3,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/file.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
@@ -104,11 +103,8 @@ double ratio(const std::string& model, std::uint64_t expansions) {
 }  // namespace
 
 TEST_CASE("the header holds the text of include/unity/tensor/standard.rules") {
-  std::ifstream file{UNITY_TEST_SOURCE_DIR "/include/unity/tensor/standard.rules"};
-  std::ostringstream text;
-  text << file.rdbuf();
   INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
-  CHECK((text.str() == standard_rules));
+  CHECK((unity::read_file(UNITY_TEST_SOURCE_DIR "/include/unity/tensor/standard.rules") == standard_rules));
 }
 
 TEST_CASE("every shipped rule has a name of its own and is proved from shipped properties of operators") {

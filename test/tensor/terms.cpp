@@ -15,19 +15,17 @@
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "../support/operators.hpp"
+
 namespace {
 
 using unity::compile_rule;
 using unity::to_text;
+using unity::test::standard::operators;
 using namespace unity::tensor::terms;
 
 const variable x{"x"}, y{"y"}, z{"z"}, v{"v"}, a{"a"}, s{"s"}, p{"p"}, g{"g"};
 const variable xs = indexed("x"), ws = indexed("w");
-
-const unity::tensor::algebra& operators() {
-  static const auto standard = unity::tensor::standard_algebra();
-  return standard;
-}
 
 // Both are the same syntax, and the same substitutions.
 void check_equal(const statement& written, const std::string& text) {

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,8 +16,12 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::tensor::test {
 
@@ -92,17 +98,23 @@ inline double distance(const dense<double>& a, const dense<double>& b) {
   return difference / scale;
 }
 
+using named_values = std::map<std::string, dense<double>>;
+
+// A graph on values for each of its sources, by name.
+inline std::vector<dense<double>> run_on(const algebra& a, const tensor_graph& g, const named_values& values) {
+  return evaluate<double>(a, g, [&](const operation& op, const tensor_type&) -> std::optional<dense<double>> {
+    if (a.definition_of(op.kind).source == source_kind::none) {
+      return std::nullopt;
+    }
+    return values.at(a.read(op).word("name"));
+  });
+}
+
 // A tensor of `dims` whose element at each position is value(position): for implementations to compare with.
 template <class Value>
 dense<double> tabulate(shape dims, const Value& value) {
-  dense<double> t{std::move(dims)};
-  shape at(t.dims.size(), 0);
-  for (auto& x : t.data) {
-    x = value(at);
-    for (auto d = at.size(); d-- > 0 && ++at[d] == t.dims[d];) {
-      at[d] = 0;
-    }
-  }
+  dense<double> t{std::move(dims), {}};
+  for_each_position(t.dims, [&](const shape& at) { t.data.push_back(value(at)); });
   return t;
 }
 

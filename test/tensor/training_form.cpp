@@ -15,6 +15,7 @@
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "testing.hpp"
 
 using namespace unity::tensor;
@@ -25,10 +26,7 @@ namespace {
 using unity::node_id;
 using unity::value_id;
 
-const algebra& training() {
-  static const auto a = training_algebra();
-  return a;
-}
+constexpr auto& training = unity::test::training::operators;
 
 value_id dropped(builder& b, value_id x, double rate, std::int64_t seed) {
   return b.apply("dropout", {x}, {{"rate", rate}, {"seed", seed}})[0];

@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
+
+#include "../support/operators.hpp"
 
 namespace {
 
@@ -28,12 +29,8 @@ using unity::tensor::operation;
 using unity::tensor::shape;
 using unity::tensor::tensor_graph;
 using unity::tensor::tensor_type;
+using unity::test::standard::operators;
 namespace zoo = unity::tensor::zoo;
-
-const unity::tensor::algebra& operators() {
-  static const auto a = unity::tensor::standard_algebra();
-  return a;
-}
 
 void check_equal(const dense<double>& a, const dense<double>& b) {
   REQUIRE(a.dims == b.dims);

@@ -17,12 +17,14 @@
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/optimizer.hpp>
 
+#include "../support/message_of.hpp"
 #include "runs.hpp"
 
 namespace {
 
 using namespace unity;
 using train::test::operators;
+using unity::test::message_of;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t seed = 5;
@@ -81,16 +83,6 @@ std::vector<double> train_some(const parallel::plan& p, const train::update_rule
 std::string content_of(const fs::path& path) {
   std::ifstream in{path, std::ios::binary};
   return {std::istreambuf_iterator<char>{in}, {}};
-}
-
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <unity/backend/host_values.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
@@ -38,17 +39,11 @@ inline std::vector<parallel::box> random_cover(const tensor::shape& dims, random
 inline void place(const std::vector<std::byte>& part, const parallel::box& b, const tensor::tensor_type& t,
                   std::vector<std::byte>& all) {
   const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
-  auto at = b.begin;
-  for (std::size_t i = 0; i < part.size(); i += size) {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      offset = offset * t.dims[d] + at[d];
-    }
-    std::memcpy(all.data() + static_cast<std::size_t>(offset) * size, part.data() + i, size);
-    for (auto d = at.size(); d-- > 0 && ++at[d] == b.end[d];) {
-      at[d] = b.begin[d];
-    }
-  }
+  const auto* from = part.data();
+  for_each_position(b.begin, b.end, [&](const tensor::shape& at) {
+    std::memcpy(all.data() + offset_of(t.dims, at) * size, from, size);
+    from += size;
+  });
 }
 
 // fill(type, box, bytes) makes the same tensor of whatever boxes.

@@ -17,6 +17,7 @@
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/training_form.hpp>
 
+#include "../support/operators.hpp"
 #include "covers.hpp"
 
 using namespace unity;
@@ -24,13 +25,9 @@ using tensor::dtype;
 using tensor::shape;
 using tensor::tensor_type;
 using train::synthetic_data;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 tensor_type type(shape dims, dtype element = dtype::float32) {
   return {element, tensor::layout::row_major, false, std::move(dims)};

@@ -9,6 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -20,6 +21,7 @@
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "../tensor/testing.hpp"
 
 using namespace unity;
@@ -29,13 +31,9 @@ using tensor::dtype;
 using tensor::shape;
 using tensor::tensor_type;
 using tensor::test::type;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 operator_dimensions dimensions(const char* name, const std::vector<tensor_type>& inputs) {
   return parallel::dimensions_of(operators(), operators().make_operation(name), inputs).value();
@@ -63,7 +61,7 @@ dense<double> run_tasks(const operator_dimensions& o, const parallel::operator_g
       parallel::region<double> all{parallel::whole(o.inputs[x].dims)};
       all.data = operands[x];
       auto& own = held.emplace_back(parallel::operand_region(o, task, x));
-      parallel::detail::for_each_position(own.data.dims, [&](shape at) {
+      for_each_position(own.data.dims, [&](shape at) {
         for (std::size_t d = 0; d < at.size(); ++d) {
           at[d] += own.place.begin[d];
         }
@@ -72,7 +70,7 @@ dense<double> run_tasks(const operator_dimensions& o, const parallel::operator_g
     }
     const auto made = parallel::evaluate_task<double>(operators(), o, task, held);
     parallel::region<double> all{parallel::whole(o.outputs[0].dims)};
-    parallel::detail::for_each_position(made[0].data.dims, [&](shape at) {
+    for_each_position(made[0].data.dims, [&](shape at) {
       for (std::size_t d = 0; d < at.size(); ++d) {
         at[d] += made[0].place.begin[d];
       }

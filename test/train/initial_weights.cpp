@@ -16,6 +16,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/operators.hpp"
 #include "covers.hpp"
 
 using namespace unity;
@@ -24,13 +25,9 @@ using train::initial_weights;
 using form = initial_value::form;
 using tensor::shape;
 using tensor::tensor_type;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 std::vector<double> values_of(const initial_weights& w, const std::string& name, const tensor_type& t) {
   std::vector<std::byte> stored(backend::byte_count(t));

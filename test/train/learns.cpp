@@ -110,7 +110,7 @@ constexpr const char* decoder = "zoo:gpt?layers=1&hidden=8&heads=2&seq=6&vocab=8
 
 std::string message_for(const char* model, tensor::loss what, const io::dataset& set) {
   const auto p = train::with_loss(operators(), train::test::plan_for(model, 1, "data"), what);
-  return sealed_files::message_of([&] { train::batches{operators(), p.graph, 1, set}; });
+  return unity::test::message_of([&] { train::batches{operators(), p.graph, 1, set}; });
 }
 
 }  // namespace
@@ -176,7 +176,7 @@ TEST_CASE("sets that are not what a model reads are refused") {
   const auto both = b.add(x, b.input("y", {8, 8}));
   const auto two = train::with_loss(
       operators(), train::test::plan_for(std::move(b).finish(std::vector{both}), 1, "data"), loss::cross_entropy);
-  const auto message = sealed_files::message_of([&] { train::batches{operators(), two.graph, 1, pixels}; });
+  const auto message = unity::test::message_of([&] { train::batches{operators(), two.graph, 1, pixels}; });
   CHECK(message.starts_with(pixels.name() + ": nothing for input \"y\" of the model; "));
   CHECK(message_for(classifier, loss::cross_entropy, bright_pixels(9)) ==
         pixels.name() + ": 9 classes; expected as many as input \"labels of 0\" of the model has, 8 at most");

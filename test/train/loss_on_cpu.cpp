@@ -21,16 +21,14 @@
 #include <unity/train/data.hpp>
 #include <unity/train/initial_weights.hpp>
 
+#include "../support/operators.hpp"
+
 using namespace unity;
 using tensor::dtype;
 using tensor::loss;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 // Embedded words, a dropout, a batch norm with statistics of the batch, a classifier per position.
 tensor::tensor_graph training_step(loss what, dtype element) {

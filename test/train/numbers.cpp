@@ -16,6 +16,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/train/non_numbers.hpp>
 
+#include "../support/message_of.hpp"
 #include "runs.hpp"
 
 namespace {
@@ -27,17 +28,14 @@ using train::test::operators;
 std::string message_of(
     const parallel::plan& p, const train::update_rule& rule, std::uint64_t steps,
     const std::function<void(train::test::reference_trainer&)>& prepare = [](auto&) {}) {
-  try {
+  return unity::test::message_of([&] {
     train::test::on_threads(p, rule, 1, {operators(), p.graph, 1}, [&](auto& rank, auto&) {
       prepare(rank);
       for (std::uint64_t s = 0; s < steps; ++s) {
         static_cast<void>(rank.step(s));
       }
     });
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
+  });
 }
 
 // The number of the node of that kind, or of the source of that name.

@@ -30,15 +30,13 @@
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/train/trainer.hpp>
 
+#include "../support/operators.hpp"
+
 namespace {
 
 using namespace unity;
 using numbers = tensor::dense<double>;
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
+using unity::test::training::operators;
 
 // Two convolutions with batch norms of the batch's own statistics. The zoo's networks of that kind are fifty layers
 // deep, and so sensitive before they have learned that rounding alone moves their losses.

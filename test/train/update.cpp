@@ -17,18 +17,16 @@
 #include <unity/core/random.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "../support/operators.hpp"
+
 using namespace unity;
 using parallel::optimizer;
 using tensor::dense;
 using tensor::dtype;
 using train::update_rule;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 // One element, as the publications write it.
 struct scalar_optimizer {

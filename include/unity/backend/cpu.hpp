@@ -240,7 +240,7 @@ inline cpu_backend::routine_ptr cpu_backend::convert(const tensor::operation& op
     for (auto& t : all) {
       const bool changes = elements && (tensor::is_floating(t.element) || !has_reals);
       const auto element = changes ? tensor::dtype::float32 : t.element;
-      const auto order = layouts && !cpu::is_row_major(t) ? tensor::layout::row_major : t.order;
+      const auto order = layouts && !is_row_major(t) ? tensor::layout::row_major : t.order;
       if (element != t.element || order != t.order) {
         t = {element, order, false, t.dims};
         same = false;

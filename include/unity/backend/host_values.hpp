@@ -67,7 +67,7 @@ void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
 template <class F>
 void for_each_position(const tensor::tensor_type& t, const F& f) {
   const auto count = static_cast<std::size_t>(tensor::element_count(t.dims));
-  if (t.order == tensor::layout::row_major || t.rank() < 2) {
+  if (is_row_major(t)) {
     for (std::size_t i = 0; i < count; ++i) {
       f(i, i);
     }
@@ -92,8 +92,7 @@ void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::s
   UNITY_EXPECTS(
       to.size() == byte_count(t) && elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
       "as many elements and bytes as the type says");
-  const bool plain = t.order == tensor::layout::row_major || t.rank() < 2;
-  if (plain && t.element == (std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64)) {
+  if (is_row_major(t) && t.element == (std::is_same_v<Real, float> ? tensor::dtype::float32 : tensor::dtype::float64)) {
     std::memcpy(to.data(), elements.data(), to.size());
     return;
   }

@@ -12,6 +12,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/machine_json.hpp>
@@ -38,12 +39,12 @@ namespace detail {
 // Which parts, terms and copies a task is: {"part": [0, 1], ...}.
 [[nodiscard]] inline nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t) {
   const auto place = place_of(g, t);
-  nlohmann::json task{{"part", list_to_json(parallel::digits_of(place.block, g.degrees))}};
+  nlohmann::json task{{"part", list_to_json(position_of(place.block, g.degrees))}};
   if (!g.reductions.empty()) {
-    task["reduction"] = list_to_json(parallel::digits_of(place.reduction, g.reductions));
+    task["reduction"] = list_to_json(position_of(place.reduction, g.reductions));
   }
   if (!g.terms.empty()) {
-    task["term"] = list_to_json(parallel::digits_of(place.term, g.terms));
+    task["term"] = list_to_json(position_of(place.term, g.terms));
   }
   if (g.copies > 1) {
     task["copy"] = place.copy;

@@ -33,6 +33,7 @@
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -139,7 +140,7 @@ class dataset {
     for (auto r = part.begin[0]; r < part.end[0]; ++r) {
       const auto row =
           find_row(static_cast<std::uint64_t>(step * type.dims[0] + r), how, tensor::element_count(row_dims));
-      for_each_run(row_dims, in_row, [&](std::int64_t first, std::int64_t, std::int64_t count) {
+      parallel::for_each_run(row_dims, in_row, [&](std::int64_t first, std::int64_t, std::int64_t count) {
         for (auto i = first; i < first + count; ++i) {
           values.push_back(value(field, row, i));
         }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/row_major.hpp>
 #include <unity/io/foreign_rule.hpp>
 
 namespace unity::io::detail {
@@ -47,11 +48,7 @@ inline std::vector<std::int64_t> permutation_of(std::int64_t code, std::int64_t 
   if (n < 1 || n > 8) {
     throw outside{"a transpose of " + std::to_string(n) + " dimensions"};
   }
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(n));
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    *axis = code % n;
-    code /= n;
-  }
+  const auto axes = position_of(code, std::vector<std::int64_t>(static_cast<std::size_t>(n), n));
   auto sorted = axes;
   std::sort(sorted.begin(), sorted.end());
   for (std::int64_t i = 0; i < n; ++i) {

@@ -65,6 +65,14 @@ class json_place {
     }
     return value_.get<std::string>();
   }
+  // A word that is on a line of messages and tables.
+  [[nodiscard]] std::string line() const {
+    auto text = word();
+    if (std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
+      throw error{where_, "is " + shown(text), "a name without control characters"};
+    }
+    return text;
+  }
 
  private:
   // A member's name, as it is where that is no more than letters, digits and '_', '-' or '.'.

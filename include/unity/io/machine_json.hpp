@@ -75,14 +75,6 @@ namespace detail {
   }
   throw error{in.where(), "is " + shown(word), all};
 }
-// A name is on a line of messages and tables.
-[[nodiscard]] inline std::string line_from_json(const json_place& in) {
-  auto word = in.word();
-  if (std::any_of(word.begin(), word.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; })) {
-    throw error{in.where(), "is " + shown(word), "a name without control characters"};
-  }
-  return word;
-}
 // The members of an object, in order of name.
 [[nodiscard]] inline std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in) {
   if (!in.value().is_object()) {
@@ -111,11 +103,11 @@ namespace detail {
     return rate_from_json(p, schema > 1 ? least_rate : 0, unit);
   };
   machine::device d;
-  d.name = line_from_json(in.at("name"));
+  d.name = in.at("name").line();
   d.kind = static_cast<machine::device_kind>(name_from_json(in.at("kind"), machine::device_kind_names));
   for (const auto& p : in.at("peaks").items()) {
     d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)),
-                       line_from_json(p.at("operator")), rate(p.at("flops_per_second"), "operations per second")});
+                       p.at("operator").line(), rate(p.at("flops_per_second"), "operations per second")});
   }
   d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
   d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
@@ -150,7 +142,7 @@ namespace detail {
 
 [[nodiscard]] inline machine::link link_from_json(const json_place& in) {
   machine::link l;
-  l.name = line_from_json(in.at("name"));
+  l.name = in.at("name").line();
   l.ranks = static_cast<int>(count_from_json(in.at("ranks"), 1, INT32_MAX));
   for (const auto& [name, ranges] : members_from_json(in.at("costs"))) {
     const nlohmann::json word = name;
@@ -261,7 +253,7 @@ class topology_reader {
     }
     std::vector<std::string> switches;
     for (const auto& s : in_.at("switches").items()) {
-      switches.push_back(line_from_json(s));
+      switches.push_back(s.line());
       add_vertex(s);
     }
     std::vector<machine::cable> cables;
@@ -285,7 +277,7 @@ class topology_reader {
       throw error{in.where() + ".model", "no kind of device has the name " + shown(in.at("model").word()),
                   "a name out of machine.devices"};
     }
-    return {line_from_json(in.at("name")), model->second,
+    return {in.at("name").line(), model->second,
             static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
   }
   [[nodiscard]] machine::vertex_id vertex(const json_place& in) const {
@@ -328,7 +320,7 @@ class topology_reader {
     throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1 or 2"};
   }
   machine::machine m;
-  m.name = line_from_json(in.at("name"));
+  m.name = in.at("name").line();
   for (const auto& d : in.at("devices").items()) {
     m.devices.push_back(device_from_json(d, version));
   }

@@ -15,6 +15,7 @@
 // Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/gpu_models.hpp>
 #include <unity/machine/machine.hpp>
@@ -81,7 +83,7 @@ class yaml_place {
     try {
       return node_.as<T>();
     } catch (const YAML::Exception&) {
-      throw error{where(), node_.IsScalar() ? "is '" + node_.Scalar().substr(0, 60) + "'" : "is no scalar", expected};
+      throw error{where(), node_.IsScalar() ? "is '" + printable(node_.Scalar()) + "'" : "is no scalar", expected};
     }
   }
 
@@ -95,7 +97,7 @@ class yaml_place {
   try {
     return YAML::Load(std::string{text});
   } catch (const YAML::ParserException& e) {
-    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + e.msg,
+    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + printable(e.msg),
                 "a resource specification"};
   }
 }
@@ -120,11 +122,20 @@ struct resource_node {
   return numbers;
 }
 
+// Devices are named after it, and names are on lines of messages and in JSON.
+[[nodiscard]] inline std::string address_from_yaml(const yaml_place& in) {
+  auto address = in.as<std::string>("an address");
+  if (address.empty() || std::any_of(address.begin(), address.end(), [](char c) { return c <= ' ' || c > '~'; })) {
+    throw error{in.where(), "is no address", "visible ASCII characters"};
+  }
+  return address;
+}
+
 [[nodiscard]] inline resource_node resource_node_from_yaml(const yaml_place& in) {
   constexpr double bytes_per_gigabit = 125e6;
   constexpr double most = 1e6;  // gigabits per second
   resource_node n;
-  n.address = in.at("address").as<std::string>("an address");
+  n.address = address_from_yaml(in.at("address"));
   n.gpus = numbers_from_yaml(in.find("gpus"));
   n.cpus = numbers_from_yaml(in.find("cpus"));
   if (n.gpus.empty() && n.cpus.empty()) {
@@ -133,7 +144,7 @@ struct resource_node {
   const auto place = in.find("network_bandwidth");
   const auto bandwidth = place ? place->as<double>("a number of gigabits per second") : 1.0;
   if (!(bandwidth > 0 && bandwidth <= most)) {
-    throw error{place->where(), "is '" + place->as<std::string>("a number") + "'",
+    throw error{place->where(), "is '" + printable(place->as<std::string>("a number")) + "'",
                 "gigabits per second above 0, 1e6 at most"};
   }
   n.bytes_per_second = std::llround(bandwidth * bytes_per_gigabit);
@@ -191,7 +202,7 @@ struct resource_node {
     for (const auto& g : machine::gpu_models) {
       all += (all.empty() ? "" : ", ") + std::string{g.name};
     }
-    throw error{file, "no GPU '" + std::string{gpu.substr(0, 60)} + "'", all};
+    throw error{file, "no GPU '" + printable(gpu) + "'", all};
   }
   const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
   std::vector<detail::resource_node> nodes;
@@ -199,7 +210,7 @@ struct resource_node {
   for (const auto& n : in.at("nodes").items()) {
     nodes.push_back(detail::resource_node_from_yaml(n));
     if (!addresses.insert(nodes.back().address).second) {
-      throw error{n.where(), "the address " + nodes.back().address.substr(0, 60) + " a second time",
+      throw error{n.where(), "the address " + printable(nodes.back().address) + " a second time",
                   "one node per address"};
     }
   }

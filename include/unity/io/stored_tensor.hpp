@@ -11,11 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/sealed_file.hpp>
-#include <unity/parallel/box.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -49,41 +47,6 @@ struct stored_tensor {
     offsets.push_back(offsets.back() + t.byte_count());
   }
   return offsets;
-}
-
-// Calls f(at, from, count) for the pieces of a box that lie side by side, ascending: `count` elements, the first of
-// which is number `at` of the tensor and number `from` of the box, row-major.
-// Complexity: as many calls as there are pieces.
-template <class F>
-void for_each_run(const tensor::shape& dims, const parallel::box& part, F&& f) {
-  UNITY_EXPECTS(part.begin.size() == dims.size() && part.end.size() == dims.size(), "a box of as many dimensions");
-  if (part.empty()) {
-    return;
-  }
-  const auto strides = tensor::strides_of(dims);
-  const auto sizes = part.sizes();
-  auto inner = dims.size();  // along the dimensions from here on the box is one piece
-  std::int64_t run = 1;
-  while (inner > 0 && run == strides[inner - 1]) {
-    --inner;
-    run *= sizes[inner];
-  }
-  auto at = part.begin;
-  for (std::int64_t from = 0;; from += run) {
-    std::int64_t place = 0;
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      place += at[d] * strides[d];
-    }
-    f(place, from, run);
-    auto d = inner;
-    while (d > 0 && ++at[d - 1] == part.end[d - 1]) {
-      at[d - 1] = part.begin[d - 1];
-      --d;
-    }
-    if (d == 0) {
-      return;
-    }
-  }
 }
 
 namespace detail {

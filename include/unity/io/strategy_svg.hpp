@@ -6,15 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/file.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/io/strategy_layout.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
@@ -109,7 +108,7 @@ struct box_grid {
   g.columns *= same;
   for (std::size_t t = 0; t < c.task_count(); ++t) {
     const auto number = static_cast<std::int64_t>(t);
-    const auto part = parallel::digits_of(number % tasks.blocks(), c.degrees);
+    const auto part = position_of(number % tasks.blocks(), c.degrees);
     std::pair<std::int64_t, std::int64_t> place{0, 0};
     for (const auto& a : outer) {
       auto& at = a.down ? place.first : place.second;
@@ -323,12 +322,6 @@ class strategy_drawing {
 [[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p,
                                                  std::string_view title = {}) {
   return detail::strategy_drawing{a, p, title}.run();
-}
-
-// Throws: unity::error, also where the file cannot be written.
-inline void write_strategy_svg(const tensor::algebra& a, const parallel::plan& p, const std::filesystem::path& path,
-                               std::string_view title = {}) {
-  atomic_write(path, to_strategy_svg(a, p, title));
 }
 
 }  // namespace unity::io

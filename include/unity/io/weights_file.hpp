@@ -27,6 +27,7 @@
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/box_runs.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -90,15 +91,15 @@ namespace detail {
 [[nodiscard]] inline weights_header weights_header_from(const sealed_reader& file) {
   const auto document = parse_json(file.header(), file.name());
   const json_place in{document, file.name() + ": header"};
-  weights_header h{in.at("graph").word(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}, {}, {}, {}};
+  weights_header h{in.at("graph").line(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}, {}, {}, {}};
   const auto optimizer = parallel::find_optimizer(in.at("optimizer").word());
   if (!optimizer) {
     throw error{in.at("optimizer").where(), shown(in.at("optimizer").word()), "sgd, momentum or adam"};
   }
   h.optimizer = *optimizer;
   h.settings = settings_from(in.at("settings"));
-  h.loss = in.at("loss").word();
-  h.data = in.at("data").word();
+  h.loss = in.at("loss").line();
+  h.data = in.at("data").line();
   h.tensors = stored_tensors_from(in.at("tensors"), file.value_bytes());
   return h;
 }
@@ -139,7 +140,7 @@ class weights_writer {
     UNITY_EXPECTS(detail::fits(t, part, values.size()), "a box of the tensor and as many values");
     take(tensor, part);
     const auto size = tensor::size_of(t.element);
-    for_each_run(t.dims, part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
+    parallel::for_each_run(t.dims, part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
       file_.write(begin_ + offsets_[tensor] + static_cast<std::uint64_t>(at * size),
                   values.subspan(static_cast<std::size_t>(from * size), static_cast<std::size_t>(count * size)));
     });
@@ -215,14 +216,6 @@ class weights_reader {
 
   [[nodiscard]] const weights_header& header() const noexcept { return header_; }
 
-  // Throws: unity::error where the checkpoint is of another graph.
-  void expect_graph(std::string_view fingerprint) const {
-    if (header_.graph != fingerprint) {
-      file_.refuse("weights of another model, fingerprint " + detail::shown(header_.graph),
-                   "this one, fingerprint " + detail::shown(std::string{fingerprint}));
-    }
-  }
-
   // The number of the tensor of that name and kind. Complexity: linear in tensors.
   // Throws: unity::error where there is none, or it has another element type or other sizes.
   [[nodiscard]] std::size_t find(const stored_tensor& wanted) const {
@@ -246,7 +239,7 @@ class weights_reader {
     const auto& t = header_.tensors[tensor];
     UNITY_EXPECTS(detail::fits(t, part, values.size()), "a box of the tensor and as much room");
     const auto size = tensor::size_of(t.element);
-    for_each_run(t.dims, part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
+    parallel::for_each_run(t.dims, part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
       file_.read(offsets_[tensor] + static_cast<std::uint64_t>(at * size),
                  values.subspan(static_cast<std::size_t>(from * size), static_cast<std::size_t>(count * size)));
     });

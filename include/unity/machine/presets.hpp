@@ -5,17 +5,17 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/gpu_models.hpp>
@@ -55,15 +55,13 @@ inline constexpr std::size_t most_host_devices = 1024;
 
 // "4x6"
 [[nodiscard]] inline std::optional<preset_size> parse_size(std::string_view text) {
-  preset_size size;
-  const auto* end = text.data() + text.size();
-  const auto nodes = std::from_chars(text.data(), end, size.nodes);
-  if (nodes.ec != std::errc{} || nodes.ptr == end || *nodes.ptr != 'x') {
+  const auto x = text.find('x');
+  if (x == std::string_view::npos) {
     return std::nullopt;
   }
-  const auto devices = std::from_chars(nodes.ptr + 1, end, size.devices);
-  const bool whole = devices.ec == std::errc{} && devices.ptr == end;
-  return whole && size.nodes > 0 && size.devices > 0 ? std::optional{size} : std::nullopt;
+  const auto nodes = to_number<std::size_t>(text.substr(0, x)).value_or(0);
+  const auto devices = to_number<std::size_t>(text.substr(x + 1)).value_or(0);
+  return nodes > 0 && devices > 0 ? std::optional{preset_size{nodes, devices}} : std::nullopt;
 }
 
 // Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
@@ -98,14 +96,14 @@ inline constexpr std::size_t most_host_devices = 1024;
 // devices. Those of host are cores of this one; its number of nodes is 1.
 // Throws: unity::error for any other name, and for more devices than such a node has.
 [[nodiscard]] inline machine preset(std::string_view text) {
-  const auto where = "machine '" + std::string{text.substr(0, 60)} + "'";
+  const auto where = "machine '" + printable(text) + "'";
   const auto colon = std::min(text.find(':'), text.size());
   const auto name = text.substr(0, colon);
   const auto kind = std::find_if(detail::preset_kinds.begin(), detail::preset_kinds.end(),
                                  [&](const auto& k) { return k.name == name; });
   const bool host = name == "host";
   if (kind == detail::preset_kinds.end() && !host) {
-    throw error{where, "no preset '" + std::string{name.substr(0, 60)} + "'", detail::preset_list()};
+    throw error{where, "no preset '" + printable(name) + "'", detail::preset_list()};
   }
   const auto size = detail::parse_size(text.substr(std::min(colon + 1, text.size())));
   if (!size) {

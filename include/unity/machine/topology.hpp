@@ -16,6 +16,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 
 namespace unity::machine {
@@ -162,8 +163,7 @@ inline void topology::check_names(std::string_view where) const {
     throw error{where, "a device or switch without a name", "names"};
   }
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
-    throw error{where, "two devices or switches named \"" + std::string{twice->substr(0, 60)} + "\"",
-                "names of their own"};
+    throw error{where, "two devices or switches named \"" + printable(*twice) + "\"", "names of their own"};
   }
 }
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
@@ -198,11 +198,11 @@ namespace detail {
                                                             std::span<const std::int64_t> parts,
                                                             const task_place& place) {
   std::vector<std::int64_t> numbers(parts.size(), 0);
-  const auto sums = digits_of(place.reduction, g.reductions);
+  const auto sums = position_of(place.reduction, g.reductions);
   for (std::size_t r = 0; r < sums.size(); ++r) {
     numbers[o.reductions[r].indices[0]] = sums[r];
   }
-  const auto digits = digits_of(place.block, g.degrees);
+  const auto digits = position_of(place.block, g.degrees);
   for (std::size_t k = 0; k < digits.size(); ++k) {
     auto part = digits[k];
     const auto& indices = o.divisible[k].indices;

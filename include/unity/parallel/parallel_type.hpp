@@ -49,10 +49,6 @@ struct parallel_type {
   return t.copies * t.partial * product(t.degrees);
 }
 
-[[nodiscard]] inline bool is_undivided(const parallel_type& t) noexcept {
-  return total(t) == 1 && product(t.steps) == 1;
-}
-
 // The type of the cotangent: what was copied is a sum of terms, and the other way round.
 [[nodiscard]] inline parallel_type dual(parallel_type t) noexcept {
   std::swap(t.copies, t.partial);

@@ -70,14 +70,4 @@ struct task_place {
   return p;
 }
 
-// The digits of a number along axes of these degrees, the last the fastest.
-[[nodiscard]] inline degree_list digits_of(std::int64_t number, const degree_list& degrees) {
-  degree_list digits(degrees.size(), 0);
-  for (auto k = degrees.size(); k-- > 0;) {
-    digits[k] = number % degrees[k];
-    number /= degrees[k];
-  }
-  return digits;
-}
-
 }  // namespace unity::parallel

@@ -56,6 +56,14 @@ struct replacement {
   fragment_id fragment{};
   const program::fragment* code = nullptr;
 };
+// Of all fragments of a program, in their order. Refer to the codes.
+[[nodiscard]] inline std::vector<replacement> replacements_of(std::span<const fragment> codes) {
+  std::vector<replacement> all;
+  for (std::size_t f = 0; f < codes.size(); ++f) {
+    all.push_back({fragment_id{f}, &codes[f]});
+  }
+  return all;
+}
 
 // What an open edit changed, as places of tasks. Tasks of replaced fragments keep their places until it is closed.
 struct edit_record {

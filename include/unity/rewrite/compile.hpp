@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
@@ -54,7 +55,7 @@ class rule_compiler {
   };
 
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
-    throw error{"rule " + name_, found, expected};
+    throw error{"rule " + name_, printable(found, 200), expected};
   }
 
   pattern side(const std::vector<syntax::term>& terms, const std::vector<syntax::term>& other) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::detail {
 
@@ -51,7 +52,7 @@ class lexer {
   // Throws: always; the message names file, line, column, what stands there and what was expected.
   [[noreturn]] void fail(std::string_view expected) const {
     const auto found =
-        current_.kind == token::form::end ? std::string{"end of file"} : "'" + std::string{current_.text} + "'";
+        current_.kind == token::form::end ? std::string{"end of file"} : "'" + printable(current_.text) + "'";
     throw error{std::string{file_} + ":" + std::to_string(current_.line) + ":" + std::to_string(current_.column),
                 "found " + found, expected};
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
+#include <unity/rewrite/attribute_check.hpp>
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
@@ -178,7 +179,7 @@ class matcher {
     }
     const auto attributes_before = bound_attributes_.size();
     const auto repetitions_before = found_.repetitions;
-    if (take_attributes(slot, n)) {
+    if (take_attributes(rule_->checks[slot], store_->attributes(store_->op(n)), found_.attributes, bound_attributes_)) {
       bound = n;
       take_operands(p, i, store_->operands(n), rest, done);
       found_.node(slot, i) = node_id{};
@@ -188,24 +189,6 @@ class matcher {
       found_.attributes[bound_attributes_.back()] = attribute_id{};
       bound_attributes_.pop_back();
     }
-  }
-
-  bool take_attributes(std::size_t slot, node_id n) {
-    const auto actual = store_->attributes(store_->op(n));
-    for (const auto& c : rule_->checks[slot]) {
-      const auto value = actual[c.position];
-      if (!c.binds) {
-        if (value != c.literal) {
-          return false;
-        }
-      } else if (!found_.attributes[c.slot].valid()) {
-        found_.attributes[c.slot] = value;
-        bound_attributes_.push_back(c.slot);
-      } else if (found_.attributes[c.slot] != value) {
-        return false;
-      }
-    }
-    return true;
   }
 
   template <class Done>

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <bit>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/rewrite/lexer.hpp>
 #include <unity/rewrite/syntax.hpp>
 
@@ -263,12 +262,12 @@ class rule_parser {
     if (text.find_first_of(".e") == std::string_view::npos) {
       return {syntax::expression::form::integer, integer(), {}, {}};
     }
-    double value = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{}) {
+    const auto value = to_number<double>(text);
+    if (!value) {
       in_.fail("a number that a double can hold");
     }
     in_.next();
-    return {syntax::expression::form::real, std::bit_cast<std::int64_t>(value), {}, {}};
+    return {syntax::expression::form::real, std::bit_cast<std::int64_t>(*value), {}, {}};
   }
   int small_integer() {
     const auto place = in_;
@@ -280,14 +279,12 @@ class rule_parser {
   }
   std::int64_t integer() {
     const auto t = in_.peek();
-    std::int64_t value = 0;
-    const auto* last = t.text.data() + t.text.size();
-    const auto parsed = std::from_chars(t.text.data(), last, value);
-    if (t.kind != token::form::number || parsed.ec != std::errc{} || parsed.ptr != last) {
+    const auto value = to_number<std::int64_t>(t.text);
+    if (t.kind != token::form::number || !value) {
       in_.fail("an integer of 64 bits");
     }
     in_.next();
-    return value;
+    return *value;
   }
   std::string name(std::string_view expected) {
     if (in_.peek().kind != token::form::name) {

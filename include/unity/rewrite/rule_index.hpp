@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/rewrite/attribute_check.hpp>
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/substitution.hpp>
 
@@ -41,17 +42,10 @@ struct anchor {
   climb path{};
 };
 
-struct attribute_check {
-  std::uint32_t position = 0;
-  bool binds = false;
-  std::uint32_t slot = 0;    // that is bound
-  attribute_id literal{};    // that is compared, else
-};
-
 struct prepared_rule {
   const substitution* rule = nullptr;
   bool repeats = false;
-  std::vector<std::vector<attribute_check>> checks{};      // by pattern node
+  std::vector<std::vector<attribute_check<attribute_id>>> checks{};  // by pattern node
   std::vector<std::vector<root_link>> links{};             // by the root that is matched first
   std::vector<std::pair<std::size_t, std::size_t>> symmetric{};  // roots that could be exchanged
   std::optional<root_link> sibling{};  // of a repeated root: from what the repetitions share up to each of them
@@ -308,8 +302,8 @@ class rule_index {
   }
 
   template <class Store>
-  static std::vector<attribute_check> checks(const pattern_node& n, Store& store) {
-    std::vector<attribute_check> all;
+  static std::vector<attribute_check<attribute_id>> checks(const pattern_node& n, Store& store) {
+    std::vector<attribute_check<attribute_id>> all;
     for (std::uint32_t i = 0; i < n.attributes.size(); ++i) {
       const auto& a = n.attributes[i];
       if (a.kind == pattern_attribute::form::bind) {

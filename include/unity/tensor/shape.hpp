@@ -74,6 +74,11 @@ struct tensor_type {
   return strides;
 }
 
+// Rank 0 and 1 have one layout.
+[[nodiscard]] inline bool is_row_major(const tensor_type& t) {
+  return t.order == layout::row_major || strides_of(t.dims, t.order) == strides_of(t.dims);
+}
+
 // Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing where they do not fit.
 [[nodiscard]] inline std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   if (a.size() < b.size()) {

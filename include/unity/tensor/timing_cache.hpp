@@ -7,7 +7,6 @@
 // Each line: median and spread in picoseconds, how many repetitions, and the signature of what ran.
 #pragma once
 
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +18,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,6 +26,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/cost/kernel_timer.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -153,14 +152,13 @@ class timing_reader {
     return line;
   }
   [[nodiscard]] std::int64_t number(std::string_view& line) const {
-    std::int64_t value = 0;
-    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), value);
-    const auto used = static_cast<std::size_t>(end - line.data());
-    if (problem != std::errc{} || used == line.size() || line[used] != ' ') {
+    const auto end = line.find(' ');
+    const auto value = to_number<std::int64_t>(line.substr(0, end));
+    if (!value || end == std::string_view::npos) {
       fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
     }
-    line.remove_prefix(used + 1);
-    return value;
+    line.remove_prefix(end + 1);
+    return *value;
   }
 
   std::string_view rest_;

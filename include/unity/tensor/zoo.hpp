@@ -3,15 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/alexnet.hpp>
@@ -71,14 +71,7 @@ struct request {
 namespace detail {
 
 // What a person typed, fit for a line of an error message.
-[[nodiscard]] inline std::string quoted(std::string_view text) {
-  constexpr std::size_t most = 60;
-  std::string shown = "\"";
-  for (const char c : text.substr(0, most)) {
-    shown += c >= ' ' && c <= '~' ? c : '?';
-  }
-  return shown + (text.size() > most ? "...\"" : "\"");
-}
+[[nodiscard]] inline std::string quoted(std::string_view text) { return "\"" + printable(text) + "\""; }
 
 template <class Range>
 [[nodiscard]] std::string names_of(const Range& named) {
@@ -151,13 +144,12 @@ struct setting {
     }
     return found - k.words.begin();
   }
-  std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size() || value < k.least || value > k.most) {
+  const auto value = to_number<std::int64_t>(text);
+  if (!value || *value < k.least || *value > k.most) {
     throw error{where, std::string{k.name} + "=" + quoted(text),
                 "an integer from " + std::to_string(k.least) + " to " + std::to_string(k.most)};
   }
-  return value;
+  return *value;
 }
 
 [[nodiscard]] inline sizes parse_sizes(const form& f, std::string_view query, const std::string& where) {

@@ -15,6 +15,7 @@
 #include <unity/io/dataset.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/box_runs.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
@@ -128,7 +129,7 @@ class evaluation {
           at.begin[0] += o.microbatch * samples;
           at.end[0] += o.microbatch * samples;
           const auto values = backend::decode<double>(buffer_.data(), own);
-          io::for_each_run(type.dims, at, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+          parallel::for_each_run(type.dims, at, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
             std::copy_n(values.data.begin() + from, n, all.data.begin() + to);
           });
         }

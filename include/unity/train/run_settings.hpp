@@ -1,6 +1,7 @@
 // What a run of training is, whatever ranks it runs on: what a checkpoint says about itself, and is checked against.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -105,6 +106,16 @@ struct rule_setting {
   return digits;
 }
 
+namespace detail {
+
+[[nodiscard]] inline std::string number_text(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return text;
+}
+
+}  // namespace detail
+
 // Without tensors.
 [[nodiscard]] inline io::weights_header header_of(const run_settings& s, std::int64_t step) {
   io::weights_header h{s.model, step,  s.seed, s.rule.how, {}, {{"batch", static_cast<double>(s.batch)}},
@@ -115,7 +126,7 @@ struct rule_setting {
   return h;
 }
 
-// Throws: unity::error about `file` where a setting of its optimizer is missing.
+// Throws: unity::error about `file` where a setting of its optimizer is missing, or a number cannot be.
 [[nodiscard]] inline run_settings settings_in(const io::weights_header& h, const std::string& file) {
   const auto number = [&](std::string_view name) {
     const auto found = h.settings.find(std::string{name});
@@ -127,7 +138,12 @@ struct rule_setting {
   if (h.step < 0) {
     throw error{file, "step " + std::to_string(h.step), "a number of steps"};
   }
-  run_settings s{h.graph, static_cast<std::int64_t>(number("batch")), h.loss, h.data, {}, h.seed};
+  const auto batch = number("batch");
+  constexpr double most = 0x1p53;
+  if (!(batch >= 0 && batch <= most) || std::trunc(batch) != batch) {
+    throw error{file, "a batch of " + detail::number_text(batch), "a number of samples"};
+  }
+  run_settings s{h.graph, static_cast<std::int64_t>(batch), h.loss, h.data, {}, h.seed};
   s.rule.how = h.optimizer;
   for (const auto& setting : settings_of(h.optimizer)) {
     s.rule.*setting.number = number(setting.name);
@@ -153,11 +169,8 @@ inline void expect_same(const run_settings& found, const run_settings& wanted, c
   expect(found.batch, wanted.batch, [](std::int64_t x) { return "batches of " + std::to_string(x) + " samples"; });
   expect(found.rule.how, wanted.rule.how, optimizer);
   for (const auto& s : settings_of(wanted.rule.how)) {
-    expect(found.rule.*s.number, wanted.rule.*s.number, [&](double x) {
-      char text[32];
-      std::snprintf(text, sizeof text, " %.17g", x);
-      return std::string{s.name} + text;
-    });
+    expect(found.rule.*s.number, wanted.rule.*s.number,
+           [&](double x) { return std::string{s.name} + " " + detail::number_text(x); });
   }
   expect(found.seed, wanted.seed, [](std::uint64_t x) { return "seed " + std::to_string(x); });
   expect(found.data, wanted.data, [](const std::string& x) { return "data " + x; });

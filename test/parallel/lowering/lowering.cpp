@@ -20,6 +20,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../fragments_around.hpp"
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
@@ -171,12 +172,8 @@ TEST_CASE("the fragments around an operator are all that its configuration chang
         n = node_id{static_cast<std::size_t>(random.below(x.graph.node_count()))};
       }
       s[n.index()] = parallel::random_configuration(x.lower.dimensions()[n], 4, random);
-      const auto around = x.lower.around(s, n);
-      std::vector<program::replacement> all;
-      for (const auto& f : around) {
-        all.push_back({f.id, &f.code});
-      }
-      p.replace(all);
+      const auto around = parallel::test::fragments_around(x.lower, s, n);
+      p.replace(replacements_of(around));
       p.commit();
       const auto fresh = x.lower.run(s);
       for (std::size_t f = 0; f < fresh.fragment_count(); ++f) {

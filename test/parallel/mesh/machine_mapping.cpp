@@ -19,21 +19,18 @@
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/search/dynamic_programming.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../../support/operators.hpp"
 
 namespace {
 
 using namespace unity;
 using parallel::unreachable;
+using unity::test::training::operators;
 
 static_assert(decomposition<parallel::machine_mapping>);
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 // Values of 8 x 8; every operator reads one or two of those before, which are not too far away.
 tensor::tensor_graph random_graph(random_engine& random, std::size_t size) {

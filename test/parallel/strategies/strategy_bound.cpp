@@ -15,20 +15,16 @@
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../../support/operators.hpp"
 #include "../divided_at_random.hpp"
 
 using namespace unity;
+using unity::test::training::operators;
 
 namespace {
-
-const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
 
 struct subject {
   tensor::tensor_graph graph;

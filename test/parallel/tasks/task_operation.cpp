@@ -10,6 +10,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -32,18 +33,8 @@ using values = tensor::dense<double>;
 
 // The elements of a box, row-major.
 values part_of(const values& x, const box& b) {
-  values y{b.sizes()};
-  tensor::shape at = b.begin;
-  for (auto& element : y.data) {
-    std::size_t offset = 0;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      offset = offset * static_cast<std::size_t>(x.dims[d]) + static_cast<std::size_t>(at[d]);
-    }
-    element = x.data[offset];
-    for (auto d = at.size(); d-- > 0 && ++at[d] == b.end[d];) {
-      at[d] = b.begin[d];
-    }
-  }
+  values y{b.sizes(), {}};
+  for_each_position(b.begin, b.end, [&](const auto& at) { y.data.push_back(x.data[offset_of(x.dims, at)]); });
   return y;
 }
 

@@ -1,15 +1,19 @@
 #include <unity/tensor/generation/rule_collection.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/archive.hpp>
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/growth.hpp>
@@ -109,5 +113,35 @@ TEST_CASE("a collection that was interrupted goes on as if it had not been") {
   }
   CHECK(texts(second) == texts(whole));
   CHECK(second.derived() == whole.derived());
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("a checkpoint of what are no rules is refused") {
+  equalities found{words, 1};
+  const auto file = (std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "no_rules").string();
+  const auto refusal = [&](const std::string& text, std::uint8_t verdict) {
+    archive_writer out;
+    out.put(std::array<std::uint64_t, 4>{3, 0, 0, 1});  // of what, added, derived, rules
+    out.put(std::vector<char>{text.begin(), text.end()});
+    out.put(verdict);
+    for (int i = 0; i < 4; ++i) {  // three empty texts, and nothing that is refused
+      out.put(std::uint64_t{0});
+    }
+    out.save(file, "unity rules 1\n");
+    tensor::rule_collection c{found.language, nothing_known};
+    try {
+      static_cast<void>(c.resume(file, 3));
+    } catch (const error& e) {
+      return std::string{e.what()};
+    }
+    return std::string{};
+  };
+  const std::string rule = "rule r relu(relu(?x)) => relu(?x)";
+  CHECK(refusal(rule, 2).empty());
+  CHECK_THAT(refusal("rule r add(?x, ?y) == relu(?y)", 2), Catch::Contains("unbound variable ?x"));
+  for (const auto& [text, verdict] : {std::pair{std::string{}, 0}, {rule + " " + rule, 0}, {rule, 3}}) {
+    CAPTURE(text, verdict);
+    CHECK_THAT(refusal(text, static_cast<std::uint8_t>(verdict)), Catch::Contains("what is no rule and its verdict"));
+  }
   std::filesystem::remove(file);
 }

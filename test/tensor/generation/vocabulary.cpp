@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 
+#include "../../support/message_of.hpp"
 #include "../testing.hpp"
 
 using namespace unity;
@@ -19,12 +19,7 @@ namespace {
 
 vocabulary parse(std::string_view text) { return parse_vocabulary(standard(), text, "my.ops"); }
 std::string why_refused(std::string_view text) {
-  try {
-    static_cast<void>(parse(text));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return unity::test::message_of([&] { static_cast<void>(parse(text)); });
 }
 // After a valid line of sizes and one of a sort.
 std::string operator_refused(const std::string& text) {
@@ -93,6 +88,13 @@ TEST_CASE("what cannot be read is refused with its place and what was expected")
     many += "sort s" + std::to_string(i) + " input [3]\n";
   }
   CHECK_THAT(why_refused(many), Catch::StartsWith("my.ops:18:1: found end of file; expected at most 16 sorts"));
+  const auto large = [](const std::string& dims) { return why_refused("sizes M=64\nsort x input " + dims); };
+  CHECK_THAT(large("[M, M, 16]"), Catch::Contains("at least one sort and one operator"));
+  for (const auto* dims :
+       {"[M, M, 17]", "[999999999, 999999999, 999999999]", "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"}) {
+    CAPTURE(dims);
+    CHECK_THAT(large(dims), Catch::Contains("a sort of at most 65536 elements before it"));
+  }
 }
 
 TEST_CASE("operators are refused with their place and what was expected") {
@@ -126,4 +128,13 @@ TEST_CASE("operators are refused with their place and what was expected") {
   CHECK_THAT(operator_refused("split(any)\nsort y input [M]"),
              Catch::StartsWith("my.ops:4:1: found 'sort'; expected values"));
   CHECK_THAT(operator_refused("conv2d{stride=[1, 1, 1]}(any, any)"), Catch::Contains("all attributes of 'conv2d'"));
+  std::string channels;
+  std::string kernels;
+  for (int i = 1; i <= 65; ++i) {
+    channels += (i == 1 ? "" : ", ") + std::to_string(i);
+    kernels += (i == 1 ? "" : ", ") + ("[1, " + std::to_string(i) + "]");
+  }
+  CHECK(operator_refused("pool_kernel{channels={" + channels + "}, kernel=[1, 1]}()").empty());
+  CHECK_THAT(operator_refused("pool_kernel{channels={" + channels + "}, kernel={" + kernels + "}}()"),
+             Catch::Contains("at most 4096 operators"));
 }

@@ -18,6 +18,7 @@
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/index_structure.hpp>
 
+#include "../../support/operators.hpp"
 #include "../testing.hpp"
 
 using namespace unity::tensor;
@@ -25,10 +26,7 @@ using namespace unity::tensor::test;
 
 namespace {
 
-const algebra& training() {
-  static const auto a = training_algebra();
-  return a;
-}
+constexpr auto& training = unity::test::training::operators;
 
 const operation& cross_entropy() {
   static const auto op = training().make_operation("cross_entropy");

@@ -50,6 +50,20 @@ TEST_CASE("concat and split say what they do not take") {
           "expected sizes that sum to the size of the axis");
   }
   CHECK(refusal_of("split", {{"axis", 1}, {"sizes", {}}}, {type({2, 5})}) == "expected at least one size");
+  for (const std::int64_t axis : {std::int64_t{-1}, std::int64_t{-2}, std::int64_t{2}, INT64_MIN, INT64_MAX}) {
+    CHECK(refusal_of("split", {{"axis", axis}, {"sizes", {2, 3}}}, {type({2, 5})}) ==
+          "expected an axis within the rank");
+    CHECK(refusal_of("concat", {{"axis", axis}}, {type({2, 5}), type({2, 5})}) == "expected an axis within the rank");
+  }
+}
+
+TEST_CASE("what has no dimensions is neither joined nor split") {
+  for (const std::int64_t axis : {-1, 0, 1}) {
+    CHECK(refusal_of("split", {{"axis", axis}, {"sizes", {1}}}, {type({})}) == "expected an axis within the rank");
+    CHECK(refusal_of("concat", {{"axis", axis}}, {type({}), type({})}) == "expected an axis within the rank");
+  }
+  CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}), type({})}) ==
+        "expected sizes that agree outside of the axis in operand 1");
 }
 
 TEST_CASE("slice takes every step-th element from start to before end") {

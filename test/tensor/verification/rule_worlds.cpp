@@ -10,14 +10,14 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
 
+#include "../../support/operators.hpp"
+
 namespace tensor = unity::tensor;
+
+using unity::test::standard::operators;
 
 namespace {
 
-const tensor::algebra& operators() {
-  static const auto a = tensor::standard_algebra();
-  return a;
-}
 std::vector<tensor::rule_case> cases_of(const std::string& text, const tensor::world_options& options = {}) {
   return tensor::rule_cases(
       operators(), unity::compile_rule(operators(), unity::parse_rules("rule r " + text).at(0)).at(0), options);

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,8 +10,7 @@
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/backend/elementwise/index_steps.hpp>
-#include <unity/backend/elementwise/tile_program.hpp>
+#include <unity/backend/elementwise/conversion_program.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
@@ -37,17 +34,8 @@ class relayout_routine final : public routine {
   if (from.element == to.element) {
     return std::make_unique<relayout_routine>(from, to.order);
   }
-  tile_program p;
-  tile_leaf leaf{tile_leaf::origin::operand, 0, from.element, 0, {}};
-  const auto strides = tensor::strides_of(from.dims, from.order);
-  for (const auto d : memory_order(to.rank(), to.order)) {
-    p.sizes.push_back(to.dims[d]);
-    leaf.steps.push_back(strides[d]);
-  }
-  const auto value = p.add_leaf(std::move(leaf));
-  p.stores.push_back({value, 0, to.element});
-  return make_tiles(std::move(p), tensor::exceeds_float32(from.element) || tensor::exceeds_float32(to.element),
-                    threads);
+  return make_tiles(conversion_program(from, to),
+                    tensor::exceeds_float32(from.element) || tensor::exceeds_float32(to.element), threads);
 }
 
 // A routine between conversions. Packed forms are those of the operands that it takes as they are.

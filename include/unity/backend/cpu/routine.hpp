@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include <unity/tensor/shape.hpp>
 
@@ -36,10 +35,6 @@ class routine {
 
 using types = std::span<const tensor::tensor_type>;
 
-// Rank 0 and 1 have one layout.
-[[nodiscard]] inline bool is_row_major(const tensor::tensor_type& t) {
-  return t.order == tensor::layout::row_major || tensor::strides_of(t.dims, t.order) == tensor::strides_of(t.dims);
-}
 [[nodiscard]] inline bool is_plain(const tensor::tensor_type& t) {
   return t.element == tensor::dtype::float32 && is_row_major(t);
 }

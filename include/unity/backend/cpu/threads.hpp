@@ -5,6 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SANITIZE_THREAD__)
+#define UNITY_THREAD_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNITY_THREAD_SANITIZER
+#endif
+#endif
+
 namespace unity::backend::cpu {
 
 namespace detail {
@@ -16,6 +24,23 @@ void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned f
 int omp_get_thread_num() noexcept;
 int omp_get_num_threads() noexcept;
 void omp_set_num_threads(int threads) noexcept;
+#ifdef UNITY_THREAD_SANITIZER
+void __tsan_acquire(void* place);
+void __tsan_release(void* place);
+#endif
+}
+
+// What a thread did before happened_here(place) comes before what another does after see_what_happened(place). That the
+// runtime orders threads so the thread sanitizer does not see, as the runtime is compiled without it.
+inline void happened_here([[maybe_unused]] void* place) {
+#ifdef UNITY_THREAD_SANITIZER
+  __tsan_release(place);
+#endif
+}
+inline void see_what_happened([[maybe_unused]] void* place) {
+#ifdef UNITY_THREAD_SANITIZER
+  __tsan_acquire(place);
+#endif
 }
 
 }  // namespace detail
@@ -39,12 +64,18 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Bod
     std::int64_t count;
   } j{body, count};
   const auto part = [](void* data) {
+    detail::see_what_happened(data);
     const auto& [run, all] = *static_cast<job*>(data);
     const std::int64_t t = detail::omp_get_thread_num();
     const std::int64_t n = detail::omp_get_num_threads();
     run(static_cast<int>(t), all * t / n, all * (t + 1) / n);
+    detail::happened_here(data);
   };
+  detail::happened_here(&j);
   detail::GOMP_parallel(part, &j, static_cast<unsigned>(parts), 0);
+  detail::see_what_happened(&j);
 }
 
 }  // namespace unity::backend::cpu
+
+#undef UNITY_THREAD_SANITIZER

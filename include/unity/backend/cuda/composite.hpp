@@ -1,11 +1,8 @@
 // Composites without a kernel of their own, and what must be converted: routines one after another in one workspace.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,11 +11,10 @@
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/detail/value_places.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/units.hpp>
-#include <unity/program/storage.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -38,55 +34,47 @@ class graph_routine final : public routine<Queue> {
  public:
   // graph: its nodes `inputs`, in that order, have the operands as their results. fuse: are chains one routine.
   graph_routine(const tensor::algebra& a, const tensor::tensor_graph& graph, std::span<const node_id> inputs,
-                types outputs, bool fuse, const graph_parts<Queue>& parts) {
+                types outputs, bool fuse, const graph_parts<Queue>& parts)
+      : places_{graph.value_count()} {
     const backend::detail::run_list list{a, graph, fuse};
-    places_.assign(graph.value_count(), {});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      places_[graph.results(inputs[i])[0].index()] = {region::input, i};
+      places_.add_input(graph.results(inputs[i])[0], i);
     }
     place_outputs(graph, list, outputs);
     for (const auto items : {list.constants(), list.running()}) {
       for (const auto& item : items) {
-        if (places_[item.results[0].index()].where != region::input) {
+        if (places_[item.results[0]].where != place::region::input) {
           add(graph, list, item, parts);
         }
       }
     }
-    const auto plan = program::plan_storage(stored_, bytes{static_cast<std::int64_t>(memory_alignment)});
-    for (const auto o : plan.offsets) {
-      offsets_.push_back(static_cast<std::size_t>(o.count()));
-    }
-    size_ = static_cast<std::size_t>(plan.peak.count());
+    places_.plan();
   }
 
-  [[nodiscard]] std::size_t workspace() const override { return size_; }
+  [[nodiscard]] std::size_t workspace() const override { return places_.workspace(); }
 
   void run(const call<Queue>& c) const override {
     for (const auto& s : steps_) {
       for (std::size_t i = 0; i < s.operands.size(); ++i) {
-        s.in[i] = read_address(c, s.operands[i]);
+        s.in[i] = places_.read_address(c, s.operands[i]);
       }
       for (std::size_t i = 0; i < s.results.size(); ++i) {
-        s.out[i] = write_address(c, s.results[i]);
+        s.out[i] = places_.write_address(c, s.results[i]);
       }
-      s.run->run({s.in, s.out, c.work + offsets_[s.work], c.queue});
+      s.run->run({s.in, s.out, places_.write_address(c, s.work), c.queue});
     }
     for (const auto& copy : copies_) {
-      copy.how.run(c.queue, c.outputs[copy.output], read_address(c, copy.from));
+      copy.how.run(c.queue, c.outputs[copy.output], places_.read_address(c, copy.from));
     }
   }
 
  private:
-  enum class region : std::uint8_t { nowhere, input, output, work };
-  struct place {
-    region where = region::nowhere;
-    std::size_t number = 0;
-  };
+  using place = backend::detail::value_place;
   struct step {
     routine_ptr<Queue> run{};
     std::vector<place> operands{};
     std::vector<place> results{};
-    std::size_t work = 0;
+    place work{};
     mutable std::vector<const std::byte*> in{};
     mutable std::vector<std::byte*> out{};
   };
@@ -96,16 +84,10 @@ class graph_routine final : public routine<Queue> {
     strided_copy how;
   };
 
-  // What is computed is written to its output; a second output, or one that is an operand, is a copy: an operand
-  // may lie in another layout than results do.
   void place_outputs(const tensor::tensor_graph& graph, const backend::detail::run_list& list, types outputs) {
     for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
-      const auto root = list.root(graph.outputs()[o]);
-      auto& p = places_[root.index()];
-      if (p.where == region::nowhere) {
-        p = {region::output, o};
-      } else {
-        copies_.push_back({o, p, relayout(graph.type(graph.outputs()[o]), outputs[o].order)});
+      if (const auto from = places_.add_output(list.root(graph.outputs()[o]), o)) {
+        copies_.push_back({o, *from, relayout(graph.type(graph.outputs()[o]), outputs[o].order)});
       }
     }
   }
@@ -115,46 +97,24 @@ class graph_routine final : public routine<Queue> {
     const auto now = steps_.size();
     step s;
     for (const auto v : item.operands) {
-      const auto p = places_[list.root(v).index()];
-      if (p.where == region::work) {
-        stored_[p.number].last = now;
-      }
-      s.operands.push_back(p);
+      s.operands.push_back(places_.read(list.root(v), now));
     }
     s.run = item.chain != nullptr
                 ? parts.chain(item.chain->region)
                 : parts.node(graph.operation(item.node), backend::detail::types_of(graph, item.operands),
                              backend::detail::types_of(graph, item.results));
     for (const auto v : item.results) {
-      auto& p = places_[v.index()];
-      if (p.where == region::nowhere) {
-        p = {region::work, store(byte_count(graph.type(v)), now)};
-      }
-      s.results.push_back(p);
+      s.results.push_back(places_.write(v, byte_count(graph.type(v)), now));
     }
-    s.work = store(s.run->workspace(), now);
+    s.work = places_.reserve(s.run->workspace(), now);
     s.in.resize(s.operands.size());
     s.out.resize(s.results.size());
     steps_.push_back(std::move(s));
   }
-  std::size_t store(std::size_t size, std::size_t now) {
-    stored_.push_back({bytes{static_cast<std::int64_t>(size)}, now, now});
-    return stored_.size() - 1;
-  }
 
-  [[nodiscard]] const std::byte* read_address(const call<Queue>& c, place p) const {
-    return p.where == region::input ? c.inputs[p.number] : write_address(c, p);
-  }
-  [[nodiscard]] std::byte* write_address(const call<Queue>& c, place p) const {
-    return p.where == region::output ? c.outputs[p.number] : c.work + offsets_[p.number];
-  }
-
-  std::vector<place> places_;  // per value of the graph
+  backend::detail::value_places places_;
   std::vector<step> steps_;
   std::vector<copy_out> copies_;
-  std::vector<program::stored_value> stored_;
-  std::vector<std::size_t> offsets_;
-  std::size_t size_ = 0;
 };
 
 // A routine between conversions.

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -25,8 +23,7 @@
 #include <unity/backend/cuda/rows.hpp>
 #include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
-#include <unity/backend/elementwise/index_steps.hpp>
-#include <unity/backend/elementwise/tile_program.hpp>
+#include <unity/backend/elementwise/conversion_program.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/element.hpp>
@@ -234,15 +231,7 @@ class kernel_factory {
     if (from.element == to.element) {
       return std::make_unique<relayout_routine<Queue>>(from, to.order);
     }
-    tile_program p;
-    tile_leaf leaf{tile_leaf::origin::operand, 0, from.element, 0, {}};
-    const auto strides = tensor::strides_of(from.dims, from.order);
-    for (const auto d : memory_order(to.rank(), to.order)) {
-      p.sizes.push_back(to.dims[d]);
-      leaf.steps.push_back(strides[d]);
-    }
-    p.stores.push_back({p.add_leaf(std::move(leaf)), 0, to.element});
-    return std::make_unique<chain_routine<Queue>>(*compile_chain(std::move(p)), false);
+    return std::make_unique<chain_routine<Queue>>(*compile_chain(conversion_program(from, to)), false);
   }
 
   const tensor::algebra* algebra_;

@@ -50,9 +50,5 @@ using routine_ptr = std::unique_ptr<routine<Queue>>;
 
 using types = std::span<const tensor::tensor_type>;
 
-// Rank 0 and 1 have one layout.
-[[nodiscard]] inline bool is_row_major(const tensor::tensor_type& t) {
-  return t.order == tensor::layout::row_major || tensor::strides_of(t.dims, t.order) == tensor::strides_of(t.dims);
-}
 
 }  // namespace unity::backend::cuda

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/row_major.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/node_attributes.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
@@ -50,21 +52,6 @@ known_tensor gathered(const known_tensor& from, std::vector<std::int64_t> dims, 
   return to;
 }
 
-// For every element of `dims`, in order, its index along each dimension.
-template <class Visit>
-void for_each_index(std::span<const std::int64_t> dims, std::size_t count, Visit visit) {
-  std::vector<std::int64_t> at(dims.size(), 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    visit(i, at);
-    for (std::size_t d = dims.size(); d-- > 0;) {
-      if (++at[d] < dims[d]) {
-        break;
-      }
-      at[d] = 0;
-    }
-  }
-}
-
 // `from` seen through broadcasting to `dims`.
 inline folded stretched(const known_tensor& from, std::span<const std::int64_t> dims) {
   const auto count = known_count(dims);
@@ -77,16 +64,16 @@ inline folded stretched(const known_tensor& from, std::span<const std::int64_t> 
       return std::nullopt;
     }
   }
-  std::vector<std::size_t> places(*count);
-  for_each_index(dims, *count, [&](std::size_t i, const std::vector<std::int64_t>& at) {
-    std::size_t place = 0;
-    for (std::size_t d = 0; d < from.dims.size(); ++d) {
-      place = place * static_cast<std::size_t>(from.dims[d]) +
-              static_cast<std::size_t>(from.dims[d] == 1 ? 0 : at[d + skipped]);
+  std::vector<std::int64_t> sizes(dims.begin(), dims.end());
+  std::vector<std::size_t> places;
+  for_each_position(sizes, [&](std::vector<std::int64_t> at) {
+    at.erase(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(skipped));
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      at[d] = from.dims[d] == 1 ? 0 : at[d];
     }
-    places[i] = place;
+    places.push_back(offset_of(from.dims, at));
   });
-  return gathered(from, {dims.begin(), dims.end()}, *count, [&](std::size_t i) { return places[i]; });
+  return gathered(from, std::move(sizes), *count, [&](std::size_t i) { return places[i]; });
 }
 
 inline std::optional<std::vector<std::int64_t>> joint_dims(std::span<const known_tensor* const> all) {
@@ -179,7 +166,7 @@ folded fold_unary(const fold_node& n, Op op) {
     if (x > exact || x < -exact) {
       return std::nullopt;
     }
-    x = to_integer(op(static_cast<double>(x)));
+    x = tensor::to_integer<std::int64_t>(op(static_cast<double>(x)));
   }
   return settle(std::move(to));
 }

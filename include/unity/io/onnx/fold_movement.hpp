@@ -13,6 +13,7 @@
 #include <unity/io/onnx/fold_arithmetic.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/proto.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
@@ -28,7 +29,8 @@ inline folded fold_cast(const fold_node& n) {
     if (to.is_real()) {
       to.reals.push_back(from.real(i));
     } else if (from.is_real()) {
-      to.integers.push_back(*element == tensor::dtype::boolean ? from.reals[i] != 0 : to_integer(from.reals[i]));
+      to.integers.push_back(*element == tensor::dtype::boolean ? from.reals[i] != 0
+                                                               : tensor::to_integer<std::int64_t>(from.reals[i]));
     } else {
       to.integers.push_back(from.integers[i]);
     }
@@ -234,7 +236,7 @@ inline folded fold_range(const fold_node& n) {
   known_tensor to{n.input(0)->element, {static_cast<std::int64_t>(size)}, {}, {}};
   for (std::size_t i = 0; i < size; ++i) {
     const auto value = start + static_cast<double>(i) * delta;
-    to.is_real() ? to.reals.push_back(value) : to.integers.push_back(to_integer(value));
+    to.is_real() ? to.reals.push_back(value) : to.integers.push_back(tensor::to_integer<std::int64_t>(value));
   }
   return settle(std::move(to));
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -73,17 +72,6 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
 // Rounds what a computation in double or 64 bits gave to what the element type holds.
 [[nodiscard]] inline known_tensor settle(known_tensor known) {
   return known_from(data_from(known)).value_or(known_tensor{});
-}
-
-// Without undefined behaviour: NaN is 0, what is too large is the largest.
-[[nodiscard]] inline std::int64_t to_integer(double value) noexcept {
-  if (std::isnan(value)) {
-    return 0;
-  }
-  constexpr double edge = 0x1p63;
-  return value >= edge   ? std::numeric_limits<std::int64_t>::max()
-         : value < -edge ? std::numeric_limits<std::int64_t>::min()
-                         : static_cast<std::int64_t>(value);
 }
 
 // An axis counted from the front, or nothing where it is outside of [-rank, rank).

@@ -1,18 +1,17 @@
 // Tensors of an ONNX file: typed fields, raw bytes or bytes of another file, all to one form.
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
 
@@ -143,12 +142,11 @@ class tensor_reader {
     return false;
   }
   static std::uint64_t number(const std::string& text, const std::string& where) {
-    std::uint64_t value = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) {
+    const auto value = to_number<std::uint64_t>(text);
+    if (!value) {
       throw error{where, "external data has " + in_quotes(text), "a number of bytes"};
     }
-    return value;
+    return *value;
   }
 
   std::string file_;

@@ -100,11 +100,7 @@ class folder {
                reason_;
       }
     }
-    std::vector<program::replacement> replacements;
-    for (const auto& f : fragments_) {
-      replacements.push_back({f.id, &f.code});
-    }
-    result.code.replace(replacements);
+    result.code.replace(replacements_of(fragments_));
     result.code.commit();
     result.order = symmetry_.order();
     for (std::size_t r = 0; r < result.code.resources().size(); ++r) {

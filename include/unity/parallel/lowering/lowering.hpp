@@ -45,6 +45,14 @@ struct fragment_code {
   program::fragment_id id{};
   program::fragment code{};
 };
+// Refer to the fragments.
+[[nodiscard]] inline std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments) {
+  std::vector<program::replacement> all;
+  for (const auto& f : fragments) {
+    all.push_back({f.id, &f.code});
+  }
+  return all;
+}
 
 // How an edge's messages become tasks. messages: each is a task per hop. exchanges: those that share a sender or a
 // receiver are one exchange, with a task per link (exchanges.hpp). The links carry the same; an exchange starts when
@@ -125,48 +133,9 @@ class lowering {
     for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
       all.push_back({weight_fragment(w), code_of_weight(s, w)});
     }
-    std::vector<program::replacement> replacements;
-    for (const auto& f : all) {
-      replacements.push_back({f.id, &f.code});
-    }
-    p.replace(replacements);
+    p.replace(replacements_of(all));
     p.commit();
     return p;
-  }
-
-  // All fragments that depend on the configuration of the node, under the whole
-  // strategy, which is valid. They replace what
-  // `all` held, and use its memory again.
-  // Complexity: linear in the fragments, besides intersecting shards for the first time.
-  void around(const strategy& s, node_id n, std::vector<fragment_code>& all) {
-    const auto edges = training_.edges_of(n);
-    const auto weights = training_.weights_of(n);
-    const auto count = 1 + edges.size() + weights.size();
-    for (; all.size() > count; all.pop_back()) {
-      spare_.push_back(std::move(all.back()));
-    }
-    for (; all.size() < count && !spare_.empty(); spare_.pop_back()) {
-      all.push_back(std::move(spare_.back()));
-    }
-    all.resize(count);
-    std::size_t i = 0;
-    const auto next = [&](program::fragment_id id) -> program::fragment& {
-      all[i].id = id;
-      all[i].code.clear();
-      return all[i++].code;
-    };
-    write(s, n, next(fragment_of(n)));
-    for (const auto e : edges) {
-      write_edge(s, e, next(edge_fragment(e)));
-    }
-    for (const auto w : weights) {
-      next(weight_fragment(w)) = code_of_weight(s, w);
-    }
-  }
-  [[nodiscard]] std::vector<fragment_code> around(const strategy& s, node_id n) {
-    std::vector<fragment_code> all;
-    around(s, n, all);
-    return all;
   }
 
   // The tasks of an operator, their memory, and what each pass takes.
@@ -396,7 +365,6 @@ class lowering {
   std::vector<sent_value> sent_{};
   division_table divisions_{};
   needs_finder needs_{};
-  std::vector<fragment_code> spare_{};  // for the next fragments around an operator
 };
 
 // The program of a plan, all of its micro-batches, whose operators take what the timer says.

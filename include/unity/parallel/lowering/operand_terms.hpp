@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/task_grid.hpp>
@@ -41,7 +42,7 @@ struct operand_terms {
   }
   const auto add = [](std::int64_t number, std::int64_t digits, const degree_list& degrees,
                       const std::vector<bool>& seen) {
-    const auto at = digits_of(digits, degrees);
+    const auto at = position_of(digits, degrees);
     for (std::size_t k = 0; k < at.size(); ++k) {
       number = seen[k] ? number * degrees[k] + at[k] : number;
     }

@@ -67,11 +67,7 @@ class pipeline_repeater {
     }
     codes.push_back(order());
     all_.add_fragment({program::owner_kind::other, 0, "micro-batches in turn"});
-    std::vector<program::replacement> replacements;
-    for (std::size_t f = 0; f < codes.size(); ++f) {
-      replacements.push_back({program::fragment_id{f}, &codes[f]});
-    }
-    all_.replace(replacements);
+    all_.replace(program::replacements_of(codes));
     all_.commit();
     return std::move(all_);
   }

@@ -355,12 +355,6 @@ class machine_mapping {
     return c;
   }
 
-  [[nodiscard]] static std::uint32_t first_equal(std::span<const std::int64_t> all, std::int64_t wanted) {
-    const auto found = std::find(all.begin(), all.end(), wanted);
-    UNITY_EXPECTS(found != all.end(), "a cost that was found before");
-    return static_cast<std::uint32_t>(found - all.begin());
-  }
-
   // Effects: writes the options of the branch's operators, on a cheapest way from
   // a state of u to a state of its last one.
   template <class Program>

@@ -104,11 +104,7 @@ class mesh_program_writer {
         add_fragment(program::owner_kind::weight, i, std::move(code));
       }
     }
-    std::vector<program::replacement> replacements;
-    for (std::size_t f = 0; f < codes_.size(); ++f) {
-      replacements.push_back({program::fragment_id{f}, &codes_[f]});
-    }
-    all_.replace(replacements);
+    all_.replace(program::replacements_of(codes_));
     all_.commit();
     return std::move(all_);
   }

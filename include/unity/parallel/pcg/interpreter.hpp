@@ -11,6 +11,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -35,11 +36,10 @@ template <class Scalar>
 [[nodiscard]] region<Scalar> held_by(const sharded<Scalar>& x, const shard_place& own, const box& read) {
   region<Scalar> held{read};
   const auto dims = shard_type(x.type).dims;
-  for_each_position(held.data.dims, [&](tensor::shape at) {
+  for_each_position(read.begin, read.end, [&](const tensor::shape& at) {
     auto block = at;
     auto inside = at;
     for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += read.begin[d];
       block[d] = at[d] / dims[d];
       inside[d] = at[d] % dims[d];
     }
@@ -53,11 +53,10 @@ template <class Scalar>
 template <class Scalar>
 void give(sharded<Scalar>& y, const shard_place& own, const region<Scalar>& made) {
   const auto dims = shard_type(y.type).dims;
-  for_each_position(made.data.dims, [&](tensor::shape at) {
+  for_each_position(made.place.begin, made.place.end, [&](const tensor::shape& at) {
     auto block = at;
     auto inside = at;
     for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += made.place.begin[d];
       block[d] = at[d] / dims[d];
       inside[d] = at[d] % dims[d];
     }

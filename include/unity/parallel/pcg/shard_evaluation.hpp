@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <variant>
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/sharded.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
@@ -31,14 +31,7 @@ template <class Scalar>
 [[nodiscard]] Scalar viewed_element(const tensor::view_map& map, std::size_t result, const tensor::shape& at,
                                     std::span<const region<Scalar>> operands) {
   if (map.relabels()) {
-    auto rest = static_cast<std::int64_t>(offset_of(map.results()[0].dims, at));
-    auto from = map.dims(0);
-    for (auto d = from.size(); d-- > 0;) {
-      const auto size = map.dims(0)[d];
-      from[d] = rest % size;
-      rest /= size;
-    }
-    return operands[0][from];
+    return operands[0][position_of(offset_of(map.results()[0].dims, at), map.dims(0))];
   }
   auto value = tensor::scalar_traits<Scalar>::literal(map.fill());
   for (const auto& p : map.pieces()) {
@@ -79,12 +72,7 @@ template <class Scalar>
     region<Scalar> all{computed_region(o, t, r)};
     all.data = results[r];
     auto& own = parts.emplace_back(result_region(o, t, r));
-    for_each_position(own.data.dims, [&](tensor::shape at) {
-      for (std::size_t d = 0; d < at.size(); ++d) {
-        at[d] += own.place.begin[d];
-      }
-      own[at] = all[at];
-    });
+    for_each_position(own.place.begin, own.place.end, [&](const tensor::shape& at) { own[at] = all[at]; });
   }
   return parts;
 }
@@ -108,10 +96,7 @@ template <class Scalar>
   std::vector<region<Scalar>> results;
   for (std::size_t r = 0; r < o.outputs.size(); ++r) {
     auto& out = results.emplace_back(result_region(o, t, r));
-    detail::for_each_position(out.data.dims, [&](tensor::shape at) {
-      for (std::size_t d = 0; d < at.size(); ++d) {
-        at[d] += out.place.begin[d];
-      }
+    for_each_position(out.place.begin, out.place.end, [&](const tensor::shape& at) {
       out[at] = detail::viewed_element<Scalar>(*map, r, at, operands);
     });
   }

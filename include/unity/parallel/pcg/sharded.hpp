@@ -9,6 +9,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/tensor/dense.hpp>
@@ -35,25 +36,6 @@ struct sharded {
 }
 
 namespace detail {
-
-// All positions within the sizes, in row-major order.
-template <class Visit>
-void for_each_position(const tensor::shape& sizes, Visit&& visit) {
-  tensor::shape at(sizes.size(), 0);
-  for (auto left = tensor::element_count(sizes); left > 0; --left) {
-    visit(std::as_const(at));
-    for (auto d = at.size(); d-- > 0 && ++at[d] == sizes[d];) {
-      at[d] = 0;
-    }
-  }
-}
-[[nodiscard]] inline std::size_t offset_of(const tensor::shape& sizes, const tensor::shape& at) {
-  std::int64_t offset = 0;
-  for (std::size_t d = 0; d < sizes.size(); ++d) {
-    offset = offset * sizes[d] + at[d];
-  }
-  return static_cast<std::size_t>(offset);
-}
 
 [[nodiscard]] inline std::size_t shard_at(const parallel_type& t, std::int64_t term, std::int64_t copy,
                                           const tensor::shape& block) {
@@ -145,12 +127,12 @@ template <class Scalar>
   const auto dims = shard_type(x.type).dims;
   detail::for_each_shard(x.type, [&](std::int64_t p, std::int64_t c, const tensor::shape& block) {
     const auto& shard = x.shards[detail::shard_at(x.type, p, c, block)].data;
-    detail::for_each_position(c == 0 ? dims : tensor::shape{0}, [&](const tensor::shape& at) {
+    for_each_position(c == 0 ? dims : tensor::shape{0}, [&](const tensor::shape& at) {
       auto global = at;
       for (std::size_t d = 0; d < at.size(); ++d) {
         global[d] += block[d] * dims[d];
       }
-      whole.data[detail::offset_of(whole.dims, global)] += shard[detail::offset_of(dims, at)];
+      whole.data[offset_of(whole.dims, global)] += shard[offset_of(dims, at)];
     });
   });
   return whole;

@@ -11,6 +11,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/row_major.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/delays.hpp>
@@ -251,10 +252,12 @@ class strategy_tables {
     }
     std::sort(all.users.begin(), all.users.end());
     all.users.erase(std::unique(all.users.begin(), all.users.end()), all.users.end());
+    std::vector<std::size_t> counts;
     std::size_t joint = 1;
     for (const auto u : all.users) {
       weights_of_[u].push_back(w);
-      joint *= operators_[u].size();
+      counts.push_back(operators_[u].size());
+      joint *= counts.back();
       if (joint > most_joint_choices) {
         throw error{"weight " + std::to_string(w),
                     std::to_string(all.users.size()) + " operators with too many joint configurations",
@@ -263,16 +266,12 @@ class strategy_tables {
     }
     all.delays.resize(all.users.size() + 1);
     auto s = empty_;
-    std::vector<std::size_t> chosen(all.users.size(), 0);
-    for (std::size_t k = 0; k < joint; ++k) {
-      auto rest = k;
-      for (auto u = all.users.size(); u-- > 0;) {
-        chosen[u] = rest % operators_[all.users[u]].size();
-        rest /= operators_[all.users[u]].size();
+    for_each_position(counts, [&](const std::vector<std::size_t>& chosen) {
+      for (std::size_t u = 0; u < chosen.size(); ++u) {
         s[choices.operators[all.users[u]].index()] = choices.configurations[all.users[u]][chosen[u]];
       }
       all.delays.back().push_back(delays_of(l, choices, all.users, s, w));
-    }
+    });
     for (auto u = all.users.size(); u-- > 0;) {  // the least over the choices of the last user
       const auto count = operators_[all.users[u]].size();
       const auto& more = all.delays[u + 1];

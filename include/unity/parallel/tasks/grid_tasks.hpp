@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include <unity/core/row_major.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/index_box.hpp>
@@ -94,18 +95,9 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
     sizes.push_back(g.indices[i] * g.steps[i]);
   }
-  std::vector<std::int64_t> at(sizes.size(), 0);
   std::vector<grid_task> all;
-  while (true) {
-    all.push_back(detail::task_at(o, g, at));
-    auto d = at.size();
-    while (d > 0 && ++at[d - 1] == sizes[d - 1]) {
-      at[--d] = 0;
-    }
-    if (d == 0) {
-      return all;
-    }
-  }
+  for_each_position(sizes, [&](std::span<const std::int64_t> at) { all.push_back(detail::task_at(o, g, at)); });
+  return all;
 }
 
 // The shard of an operand that the task has: terms and copies are numbered by the axes that are such for it.

@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/archive.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/external_sort.hpp>
 #include <unity/core/hash.hpp>
@@ -390,111 +389,6 @@ class enumeration {
   std::unordered_map<term, term, term_hash> parts_;  // results of operations with several, and what they equal
 };
 
-template <term_language L>
-void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
-  archive_writer out;
-  out.put(of);
-  out.put(static_cast<std::uint64_t>(size_));
-  out.put(last_);
-  out.put(counts_);
-  out.put(static_cast<std::uint64_t>(store_.size() - language_.sorts().size()));
-  for (auto id = language_.sorts().size(); id < store_.size(); ++id) {
-    const auto& o = store_[static_cast<orbit_id>(id)];
-    out.put(o.term);
-    out.put(o.facts);
-    const auto group = store_.automorphisms(o);
-    out.put(std::vector<variable_map>{group.begin(), group.end()});
-  }
-  // In an order that does not depend on the hash table.
-  std::vector<std::pair<term, instance>> known{table_.begin(), table_.end()};
-  const auto key = [](const term& t) {
-    return std::tuple{t.op, t.operands[0].orbit, t.operands[1].orbit, t.operands[1].map.bits()};
-  };
-  std::sort(known.begin(), known.end(), [&](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
-  out.put(static_cast<std::uint64_t>(known.size()));
-  for (const auto& [t, i] : known) {
-    out.put(t);
-    out.put(i);
-  }
-  out.put(std::vector<found_rule>{rules().begin(), rules().end()});
-  out.put(static_cast<std::uint64_t>(joint_.size()));
-  for (const auto& j : joint_) {
-    out.put(j.left);
-    out.put(j.facts);
-    out.put(j.right);
-  }
-  out.save(path, magic);
-}
-
-template <term_language L>
-void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
-  UNITY_EXPECTS(size_ == 0, "an enumeration that has not begun");
-  archive_reader in{path, magic};
-  std::uint64_t found = 0;
-  in.get(found);
-  if (found != of) {
-    in.fail("an enumeration of other operators or options");
-  }
-  std::uint64_t size = 0;
-  in.get(size);
-  bool ended = false;
-  in.get(ended);
-  if (size > options_.most_operators) {
-    in.fail("an enumeration of more operators than " + std::to_string(options_.most_operators));
-  }
-  // The classes of the last size were not stored.
-  if (ended && size < options_.most_operators) {
-    in.fail("an enumeration that ends with " + std::to_string(size) + " operators");
-  }
-  last_ = ended;
-  in.get(counts_);
-  // A language numbers types as it meets them, now in another order: types and fingerprints are not those of the file.
-  const auto type_of = [&](const term& t) {
-    const auto& a = applications_(store_, t);
-    if (!a) {
-      in.fail("a term that the operators do not make");
-    }
-    return *a;
-  };
-  std::uint64_t count = 0;
-  in.get(count);
-  for (; count > 0; --count) {
-    term t;
-    term_facts facts;
-    std::vector<variable_map> group;
-    in.get(t);
-    in.get(facts);
-    in.get(group);
-    const auto made = type_of(t);
-    facts.type = made.type;
-    static_cast<void>(samples_.permutations(facts));
-    const auto value =
-        samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]).first;
-    store_class(t, facts, value, group);
-  }
-  in.get(count);
-  for (; count > 0; --count) {
-    term t;
-    instance i;
-    in.get(t);
-    in.get(i);
-    table_.insert_or_assign(t, i);
-  }
-  std::vector<found_rule> rules;
-  in.get(rules);
-  for (auto& r : rules) {
-    r.facts.type = type_of(r.left).type;
-    rules_.add(r);
-  }
-  in.get(count);
-  for (; count > 0; --count) {
-    auto& j = joint_.emplace_back();
-    in.get(j.left);
-    in.get(j.facts);
-    in.get(j.right);
-    j.facts.type = store_[j.left.at(0).operands[0].orbit].facts.type;
-  }
-  size_ = size;
-}
-
 }  // namespace unity
+
+#include <unity/rewrite/generation/detail/enumeration_checkpoint.hpp>

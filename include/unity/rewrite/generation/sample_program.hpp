@@ -48,14 +48,6 @@ class sample_program {
   [[nodiscard]] ref apply(function f, ref a, ref b, std::uint8_t which = 0) {
     return add({f, which, a.bits, b.bits});
   }
-  // The products whose sum the last step is, or nothing where it is of another kind or not `r`.
-  [[nodiscard]] std::span<const std::pair<ref, ref>> products_of_last(ref r) const noexcept {
-    const bool last = !steps_.empty() && r.bits == (step_tag << 30U | (steps_.size() - 1));
-    if (!last || steps_.back().f != function::dot) {
-      return {};
-    }
-    return std::span{pairs_}.subspan(steps_.back().a, steps_.back().b - steps_.back().a);
-  }
   void add_output(ref r) { outputs_.push_back(r); }
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
   [[nodiscard]] std::size_t temporaries() const noexcept { return steps_.size(); }

@@ -1,15 +1,13 @@
 // Finds where the trigger of an axiom's form occurs among known terms, equal terms taken as one.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute_check.hpp>
 #include <unity/rewrite/verification/axiom_form.hpp>
 #include <unity/rewrite/verification/equality_graph.hpp>
 #include <unity/rewrite/verification/worlds.hpp>
@@ -29,19 +27,13 @@ struct form_match {
 
 // A form with its literals interned.
 struct prepared_form {
-  struct check {
-    std::size_t position;
-    bool binds;
-    std::size_t slot;       // bound here
-    attribute_row literal;  // compared
-  };
   struct computed {
     std::uint32_t node;
     std::size_t position;
   };
 
-  std::vector<std::vector<check>> checks{};  // by source node
-  std::vector<computed> later{};             // attributes that are expressions over what is bound
+  std::vector<std::vector<attribute_check<attribute_row>>> checks{};  // by source node
+  std::vector<computed> later{};  // attributes that are expressions over what is bound
   // By node and attribute of each side: the literal that it is built with, or null.
   std::vector<std::vector<attribute_row>> source_literals{};
   std::vector<std::vector<attribute_row>> target_literals{};
@@ -51,10 +43,10 @@ struct prepared_form {
     const auto& nodes = f.equation.source.nodes;
     checks.resize(nodes.size());
     for (const auto& s : f.steps) {
-      for (std::size_t k = 0; k < nodes[s.node].attributes.size(); ++k) {
+      for (std::uint32_t k = 0; k < nodes[s.node].attributes.size(); ++k) {
         const auto& a = nodes[s.node].attributes[k];
         if (a.kind == pattern_attribute::form::bind) {
-          checks[s.node].push_back({k, true, a.slot, {}});
+          checks[s.node].push_back({k, true, static_cast<std::uint32_t>(a.slot), {}});
         } else if (a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal) {
           checks[s.node].push_back({k, false, 0, tables.intern_literal(a.value.literal)});
         } else if (a.kind == pattern_attribute::form::value) {
@@ -155,7 +147,8 @@ class form_matcher {
       return;
     }
     small_vector<std::uint32_t, 8> bound_attributes;
-    if (take_attributes(slot, n, bound_attributes)) {
+    if (take_attributes(prepared_->checks[slot], tables_->attributes_of(graph_->op(n)), found_.attributes,
+                        bound_attributes)) {
       found_.nodes[slot] = n;
       found_.swapped[slot] = false;
       take_operands(at, slot, sink);
@@ -170,24 +163,6 @@ class form_matcher {
       found_.attributes[a] = attribute_row{};
     }
   }
-  bool take_attributes(std::uint32_t slot, node_id n, small_vector<std::uint32_t, 8>& bound) {
-    const auto actual = tables_->attributes_of(graph_->op(n));
-    for (const auto& c : prepared_->checks[slot]) {
-      const auto value = actual[c.position];
-      if (!c.binds) {
-        if (value != c.literal) {
-          return false;
-        }
-      } else if (!found_.attributes[c.slot].valid()) {
-        found_.attributes[c.slot] = value;
-        bound.push_back(static_cast<std::uint32_t>(c.slot));
-      } else if (found_.attributes[c.slot] != value) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   // Binds variables among the operands, compares what is bound already, and goes on to the next step.
   template <class Sink>
   void take_operands(std::size_t at, std::uint32_t slot, Sink& sink) {

@@ -17,25 +17,22 @@
 
 namespace unity::systems {
 
-// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that
-// hand values on where they are share them. Of such groups the one that takes longest goes first, each to the place
-// that has least to do so far; those that take equally long go in order.
-// Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
-[[nodiscard]] inline std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables,
-                                                          const parallel::operator_graph& g,
-                                                          std::span<const std::uint32_t> options) {
-  const auto& mesh = tables.mesh();
-  std::vector<const parallel::mesh_option*> chosen;
-  std::vector<parallel::axis_set> axes;  // on which each is placed
-  for (std::uint32_t i = 0; i < g.size(); ++i) {
-    chosen.push_back(&tables.of(g.placed(i)).options[options[i]]);
-    parallel::axis_set set = 0;
-    for (std::size_t a = 0; a < chosen[i]->roles.size(); ++a) {
-      set |= chosen[i]->roles[a].kind == parallel::axis_role::kinds::placed ? parallel::axis_set{1} << a
-                                                                            : parallel::axis_set{0};
+namespace detail {
+
+// The axes on which an option places its operator.
+[[nodiscard]] inline parallel::axis_set placed_axes(const parallel::mesh_option& o) {
+  parallel::axis_set set = 0;
+  for (std::size_t a = 0; a < o.roles.size(); ++a) {
+    if (o.roles[a].kind == parallel::axis_role::kinds::placed) {
+      set |= parallel::axis_set{1} << a;
     }
-    axes.push_back(set);
   }
+  return set;
+}
+
+// Per operator the first of its group: operators placed on the same axes that hand values on to each other.
+[[nodiscard]] inline std::vector<std::uint32_t> placed_groups(const parallel::operator_graph& g,
+                                                              std::span<const parallel::axis_set> axes) {
   std::vector<std::uint32_t> parent(g.size());
   std::iota(parent.begin(), parent.end(), 0U);
   const auto root = [&](std::uint32_t i) {
@@ -51,24 +48,52 @@ namespace unity::systems {
       }
     }
   }
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    parent[i] = root(i);
+  }
+  return parent;
+}
+
+// One place for each combination of coordinates along the axes.
+[[nodiscard]] inline std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes) {
+  std::vector<std::size_t> places;
+  for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
+    bool is_first = true;
+    for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
+      is_first = is_first && ((axes >> a & 1U) != 0 || mesh.coordinate(p, a) == 0);
+    }
+    if (is_first) {
+      places.push_back(p);
+    }
+  }
+  return places;
+}
+
+}  // namespace detail
+
+// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that
+// hand values on where they are share them. Of such groups the one that takes longest goes first, each to the place
+// that has least to do so far; those that take equally long go in order.
+// Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
+[[nodiscard]] inline std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables,
+                                                          const parallel::operator_graph& g,
+                                                          std::span<const std::uint32_t> options) {
+  std::vector<const parallel::mesh_option*> chosen;
+  std::vector<parallel::axis_set> axes;
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    chosen.push_back(&tables.of(g.placed(i)).options[options[i]]);
+    axes.push_back(detail::placed_axes(*chosen[i]));
+  }
+  const auto group_of = detail::placed_groups(g, axes);
   std::map<parallel::axis_set, std::map<std::uint32_t, std::int64_t>> work;  // by set and group
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     if (axes[i] != 0) {
-      work[axes[i]][root(i)] += chosen[i]->computing.count();
+      work[axes[i]][group_of[i]] += chosen[i]->computing.count();
     }
   }
   std::vector<std::size_t> place_of(g.size(), 0);
   for (const auto& [set, groups] : work) {
-    std::vector<std::size_t> places;  // one for each combination of coordinates
-    for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
-      bool is_first = true;
-      for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
-        is_first = is_first && ((set >> a & 1U) != 0 || mesh.coordinate(p, a) == 0);
-      }
-      if (is_first) {
-        places.push_back(p);
-      }
-    }
+    const auto places = detail::places_along(tables.mesh(), set);
     std::vector<std::pair<std::int64_t, std::uint32_t>> order;
     for (const auto& [group, takes] : groups) {
       order.emplace_back(-takes, group);
@@ -82,7 +107,7 @@ namespace unity::systems {
     }
   }
   for (std::uint32_t i = 0; i < g.size(); ++i) {
-    place_of[i] = axes[i] == 0 ? 0 : place_of[root(i)];
+    place_of[i] = axes[i] == 0 ? 0 : place_of[group_of[i]];
   }
   return place_of;
 }

@@ -1,7 +1,6 @@
 // Graphs made of pieces again.
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <limits>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/to_number.hpp>
 #include <unity/graph/copy_node.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -47,15 +47,9 @@ class piece_writer {
   }
   // Of a source of the piece; none for others.
   [[nodiscard]] std::size_t source_number(const tensor::operation& op) const {
-    std::size_t number = std::numeric_limits<std::size_t>::max();
-    if (!is_named_source(op)) {
-      return number;
-    }
-    const auto text = a_.read(op).word("name");
-    if (text.starts_with('s')) {
-      std::from_chars(text.data() + 1, text.data() + text.size(), number);
-    }
-    return number;
+    constexpr auto none = std::numeric_limits<std::size_t>::max();
+    const auto text = is_named_source(op) ? a_.read(op).word("name") : std::string{};
+    return text.starts_with('s') ? to_number<std::size_t>(std::string_view{text}.substr(1)).value_or(none) : none;
   }
   [[nodiscard]] tensor::tensor_graph take(const std::vector<value_id>& outputs) && {
     out_.set_outputs(outputs);

@@ -311,8 +311,14 @@ inline void put_rules(archive_writer& out, const std::vector<collected_rule>& ru
   std::uint64_t count = 0;
   for (in.get(count); count > 0; --count) {
     auto& r = rules.emplace_back();
-    r.rule = parse_rules(get_text(in), path).at(0);
-    in.get(r.proof.found);
+    auto parsed = parse_rules(get_text(in), path);
+    std::uint8_t found = 0;
+    in.get(found);
+    if (parsed.size() != 1 || found > static_cast<std::uint8_t>(verdict::unknown)) {
+      in.fail("what is no rule and its verdict");
+    }
+    r.rule = std::move(parsed[0]);
+    r.proof.found = static_cast<verdict>(found);
     r.proof.reason = get_text(in);
     r.proof.details = get_text(in);
     r.proof.missing = get_text(in);
@@ -348,6 +354,7 @@ inline std::size_t rule_collection::resume(const std::string& path, std::uint64_
   in.get(added);
   in.get(derived);
   for (auto& r : detail::get_rules(in, path)) {
+    static_cast<void>(compile_rule(language_.operators(), r.rule));  // refuses what is no rule in both directions
     accept(std::move(r));
   }
   refused_ = detail::get_rules(in, path);

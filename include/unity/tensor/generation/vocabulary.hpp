@@ -3,16 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <unity/core/to_number.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/lexer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -92,12 +93,13 @@ class vocabulary_parser {
     return std::string{lexer_.next().text};
   }
   std::int64_t take_integer(std::string_view expected) {
-    const auto text = std::string{lexer_.peek().text};
-    if (lexer_.peek().kind != token_form::number || text.find_first_of(".e") != std::string::npos || text.size() > 9) {
+    const auto text = lexer_.peek().text;
+    const auto number = to_number<std::int64_t>(text);
+    if (lexer_.peek().kind != token_form::number || !number || text.size() > 9) {
       lexer_.fail(expected);
     }
     lexer_.next();
-    return std::strtoll(text.c_str(), nullptr, 10);
+    return *number;
   }
   void parse_sizes() {
     lexer_.next();
@@ -161,6 +163,11 @@ class vocabulary_parser {
     }
     if (result_.sorts.size() == 16) {
       lexer_.fail("at most 16 sorts");
+    }
+    // Values of several variables are held, and terms concatenate them.
+    constexpr std::int64_t most_elements = 1 << 16;
+    if (checked_element_count(values_of(s.dims)).value_or(most_elements + 1) > most_elements) {
+      lexer_.fail("a sort of at most 65536 elements before it");
     }
     result_.sorts.push_back(std::move(s));
   }
@@ -280,10 +287,12 @@ class vocabulary_parser {
       lexer_.fail("a choice of '" + a.name + "'");
     }
     if (a.form == attribute_form::real) {
-      if (lexer_.peek().kind != token_form::number) {
+      const auto number = to_number<double>(lexer_.peek().text);
+      if (lexer_.peek().kind != token_form::number || !number) {
         lexer_.fail("a number");
       }
-      return {{{}, real_attribute(std::strtod(std::string{lexer_.next().text}.c_str(), nullptr))[0]}};
+      lexer_.next();
+      return {{{}, real_attribute(*number)[0]}};
     }
     if (!lexer_.accept("[")) {
       return {parse_number()};
@@ -304,6 +313,9 @@ class vocabulary_parser {
   void expand(const vocabulary_operator& o, const std::vector<ranged>& ranges, std::size_t i) {
     if (i == ranges.size()) {
       check(o);
+      if (result_.operators.size() == 4096) {
+        lexer_.fail("at most 4096 operators, each choice of attributes counted");
+      }
       result_.operators.push_back(o);
       return;
     }
@@ -323,15 +335,19 @@ class vocabulary_parser {
       values.push_back(signature.name == "split" && a.name == "sizes" ? attribute{1, 1} : a.default_value);
     }
     for (const auto& [number, chosen] : o.attributes) {
-      values[number].clear();
-      for (const auto& v : chosen) {
-        values[number].push_back(v.symbol.empty() ? v.number : size_of(v.symbol));
-      }
+      values[number] = values_of(chosen);
     }
     if (!algebra_.make(o.kind, values)) {
       lexer_.fail("values before it for all attributes of '" + signature.name +
                   "' that have no default, as long as it takes them");
     }
+  }
+  [[nodiscard]] attribute values_of(const value& sizes) const {
+    attribute values;
+    for (const auto& s : sizes) {
+      values.push_back(s.symbol.empty() ? s.number : size_of(s.symbol));
+    }
+    return values;
   }
   [[nodiscard]] std::int64_t size_of(std::string_view symbol) const {
     for (const auto& [name, number] : result_.sizes) {

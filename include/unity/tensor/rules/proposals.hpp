@@ -277,7 +277,7 @@ class proposer {
     auto& x = p.operands[0];
     auto& axis = p.at("axis");
     auto& sizes = p.at("sizes");
-    if (axis && (*axis)[0] < 0) {
+    if (axis && ((*axis)[0] < 0 || (*axis)[0] >= static_cast<size>(max_rank))) {
       return;  // fits nothing
     }
     if (!x) {
@@ -394,8 +394,10 @@ class proposer {
     auto& axes = p.at("axes");
     if (!p.operands[0]) {
       p.operands[0] = draw_.any_shape();
-      axes = axes ? axes : draw_.some_axes(p.operands[0]->size());
-      for (const auto a : *axes) {
+      if (!axes && !p.operands[0]->empty()) {
+        axes = draw_.some_axes(p.operands[0]->size());
+      }
+      for (const auto a : axes.value_or(attribute{})) {
         if (static_cast<std::size_t>(a) < p.operands[0]->size()) {
           (*p.operands[0])[static_cast<std::size_t>(a)] = 1;
         }

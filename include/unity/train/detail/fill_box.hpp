@@ -11,6 +11,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -30,36 +31,23 @@ void fill_box(const tensor::tensor_type& type, const parallel::box& b, std::span
   UNITY_EXPECTS(b.begin.size() == type.rank() && b.end.size() == type.rank(), "a box of the tensor's rank");
   UNITY_EXPECTS(out.size() == static_cast<std::size_t>(b.volume() * tensor::size_of(type.element)),
                 "as many bytes as the box has");
-  if (b.empty()) {
-    return;
-  }
-  const auto rank = type.rank();
-  const auto run = rank == 0 ? std::int64_t{1} : b.end[rank - 1] - b.begin[rank - 1];
-  const auto strides = tensor::strides_of(type.dims);
-  auto at = b.begin;
   std::size_t written = 0;
-  for (auto left = b.volume() / run; left > 0; --left) {
-    std::int64_t first = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      first += at[d] * strides[d];
-    }
-    for (std::int64_t begin = 0; begin < run;) {
+  parallel::for_each_run(type.dims, b, [&](std::int64_t first, std::int64_t, std::int64_t count) {
+    while (count > 0) {
       std::array<double, 512> values;
-      const auto n = std::min(run - begin, static_cast<std::int64_t>(values.size()));
+      const auto n = std::min(count, static_cast<std::int64_t>(values.size()));
       for (std::int64_t i = 0; i < n; ++i) {
-        values[static_cast<std::size_t>(i)] = value_of(static_cast<std::uint64_t>(first + begin + i));
+        values[static_cast<std::size_t>(i)] = value_of(static_cast<std::uint64_t>(first + i));
       }
       const auto size = static_cast<std::size_t>(n * tensor::size_of(type.element));
       const tensor::tensor_type part{type.element, tensor::layout::row_major, false, {n}};
       backend::encode<double>(std::span<const double>{values.data(), static_cast<std::size_t>(n)}, part,
                               out.subspan(written, size));
       written += size;
-      begin += n;
+      first += n;
+      count -= n;
     }
-    for (auto d = rank; d-- > 1 && ++at[d - 1] == b.end[d - 1];) {
-      at[d - 1] = b.begin[d - 1];
-    }
-  }
+  });
 }
 
 }  // namespace unity::train::detail

@@ -1,0 +1,28 @@
+// Any text names a machine, of as many devices as it says, or is an error.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/machine/presets.hpp>
+
+#include "support/expect_one_line.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
+  const auto counts = unity::machine::detail::parse_size(text.substr(std::min(text.find(':') + 1, text.size())));
+  if (counts && counts->nodes <= 4096 && counts->nodes > 64) {
+    return 0;  // larger ones are as these, and take long
+  }
+  try {
+    const auto machine = unity::machine::preset(text);
+    if (!unity::machine::is_preset(text) || machine.name != text || !counts ||
+        machine.network.device_count() != counts->nodes * counts->devices) {
+      __builtin_trap();
+    }
+  } catch (const unity::error& e) {
+    unity::test::expect_one_line(e);  // no machine, and it said so
+  }
+  return 0;
+}

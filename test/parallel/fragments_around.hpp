@@ -1,0 +1,24 @@
+// What a change of one operator's configuration replaces in a lowered program.
+#pragma once
+
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/plan.hpp>
+
+namespace unity::parallel::test {
+
+// All fragments that depend on the configuration of the node, under the whole strategy, which is valid.
+inline std::vector<fragment_code> fragments_around(lowering& l, const strategy& s, node_id n) {
+  std::vector<fragment_code> all{{l.fragment_of(n), l.code_of(s, n)}};
+  for (const auto e : l.training().edges_of(n)) {
+    all.push_back({l.edge_fragment(e), l.code_of_edge(s, e)});
+  }
+  for (const auto w : l.training().weights_of(n)) {
+    all.push_back({l.weight_fragment(w), l.code_of_weight(s, w)});
+  }
+  return all;
+}
+
+}  // namespace unity::parallel::test

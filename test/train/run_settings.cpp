@@ -1,0 +1,36 @@
+#include <unity/train/run_settings.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/optimizer.hpp>
+
+using namespace unity;
+
+TEST_CASE("settings of a run come back from the header of its checkpoints") {
+  train::run_settings s{"90f3a1", 8, "cross_entropy", "synthetic", {}, 7};
+  s.rule.how = parallel::optimizer::adam;
+  s.rule.beta2 = 0.75;
+  CHECK(train::settings_in(train::header_of(s, 3), "w") == s);
+}
+
+TEST_CASE("a header whose numbers cannot be is refused") {
+  const auto refusal = [](double batch, std::int64_t step) {
+    auto h = train::header_of({}, step);
+    h.settings["batch"] = batch;
+    try {
+      static_cast<void>(train::settings_in(h, "w"));
+    } catch (const error& e) {
+      return std::string{e.what()};
+    }
+    return std::string{};
+  };
+  CHECK(refusal(8, 0).empty());
+  CHECK(refusal(8, -1) == "w: step -1; expected a number of steps");
+  CHECK(refusal(1e300, 0) == "w: a batch of 1.0000000000000001e+300; expected a number of samples");
+  CHECK(refusal(-1, 0) == "w: a batch of -1; expected a number of samples");
+  CHECK(refusal(0.5, 0) == "w: a batch of 0.5; expected a number of samples");
+}
