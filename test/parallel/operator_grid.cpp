@@ -77,7 +77,7 @@ TEST_CASE("every tensor of a grid has a shard per task, and its grid follows fro
           {type({2, 4, 6}), type({2, 4, 6}), type({2, 4, 6}), type({6, 4}), type({6, 4}), type({6, 4}), type({4, 6})})};
   for (int i = 0; i < 50; ++i) {
     for (const auto& o : all) {
-      const auto g = test::random_grid(random, o, 16);
+      const auto g = parallel::test::random_grid(random, o, 16);
       const auto made = types_on(o, g);
       REQUIRE(made.has_value());
       for (const auto& t : made->operands) {

@@ -112,7 +112,7 @@ std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const st
                       const Check& check) {
   std::size_t count = 0;
   for (const auto& r : with_all_values(rule, degrees, 4)) {
-    for (const auto& made : test::rewritten(parallel_operators(), g, r, r.name)) {
+    for (const auto& made : parallel::test::rewritten(parallel_operators(), g, r, r.name)) {
       CAPTURE(r.name);
       CHECK(output_types(made) == output_types(g));
       check(made);
@@ -124,8 +124,8 @@ std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const st
 
 // Does the graph compute the same by the same operators, as far as it is divided. Operands of a sum may change places.
 bool same_erased(const pcg& x, const pcg& y) {
-  return test::meaning_of(operators(), erase(parallel_operators(), x)) ==
-         test::meaning_of(operators(), erase(parallel_operators(), y));
+  return parallel::test::meaning_of(operators(), erase(parallel_operators(), x)) ==
+         parallel::test::meaning_of(operators(), erase(parallel_operators(), y));
 }
 
 bool divides(const syntax::rule& rule, const operator_example& e) {
@@ -204,14 +204,14 @@ TEST_CASE("chain rules keep types at both ends, wherever they apply", "[law]") {
   pcg_writer writer{parallel_operators()};
   const auto n = writer.add(operators().make_operation("input", {{"name", "x"}, {"dims", {12, 12}}}), {});
   auto v = writer.graph().results(n)[0];
-  for (const auto& p : test::random_chain(random, writer.type(v), 6)) {
+  for (const auto& p : parallel::test::random_chain(random, writer.type(v), 6)) {
     v = writer.add(p, {&v, 1});
   }
   const auto g = std::move(writer).finish({&v, 1});
   for (const auto& rule : chain_rules()) {
     for (const auto& r : with_all_values(rule, degrees, 2)) {
       for (const auto& s : compile_rule(parallel_operators(), r)) {
-        for (const auto& made : test::rewritten(parallel_operators(), g, r, s.name)) {
+        for (const auto& made : parallel::test::rewritten(parallel_operators(), g, r, s.name)) {
           CAPTURE(s.name);
           CHECK(output_types(made) == output_types(g));
           CHECK(evaluate<modular61>(parallel_operators(), made) == evaluate<modular61>(parallel_operators(), g));
@@ -222,8 +222,8 @@ TEST_CASE("chain rules keep types at both ends, wherever they apply", "[law]") {
 }
 
 TEST_CASE("hybrids of figures 11 and 16 are rules, and hold forward and backward") {
-  const auto type = [](tensor::shape dims) { return test::type(std::move(dims)); };
-  auto ids = test::type({4, 4});
+  const auto type = [](tensor::shape dims) { return parallel::test::type(std::move(dims)); };
+  auto ids = parallel::test::type({4, 4});
   ids.element = tensor::dtype::int64;
   const auto op = [](std::string_view name, std::initializer_list<tensor::named_attribute> attributes = {}) {
     return operators().make_operation(name, attributes);

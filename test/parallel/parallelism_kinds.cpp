@@ -31,20 +31,20 @@ std::string uses_of(const operator_dimensions& o) {
 }  // namespace
 
 TEST_CASE("samples, columns of weights, and sums") {
-  CHECK(uses_of(test::dimensions("matmul", {}, {type({8, 4}), type({4, 6}, true)})) == "dmr");
-  CHECK(uses_of(test::dimensions("relu", {}, {type({8, 4})})) == "ds");
-  CHECK(uses_of(test::dimensions("softmax", {{"axis", 1}}, {type({8, 4})})).front() == 'd');
+  CHECK(uses_of(parallel::test::dimensions("matmul", {}, {type({8, 4}), type({4, 6}, true)})) == "dmr");
+  CHECK(uses_of(parallel::test::dimensions("relu", {}, {type({8, 4})})) == "ds");
+  CHECK(uses_of(parallel::test::dimensions("softmax", {{"axis", 1}}, {type({8, 4})})).front() == 'd');
 }
 
 TEST_CASE("batches of products are the operator's own, images are spatial") {
-  const auto product = uses_of(test::dimensions("matmul", {}, {type({2, 3, 8, 4}), type({2, 3, 4, 6})}));
+  const auto product = uses_of(parallel::test::dimensions("matmul", {}, {type({2, 3, 8, 4}), type({2, 3, 4, 6})}));
   CHECK(product.find('o') != std::string::npos);
   CHECK(product.find('r') != std::string::npos);
-  const auto pool =
-      uses_of(test::dimensions("average_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}}, {type({8, 4, 6, 6})}));
+  const auto pool = uses_of(
+      parallel::test::dimensions("average_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}}, {type({8, 4, 6, 6})}));
   CHECK(pool.front() == 'd');
   CHECK(pool.find('s') != std::string::npos);
-  const auto heads = uses_of(test::dimensions("attention", {{"heads", 2}},
+  const auto heads = uses_of(parallel::test::dimensions("attention", {{"heads", 2}},
                                               {type({8, 4, 6}), type({8, 4, 6}), type({8, 4, 6}), type({6, 4}, true),
                                                type({6, 4}, true), type({6, 4}, true), type({4, 6}, true)}));
   CHECK(heads.find('o') != std::string::npos);

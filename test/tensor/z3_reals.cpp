@@ -51,7 +51,7 @@ TEST_CASE("Z3 refutes what is false, and numbers are found that show it") {
   const auto rule = parse_rules("rule r relu(add(?x, ?y)) => add(relu(?x), relu(?y)) if shape(?x) == shape(?y)").at(0);
   const auto s = compile_rule(standard(), rule).front();
   rule_instance i;
-  i.values = {{test::type({2})}, {test::type({2})}};
+  i.values = {{tensor::test::type({2})}, {tensor::test::type({2})}};
   i.source = {{standard().make_operation("add")}, {standard().make_operation("relu")}};
   const auto v = reals.compare(standard(), *source_graph(standard(), s, i), *target_graph(standard(), s, i));
   CHECK(v.found == side_verdict::answer::different);

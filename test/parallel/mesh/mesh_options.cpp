@@ -109,7 +109,7 @@ TEST_CASE("an option's layouts are the types that its grid has", "[law]") {
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
       CAPTURE(seed, sizes.size());
       random_engine random{seed};
-      const placed_graph g{test::random_model(random, 1 + random.below(8))};
+      const placed_graph g{parallel::test::random_model(random, 1 + random.below(8))};
       for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
         const auto& d = *g.ops.placed(i).dimensions;
         for (const auto& o : at.tables.of(g.ops.placed(i)).options) {

@@ -39,7 +39,7 @@ std::vector<std::size_t> devices_of(const configuration& c) {
 
 TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
   const placed_mesh at{{2, 2}};
-  const auto o = test::dimensions("relu", {}, {type({8, 8})});
+  const auto o = parallel::test::dimensions("relu", {}, {type({8, 8})});
   const std::vector<axis_role> rows_outside{{kinds::index, 0}, {kinds::index, 1}};
   const std::vector<axis_role> rows_inside{{kinds::index, 1}, {kinds::index, 0}};
   const auto a = configuration_on(o, at.mesh, rows_outside);
@@ -50,7 +50,7 @@ TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
 
 TEST_CASE("copies are tasks of their own, and what is placed has one at its place") {
   const placed_mesh at{{2, 2}};
-  const auto o = test::dimensions("relu", {}, {type({8, 8})});
+  const auto o = parallel::test::dimensions("relu", {}, {type({8, 8})});
   const std::vector<axis_role> copied{{kinds::copies, 0}, {kinds::index, 0}};
   const auto c = configuration_on(o, at.mesh, copied);
   CHECK(c.copies == 2);
@@ -66,7 +66,7 @@ TEST_CASE("every option is a valid configuration on the option's grid", "[law]")
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const placed_graph g{test::random_model(random, 1 + random.below(8))};
+    const placed_graph g{parallel::test::random_model(random, 1 + random.below(8))};
     for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
       const auto& d = *g.ops.placed(i).dimensions;
       for (const auto& o : at.tables.of(g.ops.placed(i)).options) {

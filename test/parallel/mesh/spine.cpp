@@ -53,7 +53,7 @@ TEST_CASE("each operator that is on a path is in one step of the spine", "[law]"
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const placed_graph g{test::random_model(random, 1 + random.below(12))};
+    const placed_graph g{parallel::test::random_model(random, 1 + random.below(12))};
     std::vector<std::uint32_t> met;
     auto before = operand_source::none;
     for (const auto& s : spine_of(g.ops.tree(), g.ops.tree().root())) {

@@ -45,7 +45,7 @@ TEST_CASE("the canonical chain leads from any type to any other", "[law]") {
   CAPTURE(seed);
   random_engine random{seed};
   for (int i = 0; i < 200; ++i) {
-    const auto t = test::type({random.between(1, 12), random.between(1, 12), 4});
+    const auto t = parallel::test::type({random.between(1, 12), random.between(1, 12), 4});
     const auto from = random_division(random, t, true);
     const auto to = random_division(random, t, true);
     const auto chain = canonical_chain(from, to);
@@ -61,7 +61,7 @@ TEST_CASE("a chain of any operators and its canonical form end alike", "[law]") 
   CAPTURE(seed);
   random_engine random{seed};
   for (int i = 0; i < 200; ++i) {
-    const auto from = random_division(random, test::type({12, 6}), true);
+    const auto from = random_division(random, parallel::test::type({12, 6}), true);
     const auto chain = random_chain(random, from, 6);
     const auto to = type_behind(from, chain);
     REQUIRE(to.has_value());

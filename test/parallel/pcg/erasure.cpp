@@ -45,7 +45,7 @@ TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       const auto inputs = undivided_operands(g, node_id{n});
       const auto* o = parallel_operators().dimensions(g.operation(node_id{n}), inputs);
-      grids.push_back(o == nullptr ? operator_grid{} : test::random_grid(random, *o, 12));
+      grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 12));
     }
     const auto divided = spell_out(parallel_operators(), g, grids);
     REQUIRE(erase(parallel_operators(), divided) == g);

@@ -105,12 +105,12 @@ TEST_CASE("a divided graph computes what its erasure computes, and so do their g
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const auto g = test::random_model(random, 1 + random.below(6));
-    const auto divided = test::random_division_of(random, parallel_operators(), g);
+    const auto g = parallel::test::random_model(random, 1 + random.below(6));
+    const auto divided = parallel::test::random_division_of(random, parallel_operators(), g);
     REQUIRE(erase(parallel_operators(), divided) == g);
     const auto both = with_gradients(divided);
-    test::count_kinds(parallel_operators(), divided, forward);
-    test::count_kinds(parallel_operators(), both.divided, all);
+    parallel::test::count_kinds(parallel_operators(), divided, forward);
+    parallel::test::count_kinds(parallel_operators(), both.divided, all);
     REQUIRE(agree_exactly(both, seed));
     const auto real = agree_nearly(both, seed);
     REQUIRE(real != verdict::differ);

@@ -99,11 +99,11 @@ TEST_CASE("random graphs on random grids keep their grids on small sizes, and co
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const auto g = test::random_model(random, 1 + random.below(6));
+    const auto g = parallel::test::random_model(random, 1 + random.below(6));
     std::vector<operator_grid> grids;
     for (std::size_t n = 0; n < g.node_count(); ++n) {
       const auto* o = dimensions_in(g, node_id{n});
-      grids.push_back(o == nullptr ? operator_grid{} : test::random_grid(random, *o, 8));
+      grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 8));
     }
     const auto small = shrink_divided(parallel_operators(), g, grids).first;
     CHECK_NOTHROW(spell_out(parallel_operators(), small, grids));

@@ -27,7 +27,7 @@ sharded<double> counting(tensor::shape dims) {
   for (std::size_t i = 0; i < x.data.size(); ++i) {
     x.data[i] = static_cast<double>(i + 1);
   }
-  return in_one_piece(test::type(dims), std::move(x));
+  return in_one_piece(parallel::test::type(dims), std::move(x));
 }
 sharded<double> applied(const parallel_operator& p, const std::vector<sharded<double>>& operands) {
   std::vector<parallel_type> types;
@@ -87,7 +87,7 @@ TEST_CASE("no chain changes a value", "[law]") {
   for (int i = 0; i < 30; ++i) {
     const auto whole = counting({random.between(1, 6), random.between(1, 6)});
     auto x = whole;
-    for (const auto& p : test::random_chain(random, x.type, 8)) {
+    for (const auto& p : parallel::test::random_chain(random, x.type, 8)) {
       x = applied(p, {x});
     }
     REQUIRE(combined(x) == whole.shards[0]);

@@ -28,7 +28,7 @@
 
 using namespace unity;
 using namespace unity::parallel;
-using test::operators;
+using parallel::test::operators;
 
 namespace {
 
@@ -198,7 +198,7 @@ TEST_CASE("messages go in one order, for strategies at random") {
   std::size_t with_messages = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
-    const auto p = test::plan_at_random(seed);
+    const auto p = parallel::test::plan_at_random(seed);
     if (!p) {
       continue;
     }

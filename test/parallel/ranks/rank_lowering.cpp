@@ -14,12 +14,12 @@
 
 using namespace unity;
 using namespace unity::parallel;
-using test::operators;
+using parallel::test::operators;
 
 TEST_CASE("ranks compute what one device computes, on graphs and under strategies at random") {
   std::size_t compared = 0;
   for (std::uint64_t seed = 0; compared < 500; ++seed) {
-    const auto p = test::plan_at_random(seed);
+    const auto p = parallel::test::plan_at_random(seed);
     if (!p) {
       continue;
     }
@@ -28,7 +28,7 @@ TEST_CASE("ranks compute what one device computes, on graphs and under strategie
       names += " " + operators().signature(p->graph.operation(node_id{n}).kind).name;
     }
     CAPTURE(seed, names);
-    CHECK(test::error_on_ranks(operators(), *p, seed) < 1e-9);
+    CHECK(parallel::test::error_on_ranks(operators(), *p, seed) < 1e-9);
     ++compared;
   }
 }

@@ -21,7 +21,7 @@
 
 using namespace unity;
 using namespace unity::parallel;
-using test::operators;
+using parallel::test::operators;
 
 namespace {
 

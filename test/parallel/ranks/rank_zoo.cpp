@@ -23,7 +23,7 @@
 
 using namespace unity;
 using namespace unity::parallel;
-using test::operators;
+using parallel::test::operators;
 
 TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]") {
   const auto* model = GENERATE("zoo:mlp?layers=3&hidden=16&batch=8",                                    //
@@ -57,11 +57,11 @@ TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]
   constexpr std::uint64_t seed = 5;
   random_engine random{seed + devices};
   for (int i = 0; i < (is_large ? 1 : 6); ++i) {
-    named.emplace_back("random", test::divided_at_random(p.graph, all, devices, random));
+    named.emplace_back("random", parallel::test::divided_at_random(p.graph, all, devices, random));
   }
   for (const auto& [how, s] : named) {
     CAPTURE(model, devices, how, seed);
     p.configurations = s;
-    CHECK(test::error_on_ranks(operators(), p, seed) < 1e-9);
+    CHECK(parallel::test::error_on_ranks(operators(), p, seed) < 1e-9);
   }
 }

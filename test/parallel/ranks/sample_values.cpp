@@ -14,7 +14,7 @@
 
 using namespace unity;
 using namespace unity::parallel;
-using test::operators;
+using parallel::test::operators;
 
 namespace {
 

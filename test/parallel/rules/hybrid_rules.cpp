@@ -151,7 +151,7 @@ TEST_CASE("hybrids follow from what erasure proves and properties of operators, 
     const auto g = std::move(w).finish(v);
     std::size_t count = 0;
     for (const auto& i : with_all_values(r, halves, 2)) {
-      for (const auto& made : test::rewritten(parallel_operators(), g, i, i.name)) {
+      for (const auto& made : parallel::test::rewritten(parallel_operators(), g, i, i.name)) {
         ++count;
         CHECK(evaluate<modular61>(parallel_operators(), made) == evaluate<modular61>(parallel_operators(), g));
         const std::vector worlds{side_by_side(g, made)};

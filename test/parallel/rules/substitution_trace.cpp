@@ -45,7 +45,7 @@ const std::map<std::string, syntax::rule>& shipped() {
   }();
   return all;
 }
-test::graph_meaning meaning_of(const pcg& g) { return test::meaning_of(parallel_operators(), g); }
+parallel::test::graph_meaning meaning_of(const pcg& g) { return parallel::test::meaning_of(parallel_operators(), g); }
 const rule_lookup& lookup() {
   static const rule_lookup all{parse_rules(std::string{parallel_rules}, "parallel.rules")};
   return all;
@@ -95,7 +95,7 @@ void check_trace(const tensor::tensor_graph& g, const std::vector<operator_grid>
       trace_of(parallel_operators(), g, grids, lookup(), [&](const substitution_step& step, const auto& graph) {
         const auto rule = with_values(shipped().at(step.rule), step.values);
         const auto after = meaning_of(graph.finish());
-        const auto reached = test::rewritten(parallel_operators(), state, rule, to_string(step));
+        const auto reached = parallel::test::rewritten(parallel_operators(), state, rule, to_string(step));
         const auto found =
             std::find_if(reached.begin(), reached.end(), [&](const pcg& p) { return meaning_of(p) == after; });
         INFO(to_string(step) << " at node " << step.node.index());
@@ -156,7 +156,7 @@ TEST_CASE("traces lead to what is spelled out, each step by its rule", "[law]") 
   std::vector<operator_grid> grids;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto* o = dimensions_in(g, n);
-    grids.push_back(o == nullptr ? operator_grid{} : test::random_grid(random, *o, 12));
+    grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 12));
   }
   check_trace(g, grids);
 }
@@ -165,8 +165,8 @@ TEST_CASE("chains become canonical, rule by rule", "[law]") {
   const auto seed = GENERATE(range(0U, 400U));
   CAPTURE(seed);
   random_engine random{seed};
-  const auto t = test::random_division(random, test::type({12, 24}), true);
-  auto chain = test::random_chain(random, t, 8);
+  const auto t = parallel::test::random_division(random, parallel::test::type({12, 24}), true);
+  auto chain = parallel::test::random_chain(random, t, 8);
   const auto expected = canonical(t, chain).value();
   std::size_t steps = 0;
   while (const auto step = next_chain_step(chain)) {

@@ -39,7 +39,7 @@ TEST_CASE("candidates among terms of one operator follow from the shipped rules"
       {"gelu", operators().make_operation("gelu")},
       {"softmax", operators().make_operation("softmax", {{"axis", 1}})}};
   for (const auto& [name, op] : operations) {
-    pcg_vocabulary language{name, {undivided(test::type({4, 4}))}, {{op, 1}}};
+    pcg_vocabulary language{name, {undivided(parallel::test::type({4, 4}))}, {{op, 1}}};
     add_divisions(a, language, 2, 2);
     const term_enumeration all{a, language, 3};
     CHECK(all.terms() == 121);

@@ -28,7 +28,7 @@ namespace {
 
 using namespace unity;
 using namespace unity::parallel;
-using test::operators;
+using parallel::test::operators;
 using values = tensor::dense<double>;
 
 // The elements of a box, row-major.
@@ -95,7 +95,7 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
   std::map<std::string, std::size_t> compared;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     random_engine random{seed};
-    test::model_maker maker{random, operators()};
+    parallel::test::model_maker maker{random, operators()};
     maker.add(6);
     const auto g = std::move(maker).finish();
     const graph_dimensions all{operators(), g};
@@ -111,7 +111,7 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
       for (std::size_t r = 0; r < results.size(); ++r) {
         made[g.results(node)[r].index()] = results[r];
       }
-      const auto c = test::divided_at_random(o, 12, random, {true, true});
+      const auto c = parallel::test::divided_at_random(o, 12, random, {true, true});
       if (c.task_count() < 2) {
         continue;
       }

@@ -122,8 +122,8 @@ TEST_CASE("traced operators of every vocabulary compute what the evaluator does,
 
 TEST_CASE("operators outside the shipped vocabularies are traced too") {
   random_engine random{5};
-  const std::vector<tensor_type> two{test::type({2, 3}), test::type({2, 3})};
-  const std::vector<tensor_type> one{test::type({2, 3})};
+  const std::vector<tensor_type> two{tensor::test::type({2, 3}), tensor::test::type({2, 3})};
+  const std::vector<tensor_type> one{tensor::test::type({2, 3})};
   const auto checked = [&](std::string_view name, std::initializer_list<named_attribute> attributes,
                            const std::vector<tensor_type>& types) {
     CAPTURE(name);
@@ -140,21 +140,21 @@ TEST_CASE("operators outside the shipped vocabularies are traced too") {
   checked("reduce_mean", {{"axes", {0, 1}}}, one);
   checked("pad", {{"pads", {1, 0, 0, 2}}}, one);
   checked("expand", {{"dims", {4, 2, 3}}}, one);
-  checked("linear", {}, {test::type({2, 3}), test::type({3, 4})});
+  checked("linear", {}, {tensor::test::type({2, 3}), tensor::test::type({3, 4})});
 }
 
 TEST_CASE("quotients are exact where they are integers") {
-  const std::vector<tensor_type> two{test::type({3}), test::type({3})};
+  const std::vector<tensor_type> two{tensor::test::type({3}), tensor::test::type({3})};
   CHECK(traced_on("div", {}, two, {{6, -8, 5}, {3, 2, 5}}) ==
         std::vector{residue::of(2), residue::of_integer(-4), residue::of(1)});
-  CHECK(traced_on("reciprocal", {}, {test::type({2})}, {{2, -1}}) ==
+  CHECK(traced_on("reciprocal", {}, {tensor::test::type({2})}, {{2, -1}}) ==
         std::vector{residue::of(1) / residue::of(2), residue::of_integer(-1)});
-  const auto shares = traced_on("softmax", {{"axis", {0}}}, {test::type({3})}, {{1, 2, 3}});
+  const auto shares = traced_on("softmax", {{"axis", {0}}}, {tensor::test::type({3})}, {{1, 2, 3}});
   CHECK(shares[0] + shares[1] + shares[2] == residue::of(1));
 }
 
 TEST_CASE("functions that are no polynomials are fixed, and tell values and functions apart") {
-  const std::vector<tensor_type> two{test::type({2})};
+  const std::vector<tensor_type> two{tensor::test::type({2})};
   const auto once = traced_on("tanh", {}, two, {{17, 18}});
   CHECK(once == traced_on("tanh", {}, two, {{17, 18}}));
   CHECK(once[0] != once[1]);
@@ -162,15 +162,15 @@ TEST_CASE("functions that are no polynomials are fixed, and tell values and func
 }
 
 TEST_CASE("windows over padding alone have a value") {
-  const std::vector<tensor_type> types{test::type({1, 1, 2, 2}), test::type({1, 1, 1, 1})};
+  const std::vector<tensor_type> types{tensor::test::type({1, 1, 2, 2}), tensor::test::type({1, 1, 1, 1})};
   const auto out = traced_on("conv2d", {{"pads", {2, 0, 0, 0}}, {"activation", "sigmoid"}}, types, {{1, 2, 3, 4}, {5}});
   REQUIRE(out.size() == 8);
   CHECK(out[0] == out[3]);
-  CHECK(out[0] == traced_on("sigmoid", {}, {test::type({1})}, {{0}})[0]);
+  CHECK(out[0] == traced_on("sigmoid", {}, {tensor::test::type({1})}, {{0}})[0]);
   CHECK(traced_on("conv2d", {{"pads", {2, 0, 0, 0}}, {"activation", "relu"}}, types, {{1, 2, 3, 4}, {-5}}) ==
         std::vector<residue>(8));
   random_engine random{7};
   check_operator(
       standard().make_operation("max_pool", {{"kernel", {2, 2}}, {"stride", {1, 1}}, {"pads", {1, 1, 1, 1}}}),
-      std::vector{test::type({1, 2, 3, 3})}, 0, random);
+      std::vector{tensor::test::type({1, 2, 3, 3})}, 0, random);
 }

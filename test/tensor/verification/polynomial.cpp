@@ -139,7 +139,7 @@ TEST_CASE("functions of 0 and 1 are the same in every pool, other constants are 
 TEST_CASE("the one evaluator computes the polynomials that operators stand for") {
   polynomial_pool pool;
   const std::vector operands{unknowns(pool, 0, {2, 3}), unknowns(pool, 1, {3, 2})};
-  const std::vector types{test::type({2, 3}), test::type({3, 2})};
+  const std::vector types{tensor::test::type({2, 3}), tensor::test::type({3, 2})};
   const auto product = evaluate<polynomial>(standard(), standard().make_operation("matmul"), operands, types)[0];
   polynomial expected;
   for (std::size_t k = 0; k < 3; ++k) {
@@ -147,8 +147,8 @@ TEST_CASE("the one evaluator computes the polynomials that operators stand for")
   }
   CHECK(product.data[3] == expected);
   CHECK(product.data[0].terms().size() == 3);
-  const auto pooled =
-      evaluate<polynomial>(standard(), standard().make_operation("average_pool", {{"kernel", {3, 3}}}),
-                           std::vector{unknowns(pool, 0, {1, 1, 3, 3})}, std::vector{test::type({1, 1, 3, 3})})[0];
+  const auto pooled = evaluate<polynomial>(standard(), standard().make_operation("average_pool", {{"kernel", {3, 3}}}),
+                                           std::vector{unknowns(pool, 0, {1, 1, 3, 3})},
+                                           std::vector{tensor::test::type({1, 1, 3, 3})})[0];
   CHECK(pooled.data[0].terms()[0].coefficient == rational{1, 9});
 }
