@@ -1,7 +1,7 @@
 # What unity's own tests, examples, benchmarks and fuzzers are built with. None of it reaches users.
 
 set(UNITY_TEST_OPTIMIZATION "-O1" CACHE STRING "Optimization of tests where no build type is chosen")
-set(UNITY_PROGRAM_OPTIMIZATION "-O2" CACHE STRING "Optimization of examples and benchmarks where no build type is chosen")
+set(UNITY_PROGRAM_OPTIMIZATION "-O2" CACHE STRING "Optimization of examples where no build type is chosen")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(UNITY_CCACHE ccache)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# fuzz.sh [--seconds N | --minutes N] [TARGET...]: builds the fuzz targets (clang-19) and runs each for that long,
-# from its corpus in test/fuzz/corpus. New inputs stay in build/fuzz/corpus; an input that breaks a target is named,
-# kept in build/fuzz/found, and the exit code is 1. Add it to the corpus once the defect is repaired.
+# fuzz.sh [--seconds N | --minutes N] [TARGET...]: builds the fuzz targets (clang-19) and runs each for that long, as many
+# at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in build/fuzz/corpus; an input that
+# breaks a target is named, kept in build/fuzz/found, and the exit code is 1. Add it to the corpus once the defect is
+# repaired. The last line counts.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,7 +19,7 @@ done
 
 cd "$root"
 cmake --preset fuzz
-cmake --build --preset fuzz
+cmake --build --preset fuzz ${targets[@]+--target "${targets[@]/#/fuzz_}"}
 if ((${#targets[@]} == 0)); then
   for source in test/fuzz/*.cpp; do
     target=$(basename "$source" .cpp)
@@ -28,22 +29,60 @@ if ((${#targets[@]} == 0)); then
   done
 fi
 
-mkdir -p build/fuzz/found
-failed=()
-for target in ${targets[@]+"${targets[@]}"}; do
-  own=build/fuzz/corpus/$target
+if ((${#targets[@]} == 0)); then
+  echo "fuzz: no targets were built; what they need is said above" >&2
+  exit 1
+fi
+mkdir -p build/fuzz/found build/fuzz/log
+run() { # run TARGET
+  local own=build/fuzz/corpus/$1 arguments=()
   mkdir -p "$own"
-  arguments=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0
-    -artifact_prefix="build/fuzz/found/$target-" "$own")
-  if [[ -d test/fuzz/corpus/$target ]]; then
-    arguments+=("test/fuzz/corpus/$target")
+  if [[ -d test/fuzz/corpus/$1 ]]; then
+    arguments+=("test/fuzz/corpus/$1")
   fi
-  if [[ -f test/fuzz/$target.dict ]]; then
-    arguments+=(-dict="test/fuzz/$target.dict")
+  if [[ -f test/fuzz/$1.dict ]]; then
+    arguments+=(-dict="test/fuzz/$1.dict")
   fi
-  echo "fuzz: $target for $seconds s"
-  "build/fuzz/fuzz/fuzz_$target" "${arguments[@]}" < /dev/null || failed+=("$target")
+  "build/fuzz/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -verbosity=0 -artifact_prefix="build/fuzz/found/$1-" "$own" "${arguments[@]}" < /dev/null > "build/fuzz/log/$1" 2>&1
+}
+
+# With a rule among its rules that does not hold, the target of rewriting says so: else it could say nothing.
+failed=()
+if [[ " ${targets[*]} " == *" rewriting "* ]]; then
+  wrong=$(UNITY_FUZZ_RULES=test/soak/wrong.rules build/fuzz/fuzz/fuzz_rewriting -runs=0 \
+    -artifact_prefix=build/fuzz/log/ test/fuzz/corpus/rewriting 2>&1 < /dev/null || true)
+  if [[ $wrong != *"rule differences_swapped: another result"* ]]; then
+    echo "fuzz: rewriting: a wrong rule was not found; expected 'rule differences_swapped: another result'"
+    failed+=("wrong rule")
+  fi
+fi
+
+declare -A of_process=()
+reap() { # waits for one of them
+  local code=0 process target
+  wait -n -p process || code=$?
+  target=${of_process[$process]}
+  if ((code == 0)); then
+    echo "fuzz: $target: $(awk '/executed_units/ { print $2 }' "build/fuzz/log/$target") inputs in $seconds s"
+  else
+    echo "fuzz: $target: exit $code"
+    tail -n 40 "build/fuzz/log/$target"
+    failed+=("$target")
+  fi
+  unset "of_process[$process]"
+}
+for target in "${targets[@]}"; do
+  if ((${#of_process[@]} >= $(nproc))); then
+    reap
+  fi
+  run "$target" &
+  of_process[$!]=$target
+done
+while ((${#of_process[@]} > 0)); do
+  reap
 done
 
-echo "fuzz: ${#targets[@]} targets, ${#failed[@]} failed ${failed[*]-}"
+inputs=$(cat "${targets[@]/#/build/fuzz/log/}" | awk '/executed_units/ { n += $2 } END { print n + 0 }')
+echo "fuzz: ${#targets[@]} targets, $inputs inputs, ${#failed[@]} failed ${failed[*]-}"
 ((${#failed[@]} == 0))
