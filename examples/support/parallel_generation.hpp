@@ -22,7 +22,7 @@
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
-#include <unity/parallel/rules/standard_languages.hpp>
+#include <unity/parallel/rules/standard_vocabularies.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/rewrite/generation/derivability.hpp>
 #include <unity/rewrite/parse.hpp>
@@ -36,8 +36,8 @@
 
 namespace support {
 
-// What is left of the equal terms of one language.
-struct language_counts {
+// What is left of the equal terms of one vocabulary.
+struct vocabulary_counts {
   std::string name{};
   std::size_t terms = 0;  // that have types
   std::size_t classes = 0;
@@ -48,7 +48,7 @@ struct language_counts {
 };
 
 struct parallel_generation {
-  std::vector<language_counts> languages{};
+  std::vector<vocabulary_counts> vocabularies{};
   std::vector<unity::syntax::rule> least{};  // of all that are kept: those that do not follow from simpler ones
 };
 
@@ -72,13 +72,13 @@ class candidate_writer {
  public:
   candidate_writer(const unity::parallel::pcg_algebra& a, const unity::parallel::pcg_vocabulary& l,
                    const unity::parallel::term_enumeration& e)
-      : algebra_{a}, language_{l}, terms_{e} {}
+      : algebra_{a}, vocabulary_{l}, terms_{e} {}
 
   [[nodiscard]] std::vector<parallel_candidate> run() const {
     std::vector<parallel_candidate> all;
     for (const auto& [kept, term] : terms_.pairs()) {
       unity::syntax::rule r;
-      r.name = language_.name + std::to_string(all.size());
+      r.name = vocabulary_.name + std::to_string(all.size());
       r.source = {terms_.written(term)};
       r.target = {terms_.written(terms_.kept()[kept])};
       if (r.source[0].kind == unity::syntax::term::form::application) {
@@ -90,8 +90,8 @@ class candidate_writer {
 
  private:
   void note(const unity::parallel::enumerated_term& t, std::vector<bool>& used) const {
-    if (t.op >= language_.operators.size()) {
-      used[t.op - language_.operators.size()] = true;
+    if (t.op >= vocabulary_.operators.size()) {
+      used[t.op - vocabulary_.operators.size()] = true;
     }
     for (const auto o : t.operands) {
       note(terms_.kept()[o], used);
@@ -100,13 +100,13 @@ class candidate_writer {
   [[nodiscard]] pcg sides(const unity::parallel::enumerated_term& left,
                           const unity::parallel::enumerated_term& right) const {
     using namespace unity;
-    std::vector<bool> used(language_.variables.size());
+    std::vector<bool> used(vocabulary_.variables.size());
     note(left, used);
     note(right, used);
     parallel::pcg_writer w{algebra_};
     std::vector<value_id> variables(used.size());
     for (std::size_t i = 0; i < used.size(); ++i) {
-      const auto& t = language_.variables[i].global;
+      const auto& t = vocabulary_.variables[i].global;
       if (used[i]) {
         const auto n = w.add(algebra_.operators().make_operation("input", {{"name", "x" + std::to_string(i)},
                                                                            {"element", tensor::name_of(t.element)},
@@ -120,7 +120,7 @@ class candidate_writer {
   }
 
   const unity::parallel::pcg_algebra& algebra_;
-  const unity::parallel::pcg_vocabulary& language_;
+  const unity::parallel::pcg_vocabulary& vocabulary_;
   const unity::parallel::term_enumeration& terms_;
 };
 
@@ -147,7 +147,7 @@ inline unity::pruned_rules pruned(const unity::parallel::pcg_algebra& a, const s
 
 }  // namespace detail
 
-// Of terms of so many operators, in each of the standard languages. Source: Unity (OSDI 2022), section 4.
+// Of terms of so many operators, in each of the standard vocabularies. Source: Unity (OSDI 2022), section 4.
 inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra& a, std::size_t most_operators) {
   using namespace unity;
   const auto instances = detail::shipped_instances();
@@ -164,13 +164,13 @@ inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra&
   entailment<parallel::pcg_algebra> prove{a, equations, {.rounds = 4, .joint_rounds = 0}};
   parallel_generation g;
   std::vector<detail::parallel_candidate> kept;
-  for (const auto& l : parallel::standard_languages(a)) {
+  for (const auto& l : parallel::standard_vocabularies(a)) {
     const parallel::term_enumeration e{a, l, most_operators};
     const auto all = detail::candidate_writer{a, l, e}.run();
     const auto is_parallel = [](const auto& c) {
       return detail::is_parallel(c.rule.source[0]) || detail::is_parallel(c.rule.target[0]);
     };
-    language_counts n{l.name,
+    vocabulary_counts n{l.name,
                       e.terms(),
                       e.kept().size(),
                       e.pairs().size(),
@@ -186,7 +186,7 @@ inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra&
         kept.push_back(all[i]);
       }
     }
-    g.languages.push_back(std::move(n));
+    g.vocabularies.push_back(std::move(n));
   }
   std::sort(kept.begin(), kept.end(), [](const auto& x, const auto& y) {
     const auto simpler = size_of(x.rule) <=> size_of(y.rule);
@@ -215,9 +215,9 @@ inline std::string written_parallel_rules(const unity::parallel::pcg_algebra& a)
 }
 
 inline nlohmann::json to_json(const parallel_generation& g) {
-  auto languages = nlohmann::json::array();
-  for (const auto& n : g.languages) {
-    languages.push_back({{"name", n.name},
+  auto vocabularies = nlohmann::json::array();
+  for (const auto& n : g.vocabularies) {
+    vocabularies.push_back({{"name", n.name},
                          {"terms", n.terms},
                          {"classes", n.classes},
                          {"candidates", n.candidates},
@@ -229,18 +229,18 @@ inline nlohmann::json to_json(const parallel_generation& g) {
   for (const auto& r : g.least) {
     least.push_back(unity::to_text(r.source) + " = " + unity::to_text(r.target));
   }
-  return {{"languages", languages}, {"least", least}};
+  return {{"vocabularies", vocabularies}, {"least", least}};
 }
 
 inline void print(const parallel_generation& g) {
-  std::printf("%-12s %8s %8s %10s %9s %6s %28s\n", "language", "terms", "classes", "candidates", "parallel", "kept",
+  std::printf("%-12s %8s %8s %10s %9s %6s %28s\n", "vocabulary", "terms", "classes", "candidates", "parallel", "kept",
               "not of the shipped rules");
-  language_counts sum{"all", 0, 0, 0, 0, 0, 0};
-  const auto line = [](const language_counts& n) {
+  vocabulary_counts sum{"all", 0, 0, 0, 0, 0, 0};
+  const auto line = [](const vocabulary_counts& n) {
     std::printf("%-12s %8zu %8zu %10zu %9zu %6zu %28zu\n", n.name.c_str(), n.terms, n.classes, n.candidates, n.parallel,
                 n.kept, n.not_followed);
   };
-  for (const auto& n : g.languages) {
+  for (const auto& n : g.vocabularies) {
     line(n);
     sum = {"all",
            sum.terms + n.terms,

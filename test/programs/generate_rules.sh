@@ -60,7 +60,7 @@ expect 1 'truncated.rules:2:' --ops "$small" --axioms "$scratch/truncated.rules"
 note $? 'parallel terms'
 "${python:-/usr/bin/python3}" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
-sums = [sum(n[k] for n in x["languages"]) for k in ("terms", "candidates", "parallel_candidates", "kept", "not_followed")]
+sums = [sum(n[k] for n in x["vocabularies"]) for k in ("terms", "candidates", "parallel_candidates", "kept", "not_followed")]
 sys.exit(sums != [12523, 5213, 4232, 720, 35] or not 0 < len(x["least"]) < 720)' "$scratch/parallel.json"
 note $? "counts of docs/rules.md: $(cat "$scratch/stdout")"
 rules=$source/include/unity/parallel/parallel.rules

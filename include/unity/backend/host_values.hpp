@@ -65,7 +65,7 @@ void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
 
 // f(position in row-major order, position in memory), for every element.
 template <class F>
-void for_each_position(const tensor::tensor_type& t, const F& f) {
+void for_each_place(const tensor::tensor_type& t, const F& f) {
   const auto count = static_cast<std::size_t>(tensor::element_count(t.dims));
   if (is_row_major(t)) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -97,7 +97,7 @@ void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::s
     return;
   }
   const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
-  detail::for_each_position(t, [&](std::size_t i, std::size_t place) {
+  detail::for_each_place(t, [&](std::size_t i, std::size_t place) {
     detail::write_element(t.element, elements[i], to.data() + place * size);
   });
 }
@@ -114,7 +114,7 @@ void decode(const std::byte* from, const tensor::tensor_type& t, std::span<Real>
   UNITY_EXPECTS(elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
                 "as many elements as the type says");
   const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
-  detail::for_each_position(t, [&](std::size_t i, std::size_t place) {
+  detail::for_each_place(t, [&](std::size_t i, std::size_t place) {
     elements[i] = detail::read_element<Real>(t.element, from + place * size);
   });
 }

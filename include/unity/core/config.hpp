@@ -1,4 +1,4 @@
-// The only header that defines macros: version, compiler and contract checks.
+// The only header that defines macros for others: version, compiler and contract checks.
 #pragma once
 
 #include <cstdio>
@@ -16,6 +16,14 @@
 #define UNITY_COMPILER "g++ " __VERSION__
 #else
 #define UNITY_COMPILER "another compiler"
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define UNITY_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNITY_THREAD_SANITIZER 1
+#endif
 #endif
 
 // What a broken precondition does. The build chooses; the library never guesses.

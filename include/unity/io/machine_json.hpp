@@ -16,7 +16,6 @@
 // 1. Members of other names are left alone.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

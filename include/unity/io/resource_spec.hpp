@@ -126,7 +126,7 @@ struct resource_node {
 [[nodiscard]] inline std::string address_from_yaml(const yaml_place& in) {
   auto address = in.as<std::string>("an address");
   if (address.empty() || std::any_of(address.begin(), address.end(), [](char c) { return c <= ' ' || c > '~'; })) {
-    throw error{in.where(), "is no address", "visible ASCII characters"};
+    throw error{in.where(), "is '" + printable(address) + "'", "an address of visible ASCII characters"};
   }
   return address;
 }

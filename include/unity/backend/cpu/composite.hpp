@@ -13,7 +13,7 @@
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/run_list.hpp>
-#include <unity/backend/detail/value_places.hpp>
+#include <unity/backend/detail/routine_places.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
@@ -151,7 +151,7 @@ class composite_routine final : public routine {
     return packs;
   }
 
-  backend::detail::value_places places_;
+  backend::detail::routine_places places_;
   std::vector<step> steps_;
   std::vector<copy_out> copies_;
   std::vector<packing> packings_;  // per operand

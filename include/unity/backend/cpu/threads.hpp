@@ -5,13 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__SANITIZE_THREAD__)
-#define UNITY_THREAD_SANITIZER
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNITY_THREAD_SANITIZER
-#endif
-#endif
+#include <unity/core/config.hpp>
 
 namespace unity::backend::cpu {
 
@@ -30,8 +24,8 @@ void __tsan_release(void* place);
 #endif
 }
 
-// What a thread did before happened_here(place) comes before what another does after see_what_happened(place). That the
-// runtime orders threads so the thread sanitizer does not see, as the runtime is compiled without it.
+// What a thread did before happened_here(place) comes before what another does after see_what_happened(place). The
+// thread sanitizer is told, as it cannot see that the runtime, which is compiled without it, orders threads this way.
 inline void happened_here([[maybe_unused]] void* place) {
 #ifdef UNITY_THREAD_SANITIZER
   __tsan_release(place);
@@ -77,5 +71,3 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Bod
 }
 
 }  // namespace unity::backend::cpu
-
-#undef UNITY_THREAD_SANITIZER

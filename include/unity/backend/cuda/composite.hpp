@@ -11,7 +11,7 @@
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/run_list.hpp>
-#include <unity/backend/detail/value_places.hpp>
+#include <unity/backend/detail/routine_places.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
@@ -112,7 +112,7 @@ class graph_routine final : public routine<Queue> {
     steps_.push_back(std::move(s));
   }
 
-  backend::detail::value_places places_;
+  backend::detail::routine_places places_;
   std::vector<step> steps_;
   std::vector<copy_out> copies_;
 };

@@ -50,5 +50,4 @@ using routine_ptr = std::unique_ptr<routine<Queue>>;
 
 using types = std::span<const tensor::tensor_type>;
 
-
 }  // namespace unity::backend::cuda

@@ -66,12 +66,13 @@ inline folded stretched(const known_tensor& from, std::span<const std::int64_t> 
   }
   std::vector<std::int64_t> sizes(dims.begin(), dims.end());
   std::vector<std::size_t> places;
-  for_each_position(sizes, [&](std::vector<std::int64_t> at) {
-    at.erase(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(skipped));
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] = from.dims[d] == 1 ? 0 : at[d];
+  places.reserve(*count);
+  std::vector<std::int64_t> read(from.dims.size());
+  for_each_position(sizes, [&](const std::vector<std::int64_t>& at) {
+    for (std::size_t d = 0; d < read.size(); ++d) {
+      read[d] = from.dims[d] == 1 ? 0 : at[d + skipped];
     }
-    places.push_back(offset_of(from.dims, at));
+    places.push_back(offset_of(from.dims, read));
   });
   return gathered(from, std::move(sizes), *count, [&](std::size_t i) { return places[i]; });
 }

@@ -53,7 +53,7 @@ inline void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t
 
 // An operator on kept terms, or a variable.
 struct enumerated_term {
-  std::size_t op = 0;  // of the language; behind its operators: variables
+  std::size_t op = 0;  // of the vocabulary; behind its operators: variables
   std::vector<std::uint32_t> operands{};
   parallel_type type{};
   std::uint64_t value = 0;             // fingerprint of what it computes
@@ -71,10 +71,10 @@ struct enumerated_pair {
 class term_enumeration {
  public:
   // Complexity: an inference and an evaluation per term. Memory: the values of all different tensors.
-  term_enumeration(const pcg_algebra& a, const pcg_vocabulary& language, std::size_t most_operators)
-      : algebra_{a}, language_{language} {
-    for (std::size_t v = 0; v < language.variables.size(); ++v) {
-      enumerated_term t{language.operators.size() + v, {}, language.variables[v], 0, {}};
+  term_enumeration(const pcg_algebra& a, const pcg_vocabulary& vocabulary, std::size_t most_operators)
+      : algebra_{a}, vocabulary_{vocabulary} {
+    for (std::size_t v = 0; v < vocabulary.variables.size(); ++v) {
+      enumerated_term t{vocabulary.operators.size() + v, {}, vocabulary.variables[v], 0, {}};
       tensor::dense<tensor::modular61> x{t.type.global.dims};
       for (std::size_t i = 0; i < x.data.size(); ++i) {
         x.data[i] = tensor::modular61::of_residue(hash_combine(v + 1, i) >> 3U);
@@ -93,7 +93,7 @@ class term_enumeration {
 
   // As rule text has it; variables are called x0, x1, ...
   [[nodiscard]] syntax::term written(const enumerated_term& t) const {
-    const auto operators = language_.operators.size();
+    const auto operators = vocabulary_.operators.size();
     if (t.op >= operators) {
       return value_variable("x" + std::to_string(t.op - operators));
     }
@@ -101,7 +101,7 @@ class term_enumeration {
     for (const auto o : t.operands) {
       operands.push_back(written(kept_[o]));
     }
-    const auto& op = language_.operators[t.op].op;
+    const auto& op = vocabulary_.operators[t.op].op;
     const auto& s = algebra_.signature(op.kind);
     std::vector<syntax::attribute_binding> attributes;
     for (std::size_t i = 0; i < s.attributes.size(); ++i) {
@@ -114,7 +114,7 @@ class term_enumeration {
   // The term at the end of a graph that has the variables.
   [[nodiscard]] value_id write(pcg_writer& writer, const std::vector<value_id>& variables,
                                const enumerated_term& t) const {
-    const auto operators = language_.operators.size();
+    const auto operators = vocabulary_.operators.size();
     if (t.op >= operators) {
       return variables[t.op - operators];
     }
@@ -122,7 +122,7 @@ class term_enumeration {
     for (const auto o : t.operands) {
       operands.push_back(write(writer, variables, kept_[o]));
     }
-    return writer.graph().results(writer.add(language_.operators[t.op].op, operands))[0];
+    return writer.graph().results(writer.add(vocabulary_.operators[t.op].op, operands))[0];
   }
 
  private:
@@ -155,18 +155,18 @@ class term_enumeration {
     kept_.push_back(std::move(t));
   }
   [[nodiscard]] std::size_t size_of(const enumerated_term& t) const {
-    return t.op >= language_.operators.size() ? 0 : t.nodes.size() + 1;
+    return t.op >= vocabulary_.operators.size() ? 0 : t.nodes.size() + 1;
   }
 
   // Terms of n different nodes.
   void extend(std::size_t n) {
-    for (std::size_t op = 0; op < language_.operators.size(); ++op) {
+    for (std::size_t op = 0; op < vocabulary_.operators.size(); ++op) {
       choose(op, n, {}, {});
     }
   }
   void choose(std::size_t op, std::size_t n, const std::vector<std::uint32_t>& operands,
               const std::vector<std::uint32_t>& nodes) {
-    const auto& entry = language_.operators[op];
+    const auto& entry = vocabulary_.operators[op];
     if (operands.size() == entry.arity) {
       if (nodes.size() + 1 == n) {
         add({op, operands, {}, 0, nodes});
@@ -185,7 +185,7 @@ class term_enumeration {
         for (const auto m : kept_[t].nodes) {
           all.push_back(m);
         }
-        if (kept_[t].op < language_.operators.size()) {
+        if (kept_[t].op < vocabulary_.operators.size()) {
           all.push_back(t);
         }
         std::sort(all.begin(), all.end());
@@ -202,7 +202,7 @@ class term_enumeration {
     for (const auto o : t.operands) {
       types.push_back(kept_[o].type);
     }
-    const auto& op = language_.operators[t.op].op;
+    const auto& op = vocabulary_.operators[t.op].op;
     const auto results = algebra_.infer(op, types);
     if (!results) {
       return;
@@ -237,7 +237,7 @@ class term_enumeration {
   }
 
   const pcg_algebra& algebra_;
-  const pcg_vocabulary& language_;
+  const pcg_vocabulary& vocabulary_;
   std::vector<enumerated_term> kept_{};
   std::vector<std::vector<std::uint32_t>> by_size_{};
   std::vector<enumerated_pair> pairs_{};

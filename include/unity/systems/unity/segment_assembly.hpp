@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

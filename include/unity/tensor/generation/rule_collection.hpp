@@ -354,7 +354,11 @@ inline std::size_t rule_collection::resume(const std::string& path, std::uint64_
   in.get(added);
   in.get(derived);
   for (auto& r : detail::get_rules(in, path)) {
-    static_cast<void>(compile_rule(language_.operators(), r.rule));  // refuses what is no rule in both directions
+    try {
+      static_cast<void>(compile_rule(language_.operators(), r.rule));
+    } catch (const error& e) {
+      in.fail("a rule that does not hold in both directions (" + std::string{e.what()} + ")");
+    }
     accept(std::move(r));
   }
   refused_ = detail::get_rules(in, path);

@@ -14,7 +14,7 @@
 #include <unity/rewrite/generation/enumerate.hpp>
 #include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/language.hpp>
-#include <unity/rewrite/generation/stored_terms.hpp>
+#include <unity/rewrite/generation/detail/stored_terms.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
 #include <unity/rewrite/generation/variable_map.hpp>
 

@@ -21,9 +21,9 @@ namespace unity::parallel {
 
 namespace detail {
 
-class language_writer {
+class vocabulary_writer {
  public:
-  explicit language_writer(const pcg_algebra& a) : algebra_{a} {}
+  explicit vocabulary_writer(const pcg_algebra& a) : algebra_{a} {}
 
   // All of degree 2, and of the first two dimensions.
   void add(std::string name, std::vector<parallel_type> variables, std::vector<pcg_vocabulary::entry> operators) {
@@ -54,8 +54,8 @@ class language_writer {
 }  // namespace detail
 
 // Chains alone; each of eleven operators; and operators with Terms and Blocks.
-[[nodiscard]] inline std::vector<pcg_vocabulary> standard_languages(const pcg_algebra& a) {
-  detail::language_writer w{a};
+[[nodiscard]] inline std::vector<pcg_vocabulary> standard_vocabularies(const pcg_algebra& a) {
+  detail::vocabulary_writer w{a};
   const auto x = w.values({4, 4});
   const auto row = w.values({4});
   const auto concat = [&](std::int64_t axis) { return w.op("concat", {{"axis", axis}}); };

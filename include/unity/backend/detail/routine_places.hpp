@@ -20,11 +20,11 @@ struct value_place {
 };
 
 // First all operands, then all outputs, then what the routines read and write, step by step; then plan().
-class value_places {
+class routine_places {
  public:
   using region = value_place::region;
 
-  explicit value_places(std::size_t values) : places_(values) {}
+  explicit routine_places(std::size_t values) : places_(values) {}
 
   void add_input(value_id v, std::size_t operand) { places_[v.index()] = {region::input, operand}; }
   // What is computed is written to its output. A second output, or one that is an operand, is a copy of what is
