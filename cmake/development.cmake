@@ -7,7 +7,9 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(UNITY_CCACHE ccache)
   mark_as_advanced(UNITY_CCACHE)
   if(UNITY_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${UNITY_CCACHE}")
+    # Paths below the project are hashed as relative ones: another checkout finds what this one compiled.
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+        "${UNITY_CCACHE}")
   endif()
 endif()
 

@@ -8,7 +8,9 @@
 
 #include <unity/core/error.hpp>
 
-namespace unity::io {
+using namespace unity;
+using namespace unity::io;
+
 namespace {
 
 std::filesystem::path fresh_file(const std::string& name) {
@@ -58,4 +60,3 @@ TEST_CASE("what is no tensor is told in a line that names the file", "[onnx_tens
 }
 
 }  // namespace
-}  // namespace unity::io

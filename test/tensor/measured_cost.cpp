@@ -14,7 +14,9 @@
 
 #include "testing.hpp"
 
-namespace unity::tensor {
+using namespace unity;
+using namespace unity::tensor;
+
 namespace {
 
 // A device on which an operator takes as many nanoseconds as it has operands, products ten times as many, and which
@@ -23,7 +25,7 @@ struct toy_timer {
   std::size_t asked = 0;
   measurement time(const operation& op, std::span<const tensor_type> inputs, std::span<const tensor_type>) {
     ++asked;
-    const auto& name = test::standard().signature(op.kind).name;
+    const auto& name = tensor::test::standard().signature(op.kind).name;
     if (name == "tanh") {
       throw error{"tanh", "no kernel", "another operator"};
     }
@@ -32,30 +34,30 @@ struct toy_timer {
   [[nodiscard]] std::string description() const { return "toy"; }
 };
 using toy_cost = measured_cost<timing_cache<toy_timer>>;
-static_assert(additive_cost_model<toy_cost, algebra>);
-static_assert(staged_cost_model<toy_cost, algebra>);
+static_assert(additive_cost_model<toy_cost, tensor::algebra>);
+static_assert(staged_cost_model<toy_cost, tensor::algebra>);
 
 struct priced {
   toy_timer timer{};
-  timing_cache<toy_timer> cache{test::standard(), timer};
-  toy_cost model{test::standard(), cache};
+  timing_cache<toy_timer> cache{tensor::test::standard(), timer};
+  toy_cost model{tensor::test::standard(), cache};
 };
 
 TEST_CASE("a graph takes the sum of its operators, each measured once") {
-  builder b{test::standard()};
+  builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto w = b.weight("w", {4, 4});
   const auto g = std::move(b).finish({b.add(b.matmul(b.matmul(x, w), w), x)});
   priced p;
   CHECK(p.model.time(g) == picoseconds{20'000 + 20'000 + 2'000});
   CHECK(p.timer.asked == 2);
-  rewrite_space space{test::standard(), p.model, {}, g};
+  rewrite_space space{tensor::test::standard(), p.model, {}, g};
   CHECK(picoseconds{space.cost(space.initial())} == p.model.time(g));
   CHECK(p.timer.asked == 2);
 }
 
 TEST_CASE("what lies in its operand costs nothing, and what does not is measured") {
-  builder b{test::standard()};
+  builder b{tensor::test::standard()};
   const auto x = b.relu(b.input("x", {1, 64}));
   const auto whole_lines = b.split(x, 1, {32, 32});
   const auto other = b.split(x, 1, {31, 33});
@@ -77,7 +79,7 @@ TEST_CASE("what lies in its operand costs nothing, and what does not is measured
 }
 
 TEST_CASE("what depends on weights alone, and what only relabels, costs nothing and is not measured") {
-  builder b{test::standard()};
+  builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto w = b.weight("w", {4, 4});
   const auto v = b.weight("v", {4, 4});
@@ -85,22 +87,22 @@ TEST_CASE("what depends on weights alone, and what only relabels, costs nothing 
   priced p;
   CHECK(p.model.time(g) == picoseconds{20'000});
   CHECK(p.timer.asked == 1);
-  const toy_cost training{test::standard(), p.cache, mode::training};
+  const toy_cost training{tensor::test::standard(), p.cache, mode::training};
   CHECK(training.time(g) == picoseconds{20'000 + 2'000});
 }
 
 TEST_CASE("an operator without a kernel is an error of a graph, and no way out for a search") {
-  builder b{test::standard()};
+  builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto g = std::move(b).finish({b.relu(b.sigmoid(x))});
-  builder c{test::standard()};
+  builder c{tensor::test::standard()};
   const auto y = c.input("x", {4, 4});
   const auto bad = std::move(c).finish({c.tanh(y)});
   priced p;
   CHECK_THROWS_WITH(p.model.time(bad), Catch::Contains("tanh"));
-  const auto rules = compile_rules(test::standard(), parse_rules("rule shorter relu(sigmoid(?x)) => tanh(?x)\n"
+  const auto rules = compile_rules(tensor::test::standard(), parse_rules("rule shorter relu(sigmoid(?x)) => tanh(?x)\n"
                                                                  "rule none relu(sigmoid(?x)) => sigmoid(?x)"));
-  rewrite_space space{test::standard(), p.model, rules, g};
+  rewrite_space space{tensor::test::standard(), p.model, rules, g};
   backtracking_options options;
   options.alpha = 1e9;
   const auto found = backtracking(space, options);
@@ -111,4 +113,3 @@ TEST_CASE("an operator without a kernel is an error of a graph, and no way out f
 }
 
 }  // namespace
-}  // namespace unity::tensor

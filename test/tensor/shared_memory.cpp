@@ -13,10 +13,12 @@
 
 #include "testing.hpp"
 
-namespace unity::tensor {
+using namespace unity;
+using namespace unity::tensor;
+
 namespace {
 
-using test::standard;
+using tensor::test::standard;
 
 struct question {
   operation op{};
@@ -101,4 +103,3 @@ TEST_CASE("what is stored by columns is no list of elements") {
 }
 
 }  // namespace
-}  // namespace unity::tensor

@@ -13,7 +13,9 @@
 #include "random_case.hpp"
 #include "testing.hpp"
 
-namespace unity::tensor {
+using namespace unity;
+using namespace unity::tensor;
+
 namespace {
 
 // Says how often it was asked: no two answers are equal.
@@ -29,11 +31,11 @@ struct counting_timer {
   }
   [[nodiscard]] std::string description() const { return device; }
 };
-static_assert(kernel_timer<counting_timer, algebra>);
-static_assert(remembering_timer<timing_cache<counting_timer>, algebra>);
-static_assert(!remembering_timer<counting_timer, algebra>);
+static_assert(kernel_timer<counting_timer, tensor::algebra>);
+static_assert(remembering_timer<timing_cache<counting_timer>, tensor::algebra>);
+static_assert(!remembering_timer<counting_timer, tensor::algebra>);
 
-const algebra& operators() { return test::standard(); }
+const tensor::algebra& operators() { return tensor::test::standard(); }
 
 struct question {
   operation op;
@@ -303,12 +305,12 @@ TEST_CASE("signatures differ where questions do, fit one line, and survive the f
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
-  std::map<std::string, detail::timing_question> met;
+  std::map<std::string, tensor::detail::timing_question> met;
   timing_table table{"toy", {}};
-  test::case_maker make{random};
+  tensor::test::case_maker make{random};
   std::size_t questions = 0;
   for (int round = 0; round < 20; ++round) {
-    for (const auto& [name, maker] : test::cases()) {
+    for (const auto& [name, maker] : tensor::test::cases()) {
       auto c = maker(make);
       for (auto& t : c.inputs) {
         t.constant = random.below(2) == 0;
@@ -320,7 +322,7 @@ TEST_CASE("signatures differ where questions do, fit one line, and survive the f
       ++questions;
       const auto text = signature_text(operators(), c.op, c.inputs, *outputs);
       REQUIRE(text.find('\n') == std::string::npos);
-      const detail::timing_question q{c.op, c.inputs, *outputs};
+      const tensor::detail::timing_question q{c.op, c.inputs, *outputs};
       const auto [known, is_new] = met.emplace(text, q);
       REQUIRE(known->second == q);
       table.entries.emplace(text, measurement{picoseconds{random.between(1, 1'000'000'000'000)},
@@ -332,4 +334,3 @@ TEST_CASE("signatures differ where questions do, fit one line, and survive the f
 }
 
 }  // namespace
-}  // namespace unity::tensor
