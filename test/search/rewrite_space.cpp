@@ -178,8 +178,8 @@ TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was
 
 // Not always: an alias is handed to all that read it at the time, which misses what the other move's target makes anew
 // of the same operator and operands.
-TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly always lead to the same state", "[law]",
-                   circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly always lead to the same state",
+                   "[exhaustive][law]", circuit_case, matrix_case) {
   std::size_t pairs = 0;
   std::size_t one_way = 0;
   std::size_t different = 0;

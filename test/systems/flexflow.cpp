@@ -143,7 +143,7 @@ TEST_CASE("a search finds what is better than data parallelism and the expert") 
   CHECK(r.cost < r.initial_costs[1]);
 }
 
-TEST_CASE("chains find the optimum of LeNet on four devices that is proved") {
+TEST_CASE("chains find the optimum of LeNet on four devices that is proved", "[exhaustive]") {
   const subject x{"zoo:lenet?batch=256", "p100:1x4"};
   auto o = options_of(1'000'000'000, 1, strategy_algorithm::exact);
   o.strides = parallel::block_strides::one;

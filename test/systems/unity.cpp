@@ -86,7 +86,7 @@ TEST_CASE("substitutions make a transformer cheaper to map, alike in all its lay
   CHECK(is_equal(g, joint.graph));
 }
 
-TEST_CASE("the same graph and seed give the same plan") {
+TEST_CASE("the same graph and seed give the same plan", "[exhaustive]") {
   const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
   const auto m = machine::preset("summit:2x6");
   systems::unity_options o;

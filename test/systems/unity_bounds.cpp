@@ -118,7 +118,7 @@ TEST_CASE("no part of an operator's work is less than its share of the whole") {
   }
 }
 
-TEST_CASE("no plan that was simulated takes less than the bounds", "[law]") {
+TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive][law]") {
   const auto* name =
       GENERATE("zoo:mlp?form=fig1", "zoo:mlp?layers=3&hidden=96&batch=48", "zoo:lenet?batch=12",
                "zoo:dlrm?form=ae&batch=96", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",

@@ -65,7 +65,7 @@ TEST_CASE("both plans of figure 2 have the values and gradients of figure 1's pe
   check_values(g, *b, 1);
 }
 
-TEST_CASE("what Unity's search finds has the values and gradients of the model, on any machine") {
+TEST_CASE("what Unity's search finds has the values and gradients of the model, on any machine", "[exhaustive]") {
   std::uint64_t seed = 0;
   for (const char* preset : {"p100:1x2", "p100:1x4", "summit:2x6"}) {
     for (const char* name : models) {

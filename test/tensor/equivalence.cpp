@@ -120,7 +120,7 @@ constexpr std::array models{"zoo:bert?layers=2&batch=2",
 
 }  // namespace
 
-TEST_CASE("every model of the zoo computes what it computes") {
+TEST_CASE("every model of the zoo computes what it computes", "[exhaustive]") {
   for (const auto& m : zoo::models) {
     for (const auto& f : m.forms) {
       const auto text = std::string{zoo::prefix} + std::string{m.name} + "?form=" + std::string{f.name};
@@ -135,7 +135,7 @@ TEST_CASE("every model of the zoo computes what it computes") {
   }
 }
 
-TEST_CASE("random rewrites of models are found equal") {
+TEST_CASE("random rewrites of models are found equal", "[exhaustive]") {
   const std::uint64_t seed = 7;
   CAPTURE(seed);
   unity::random_engine random{seed};

@@ -64,19 +64,21 @@ outcome outcomes(int ranks, std::chrono::milliseconds limit, const F& f) {
 
 std::byte* data_of(std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); }
 
-}  // namespace
-
-TEST_CASE("threads of one process exchange what the oracle says") {
-  const auto ranks = GENERATE(1, 2, 3, 4, 8);
-  const auto progress = GENERATE(true, false);
+void exchange_what_the_oracle_says(int ranks, bool progress, int cases) {
   const auto seed = Catch::rngSeed() + static_cast<std::uint64_t>(ranks);
   INFO("seed " << seed << ", " << ranks << " ranks");
-  run_local(ranks,
-            [&](local_communicator& c) {
-              communication_suite::suite{c, seed, "local"}.run(30);
-            },
+  run_local(ranks, [&](local_communicator& c) { communication_suite::suite{c, seed, "local"}.run(cases); },
             {60s, progress});
 }
+
+}  // namespace
+
+TEST_CASE("threads of one process exchange what the oracle says", "[exhaustive]") {
+  const auto ranks = GENERATE(1, 2, 3, 4, 8);
+  exchange_what_the_oracle_says(ranks, GENERATE(true, false), 30);
+}
+
+TEST_CASE("three threads exchange what the oracle says") { exchange_what_the_oracle_says(3, GENERATE(true, false), 3); }
 
 TEST_CASE("sums are in the order of ranks, whoever comes first") {
   constexpr std::size_t count = 100'000;

@@ -7,7 +7,7 @@
 
 #include <unity/rewrite/generation/enumerate.hpp>
 
-#include "../../support/polynomial_terms.hpp"
+#include "../../../support/polynomial_terms.hpp"
 
 using namespace unity;
 using unity::test::polynomial_terms;
