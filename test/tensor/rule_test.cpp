@@ -110,6 +110,13 @@ TEST_CASE("where no instance is found a rule is untested, not passed") {
   CHECK(report.bits == 0);
 }
 
+TEST_CASE("values of more elements than can be computed are not compared") {
+  const std::string huge = "pad{pads=[0, 1000000000], value=0.0}";
+  const auto report = tested("relu(" + huge + "(?x)) => " + huge + "(relu(?x))");
+  CHECK(report.found == verdict::untested);
+  CHECK_THAT(report.because, Catch::EndsWith("; more than 4194304 elements"));
+}
+
 TEST_CASE("a split along an axis that no operand has is untested") {
   for (const auto* axis : {"-1", "16", "1000000000", "9223372036854775807"}) {
     const auto split = "split{axis=" + std::string{axis} + ", sizes=[1, 2]}";

@@ -34,7 +34,7 @@ struct rule_report {
     passes,
     refuted,     // `because` tells where the sides differ
     never_fits,  // the target had other types, or could not be built, in every instance of the source
-    untested,    // no instance was found
+    untested,    // no instance was found, or none whose values are few enough to compute
   };
 
   verdict found = verdict::untested;
@@ -76,6 +76,8 @@ class rule_tester {
 
  private:
   static constexpr std::size_t most_misfits = 20;  // per instance that fits
+  // Of all values of a side; sizes that a rule names itself may be of any size.
+  static constexpr std::int64_t most_elements = std::int64_t{1} << 22U;
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
 
@@ -91,6 +93,10 @@ class rule_tester {
     const auto source = source_graph(algebra_, s_, instance);
     const auto target = target_graph(algebra_, s_, instance);
     if (!source) {
+      return false;
+    }
+    if (elements(*source) > most_elements || (target && elements(*target) > most_elements)) {
+      report_.because = to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
       return false;
     }
     if (!target || types(*source) != types(*target)) {
@@ -123,6 +129,13 @@ class rule_tester {
     if (report_.found == verdict::passes) {
       report_.because.clear();
     }
+  }
+  [[nodiscard]] static std::int64_t elements(const tensor_graph& g) {
+    std::int64_t all = 0;
+    for (std::size_t v = 0; v < g.value_count() && all <= most_elements; ++v) {
+      all += element_count(g.type(value_id{v}).dims);
+    }
+    return all;
   }
   [[nodiscard]] static std::vector<tensor_type> types(const tensor_graph& g) {
     std::vector<tensor_type> all;

@@ -73,7 +73,8 @@ TEST_CASE("what cannot be read is refused with its place and what was expected")
         "my.ops:2:19: found ']'; expected a letter that 'sizes' declares before it, not 'N'");
   CHECK(why_refused("sort x activation [3]") == "my.ops:1:8: found 'activation'; expected 'any', 'input' or 'weight'");
   CHECK(why_refused("sort x input [0]") == "my.ops:1:16: found ']'; expected a positive size before it");
-  CHECK(why_refused("sort x input [3") == "my.ops:1:16: found end of file; expected ','");
+  CHECK(why_refused("sort x input [3") == "my.ops:1:16: found end of file; expected ',' or ']'");
+  CHECK(why_refused("sort x input [3,]") == "my.ops:1:17: found ']'; expected a size");
   CHECK(why_refused("sizes M=0") == "my.ops:1:10: found end of file; expected a size of 1 to 64 before it");
   CHECK(why_refused("sizes M=65, N=2") == "my.ops:1:11: found ','; expected a size of 1 to 64 before it");
   CHECK(why_refused("sizes M=3, M=4") == "my.ops:1:13: found '='; expected a new letter before it, not 'M' again");
@@ -109,6 +110,7 @@ TEST_CASE("operators are refused with their place and what was expected") {
   CHECK(operator_refused("fill{value=1, dims=[M, Q]}()") ==
         "my.ops:3:34: found ']'; expected a letter that 'sizes' declares before it, not 'Q'");
   CHECK(operator_refused("fill{value=x}()") == "my.ops:3:21: found 'x'; expected a number");
+  CHECK(operator_refused("matmul(any, any,)") == "my.ops:3:26: found ')'; expected 'any', 'input' or 'weight'");
   CHECK(operator_refused("matmul(any, kernel)") == "my.ops:3:22: found 'kernel'; expected 'any', 'input' or 'weight'");
   CHECK(operator_refused("matmul(any)") ==
         "my.ops:3:20: found ')'; expected as many operands as 'matmul' takes, two at most");

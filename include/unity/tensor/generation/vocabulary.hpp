@@ -101,6 +101,19 @@ class vocabulary_parser {
     lexer_.next();
     return *number;
   }
+  // Elements up to the end of their list, if there are any; the end itself stays.
+  template <class F>
+  void parse_list(std::string_view end, const F& parse_element) {
+    if (lexer_.at(end)) {
+      return;
+    }
+    do {
+      parse_element();
+    } while (lexer_.accept(","));
+    if (!lexer_.at(end)) {
+      lexer_.fail("',' or '" + std::string{end} + "'");
+    }
+  }
   void parse_sizes() {
     lexer_.next();
     do {
@@ -155,12 +168,8 @@ class vocabulary_parser {
     lexer_.next();
     vocabulary_sort s{take_name("the name of a sort"), take_role(), {}};
     lexer_.expect("[");
-    while (!lexer_.accept("]")) {
-      s.dims.push_back(take_size());
-      if (!lexer_.at("]")) {
-        lexer_.expect(",");
-      }
-    }
+    parse_list("]", [&] { s.dims.push_back(take_size()); });
+    lexer_.expect("]");
     if (result_.sorts.size() == 16) {
       lexer_.fail("at most 16 sorts");
     }
@@ -222,12 +231,7 @@ class vocabulary_parser {
   }
   void parse_operands(vocabulary_operator& o) {
     lexer_.expect("(");
-    while (!lexer_.at(")")) {
-      o.operands.push_back(take_role());
-      if (!lexer_.at(")")) {
-        lexer_.expect(",");
-      }
-    }
+    parse_list(")", [&] { o.operands.push_back(take_role()); });
     const auto& signature = algebra_.signature(o.kind);
     const bool fits =
         signature.operands == op_signature::any || signature.operands == static_cast<int>(o.operands.size());
@@ -298,12 +302,8 @@ class vocabulary_parser {
       return {parse_number()};
     }
     value list;
-    while (!lexer_.accept("]")) {
-      list.push_back(parse_number());
-      if (!lexer_.at("]")) {
-        lexer_.expect(",");
-      }
-    }
+    parse_list("]", [&] { list.push_back(parse_number()); });
+    lexer_.expect("]");
     return list;
   }
   vocabulary_size parse_number() {
