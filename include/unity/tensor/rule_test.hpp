@@ -96,7 +96,8 @@ class rule_tester {
       return false;
     }
     if (elements(*source) > most_elements || (target && elements(*target) > most_elements)) {
-      report_.because = to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
+      report_.because =
+          to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
       return false;
     }
     if (!target || types(*source) != types(*target)) {
