@@ -150,7 +150,7 @@ TEST_CASE("random rewrites of models are found equal", "[exhaustive]") {
   }
 }
 
-TEST_CASE("wrong graphs are found different") {
+TEST_CASE("wrong graphs are found different", "[exhaustive]") {
   const std::uint64_t seed = 11;
   unity::random_engine random{seed};
   int drawn = 0;
