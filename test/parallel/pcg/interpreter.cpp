@@ -20,6 +20,7 @@
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/modular.hpp>
 
+#include "../../support/cases.hpp"
 #include "../random_model.hpp"
 #include "../random_pcg.hpp"
 
@@ -101,7 +102,7 @@ TEST_CASE("a divided graph computes what its erasure computes, and so do their g
   std::set<std::string> forward;
   std::set<std::string> all;
   std::uint64_t nearly = 0;
-  const auto count = rounds(2000);
+  const auto count = rounds(unity::test::cases(2000));
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

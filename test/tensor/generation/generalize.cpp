@@ -43,7 +43,7 @@ const std::string sliding = "stride=?s, padding=?p, pads=?q, dilation=?d";
 
 }  // namespace
 
-TEST_CASE("rules about matrices become rules about products of any rank") {
+TEST_CASE("rules about matrices become rules about products of any rank", "[exhaustive]") {
   check("matmul(?a, matmul(?b, ?c)) == matmul(matmul(?a, ?b), ?c)" + matrices,
         {"matmul{activation=?a}(?x, matmul(?y, ?z)) == matmul{activation=?a}(matmul(?x, ?y), ?z)"});
   check("matmul(?a, add(?b, ?c)) == add(matmul(?a, ?b), matmul(?a, ?c))" + matrices + ", shape(?b) == shape(?c)",
