@@ -89,7 +89,7 @@ class rule_verifier {
  private:
   // What would have to be known: the rule without what both sides have in common, as far as no test refutes that.
   [[nodiscard]] syntax::rule missing_property(const syntax::rule& rule) const {
-    return without_common_subterms(algebra_, rule, [&](const syntax::rule& r) {
+    return unity::without_common_subterms(algebra_, rule, [&](const syntax::rule& r) {
       rule_proof ignored;
       return !refutes(compile_rule(algebra_, r), options_.quick, ignored);
     });
