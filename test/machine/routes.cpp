@@ -144,7 +144,7 @@ TEST_CASE("a transfer takes the latencies of its route and the time of its slowe
   CHECK(machine::transfer_time(outside, bytes{12'500}) == picoseconds{3'000'000});
 }
 
-TEST_CASE("the routes of a thousand devices are found in under a second") {
+TEST_CASE("the routes of a thousand devices are found in under a second", "[exhaustive]") {
   const auto m = machine::preset("p100:256x4");
   double best = 1e9;
   for (int i = 0; i < 3 && best > 1; ++i) {
