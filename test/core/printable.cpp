@@ -1,18 +1,54 @@
-#include <unity/core/printable.hpp>
-
+// Quoted text stays on one line, and is UTF-8 whatever it was.
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/printable.hpp>
+#include <unity/core/random.hpp>
+
 using unity::printable;
 
-TEST_CASE("what a file says is shown in one short line of ASCII") {
+TEST_CASE("what is not visible is a question mark, white space one space") {
   CHECK(printable("a line") == "a line");
-  CHECK(printable("two\nlines\t\x7f") == "two?lines??");
-  CHECK(printable("\xc3\xa9") == "??");
+  CHECK(printable("two\nlines\t\x7f") == "two lines ?");
+  CHECK(printable(" \r\n  a \n\n b ") == " a b ");
+  CHECK(printable("\xc2\x85\x1b[2J") == "???[2J");
   CHECK(printable(std::string(1, '\0')) == "?");
+  CHECK(printable("").empty());
+}
+
+TEST_CASE("long text is cut between characters") {
   CHECK(printable(std::string(100, 'x')) == std::string(60, 'x') + "...");
   CHECK(printable("abc", 3) == "abc");
   CHECK(printable("abc", 2) == "ab...");
-  CHECK(printable("").empty());
+  CHECK(printable("a\xc3\xa9", 2) == "a...");
+  CHECK(printable("a\xc3\xa9", 3) == "a\xc3\xa9");
+}
+
+TEST_CASE("characters of UTF-8 are kept, other bytes are not") {
+  for (const char* text : {"\xc3\xa9", "\xe5\xb1\x82", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    CHECK(printable(text) == text);
+  }
+  CHECK(printable("\xc3") == "?");                  // half of a character
+  CHECK(printable("\x80z") == "?z");                // no first byte
+  CHECK(printable("\xc0\xaf") == "??");             // longer than need be
+  CHECK(printable("\xe0\x80\xaf") == "???");        // likewise
+  CHECK(printable("\xed\xa0\x80") == "???");        // half of a pair in UTF-16
+  CHECK(printable("\xf4\x90\x80\x80") == "????");   // above the last character
+  CHECK(printable("\xc3\x28") == "?(");             // a first byte and no second
+}
+
+TEST_CASE("quoting again changes nothing", "[law]") {
+  const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{200}));
+  CAPTURE(seed);
+  unity::random_engine random{seed};
+  std::string text;
+  for (std::size_t i = 0; i < 40; ++i) {
+    text += static_cast<char>(random());
+  }
+  const auto line = printable(text, 1000);
+  CHECK(printable(line, 1000) == line);
+  CHECK(line.find_first_of("\n\r\t\x1b\x7f") == std::string::npos);
 }

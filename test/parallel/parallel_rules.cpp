@@ -14,6 +14,7 @@
 
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
+#include <unity/graph/output_types.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
@@ -78,14 +79,6 @@ std::vector<value_id> sources_of(const pcg& g) {
         all.push_back(v);
       }
     }
-  }
-  return all;
-}
-
-std::vector<parallel_type> output_types(const pcg& g) {
-  std::vector<parallel_type> all;
-  for (const auto v : g.outputs()) {
-    all.push_back(g.type(v));
   }
   return all;
 }

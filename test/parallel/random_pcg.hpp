@@ -25,6 +25,15 @@ inline const pcg_algebra& parallel_operators() {
   return a;
 }
 
+// What an operator is on the graph's own sizes; null for sources.
+inline const operator_dimensions* dimensions_in(const tensor::tensor_graph& g, node_id n) {
+  std::vector<parallel_type> inputs;
+  for (const auto v : g.operands(n)) {
+    inputs.push_back(undivided(g.type(v)));
+  }
+  return parallel_operators().dimensions(g.operation(n), inputs);
+}
+
 // With a split, a weight that is read twice, and an output that others read.
 inline tensor::tensor_graph some_graph() {
   tensor::builder b{operators()};

@@ -18,18 +18,12 @@
 #include "../support/explicit_space.hpp"
 #include "../support/recording_space.hpp"
 #include "../support/space_laws.hpp"
+#include "circuit_space.hpp"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
-
-using circuit_space = rewrite_space<circuits, gate_count>;
-
-circuit_space random_space(std::uint64_t seed, std::size_t gates, std::string_view rules = circuit_rules) {
-  random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), random_circuit(random, 4, gates)};
-}
 
 backtracking_options with_alpha(double alpha) {
   backtracking_options o;
@@ -99,7 +93,7 @@ TEST_CASE("with alpha one a search of circuits never goes uphill, and improves",
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < test::cases(60); ++seed) {
     CAPTURE(seed);
-    auto space = random_space(seed, 16);
+    auto space = random_circuit_space(seed, 16);
     const auto before = space.cost(space.initial());
     const auto r = backtracking(space, with_alpha(1));
     REQUIRE(r.stopped == stop_reason::exhausted);
@@ -117,7 +111,7 @@ TEST_CASE("every graph that a search meets means what its input means, and the b
   std::size_t met = 0;
   for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
-    auto space = random_space(seed, 14);
+    auto space = random_circuit_space(seed, 14);
     const auto truth = meaning(space.graph(space.initial()));
     recording_space<circuit_space> all{space, [&](const auto& s) {
                                          ++met;
@@ -146,7 +140,7 @@ TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer can
     cost_value best[2]{};
     bool exhausted = true;
     for (const std::size_t sleep : {0U, 1U}) {
-      auto space = random_space(seed, 10, finite_circuit_rules);
+      auto space = random_circuit_space(seed, 10, finite_circuit_rules);
       circuit_space::scratch_type scratch;
       recording_space<circuit_space> all{
           space, [&](const auto& s) { met[sleep].insert(space.canonical_fingerprint(s, scratch)); }};
@@ -180,7 +174,7 @@ TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state",
     cost_value best[2]{};
     bool exhausted = true;
     for (const std::size_t sleep : {0U, 1U}) {
-      auto space = random_space(seed, 16, finite_circuit_rules);
+      auto space = random_circuit_space(seed, 16, finite_circuit_rules);
       auto options = with_alpha(1.3);
       options.sleep_sets = sleep == 1;
       options.limits.expansions = 1000;

@@ -15,19 +15,12 @@
 #include "../support/explicit_space.hpp"
 #include "../support/recording_space.hpp"
 #include "../support/space_laws.hpp"
+#include "circuit_space.hpp"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
-
-using circuit_space = rewrite_space<circuits, gate_count>;
-
-circuit_space random_space(std::uint64_t seed, std::size_t gates) {
-  random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)),
-          random_circuit(random, 4, gates)};
-}
 
 beam_options of(std::size_t width, std::size_t patience) {
   beam_options o;
@@ -106,7 +99,7 @@ TEST_CASE("what a beam returns costs what its graph costs, means what the input 
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    auto space = random_space(seed, 14);
+    auto space = random_circuit_space(seed, 14);
     const auto first = space.initial();
     const auto truth = meaning(space.graph(first));
     recording_space<circuit_space> all{space, [&](const auto& s) { REQUIRE(meaning(space.graph(s)) == truth); }};
@@ -124,7 +117,7 @@ TEST_CASE("a beam's answer does not depend on the number of threads", "[law]") {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     CAPTURE(seed);
     const auto run = [&](std::size_t threads) {
-      auto space = random_space(seed, 200);
+      auto space = random_circuit_space(seed, 200);
       auto o = of(3, 2);
       o.threads = threads;
       o.limits.expansions = 12;

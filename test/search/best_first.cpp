@@ -22,19 +22,14 @@
 #include "../support/explicit_space.hpp"
 #include "../support/matrices.hpp"
 #include "../support/message_of.hpp"
+#include "circuit_space.hpp"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
 
-using circuit_space = rewrite_space<circuits, gate_count>;
 using result = search_result<circuit_space::state_type, match_id>;
-
-circuit_space random_space(std::uint64_t seed, std::size_t gates = 14, std::string_view rules = circuit_rules) {
-  random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(rules)), random_circuit(random, 4, gates)};
-}
 
 backtracking_options options_of(std::uint64_t expansions, double alpha = 1.3) {
   backtracking_options o;
@@ -102,7 +97,7 @@ TEST_CASE("a search stops at its budget and says which") {
 }
 
 TEST_CASE("an observer sees progress and can stop the search") {
-  auto space = random_space(3, 40);
+  auto space = random_circuit_space(3, 40);
   auto o = options_of(1000000, 2);
   std::size_t calls = 0;
   progress last;
@@ -126,7 +121,7 @@ TEST_CASE("the answer does not depend on the number of threads", "[law]") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
     const auto run = [&](std::size_t threads) {
-      auto space = random_space(seed, 220);
+      auto space = random_circuit_space(seed, 220);
       wide += space.moves(space.initial()).size() >= 512 ? 1 : 0;
       auto o = options_of(25, 1.2);
       o.threads = threads;
@@ -140,8 +135,8 @@ TEST_CASE("the answer does not depend on the number of threads", "[law]") {
 }
 
 TEST_CASE("the same search twice gives the same answer", "[law]") {
-  auto first = random_space(11, 20);
-  auto second = random_space(11, 20);
+  auto first = random_circuit_space(11, 20);
+  auto second = random_circuit_space(11, 20);
   require_same(backtracking(first, options_of(200)), backtracking(second, options_of(200)));
 }
 
@@ -151,22 +146,22 @@ TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    auto whole_space = random_space(seed);
+    auto whole_space = random_circuit_space(seed, 14);
     const auto whole = backtracking(whole_space, options_of(150));
     // Interrupted up to three times, each time continued in a new space, as a new process would.
     std::uint64_t done = 1 + random.below(60);
     auto interrupted = options_of(done);
     interrupted.checkpoint = path;
-    auto first_space = random_space(seed);
+    auto first_space = random_circuit_space(seed, 14);
     auto r = backtracking(first_space, interrupted);
     for (auto more = random.below(3); more > 0; --more) {
       interrupted.limits.expansions = done += 1 + random.below(40);
-      auto next_space = random_space(seed);
+      auto next_space = random_circuit_space(seed, 14);
       r = backtracking.resume(next_space, path, interrupted);
       REQUIRE((r.counts.expanded == done || r.stopped == stop_reason::exhausted));
       ++resumed;
     }
-    auto last_space = random_space(seed);
+    auto last_space = random_circuit_space(seed, 14);
     require_same(backtracking.resume(last_space, path, options_of(150)), whole);
   }
   CHECK(resumed > 10);
@@ -175,8 +170,8 @@ TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted
 
 TEST_CASE("writing checkpoints on the way changes nothing") {
   const auto path = file("often.checkpoint");
-  auto plain = random_space(5);
-  auto watched = random_space(5);
+  auto plain = random_circuit_space(5, 14);
+  auto watched = random_circuit_space(5, 14);
   auto o = options_of(100);
   o.checkpoint = path;
   o.checkpoint_seconds = 0;
@@ -187,7 +182,7 @@ TEST_CASE("writing checkpoints on the way changes nothing") {
 
 TEST_CASE("a checkpoint that is cut short or altered is refused in one line that names it", "[law]") {
   const auto path = file("damaged.checkpoint");
-  auto space = random_space(6);
+  auto space = random_circuit_space(6, 14);
   auto o = options_of(20);
   o.checkpoint = path;
   (void)backtracking(space, o);
@@ -203,13 +198,13 @@ TEST_CASE("a checkpoint that is cut short or altered is refused in one line that
       bad[random.below(bad.size())] ^= static_cast<char>(1U << random.below(8));
     }
     write(path, bad);
-    auto fresh = random_space(6);
+    auto fresh = random_circuit_space(6, 14);
     const auto said = refusal(path, fresh);
     REQUIRE(said.rfind(path + ": ", 0) == 0);
     REQUIRE(said.find('\n') == std::string::npos);
   }
   std::filesystem::remove(path);
-  auto fresh = random_space(6);
+  auto fresh = random_circuit_space(6, 14);
   CHECK_THAT(refusal(path, fresh), Catch::StartsWith(path + ": cannot be read ("));
 }
 
@@ -249,7 +244,7 @@ TEST_CASE("a checkpoint of another graph, of other rules or of another cost is r
 }
 
 TEST_CASE("a checkpoint that cannot be written is an error, and leaves what was there") {
-  auto space = random_space(7);
+  auto space = random_circuit_space(7, 14);
   auto o = options_of(10);
   o.checkpoint = file("no such folder") + "/checkpoint";
   CHECK_THROWS_WITH(backtracking(space, o), Catch::StartsWith(o.checkpoint + ": cannot be created ("));

@@ -17,19 +17,12 @@
 #include "../support/circuits.hpp"
 #include "../support/explicit_space.hpp"
 #include "../support/space_laws.hpp"
+#include "circuit_space.hpp"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
-
-using circuit_space = rewrite_space<circuits, gate_count>;
-
-circuit_space random_space(std::uint64_t seed) {
-  random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(finite_circuit_rules)),
-          random_circuit(random, 4, 9)};
-}
 
 explicit_space random_explicit(std::uint64_t seed) {
   random_engine random{seed};
@@ -53,9 +46,9 @@ TEST_CASE("exact search proves the optimum over all that moves can reach", "[law
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
-    auto space = random_space(seed);
+    auto space = random_circuit_space(seed, 9, finite_circuit_rules);
     auto least = std::numeric_limits<cost_value>::max();
-    auto brute = random_space(seed);
+    auto brute = random_circuit_space(seed, 9, finite_circuit_rules);
     if (!explore(brute, 1500, [&](const auto& s) { least = std::min(least, brute.cost(s)); })) {
       continue;
     }
@@ -156,15 +149,15 @@ TEST_CASE("an exact search can be resumed") {
   std::size_t resumed = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    auto whole_space = random_space(seed);
+    auto whole_space = random_circuit_space(seed, 9, finite_circuit_rules);
     search_options o;
     o.limits.expansions = 300;
     const auto whole = exact(whole_space, o);
     o.limits.expansions = 3;
     o.checkpoint = path;
-    auto first = random_space(seed);
+    auto first = random_circuit_space(seed, 9, finite_circuit_rules);
     resumed += exact(first, o).stopped == stop_reason::expansions ? 1 : 0;
-    auto second = random_space(seed);
+    auto second = random_circuit_space(seed, 9, finite_circuit_rules);
     search_options rest;
     rest.limits.expansions = 300;
     const auto r = exact.resume(second, path, rest);

@@ -19,19 +19,12 @@
 #include "../support/explicit_space.hpp"
 #include "../support/recording_space.hpp"
 #include "../support/space_laws.hpp"
+#include "circuit_space.hpp"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
-
-using circuit_space = rewrite_space<circuits, gate_count>;
-
-circuit_space random_space(std::uint64_t seed, std::size_t gates) {
-  random_engine random{seed};
-  return {circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)),
-          random_circuit(random, 4, gates)};
-}
 
 // Counts how often each state is the current one: mcmc asks once per proposal for the moves of the current state first.
 struct visited_space : explicit_space {
@@ -81,7 +74,7 @@ TEST_CASE("moves that do not apply leave the chain where it is") {
 
 TEST_CASE("a chain depends on its seed and on nothing else") {
   const auto run = [](std::uint64_t seed, std::size_t threads) {
-    auto space = random_space(4, 14);
+    auto space = random_circuit_space(4, 14);
     mcmc_options o;
     o.beta = 5;
     o.proposals = 500;
@@ -157,7 +150,7 @@ TEST_CASE(
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
-    auto space = random_space(seed, 14);
+    auto space = random_circuit_space(seed, 14);
     const auto first = space.initial();
     const auto truth = meaning(space.graph(first));
     std::size_t met = 0;

@@ -12,6 +12,7 @@
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
 
+#include "as_full.hpp"
 #include "random_program.hpp"
 #include "slow_simulator.hpp"
 
@@ -29,17 +30,6 @@ std::uint64_t replacements() {
 
 constexpr std::array ways{simulate::retiming::adaptive, simulate::retiming::changes, simulate::retiming::adaptive,
                           simulate::retiming::all_after};
-
-// Every task, exactly.
-void require_as_full(const delta_simulation& delta, simulate::full_simulation& full) {
-  const auto latest = full.run(delta.code());
-  std::size_t differ = 0;
-  for (const auto t : full.order()) {
-    differ += delta.times(t) == full.times()[t] ? 0 : 1;
-  }
-  REQUIRE(differ == 0);
-  REQUIRE(delta.iteration_time() == latest);
-}
 
 void require_as_slow(const delta_simulation& delta) {
   for (const auto& [name, times] : test::slow_simulation(delta.code())) {
@@ -80,7 +70,7 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
       } else if (choice < 5) {
         REQUIRE(*time <= bound);
         if (choice < 3) {
-          require_as_full(delta, full);
+          test::require_as_full(delta, full);
         }
         delta.rollback();
         ++rolled_back;
@@ -89,7 +79,7 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
         plan = next;
       }
       if (choice < 3 || choice == 7 || step == 99) {
-        require_as_full(delta, full);
+        test::require_as_full(delta, full);
       }
       if (step % 50 == 49 && delta.code().task_count() < 150) {
         require_as_slow(delta);

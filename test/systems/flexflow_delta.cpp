@@ -20,6 +20,8 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../simulate/as_full.hpp"
+
 using namespace unity;
 
 namespace {
@@ -32,16 +34,6 @@ constexpr std::array machines{"p100:1x4", "k80:2x4", "summit:2x6"};
 std::uint64_t proposals() {
   const char* text = std::getenv("UNITY_PROPOSALS");
   return text == nullptr ? 6000 : std::strtoull(text, nullptr, 10);
-}
-
-void require_as_full(const simulate::delta_simulation& delta, simulate::full_simulation& full) {
-  const auto latest = full.run(delta.code());
-  std::size_t differ = 0;
-  for (const auto t : full.order()) {
-    differ += delta.times(t) == full.times()[t] ? 0 : 1;
-  }
-  REQUIRE(differ == 0);
-  REQUIRE(delta.iteration_time() == latest);
 }
 
 }  // namespace
@@ -74,7 +66,7 @@ TEST_CASE("under a search's moves delta simulation equals full simulation, task 
       const auto spare = static_cast<cost_value>(-std::log(1 - random.unit()) / beta);
       const bool is_tried = evaluator.try_move(move, evaluator.cost() + spare).has_value();
       if (i % 100 == 99) {
-        require_as_full(evaluator.simulation(), full);
+        test::require_as_full(evaluator.simulation(), full);
         ++compared;
       }
       if (is_tried) {

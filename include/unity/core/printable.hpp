@@ -1,19 +1,61 @@
 // Text out of a file, for a line of a message.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace unity {
 
-// Not more than `most` bytes of it, "..." where there are more, and a '?' for each that is not visible ASCII or a
-// space: what is quoted may hold line breaks, or half of a character.
+namespace detail {
+
+// Bytes of the character that the text begins with; 0 where that is a control character or not UTF-8 (RFC 3629).
+[[nodiscard]] inline std::size_t visible_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
+  const auto first = byte(0);
+  if (first < 0x80) {
+    return first >= 0x20 && first != 0x7f ? 1 : 0;
+  }
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) {
+    return 0;
+  }
+  auto code = first & (0x7fU >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) {
+      return 0;
+    }
+    code = code << 6U | (byte(i) & 0x3fU);
+  }
+  constexpr std::array<std::uint32_t, 5> least{0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0: control characters
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  return code >= least[size] && code <= 0x10ffff && !surrogate ? size : 0;
+}
+
+}  // namespace detail
+
+// The characters of its first `most` bytes, "..." where there are more: white space as one space, and a '?' for each
+// byte of what is not visible. What is quoted may hold line breaks, or half of a character.
 [[nodiscard]] inline std::string printable(std::string_view text, std::size_t most = 60) {
-  std::string line{text.substr(0, most)};
-  std::replace_if(line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text.size() > most ? line + "..." : line;
+  std::string line;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const bool space = std::string_view{" \t\n\v\f\r"}.find(text[at]) != std::string_view::npos;
+    const auto size = detail::visible_character(text.substr(at));
+    const auto next = at + (size == 0 ? 1 : size);
+    if (next > most) {
+      return line + "...";
+    }
+    if (space) {
+      line += line.empty() || line.back() != ' ' ? " " : "";
+    } else {
+      line += size == 0 ? "?" : text.substr(at, size);
+    }
+    at = next;
+  }
+  return line;
 }
 
 }  // namespace unity

@@ -15,6 +15,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/onnx/exporter.hpp>
 #include <unity/io/onnx/proto.hpp>
@@ -116,7 +117,7 @@ class model_writer {
     try {
       onnx::checker::check_model(proto_);
     } catch (const std::exception& e) {
-      throw error{"model " + in_quotes(name), one_line(e.what()), "a graph that ONNX can state"};
+      throw error{"model " + in_quotes(name), printable(e.what(), 300), "a graph that ONNX can state"};
     }
     inputs.DeleteSubrange(own, inputs.size() - own);
   }

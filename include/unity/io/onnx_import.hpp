@@ -18,6 +18,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/onnx/importer.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
@@ -115,7 +116,7 @@ class model_reader {
       if (!known.contains(name)) {
         std::string names;
         for (const auto& k : known) {
-          names += (names.empty() ? "" : ", ") + one_line(k, 60);
+          names += (names.empty() ? "" : ", ") + printable(k, 60);
         }
         throw error{file_, "has no dimension named " + in_quotes(name),
                     names.empty() ? "no --dim: every dimension has a size" : "one of: " + names};
@@ -144,8 +145,8 @@ class model_reader {
         known.insert(name);
         const auto bound = options_->dimensions.find(name);
         if (bound == options_->dimensions.end()) {
-          throw error{where, "dimension " + std::to_string(i) + " (" + one_line(name, 60) + ") has no size",
-                      "--dim " + one_line(name, 60) + "=SIZE"};
+          throw error{where, "dimension " + std::to_string(i) + " (" + printable(name, 60) + ") has no size",
+                      "--dim " + printable(name, 60) + "=SIZE"};
         }
         d.set_dim_value(bound->second);
       }
@@ -190,7 +191,7 @@ class model_reader {
     try {
       onnx::checker::check_model(proto_);
     } catch (const std::exception& e) {
-      throw error{file_, one_line(e.what()), "a model that the ONNX checker accepts"};
+      throw error{file_, printable(e.what(), 300), "a model that the ONNX checker accepts"};
     }
     proto_.set_ir_version(version);
   }

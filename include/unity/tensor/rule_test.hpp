@@ -21,6 +21,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/graph/output_types.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rules/comparison.hpp>
@@ -100,7 +101,7 @@ class rule_tester {
           to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
       return false;
     }
-    if (!target || types(*source) != types(*target)) {
+    if (!target || output_types(*source) != output_types(*target)) {
       ++report_.misfits;
       report_.because = misfit(instance, *source, target);
       return false;
@@ -138,24 +139,17 @@ class rule_tester {
     }
     return all;
   }
-  [[nodiscard]] static std::vector<tensor_type> types(const tensor_graph& g) {
-    std::vector<tensor_type> all;
-    for (const auto v : g.outputs()) {
-      all.push_back(g.type(v));
-    }
-    return all;
-  }
   [[nodiscard]] std::string misfit(const rule_instance& instance, const tensor_graph& source,
                                    const std::optional<tensor_graph>& target) const {
     auto text = to_string(algebra_, s_, instance) + "; source gives";
-    for (const auto& t : types(source)) {
+    for (const auto& t : output_types(source)) {
       text += " " + to_string(t);
     }
     if (!target) {
       return text + ", target cannot be built";
     }
     text += ", target gives";
-    for (const auto& t : types(*target)) {
+    for (const auto& t : output_types(*target)) {
       text += " " + to_string(t);
     }
     return text;

@@ -12,6 +12,7 @@
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
 
+#include "../devices_of.hpp"
 #include "../operators.hpp"
 #include "../placed_graph.hpp"
 #include "../random_model.hpp"
@@ -27,14 +28,6 @@ namespace {
 
 using kinds = axis_role::kinds;
 
-std::vector<std::size_t> devices_of(const configuration& c) {
-  std::vector<std::size_t> all;
-  for (const auto d : c.devices) {
-    all.push_back(d.index());
-  }
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
@@ -44,8 +37,8 @@ TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
   const std::vector<axis_role> rows_inside{{kinds::index, 1}, {kinds::index, 0}};
   const auto a = configuration_on(o, at.mesh, rows_outside);
   CHECK(a.degrees == degree_list{2, 2});
-  CHECK(devices_of(a) == std::vector<std::size_t>{0, 1, 2, 3});
-  CHECK(devices_of(configuration_on(o, at.mesh, rows_inside)) == std::vector<std::size_t>{0, 2, 1, 3});
+  CHECK(parallel::test::devices_of(a) == std::vector<std::size_t>{0, 1, 2, 3});
+  CHECK(parallel::test::devices_of(configuration_on(o, at.mesh, rows_inside)) == std::vector<std::size_t>{0, 2, 1, 3});
 }
 
 TEST_CASE("copies are tasks of their own, and what is placed has one at its place") {
@@ -55,10 +48,10 @@ TEST_CASE("copies are tasks of their own, and what is placed has one at its plac
   const auto c = configuration_on(o, at.mesh, copied);
   CHECK(c.copies == 2);
   CHECK(c.degrees == degree_list{2, 1});
-  CHECK(devices_of(c) == std::vector<std::size_t>{0, 1, 2, 3});
+  CHECK(parallel::test::devices_of(c) == std::vector<std::size_t>{0, 1, 2, 3});
   const std::vector<axis_role> placed{{kinds::placed, 0}, {kinds::index, 0}};
-  CHECK(devices_of(configuration_on(o, at.mesh, placed, 0)) == std::vector<std::size_t>{0, 1});
-  CHECK(devices_of(configuration_on(o, at.mesh, placed, 3)) == std::vector<std::size_t>{2, 3});
+  CHECK(parallel::test::devices_of(configuration_on(o, at.mesh, placed, 0)) == std::vector<std::size_t>{0, 1});
+  CHECK(parallel::test::devices_of(configuration_on(o, at.mesh, placed, 3)) == std::vector<std::size_t>{2, 3});
 }
 
 TEST_CASE("every option is a valid configuration on the option's grid", "[law]") {

@@ -142,11 +142,7 @@ TEST_CASE("a block of two sub-layers moves two sums forward and two backward") {
   const auto g = std::move(b).finish({b.add(y, b.matmul(h, weight("w2", 32, hidden)))});
   std::vector<operator_grid> grids;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
-    std::vector<parallel_type> inputs;
-    for (const auto v : g.operands(node_id{n})) {
-      inputs.push_back(undivided(g.type(v)));
-    }
-    const auto* o = parallel_operators().dimensions(g.operation(node_id{n}), inputs);
+    const auto* o = parallel::test::dimensions_in(g, node_id{n});
     if (o == nullptr) {
       grids.push_back({});
       continue;

@@ -23,18 +23,6 @@ using unity::parallel::test::operators;
 using unity::parallel::test::some_graph;
 using unity::parallel::test::parallel_operators;
 
-namespace {
-
-std::vector<parallel_type> undivided_operands(const tensor::tensor_graph& g, node_id n) {
-  std::vector<parallel_type> all;
-  for (const auto v : g.operands(n)) {
-    all.push_back(undivided(g.type(v)));
-  }
-  return all;
-}
-
-}  // namespace
-
 TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
   const auto seed = GENERATE(range(0U, 50U));
   CAPTURE(seed);
@@ -43,8 +31,7 @@ TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
   for (int i = 0; i < 20; ++i) {
     std::vector<operator_grid> grids;
     for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto inputs = undivided_operands(g, node_id{n});
-      const auto* o = parallel_operators().dimensions(g.operation(node_id{n}), inputs);
+      const auto* o = parallel::test::dimensions_in(g, node_id{n});
       grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 12));
     }
     const auto divided = spell_out(parallel_operators(), g, grids);

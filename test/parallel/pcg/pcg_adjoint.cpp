@@ -141,9 +141,7 @@ TEST_CASE("weights behind rows of two dimensions, the inner of which is divided,
   const auto x = b.input("x", {2, 4, 6});
   const auto w = b.weight("w", {6, 2});
   const auto g = std::move(b).finish({b.linear(x, w, b.weight("b", {2}))});
-  const std::vector inputs{undivided(g.type(value_id{0U})), undivided(g.type(value_id{1U})),
-                           undivided(g.type(value_id{2U}))};
-  const auto& o = *parallel_operators().dimensions(g.operation(node_id{3U}), inputs);
+  const auto& o = *parallel::test::dimensions_in(g, node_id{3U});
   auto grid = undivided_grid(o);
   grid.indices[o.structure.operands[0][1].indices[0]] = 2;
   const auto plan =
@@ -162,11 +160,7 @@ TEST_CASE("halos, statistics and micro-batches have gradients") {
   const auto g = std::move(b).finish({z});
   std::vector<operator_grid> grids;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
-    std::vector<parallel_type> inputs;
-    for (const auto v : g.operands(node_id{n})) {
-      inputs.push_back(undivided(g.type(v)));
-    }
-    const auto* o = parallel_operators().dimensions(g.operation(node_id{n}), inputs);
+    const auto* o = parallel::test::dimensions_in(g, node_id{n});
     grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
     if (o != nullptr) {  // two micro-batches, and rows in two parts
       grids.back().steps[o->structure.results[0][0].indices[0]] = 2;

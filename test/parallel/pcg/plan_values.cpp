@@ -29,15 +29,6 @@ using verdicts = value_comparison::verdicts;
 
 namespace {
 
-// What an operator is on the graph's own sizes; null for sources.
-const operator_dimensions* dimensions_in(const tensor::tensor_graph& g, node_id n) {
-  std::vector<parallel_type> inputs;
-  for (const auto v : g.operands(n)) {
-    inputs.push_back(undivided(g.type(v)));
-  }
-  return parallel_operators().dimensions(g.operation(n), inputs);
-}
-
 // A product whose rows, columns or sums are divided into four, and an operator behind it that every task computes.
 struct divided_product {
   tensor::tensor_graph graph{};
@@ -48,7 +39,7 @@ struct divided_product {
     const auto x = b.input("x", {64, 96});
     graph = std::move(b).finish({b.tanh(b.matmul(x, b.weight("w", {96, 32})))});
     for (std::size_t n = 0; n < graph.node_count(); ++n) {
-      const auto* o = dimensions_in(graph, node_id{n});
+      const auto* o = parallel::test::dimensions_in(graph, node_id{n});
       grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
     }
     grids[2].indices[index] = 4;
@@ -66,7 +57,7 @@ TEST_CASE("sizes that are divided become the least multiples, others become as s
     const auto& x = small.type(value_id{0U}).dims;
     const auto& w = small.type(value_id{1U}).dims;
     const std::array sizes{x[0], w[1], x[1]};  // rows, columns, sums
-    const auto structure = dimensions_in(p.graph, node_id{2U})->structure;
+    const auto structure = parallel::test::dimensions_in(p.graph, node_id{2U})->structure;
     const std::array numbers{structure.results[0][0].indices[0], structure.results[0][1].indices[0],
                              structure.operands[0][1].indices[0]};
     for (std::size_t i = 0; i < 3; ++i) {
@@ -102,7 +93,7 @@ TEST_CASE("random graphs on random grids keep their grids on small sizes, and co
     const auto g = parallel::test::random_model(random, 1 + random.below(6));
     std::vector<operator_grid> grids;
     for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto* o = dimensions_in(g, node_id{n});
+      const auto* o = parallel::test::dimensions_in(g, node_id{n});
       grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 8));
     }
     const auto small = shrink_divided(parallel_operators(), g, grids).first;

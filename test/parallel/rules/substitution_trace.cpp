@@ -51,14 +51,6 @@ const rule_lookup& lookup() {
   return all;
 }
 
-const operator_dimensions* dimensions_in(const tensor::tensor_graph& g, std::size_t n) {
-  std::vector<parallel_type> inputs;
-  for (const auto v : g.operands(node_id{n})) {
-    inputs.push_back(undivided(g.type(v)));
-  }
-  return parallel_operators().dimensions(g.operation(node_id{n}), inputs);
-}
-
 // The same with outputs in one piece: rules keep the types of what they replace.
 pcg in_one_piece(const tensor::tensor_graph& g, const std::vector<operator_grid>& grids) {
   const auto divided = spell_out(parallel_operators(), g, grids);
@@ -82,7 +74,7 @@ std::int64_t least_divisor(std::int64_t size) {
 pcg plain(const tensor::tensor_graph& g) {
   std::vector<operator_grid> grids;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = dimensions_in(g, n);
+    const auto* o = parallel::test::dimensions_in(g, node_id{n});
     grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
   }
   return spell_out(parallel_operators(), g, grids);
@@ -125,7 +117,7 @@ std::vector<operator_grid> megatron_grids(const tensor::tensor_graph& g, std::in
   std::vector<operator_grid> grids;
   bool narrows = false;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = dimensions_in(g, n);
+    const auto* o = parallel::test::dimensions_in(g, node_id{n});
     grids.push_back(o == nullptr ? operator_grid{} : undivided_grid(*o));
     if (o == nullptr) {
       continue;
@@ -155,7 +147,7 @@ TEST_CASE("traces lead to what is spelled out, each step by its rule", "[law]") 
   const auto g = some_graph();
   std::vector<operator_grid> grids;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
-    const auto* o = dimensions_in(g, n);
+    const auto* o = parallel::test::dimensions_in(g, node_id{n});
     grids.push_back(o == nullptr ? operator_grid{} : parallel::test::random_grid(random, *o, 12));
   }
   check_trace(g, grids);
@@ -217,7 +209,7 @@ TEST_CASE("every axis along which an operator of the zoo can be divided has a ru
   }
   for (const auto& g : graphs) {
     for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto* o = dimensions_in(g, n);
+      const auto* o = parallel::test::dimensions_in(g, node_id{n});
       if (o == nullptr) {
         continue;
       }
@@ -254,7 +246,7 @@ TEST_CASE("every axis along which an operator of the zoo can be divided has a ru
 TEST_CASE("a division that no rule states is a step which says so; what is no grid is refused") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.relu(b.input("x", {4, 6}))});
-  const auto o = *dimensions_in(g, 1);
+  const auto o = *parallel::test::dimensions_in(g, node_id{1U});
   auto grid = undivided_grid(o);
   grid.indices[0] = 2;
   const rule_lookup none{{}};

@@ -13,6 +13,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../devices_of.hpp"
 #include "../operators.hpp"
 
 using namespace unity;
@@ -41,14 +42,6 @@ struct subject {
   }
 };
 
-std::vector<std::size_t> devices_of(const configuration& c) {
-  std::vector<std::size_t> all;
-  for (const auto d : c.devices) {
-    all.push_back(d.index());
-  }
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("data parallelism divides samples among all devices, or as many as divide them") {
@@ -57,11 +50,11 @@ TEST_CASE("data parallelism divides samples among all devices, or as many as div
   check(operators(), x.dimensions, s, 4);
   for (const auto& c : x.of(s, "conv2d")) {
     CHECK(c.degrees[0] == 3);
-    CHECK(devices_of(c) == std::vector<std::size_t>{0, 1, 2});
+    CHECK(parallel::test::devices_of(c) == std::vector<std::size_t>{0, 1, 2});
   }
   const subject y{"zoo:lenet?batch=8", "p100:1x4"};
   for (const auto& c : y.of(parallel::data_parallel(y.dimensions, y.machine.network), "linear")) {
-    CHECK(devices_of(c) == std::vector<std::size_t>{0, 1, 2, 3});
+    CHECK(parallel::test::devices_of(c) == std::vector<std::size_t>{0, 1, 2, 3});
   }
 }
 

@@ -3,7 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+
+#include <dnnl.hpp>
 
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
@@ -50,6 +51,18 @@ struct convolution_geometry {
                        : tensor::shape{filters / each, each, kernel[1], kernel[2], kernel[3]};
   }
   [[nodiscard]] tensor::shape weights() const { return weights(kernel[0]); }
+  // The memory of an image or a result: the library's choice, but of products, which read it as it is.
+  [[nodiscard]] dnnl_desc free(const dnnl_desc& plain) const { return is_product() ? plain : any_desc(plain.dims()); }
+  // The convolution whose adjoint is wanted: what the library asks for to choose that. image, weights, result: plain.
+  // Throws: dnnl::error where the library has no such convolution.
+  [[nodiscard]] dnnl::convolution_forward::primitive_desc forward(const onednn& library, const dnnl_desc& image,
+                                                                  const dnnl_desc& weights,
+                                                                  const dnnl_desc& result) const {
+    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, free(image),
+             any_desc(weights.dims()), free(result), stride, dilates, before, after},
+            onednn_routine::user_scratch(),
+            library.engine};
+  }
 };
 
 }  // namespace unity::backend::cpu

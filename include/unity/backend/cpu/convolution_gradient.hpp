@@ -22,22 +22,17 @@ namespace unity::backend::cpu {
   const auto image = plain_desc(outputs[0].dims);
   const auto result = plain_desc(inputs[0].dims);
   const auto weights = plain_desc(g.weights());
-  const auto free = [&](const dnnl_desc& d) { return g.is_product() ? d : any_desc(d.dims()); };
-  const auto any_weights = any_desc(weights.dims());
-  const auto direct = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::desc forward{dnnl::prop_kind::forward_training,
-                                                direct,
-                                                free(image),
-                                                any_weights,
-                                                free(result),
-                                                g.stride,
-                                                g.dilates,
-                                                g.before,
-                                                g.after};
-  const dnnl::convolution_forward::primitive_desc hint{forward, onednn_routine::user_scratch(), library.engine};
   using backward = dnnl::convolution_backward_data;
-  const backward::desc d{direct, free(image), any_weights, free(result), g.stride, g.dilates, g.before, g.after};
-  const backward::primitive_desc pd{d, onednn_routine::user_scratch(), library.engine, hint};
+  const backward::desc d{dnnl::algorithm::convolution_direct,
+                         g.free(image),
+                         any_desc(weights.dims()),
+                         g.free(result),
+                         g.stride,
+                         g.dilates,
+                         g.before,
+                         g.after};
+  const backward::primitive_desc pd{d, onednn_routine::user_scratch(), library.engine,
+                                    g.forward(library, image, weights, result)};
 
   auto r = std::make_unique<onednn_routine>(library);
   const bool in_place = pd.diff_src_desc() == image;

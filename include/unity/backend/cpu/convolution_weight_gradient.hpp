@@ -195,25 +195,20 @@ class convolution_weight_gradient_routine final : public routine {
                                                                              const dnnl_desc& result,
                                                                              const dnnl_desc& weights) const {
     const auto& g = geometry_;
-    const auto free = [&](const dnnl_desc& d) {
-      const auto dims = d.dims();
-      return g.is_product() ? plain_desc(std::span<const std::int64_t>{dims}) : any_desc(dims);
+    const auto plain = [](const dnnl_desc& part) {
+      const auto dims = part.dims();
+      return plain_desc(std::span<const std::int64_t>{dims});
     };
-    const auto direct = dnnl::algorithm::convolution_direct;
-    const auto w = any_desc(weights.dims());
-    const dnnl::convolution_forward::desc forward{dnnl::prop_kind::forward_training,
-                                                  direct,
-                                                  free(image),
-                                                  w,
-                                                  free(result),
-                                                  g.stride,
-                                                  g.dilates,
-                                                  g.before,
-                                                  g.after};
-    const dnnl::convolution_forward::primitive_desc hint{forward, onednn_routine::user_scratch(), library.engine};
-    const dnnl::convolution_backward_weights::desc d{direct,   free(image), w,        free(result),
-                                                     g.stride, g.dilates,   g.before, g.after};
-    return {d, onednn_routine::user_scratch(), library.engine, hint};
+    const auto x = plain(image), y = plain(result);
+    const dnnl::convolution_backward_weights::desc d{dnnl::algorithm::convolution_direct,
+                                                     g.free(x),
+                                                     any_desc(weights.dims()),
+                                                     g.free(y),
+                                                     g.stride,
+                                                     g.dilates,
+                                                     g.before,
+                                                     g.after};
+    return {d, onednn_routine::user_scratch(), library.engine, g.forward(library, x, weights, y)};
   }
 
   static void run_tile(const call& c, const tile& t, std::byte* gradient, std::byte* desk) {

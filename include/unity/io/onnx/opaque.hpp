@@ -18,6 +18,7 @@
 #include <onnx/shape_inference/implementation.h>
 #include <onnx/version_converter/convert.h>
 
+#include <unity/core/printable.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/isolated.hpp>
 #include <unity/io/onnx/known.hpp>
@@ -234,7 +235,7 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
     try {
       onnx::shape_inference::InferShapes(m, onnx::OpSchemaRegistry::Instance(), {false, 1, true});
     } catch (const std::exception& e) {
-      return "!" + one_line(e.what());
+      return "!" + printable(e.what(), 300);
     }
     onnx::GraphProto types;
     types.mutable_value_info()->Swap(m.mutable_graph()->mutable_value_info());

@@ -9,6 +9,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::io::detail {
@@ -65,27 +66,12 @@ inline constexpr std::string_view weights_key = "unity.weights";
   return is_default_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
 }
 
-// For messages: a text of any length and content on one short line.
-[[nodiscard]] inline std::string one_line(std::string_view text, std::size_t longest = 300) {
-  std::string line;
-  for (const char c : text.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool space = byte < 0x20 || byte == 0x7f;
-    if (!space || (!line.empty() && line.back() != ' ')) {
-      line += space ? ' ' : c;
-    }
-  }
-  while (!line.empty() && line.back() == ' ') {
-    line.pop_back();
-  }
-  return text.size() > longest ? line + "..." : line;
-}
-[[nodiscard]] inline std::string in_quotes(std::string_view name) { return "'" + one_line(name, 120) + "'"; }
+[[nodiscard]] inline std::string in_quotes(std::string_view name) { return "'" + printable(name, 120) + "'"; }
 
 // node 'encoder/add' (Add), or node 17 (Add) where it has no name.
 [[nodiscard]] inline std::string node_place(const onnx::NodeProto& node, std::size_t index) {
   const auto label = !node.name().empty() ? in_quotes(node.name()) : std::to_string(index);
-  return "node " + label + " (" + one_line(operator_name(node), 80) + ")";
+  return "node " + label + " (" + printable(operator_name(node), 80) + ")";
 }
 
 }  // namespace unity::io::detail

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/graph/output_types.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::tensor {
@@ -201,10 +202,9 @@ inline algebra::inferred algebra::judge_body(const operation& op, std::span<cons
                                              std::string* reason) const {
   try {
     const auto g = build_body(op, inputs);
-    std::vector<tensor_type> results;
-    for (const auto v : g.outputs()) {
-      results.push_back(g.type(v));
-      results.back().order = op.order;
+    auto results = output_types(g);
+    for (auto& t : results) {
+      t.order = op.order;
     }
     return results;
   } catch (const error& e) {

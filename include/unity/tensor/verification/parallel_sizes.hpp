@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/graph/output_types.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -202,7 +203,7 @@ class parallel_sizes {
     }
     const auto source = source_graph(algebra_, s_, instance);
     const auto target = target_graph(algebra_, s_, instance);
-    if (!source || !target || types(*source) != types(*target)) {
+    if (!source || !target || output_types(*source) != output_types(*target)) {
       return std::vector<bool>(dimensions, true);
     }
     joint_indices joint{algebra_, *source, *target, variables};
@@ -217,13 +218,6 @@ class parallel_sizes {
         }
         ++v;
       }
-    }
-    return all;
-  }
-  [[nodiscard]] static std::vector<tensor_type> types(const tensor_graph& g) {
-    std::vector<tensor_type> all;
-    for (const auto v : g.outputs()) {
-      all.push_back(g.type(v));
     }
     return all;
   }

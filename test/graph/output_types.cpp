@@ -1,0 +1,21 @@
+#include <unity/graph/output_types.hpp>
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
+
+using namespace unity;
+
+TEST_CASE("types of outputs are in their order, each as often as it is listed", "[output_types]") {
+  compact_graph<int, std::string> g;
+  CHECK(output_types(g).empty());
+  const std::vector<std::string> types{"a", "b"};
+  const auto n = g.add_node(1, {}, types);
+  const std::vector<value_id> outputs{g.results(n)[1], g.results(n)[0], g.results(n)[1]};
+  g.set_outputs(outputs);
+  CHECK(output_types(g) == std::vector<std::string>{"b", "a", "b"});
+}
