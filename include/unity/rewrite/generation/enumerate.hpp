@@ -113,6 +113,7 @@ class enumeration {
   static constexpr std::size_t batch = std::size_t{1} << 14U;
   static constexpr std::uint32_t no_group = ~std::uint32_t{0};
   static constexpr auto magic = "unity enumeration 2\n";
+  class checkpoint_reader;
 
   // By fingerprint, then in the order of terms.
   static bool before(const candidate_term& a, const candidate_term& b) {

@@ -11,10 +11,10 @@
 
 #include <unity/core/archive.hpp>
 #include <unity/core/config.hpp>
+#include <unity/rewrite/generation/detail/stored_terms.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
 #include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/language.hpp>
-#include <unity/rewrite/generation/detail/stored_terms.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
 #include <unity/rewrite/generation/variable_map.hpp>
 
@@ -56,88 +56,112 @@ void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
   out.save(path, magic);
 }
 
+// Fills an enumeration that has not begun, part by part in the order of the file. A language numbers types as it meets
+// them, now in another order: types and fingerprints are not those of the file.
+template <term_language L>
+class enumeration<L>::checkpoint_reader {
+ public:
+  // Throws: unity::error where the file is none.
+  checkpoint_reader(enumeration& e, const std::string& path)
+      : e_{e}, in_{path, magic}, check_{e.language_, e.store_, e.options_.variables} {}
+
+  // Throws: unity::error, as do the others, where the file holds what no enumeration writes. The object is then of no
+  // use any more.
+  void read_progress(std::uint64_t of) {
+    if (get<std::uint64_t>() != of) {
+      in_.fail("an enumeration of other operators or options");
+    }
+    const auto size = get<std::uint64_t>();
+    const auto ended = get<std::uint8_t>();
+    if (size > e_.options_.most_operators) {
+      in_.fail("an enumeration of more operators than " + std::to_string(e_.options_.most_operators));
+    }
+    // The classes of the last size were not stored.
+    if (ended > 1 || (ended == 1 && size < e_.options_.most_operators)) {
+      in_.fail("an enumeration that ends with " + std::to_string(size) + " operators");
+    }
+    e_.size_ = size;
+    e_.last_ = ended == 1;
+    in_.get(e_.counts_);
+  }
+  void read_classes() {
+    for (auto left = get<std::uint64_t>(); left > 0; --left) {
+      const auto t = get<term>();
+      auto facts = get<term_facts>();
+      const auto group = get<std::vector<variable_map>>();
+      expect(check_.is_term(t, facts) && facts.size <= e_.size_ && check_.are_renamings(group, facts));
+      const auto made = type_of(t);
+      facts.type = made.type;
+      static_cast<void>(e_.samples_.permutations(facts));
+      const auto value =
+          e_.samples_.fingerprint(e_.store_, t, facts, made.program, e_.meanings_.may_ignore(t), e_.scratches_[0])
+              .first;
+      e_.store_class(t, facts, value, group);
+    }
+  }
+  void read_equal_terms() {
+    for (auto left = get<std::uint64_t>(); left > 0; --left) {
+      const auto t = get<term>();
+      const auto i = get<instance>();
+      expect(check_.is_term(t) && check_.is_over(i, t));
+      e_.table_.insert_or_assign(t, i);
+    }
+  }
+  void read_rules() {
+    for (auto& r : get<std::vector<found_rule>>()) {
+      expect(check_.is_term(r.left, r.facts) && check_.is_over(r.right, r.facts));
+      r.facts.type = type_of(r.left).type;
+      e_.rules_.add(r);
+    }
+  }
+  void read_joint_rules() {
+    for (auto left = get<std::uint64_t>(); left > 0; --left) {
+      auto& j = e_.joint_.emplace_back();
+      in_.get(j.left);
+      in_.get(j.facts);
+      in_.get(j.right);
+      expect(!j.left.empty() && j.left[0].arity > 0 && j.left.size() == j.right.size());
+      for (std::size_t i = 0; i < j.left.size(); ++i) {
+        expect(check_.is_term(j.left[i]) && check_.is_over(j.left[i], j.facts) && check_.is_over(j.right[i], j.facts));
+      }
+      j.facts.type = e_.store_[j.left[0].operands[0].orbit].facts.type;
+    }
+  }
+
+ private:
+  template <class T>
+  [[nodiscard]] T get() {
+    T value{};
+    in_.get(value);
+    return value;
+  }
+  void expect(bool holds) const {
+    if (!holds) {
+      in_.fail("a term that is not over those before it");
+    }
+  }
+  [[nodiscard]] auto type_of(const term& t) const {
+    const auto& a = e_.applications_(e_.store_, t);
+    if (!a) {
+      in_.fail("a term that the operators do not make");
+    }
+    return *a;
+  }
+
+  enumeration& e_;
+  archive_reader in_;
+  stored_term_check<L> check_;
+};
+
 template <term_language L>
 void enumeration<L>::resume(const std::string& path, std::uint64_t of) {
   UNITY_EXPECTS(size_ == 0, "an enumeration that has not begun");
-  archive_reader in{path, magic};
-  std::uint64_t found = 0;
-  in.get(found);
-  if (found != of) {
-    in.fail("an enumeration of other operators or options");
-  }
-  std::uint64_t size = 0;
-  in.get(size);
-  std::uint8_t ended = 0;
-  in.get(ended);
-  if (size > options_.most_operators) {
-    in.fail("an enumeration of more operators than " + std::to_string(options_.most_operators));
-  }
-  // The classes of the last size were not stored.
-  if (ended > 1 || (ended == 1 && size < options_.most_operators)) {
-    in.fail("an enumeration that ends with " + std::to_string(size) + " operators");
-  }
-  last_ = ended == 1;
-  in.get(counts_);
-  // A language numbers types as it meets them, now in another order: types and fingerprints are not those of the file.
-  stored_term_check check{language_, store_, options_.variables};
-  const auto expect = [&](bool holds) {
-    if (!holds) {
-      in.fail("a term that is not over those before it");
-    }
-  };
-  const auto type_of = [&](const term& t) {
-    const auto& a = applications_(store_, t);
-    if (!a) {
-      in.fail("a term that the operators do not make");
-    }
-    return *a;
-  };
-  std::uint64_t count = 0;
-  in.get(count);
-  for (; count > 0; --count) {
-    term t;
-    term_facts facts;
-    std::vector<variable_map> group;
-    in.get(t);
-    in.get(facts);
-    in.get(group);
-    expect(check.is_term(t, facts) && facts.size <= size && check.are_renamings(group, facts));
-    const auto made = type_of(t);
-    facts.type = made.type;
-    static_cast<void>(samples_.permutations(facts));
-    const auto value =
-        samples_.fingerprint(store_, t, facts, made.program, meanings_.may_ignore(t), scratches_[0]).first;
-    store_class(t, facts, value, group);
-  }
-  in.get(count);
-  for (; count > 0; --count) {
-    term t;
-    instance i;
-    in.get(t);
-    in.get(i);
-    expect(check.is_term(t) && check.is_over(i, t));
-    table_.insert_or_assign(t, i);
-  }
-  std::vector<found_rule> rules;
-  in.get(rules);
-  for (auto& r : rules) {
-    expect(check.is_term(r.left, r.facts) && check.is_over(r.right, r.facts));
-    r.facts.type = type_of(r.left).type;
-    rules_.add(r);
-  }
-  in.get(count);
-  for (; count > 0; --count) {
-    auto& j = joint_.emplace_back();
-    in.get(j.left);
-    in.get(j.facts);
-    in.get(j.right);
-    expect(!j.left.empty() && j.left[0].arity > 0 && j.left.size() == j.right.size());
-    for (std::size_t i = 0; i < j.left.size(); ++i) {
-      expect(check.is_term(j.left[i]) && check.is_over(j.left[i], j.facts) && check.is_over(j.right[i], j.facts));
-    }
-    j.facts.type = store_[j.left[0].operands[0].orbit].facts.type;
-  }
-  size_ = size;
+  checkpoint_reader in{*this, path};
+  in.read_progress(of);
+  in.read_classes();
+  in.read_equal_terms();
+  in.read_rules();
+  in.read_joint_rules();
 }
 
 }  // namespace unity
