@@ -52,7 +52,7 @@ set(unity_third_party
 # unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of
 # this library or beside them. Read at configure time: a program links what it includes, and is left out with a
 # reason where that is missing, without a second list to keep. An include that ends in `// if found`, within an #ifdef of
-# UNITY_HAS_<PART>, is no need but a wish: unity_add_program links unity::<part> and defines that where it is there.
+# UNITY_HAS_<PART>, is no need but a wish: unity_build_with links unity::<part> and defines that where it is there.
 function(unity_needs variable)
   set(needs "")
   foreach(file IN LISTS ARGN)
@@ -142,24 +142,29 @@ function(unity_can_build variable name)
   endif()
 endfunction()
 
-# unity_add_program(<kind> <name> <optimization> <file>...): an executable with what its files include, warnings on.
-# `kind` (tests, examples, ...) is the list of the summary that it is counted in.
-function(unity_add_program kind name optimization)
+# unity_build_with(<target> <optimization> <file>...): what the files include is linked, warnings are on.
+function(unity_build_with target optimization)
   unity_needs(needs ${ARGN})
-  add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE unity::unity ${needs} unity_warnings)
+  target_link_libraries(${target} PRIVATE unity::unity ${needs} unity_warnings)
   foreach(file IN LISTS ARGN)
     get_property(wishes GLOBAL PROPERTY "unity_wishes_of_${file}")
-    foreach(target IN LISTS wishes)
-      if(TARGET ${target} AND NOT target IN_LIST needs)
-        list(APPEND needs ${target})
-        target_link_libraries(${name} PRIVATE ${target})
-        string(REPLACE "unity::" "" part "${target}")
+    foreach(wish IN LISTS wishes)
+      if(TARGET ${wish} AND NOT wish IN_LIST needs)
+        list(APPEND needs ${wish})
+        target_link_libraries(${target} PRIVATE ${wish})
+        string(REPLACE "unity::" "" part "${wish}")
         string(TOUPPER "${part}" part)
-        target_compile_definitions(${name} PRIVATE UNITY_HAS_${part})
+        target_compile_definitions(${target} PRIVATE UNITY_HAS_${part})
       endif()
     endforeach()
   endforeach()
-  unity_optimize(${name} ${optimization})
+  unity_optimize(${target} ${optimization})
+endfunction()
+
+# unity_add_program(<kind> <name> <optimization> <file>...): an executable of these files. `kind` (tests, examples, ...)
+# is the list of the summary that it is counted in.
+function(unity_add_program kind name optimization)
+  add_executable(${name} ${ARGN})
+  unity_build_with(${name} ${optimization} ${ARGN})
   set_property(GLOBAL APPEND PROPERTY unity_${kind} ${name})
 endfunction()
