@@ -8,7 +8,7 @@ links are those that calibrate measures, operators take what they are measured t
 each model how much faster than data parallelism the found plan is, and how well the simulator orders all plans (Spearman's rank correlation;
 plans of equal simulated time count once). Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data
 parallelism by more than 20%, is not."""
-import argparse, json, os, statistics, subprocess, sys, tempfile
+import argparse, atexit, json, os, shutil, statistics, subprocess, sys, tempfile
 
 # The batch is of each rank.
 MODELS = [
@@ -63,6 +63,8 @@ def main():
     parser.add_argument("--keep")
     a = parser.parse_args()
     folder = a.keep or tempfile.mkdtemp()
+    if not a.keep:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.makedirs(folder, exist_ok=True)
     machine, timings = f"{folder}/machine.json", f"{folder}/timings.txt"
     started = [a.on_ranks] if a.on_ranks else []
@@ -72,6 +74,7 @@ def main():
     errors, correlations, failed = [], [], 0
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"
+        shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
         run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity", "--baseline-proposals", "500", "--budget", "1h", "--plans",
             f"{own}/plans", *measuring)
         names = sorted(p[:-5] for p in os.listdir(f"{own}/plans"))

@@ -8,7 +8,7 @@
 #   ARGUMENT  further ones of simulated_and_measured.py, which this calls
 # The exit code is 77 with a reason where this machine does not allow it, otherwise that of simulated_and_measured.py.
 set -euo pipefail
-(($# >= 1)) || { sed -n '5,10p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
+(($# >= 1)) || { sed -n '4,9p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 bin=$(realpath "$1") ranks=${2:-2} rate=${3:-500mbit}
 shift $(($# < 3 ? $# : 3))

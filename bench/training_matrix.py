@@ -6,7 +6,7 @@ usage: training_matrix.py BIN_DIR [--ranks 1,2,4,8] [--steps 20] [--model TEXT].
 
 BIN_DIR has parallelize and train. A row per model and number of ranks; a column per strategy: the largest relative difference of a loss from
 that of the undivided graph on one device, in float32 on the backend cpu. Exit code 1 where one is above 1e-4."""
-import argparse, json, os, subprocess, sys, tempfile
+import argparse, atexit, json, os, re, shutil, subprocess, sys, tempfile
 
 # The batch is of each rank.
 MODELS = [
@@ -40,16 +40,19 @@ def main():
     parser.add_argument("--keep")
     a = parser.parse_args()
     folder = a.keep or tempfile.mkdtemp()
+    if not a.keep:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     failed = 0
     compared = 0
     for model in a.model or MODELS:
         for ranks in map(int, a.ranks.split(",")):
-            own = os.path.join(folder, f"{model.split('?')[0][4:]}_{ranks}")
-            os.makedirs(own, exist_ok=True)
+            own = os.path.join(folder, re.sub(r"[^A-Za-z0-9=.]+", "_", model[4:]) + f"_{ranks}")
+            shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
+            os.makedirs(own)
             found = run([f"{a.bin}/parallelize", model, "--machine", f"host:1x{ranks}", "--search", "unity", "--max-proposals", "50",
                          "--baseline-proposals", "200", "--candidates", "4", "--budget", "1h", "--plans", f"{own}/plans"], f"{own}/search.txt")
             if not found:
-                print(f"{model} {ranks}: no plans; see {own}/search.txt", flush=True)
+                print(f"{model} {ranks}: no plans: {open(f'{own}/search.txt').read().strip()[-500:]}", flush=True)
                 failed += 1
                 continue
             cells = []

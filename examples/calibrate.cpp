@@ -14,6 +14,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -158,6 +159,9 @@ int run_rank(const arguments& a) {
         rank = c.rank();
         if (a.ranks > 0) {
           throw error{"--ranks", std::to_string(a.ranks), "none beside mpirun, whose ranks are timed"};
+        }
+        if (a.exchanges.largest > std::numeric_limits<int>::max()) {
+          throw error{"--largest-exchange", std::to_string(a.exchanges.largest), "at most 2147483647 bytes under mpirun"};
         }
         if (rank == 0) {
           check(a);

@@ -152,13 +152,6 @@ void print(const arguments& a, const tensor::generation_result& r) {
       r.refused.size(), r.prune_s, r.verify_s);
 }
 
-// Before the work, not after it: what is not committed leaves nothing.
-void expect_writable(const std::string& path) {
-  if (!path.empty()) {
-    const atomic_file place{path};
-  }
-}
-
 void run_parallel(const arguments& a) {
   const parallel::pcg_algebra operators{tensor::training_algebra()};
   const auto found = support::generate_parallel(operators, a.generation.enumeration.most_operators);
@@ -174,8 +167,8 @@ void run_parallel(const arguments& a) {
 }
 
 void run(arguments a) {
-  expect_writable(a.out);
-  expect_writable(a.json);
+  support::expect_writable(a.out);
+  support::expect_writable(a.json);
   if (a.parallel) {
     run_parallel(a);
     return;

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,8 @@ struct arguments {
   std::string budget = "10s";
   std::string every = "1m";
   std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
+  std::optional<double> alpha{};
+  std::optional<double> flops_weight{};
   systems::taso_options options{};
 };
 
@@ -94,19 +97,19 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--run", a.run, "time both graphs end to end on a backend: " + support::backend_list());
   app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
       ->check(CLI::Range(0, 1024));
-  app.add_option("--flops-weight", o.objective.flops_weight, "0: time alone ... 1: arithmetic alone")
+  app.add_option("--flops-weight", a.flops_weight, "0: time alone ... 1: arithmetic alone")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "most memory that results and parameters may take: 512MB, 2GB");
   app.add_option("--search", o.algorithm, "backtracking, beam, mcmc or exact")
       ->transform(CLI::CheckedTransformer(algorithms));
   app.add_option("--mode", o.objective.mode, "inference or training")->transform(CLI::CheckedTransformer(modes));
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
-  app.add_option("--alpha", o.alpha, "keep candidates up to this times the best cost")->check(CLI::Range(1.0, 1e9));
+  app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")->check(CLI::Range(1.0, 1e9));
   app.add_option("--budget", a.budget, "time to search, measuring apart: 500ms, 30s, 5m");
   app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
-  app.add_option("--seed", o.seed, "of mcmc and of the equality check");
+  app.add_option("--seed", o.seed, "of mcmc and of the equality check")->check(CLI::NonNegativeNumber);
   app.add_option("--threads", o.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
-  app.add_option("--dim", a.dimensions, support::dimension_help);
+  app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   auto* const checkpoint =
       app.add_option("--checkpoint", o.checkpoint, "file to save the search to, while it goes on and at the end");
   app.add_option("--every", a.every, "time between two of these savings: 500ms, 30s, 5m")->needs(checkpoint);
@@ -131,6 +134,9 @@ void resolve_cost(arguments& a) {
     return a.cost.starts_with(prefix) ? a.cost.substr(prefix.size()) : std::string{};
   };
   if (a.cost == "flops") {
+    if (a.flops_weight) {
+      throw error{"--flops-weight", "a mix with time, of what is arithmetic alone", "another --cost besides"};
+    }
     a.options.objective.flops_weight = 1;
   } else if (a.measured = after("measured:"); !a.measured.empty()) {
     support::check_backend(a.measured, "--cost measured");
@@ -171,6 +177,11 @@ void resolve(arguments& a) {
   if (saves && o.algorithm != systems::algorithm::backtracking && o.algorithm != systems::algorithm::exact) {
     throw error{"--checkpoint, --resume", "a search that cannot be saved", "--search backtracking or exact"};
   }
+  if (a.alpha && o.algorithm != systems::algorithm::backtracking) {
+    throw error{"--alpha", "a search that keeps candidates in another way", "--search backtracking"};
+  }
+  o.alpha = a.alpha.value_or(o.alpha);
+  o.objective.flops_weight = a.flops_weight.value_or(o.objective.flops_weight);
   if (!(o.alpha >= 1) || !(o.objective.flops_weight >= 0)) {  // what is not a number passes every range
     throw error{"--alpha, --flops-weight", "not a number", "a number"};
   }
@@ -217,7 +228,6 @@ std::string title(const char* what, double seconds) {
 void write(const tensor::algebra& operators, const arguments& a, const outcome& r) {
   std::vector<support::output> files;
   if (!a.out.empty()) {
-    support::make_folder(a.out);
     const std::filesystem::path folder{a.out};
     const auto write_model = [&](const std::filesystem::path& file) {
       auto after = r.before;
@@ -289,16 +299,8 @@ systems::taso_result search_beside(times& cache, const tensor::algebra& operator
   const tensor::measured_cost time{operators, cache, a.options.objective.mode};
   static_cast<void>(time.time(r.before.graph));  // says what cannot be run
   auto options = a.options;
-  options.limits.seconds = std::numeric_limits<double>::infinity();
-  options.watch = [&, before = cache.seconds()](const progress& p) {
-    return (!a.options.watch || a.options.watch(p)) &&
-           p.seconds - (cache.seconds() - before) < a.options.limits.seconds;
-  };
-  auto found = systems::taso(operators, time, rules, r.before.graph, options);
-  if (found.stopped == stop_reason::observer) {
-    found.stopped = stop_reason::time;
-  }
-  return found;
+  options.aside = [&] { return cache.seconds(); };
+  return systems::taso(operators, time, rules, r.before.graph, options);
 }
 
 // The search, its check and, on the same backend, the run.
@@ -322,6 +324,8 @@ void measure(Backend& backend, const tensor::algebra& operators, const rule_set&
 
 void run(arguments& a) {
   resolve(a);
+  const support::output_folder folder{a.out};  // before the search: it takes long
+  support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   const auto rules = load_rules(operators, a);
   outcome r{support::load_model(operators, a.model, a.dimensions), {}, {}, {}, {}};

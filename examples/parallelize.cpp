@@ -17,10 +17,12 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/io/strategy_json.hpp>
@@ -80,8 +82,9 @@ void declare(CLI::App& app, arguments& a) {
                  "makes 300: those that "
                  "change its best mapping")
       ->check(CLI::Range(0.0, 1e18));
-  app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal");
-  app.add_option("--threads", a.threads, "the result does not depend on it, but for a limit of time")
+  app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", a.threads, "of all but Unity's own search; the result does not depend on it, but for a limit of time")
       ->check(CLI::Range(1, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare, and, with flexflow, to start from");
   app.add_option_function<std::string>(
@@ -96,7 +99,7 @@ void declare(CLI::App& app, arguments& a) {
   support::declare(app, a.flags, a.flexflow);
   support::declare(app, a.flags, a.unity);
   support::declare(app, a.timing);
-  app.add_option("--dim", a.dimensions, support::dimension_help);
+  app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   app.add_option("--out", a.out,
                  "folder for plan.json, strategy.json and strategy.svg of the best strategy; with unity also pcg.dot, "
                  "pcg.svg and substitutions.txt");
@@ -107,6 +110,7 @@ void declare(CLI::App& app, arguments& a) {
 // The batch of a zoo model is per device, so machines are compared on work that grows with them; but figure 1 of the
 // paper has one batch, whatever the machine.
 tensor::tensor_graph load_graph(const tensor::algebra& operators, const arguments& a, std::size_t devices) {
+  support::expect_file_for(a.model, a.dimensions);
   if (!tensor::zoo::is_name(a.model)) {
     return support::load_model(operators, a.model, a.dimensions).graph;
   }
@@ -156,11 +160,17 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
     files.push_back({folder / "strategy.svg",
                      io::to_strategy_svg(operators, plan, a.model + " on " + c.machine().name + ": " + c.best().name)});
   }
+  std::set<std::string> names;  // files of strategies in different folders can have one
   for (const auto& s : c.strategies()) {
     if (!a.plans.empty()) {
+      const auto stem = std::filesystem::path{s.name}.stem().string();
+      auto name = stem;
+      for (std::size_t again = 2; !names.insert(name).second; ++again) {
+        name = stem + "-" + std::to_string(again);
+      }
       io::plan_notes prediction;
       prediction.predicted = io::noted_prediction{to_seconds(s.report.iteration), s.report.memory_peaks};
-      files.push_back({std::filesystem::path{a.plans} / (std::filesystem::path{s.name}.stem().string() + ".json"),
+      files.push_back({std::filesystem::path{a.plans} / (name + ".json"),
                        io::to_plan_text(c.operators(), c.plan_of(s), prediction)});
     }
   }
@@ -178,9 +188,9 @@ void run_flexflow(arguments& a, support::strategy_comparison& c) {
   o.seed = a.seed;
   o.threads = a.threads;
   const auto r = support::compare_flexflow(c, a.flexflow, given_strategies(c, a));
-  support::write_all(files_of(a, c, support::to_json(r), {}));
   print(a, c);
   support::print(a.flexflow, r);
+  support::write_all(files_of(a, c, support::to_json(r), {}));
 }
 
 void run_unity(arguments& a, support::strategy_comparison& c) {
@@ -199,19 +209,24 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
     const auto steps = support::to_text(c.operators(), c.plan_of(c.best()), r.trace_to_best);
     files.push_back({std::filesystem::path{a.out} / "substitutions.txt", steps});
   }
-  support::write_all(files);
   print(a, c);
   support::print(r);
+  support::write_all(files);
 }
 
 void run(arguments& a) {
   a.flags.check(a.search);
   support::check(a.flexflow);
   static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
-  static_cast<void>(nlohmann::json{a.model, a.strategies}.dump());  // throws for names that are not UTF-8
+  static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
+  static_cast<void>(io::detail::utf8_word("--machine", a.machine));
+  for (const auto& file : a.strategies) {
+    static_cast<void>(io::detail::utf8_word("--strategy", file));
+  }
   const auto operators = tensor::training_algebra();
   const support::output_folder folder{a.out};  // before the search: it takes long
   const support::output_folder plans{a.plans};
+  support::expect_writable(a.json);
   if (!support::measured_backend(a.timing).empty() &&
       a.threads > 1) {  // the others would disturb the one that measures
     throw error{"--threads", std::to_string(a.threads) + " of them, beside measurements", "1 with --cost measured"};

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -34,6 +33,7 @@
 
 #include "support/backends.hpp"
 #include "support/models.hpp"
+#include "support/outputs.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -51,22 +51,22 @@ struct arguments {
   std::string save{};
   std::string json{};
   std::uint64_t seed = 0;
-  double tolerance = 1e-4;
+  std::optional<double> tolerance{};
 };
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model, support::model_help)->required();
-  app.add_option("--against", a.against,
-                 "another model of the same inputs and outputs, to run in turns with the first");
+  auto* const against = app.add_option("--against", a.against,
+                                       "another model of the same inputs and outputs, to run in turns with the first");
   app.add_option("--backend", a.backend, "where to run: " + support::backend_list());
   app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
       ->check(CLI::Range(0, 1024));
-  app.add_option("--dim", a.dimensions, support::dimension_help);
-  app.add_option("--against-dim", a.against_dimensions, "the same for --against");
+  app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
+  app.add_option("--against-dim", a.against_dimensions, "the same for --against")->allow_extra_args(false)->needs(against);
   app.add_option("--data", a.data, "folder of input_N.pb, and of output_N.pb to compare with where there are any");
   app.add_option("--save", a.save, "folder to write input_N.pb and output_N.pb to");
-  app.add_option("--seed", a.seed, "of values that neither the model nor --data holds");
-  app.add_option("--tolerance", a.tolerance, "largest relative error of an output")->check(CLI::PositiveNumber);
+  app.add_option("--seed", a.seed, "of values that neither the model nor --data holds")->check(CLI::NonNegativeNumber);
+  app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")->check(CLI::PositiveNumber);
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
@@ -138,31 +138,27 @@ struct outcome {
   backend::executor_counts counts{};
 };
 
-// Effects: files in the folder of --save; none where a write fails.
+// Effects: files in the folder of --save; what they held before where a write fails.
 void save(const arguments& a, const io::onnx_model& model, const std::vector<named_input>& inputs,
           const tensor::source_data& values, const std::vector<tensor::dense<float>>& outputs) {
-  std::error_code failed;
-  std::filesystem::create_directories(a.save, failed);
-  std::vector<std::filesystem::path> written;
-  try {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto value = values(inputs[i].name).value();
-      written.push_back(numbered(a.save, "input", i));
-      io::write_onnx_tensor(written.back(),
-                            {inputs[i].name, io::make_data(inputs[i].type.element, value.dims, value.data)});
-    }
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const auto& type = model.graph.type(model.graph.outputs()[i]);
-      written.push_back(numbered(a.save, "output", i));
-      io::write_onnx_tensor(written.back(),
-                            {model.outputs[i], io::make_data(type.element, outputs[i].dims, outputs[i].data)});
-    }
-  } catch (const std::exception&) {
-    for (const auto& file : written) {
-      std::filesystem::remove(file, failed);
-    }
-    throw;
+  const support::output_folder folder{a.save};
+  std::vector<support::output> files;
+  const auto add = [&](const std::filesystem::path& file, const std::string& name, auto data) {
+    files.push_back({file, "", [name, kept = std::move(data)](const auto& path) {
+                       io::write_onnx_tensor(path, {name, kept});
+                     }});
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto value = values(inputs[i].name).value();
+    add(numbered(a.save, "input", i), inputs[i].name,
+        io::make_data(inputs[i].type.element, value.dims, value.data));
   }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& type = model.graph.type(model.graph.outputs()[i]);
+    add(numbered(a.save, "output", i), model.outputs[i],
+        io::make_data(type.element, outputs[i].dims, outputs[i].data));
+  }
+  support::write_all(files);
 }
 
 // The largest error of an output, of those that --data holds.
@@ -255,15 +251,19 @@ void print(const arguments& a, const outcome& r) {
 
 // Throws: unity::error where outputs differ by more than the tolerance.
 void check(const arguments& a, const std::string& what, const std::optional<double>& found) {
-  if (found && !(*found <= a.tolerance)) {
-    throw error{what, "outputs differ by " + std::to_string(*found),
-                "a relative error of at most " + std::to_string(a.tolerance)};
+  const auto most = a.tolerance.value_or(1e-4);
+  if (found && !(*found <= most)) {
+    throw error{what, "outputs differ by " + std::to_string(*found), "a relative error of at most " + std::to_string(most)};
   }
 }
 
 void run(const arguments& a) {
   support::check_backend(a.backend, "--backend");
   support::check_threads(a.backend, a.backend_threads);
+  if (a.tolerance && a.data.empty() && a.against.empty()) {
+    throw error{"--tolerance", "nothing to compare with", "--data or --against"};
+  }
+  support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   outcome r;
   support::with_backend(a.backend, operators, a.backend_threads,

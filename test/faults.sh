@@ -26,7 +26,8 @@ if [ -z "$build" ]; then
 fi
 build=$(cd "$build" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM  # processes in the background ignore the first
 # shellcheck source=faults/programs.sh
 . "$root/test/faults/programs.sh"
 # shellcheck source=faults/outcomes.sh

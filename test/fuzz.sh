@@ -59,6 +59,8 @@ if [[ " ${targets[*]} " == *" rewriting "* ]]; then
 fi
 
 declare -A of_process=()
+trap '((${#of_process[@]} == 0)) || kill "${!of_process[@]}" 2> /dev/null || true' EXIT
+trap 'exit 130' INT TERM  # processes in the background ignore the first
 reap() { # waits for one of them
   local code=0 process target
   wait -n -p process || code=$?

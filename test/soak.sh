@@ -21,9 +21,9 @@ if [[ -z $build ]]; then
   cmake --build "$build" --target test_soak
 fi
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
 processes=()
+trap '((${#processes[@]} == 0)) || kill "${processes[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM  # processes in the background ignore the first
 for ((i = 0; i < $(nproc); ++i)); do
   "$build/test/soak/test_soak" --seconds "$seconds" --seed $((seed + i)) >"$scratch/$i" 2>&1 &
   processes+=($!)

@@ -22,17 +22,29 @@ namespace support {
 inline constexpr const char* model_help = "an .onnx file, or zoo:NAME[?key=value&...]";
 inline constexpr const char* dimension_help = "NAME=SIZE binds a dynamic dimension of an ONNX input";
 
+// --dim is an option of files. Throws: unity::error where it is given for a model of the zoo.
+inline void expect_file_for(const std::string& model, const std::vector<std::string>& dimensions) {
+  if (unity::tensor::zoo::is_name(model) && !dimensions.empty()) {
+    throw unity::error{"--dim", "'" + dimensions[0] + "' for " + model,
+                       "sizes of a model of the zoo in its name: ?key=value"};
+  }
+}
+
 // dimensions: "NAME=SIZE", each. Throws: unity::error that names file or flag.
 inline unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
                                         const std::vector<std::string>& dimensions) {
   using namespace unity;
+  expect_file_for(model, dimensions);
   if (tensor::zoo::is_name(model)) {
     return io::make_model(tensor::zoo::build(operators, model), model.substr(model.find(':') + 1));
   }
   io::import_options options;
   for (const auto& d : dimensions) {
     const auto at = d.find('=');
-    options.dimensions[d.substr(0, at)] = parse_size("--dim " + d, at == std::string::npos ? "" : d.substr(at + 1));
+    const auto size = parse_size("--dim " + d, at == std::string::npos ? "" : d.substr(at + 1));
+    if (!options.dimensions.emplace(d.substr(0, at), size).second) {
+      throw error{"--dim", "'" + d.substr(0, at) + "' a second time", "each name once"};
+    }
   }
   return io::import_onnx(operators, model, options);
 }

@@ -71,7 +71,8 @@ inline void print(const optimization_title& a, const optimization& r) {
   std::printf("%-28s %14zu %14zu\n", "operators", running_operators(r.before.graph, a.mode),
               running_operators(r.found.graph, a.mode));
   std::printf("%-28s %14.3f %14.3f   %.4f of before\n", ("time, us (" + a.timed_on + ")").c_str(),
-              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6, r.found.cost_after_s / r.found.cost_before_s);
+              r.found.cost_before_s * 1e6, r.found.cost_after_s * 1e6,
+              r.found.cost_before_s > 0 ? r.found.cost_after_s / r.found.cost_before_s : 1.0);
   for (const auto& use : r.found.rules_used) {
     std::printf("  %4zu x %-40s %12.3f us\n", use.count, use.name.c_str(), -use.gain_s * 1e6);
   }
@@ -82,7 +83,8 @@ inline void print(const optimization_title& a, const optimization& r) {
   for (const auto& name : r.before.opaque_operators) {
     std::printf("opaque: %s was kept as it is\n", name.c_str());
   }
-  std::printf("equal: yes, largest relative error %.2g on %s\n", r.check.max_rel_error, r.check.sizes.c_str());
+  std::printf("equal: yes, largest relative error %.2g on %s%s\n", r.check.max_rel_error, r.check.sizes.c_str(),
+              r.check.undefined > 0 ? ", but for what is NaN in both" : "");
   if (r.measured) {
     std::printf("measured: %zu operators in %.1f s, %zu known, on %s\n", r.measured->measured, r.measured->seconds,
                 r.measured->known, r.measured->device.c_str());

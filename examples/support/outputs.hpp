@@ -1,6 +1,7 @@
 // Files that a program writes: all or none.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -49,6 +50,17 @@ class output_folder {
   bool was_there_ = true;
 };
 
+// Before the work, not after it: what is not committed leaves nothing. A pipe is left alone, as its reader would see it
+// end, and an empty name is none. Throws: unity::error where the file could not be written.
+inline void expect_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool is_pipe = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
+                       !std::filesystem::is_directory(path, ignored);
+  if (!path.empty() && !is_pipe) {
+    const unity::atomic_file place{path};
+  }
+}
+
 // A file with that text; or what `write` makes of its path, which on failure leaves the file as it was, and may leave
 // `beside`.
 struct output {
@@ -76,13 +88,15 @@ class earlier_files {
   // Throws: unity::error where what is there cannot be kept.
   void keep(const std::filesystem::path& path) {
     const auto target = unity::io::link_target(path);
+    if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return f.path == target; })) {
+      return;
+    }
     std::error_code problem;
     if (std::filesystem::exists(target, problem) && !std::filesystem::is_regular_file(target, problem)) {
       return;  // a device, or a pipe
     }
-    all_.push_back({target, target});
+    all_.push_back({target, unity::name_beside(target, ".unity-before")});
     auto& f = all_.back();
-    f.kept += ".before";
     std::filesystem::remove(f.kept, problem);  // of a run that was killed
     f.was_there = std::filesystem::exists(target, problem);
     if (!f.was_there) {

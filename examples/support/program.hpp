@@ -18,15 +18,15 @@ namespace support {
 template <class Arguments, class Declare, class Run>
 int run_program(const char* name, const char* description, int argc, char** argv, const Declare& declare,
                 const Run& run) {
-  Arguments a;
-  CLI::App app{description};
-  declare(app, a);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  try {
+    Arguments a;
+    CLI::App app{description};
+    declare(app, a);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      return app.exit(e) == 0 ? 0 : 2;
+    }
     if constexpr (std::is_void_v<decltype(run(a))>) {
       run(a);
       return 0;

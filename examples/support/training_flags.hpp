@@ -94,7 +94,7 @@ inline void declare(CLI::App& app, training_flags& a) {
                                },
                                "FLOAT"});
   }
-  app.add_option("--seed", a.seed, "of data and first weights");
+  app.add_option("--seed", a.seed, "of data and first weights")->check(CLI::NonNegativeNumber);
   auto* const data =
       app.add_option("--data", a.data, "a data set (examples/data makes some); otherwise data are synthetic");
   app.add_option("--shift", a.shift, "by how many pixels images are moved at most")

@@ -88,9 +88,7 @@ inline void expect_writable(const training_flags& a) {
     const unity::io::replaced_file probe{a.checkpoint};
   }
   for (const auto& path : {a.json, a.trace, a.program}) {
-    if (!path.empty()) {
-      const unity::atomic_file probe{path};
-    }
+    expect_writable(path);
   }
 }
 

@@ -129,6 +129,25 @@ TEST_CASE("what a process that was killed left of a file is overwritten and does
   CHECK(file_count(folder) == 1);
 }
 
+TEST_CASE("a name of any length that the file system takes can be written") {
+  const auto folder = fresh_folder("long");
+  for (const std::size_t length : {246, 247, 255}) {
+    const auto path = folder / std::string(length, 'n');
+    unity::atomic_write(path, "content");
+    CHECK(unity::read_file(path) == "content");
+    CHECK(unity::name_beside(path, ".unity-before") != path);
+    CHECK(unity::name_beside(path, ".unity-before").parent_path() == folder);
+    CHECK(unity::name_beside(path, ".unity-before").filename().string().size() <= 255);
+  }
+  CHECK(file_count(folder) == 3);
+  CHECK(unity::name_beside("a", ".partial0") == "a.partial0");
+}
+
+TEST_CASE("a folder is no name for a file") {
+  const auto folder = fresh_folder("folder");
+  CHECK_THROWS_WITH(unity::atomic_write(folder, "text"), Catch::Contains("is a directory"));
+}
+
 TEST_CASE("two that write one file at a time do not disturb each other") {
   const auto folder = fresh_folder("two");
   unity::atomic_file first{folder / "a"};

@@ -61,7 +61,7 @@ goes_on() { # goes_on KIND WHAT
   timeout 120 "${command[@]}" >/dev/null 2>"$scratch/stderr" || code=$?
   if [ "$1" = training ] && [ "$code" = 1 ] && grep -q 'has 40 steps; expected less' "$scratch/stderr"; then
     # It was stopped after its last step, while it wrote what it did: no run writes that again, or what lies beside it.
-    rm -f "$scratch/training/run/program".{before,partial0}
+    rm -f "$scratch/training/run/program".{unity-before,partial0}
     cp "$scratch/training/whole/program" "$scratch/training/run/program"
     code=0
   fi

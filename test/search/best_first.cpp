@@ -96,6 +96,25 @@ TEST_CASE("a search stops at its budget and says which") {
   CHECK(backtracking(long_way, o).stopped == stop_reason::exhausted);
 }
 
+TEST_CASE("what is done aside is no time of the search, also when it goes on") {
+  auto space = random_circuit_space(3, 14);
+  auto o = options_of(200, 1.05);
+  o.limits.seconds = 0;
+  REQUIRE(backtracking(space, o).stopped == stop_reason::time);
+
+  double measuring = 0;
+  o.aside = [&] { return measuring += 1; };
+  auto first_space = random_circuit_space(3, 14);
+  o.checkpoint = file("aside");
+  o.limits.seconds = 1e-9;
+  const auto first = backtracking(first_space, o);
+  CHECK(first.stopped != stop_reason::time);
+  CHECK(first.seconds < 0.5);
+
+  auto next_space = random_circuit_space(3, 14);
+  CHECK(backtracking.resume(next_space, file("aside"), o).seconds <= first.seconds);
+}
+
 TEST_CASE("an observer sees progress and can stop the search") {
   auto space = random_circuit_space(3, 40);
   auto o = options_of(1000000, 2);

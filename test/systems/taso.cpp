@@ -142,6 +142,20 @@ TEST_CASE("training refuses what is safe for inference only, and prices work on 
   CHECK(equal(resnet, training.graph, !training.real_only));
 }
 
+TEST_CASE("a graph whose costs do not fit 64 bits is refused") {
+  const auto huge = tensor::zoo::build(operators(), "zoo:mlp?hidden=1048576&batch=1048576&layers=64");
+  CHECK_THROWS_WITH(systems::taso(operators(), {}, huge, options("k80", 1)),
+                    Catch::Contains("more than 2^61") && Catch::Contains("a smaller model"));
+}
+
+TEST_CASE("a node of more operands than are counted is refused") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {2});
+  const auto g = std::move(b).finish({b.concat(0, std::vector<value_id>(70000, x))});
+  CHECK_THROWS_WITH(systems::taso(operators(), {}, g, options("v100", 1)),
+                    Catch::Contains("70000 operands or results; expected at most 65535"));
+}
+
 TEST_CASE("rules below the floor are not used") {
   auto rules = compile_rules(
       operators(), parse_rules("rule a relu(relu(?x)) => relu(?x) assumed\nrule b negate(negate(?x)) => ?x tested 61"));

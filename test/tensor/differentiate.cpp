@@ -228,6 +228,14 @@ TEST_CASE("running statistics are not trained", "[differentiate]") {
   CHECK(trained_weights(training(), g).size() == 53 + 53 * 2 + 2);
 }
 
+TEST_CASE("cotangents are inputs of their own", "[differentiate]") {
+  builder b{training()};
+  const auto x = b.weight("x", {3});
+  const auto once = differentiate(training(), std::move(b).finish({b.mul(x, x)})).graph;
+  CHECK_THROWS_WITH(differentiate(training(), once),
+                    "gradients of outputs: an input \"cotangent0\" in the graph; expected that name to be free");
+}
+
 TEST_CASE("what cannot be differentiated is said in one line", "[differentiate]") {
   builder b{training()};
   const auto x = b.input("x", {4});

@@ -11,6 +11,7 @@
 #include <memory>
 #include <queue>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <unistd.h>
 #include <utility>
@@ -21,8 +22,8 @@
 
 namespace unity {
 
-// Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`,
-// which vanish with the sorter, however the program ends.
+// Collects elements, then gives them in order. Beyond `memory` bytes, sorted runs go to unnamed files in `folder`, or,
+// where that is empty, the system's for temporary files; they vanish with the sorter, however the program ends.
 // Precondition: no two elements are equivalent, so that there is one order.
 template <class T, class Less>
   requires std::is_trivially_copyable_v<T>
@@ -96,6 +97,7 @@ class external_sorter {
 
   void sort() { std::sort(held_.begin(), held_.end(), less_); }
   void spill() {
+    choose_folder();
     sort();
     auto run = unnamed_file();
     const bool written = std::fwrite(held_.data(), sizeof(T), held_.size(), run.get()) == held_.size() &&
@@ -109,6 +111,15 @@ class external_sorter {
     runs_.emplace_back(std::move(run), held_.size());
     held_.clear();
   }
+  void choose_folder() {
+    std::error_code problem;
+    if (folder_.empty()) {
+      folder_ = std::filesystem::temp_directory_path(problem);
+    }
+    if (problem) {
+      throw error{"the system's folder for temporary files", problem.message(), "a folder: TMPDIR names it"};
+    }
+  }
   [[nodiscard]] file unnamed_file() const {
     auto name = (folder_ / "unity-run-XXXXXX").string();
     const auto descriptor = ::mkstemp(name.data());
@@ -116,7 +127,13 @@ class external_sorter {
       throw error{folder_.string(), std::strerror(errno), "a folder that files can be written to"};
     }
     ::unlink(name.c_str());
-    return file{::fdopen(descriptor, "w+b")};
+    file stream{::fdopen(descriptor, "w+b")};
+    if (stream == nullptr) {
+      const auto problem = errno;
+      ::close(descriptor);
+      throw error{folder_.string(), std::strerror(problem), "memory for one more open file"};
+    }
+    return stream;
   }
   template <class F>
   void merge(F& f) {

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 
 namespace unity {
 
@@ -95,6 +96,16 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   return content;
 }
 
+// A name for what belongs to a file for a while, in its folder: the file's own and `suffix`, or, where that is more than
+// file systems take (255 bytes), a number that stands for the file's own.
+[[nodiscard]] inline std::filesystem::path name_beside(const std::filesystem::path& path, std::string_view suffix) {
+  auto own = path.filename().string();
+  if (own.size() + suffix.size() > 255) {
+    own = ".unity-" + std::to_string(hash_bytes(own));
+  }
+  return path.parent_path() / (own + std::string{suffix});
+}
+
 // A file under construction beside its final name. commit() gives it that name in one step; without commit()
 // nothing remains of it. What a process that was killed left there is overwritten by the next one. A target that is
 // not a regular file (a pipe, a device) is written in place.
@@ -103,7 +114,11 @@ class atomic_file {
   // Throws: unity::error where nothing can be created there.
   explicit atomic_file(const std::filesystem::path& path) : target_{resolved(path)}, shown_{path.string()} {
     struct stat status {};
-    in_place_ = ::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+    const bool is_there = ::stat(target_.c_str(), &status) == 0;
+    if (is_there && S_ISDIR(status.st_mode)) {
+      throw error{shown_, "is a directory", "a name for a file"};
+    }
+    in_place_ = is_there && !S_ISREG(status.st_mode);
     if (in_place_) {
       temporary_ = target_;
       file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC)};
@@ -158,8 +173,7 @@ class atomic_file {
   // Whether the file of that number is this one's own from now on: not if another process is writing it, or has given
   // it its final name in between.
   bool take(int attempt) {
-    temporary_ = target_;
-    temporary_ += ".partial" + std::to_string(attempt);
+    temporary_ = name_beside(target_, ".partial" + std::to_string(attempt));
     file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
     struct stat own {};
     struct stat named {};

@@ -39,10 +39,10 @@ using flops = quantity<struct flop_unit>;
 
 [[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) / 1e12; }
 
-// Rounds to the nearest picosecond. More than 9e6 seconds, of either sign, are taken for 9e6.
+// Rounds to the nearest picosecond. More than 9e6 seconds, of either sign, are taken for 9e6, and so is what is no number.
 [[nodiscard]] constexpr picoseconds from_seconds(double s) noexcept {
   constexpr double most = 9e6;
-  s = s > most ? most : s < -most ? -most : s;
+  s = s < -most ? -most : s <= most ? s : most;
   return picoseconds{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))};
 }
 

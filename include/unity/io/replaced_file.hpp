@@ -35,9 +35,7 @@ namespace unity::io {
 
 // Where what `path` held before is kept.
 [[nodiscard]] inline std::filesystem::path previous_of(const std::filesystem::path& path) {
-  auto previous = link_target(path);
-  previous += ".previous";
-  return previous;
+  return name_beside(link_target(path), ".previous");
 }
 
 // Under construction it is PATH.partial, which one process at a time can write; what a process that was killed left
@@ -50,8 +48,7 @@ class replaced_file {
     if (std::filesystem::exists(target_, ignored) && !std::filesystem::is_regular_file(target_, ignored)) {
       throw error{name_, "is no regular file", "a name for a file"};
     }
-    partial_ = target_;
-    partial_ += ".partial";
+    partial_ = name_beside(target_, ".partial");
     while (!lock()) {
     }
     if (::ftruncate(file_.get(), 0) != 0) {

@@ -34,6 +34,8 @@ class node_store {
   using op_type = typename Algebra::op_type;
   using value_type = typename Algebra::value_type;
 
+  static constexpr std::size_t most_operands = 65535;  // of a node, and as many results
+
   explicit node_store(Algebra algebra) : algebra_{std::move(algebra)} {}
 
   [[nodiscard]] const Algebra& algebra() const noexcept { return algebra_; }
@@ -216,7 +218,7 @@ class node_store {
 
   node_id append(operator_id op, std::span<const value_id> operands, std::span<const value_id> results,
                  fingerprint mixed) {
-    UNITY_EXPECTS(operands.size() < 65536 && results.size() < 65536, "nodes of fewer than 65536 operands and results");
+    UNITY_EXPECTS(operands.size() <= most_operands && results.size() <= most_operands, "not too many operands or results");
     const node_id n{nodes_.size()};
     const auto label = op.valid() ? (hash(op) << 1U | (commutative(op) ? 1U : 0U)) : 0;
     nodes_.push_back({mixed, label, op, op.valid() ? kind(op) : kind_id{}, static_cast<std::uint32_t>(pool_.size()),

@@ -59,7 +59,7 @@ class beam_search {
       }
       idle = r.cost < before ? 0 : idle + 1;
     }
-    r.seconds = watch_.seconds();
+    r.seconds = clock_.seconds();
     return r;
   }
 
@@ -150,7 +150,7 @@ class beam_search {
   void take_best(const member& m, cost_value cost, result& r) {
     r.best = m.at;
     r.cost = cost;
-    r.history.push_back({watch_.seconds(), r.counts.expanded, cost});
+    r.history.push_back({clock_.seconds(), r.counts.expanded, cost});
     r.path.clear();
     for (auto at = m.trace; steps_[at].parent != none; at = steps_[at].parent) {
       r.path.emplace_back(steps_[at].by, steps_[at].cost);
@@ -162,7 +162,7 @@ class beam_search {
     if (r.counts.expanded >= options_.limits.expansions) {
       return stop_reason::expansions;
     }
-    if (watch_.seconds() >= options_.limits.seconds) {
+    if (clock_.seconds() >= options_.limits.seconds) {
       return stop_reason::time;
     }
     if constexpr (measured_space<Space>) {
@@ -170,7 +170,7 @@ class beam_search {
         return stop_reason::memory;
       }
     }
-    const bool go_on = !options_.watch || options_.watch({watch_.seconds(), r.cost, options_.width, r.counts});
+    const bool go_on = !options_.watch || options_.watch({clock_.seconds(), r.cost, options_.width, r.counts});
     return go_on ? std::nullopt : std::optional{stop_reason::observer};
   }
 
@@ -182,7 +182,7 @@ class beam_search {
   fingerprint_set seen_;
   fingerprint_set expanded_;
   std::vector<step> steps_;
-  stopwatch watch_;
+  search_clock clock_{options_};
 };
 
 }  // namespace detail

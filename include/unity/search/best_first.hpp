@@ -280,7 +280,7 @@ class best_first {
     return std::nullopt;
   }
 
-  [[nodiscard]] double elapsed() const { return watch_.seconds() + earlier_seconds_; }
+  [[nodiscard]] double elapsed() const { return clock_.seconds(); }
   [[nodiscard]] std::size_t memory_of(const state& s) const {
     if constexpr (measured_space<Space>) {
       return space_.memory(s);
@@ -384,8 +384,7 @@ class best_first {
   std::vector<improvement> history_;
   counters counts_;
   std::size_t state_memory_ = 0;
-  stopwatch watch_;
-  double earlier_seconds_ = 0;
+  search_clock clock_{options_};
   double last_watch_ = 0;
   double last_checkpoint_ = 0;
 };

@@ -58,7 +58,7 @@ class mcmc_search {
         since_best_ = 0;
       }
     }
-    r.seconds = watch_.seconds();
+    r.seconds = clock_.seconds();
     return r;
   }
 
@@ -102,7 +102,7 @@ class mcmc_search {
         set_scale(r.cost);
       }
       r.path = trail_;
-      r.history.push_back({watch_.seconds(), r.counts.expanded, r.cost});
+      r.history.push_back({clock_.seconds(), r.counts.expanded, r.cost});
       since_best_ = 0;
     }
   }
@@ -114,7 +114,7 @@ class mcmc_search {
     if (i % 64 != 0) {
       return std::nullopt;
     }
-    if (watch_.seconds() >= options_.limits.seconds) {
+    if (clock_.seconds() >= options_.limits.seconds) {
       return stop_reason::time;
     }
     if constexpr (measured_space<Space>) {
@@ -122,7 +122,7 @@ class mcmc_search {
         return stop_reason::memory;
       }
     }
-    const bool go_on = !options_.watch || options_.watch({watch_.seconds(), r.cost, 0, r.counts});
+    const bool go_on = !options_.watch || options_.watch({clock_.seconds(), r.cost, 0, r.counts});
     return go_on ? std::nullopt : std::optional{stop_reason::observer};
   }
 
@@ -135,7 +135,7 @@ class mcmc_search {
   double scale_ = 0;
   std::uint64_t since_best_ = 0;
   decltype(result::path) trail_{};
-  stopwatch watch_;
+  search_clock clock_{options_};
 };
 
 }  // namespace detail

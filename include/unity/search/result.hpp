@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -20,6 +21,32 @@ struct search_options {
   observer watch{};             // may be empty
   std::string checkpoint{};     // file to write while searching; empty: none
   double checkpoint_seconds = 60;
+  // Wall-clock seconds spent so far, since whenever, on what does not count as searching, such as measuring what moves
+  // cost. Empty: none.
+  std::function<double()> aside{};
+};
+
+// Seconds of a search.
+class search_clock {
+ public:
+  // Starts. The options must outlive it.
+  explicit search_clock(const search_options& o) : options_{o} {}
+
+  [[nodiscard]] double seconds() const { return earlier_ + watch_.seconds() - (aside() - aside_before_); }
+  // Effects: starts again, where an earlier search stopped after so many.
+  void go_on_from(double seconds) {
+    earlier_ = seconds;
+    watch_ = {};
+    aside_before_ = aside();
+  }
+
+ private:
+  [[nodiscard]] double aside() const { return options_.aside ? options_.aside() : 0; }
+
+  const search_options& options_;
+  stopwatch watch_{};
+  double earlier_ = 0;
+  double aside_before_ = aside();
 };
 
 // A better state was found.

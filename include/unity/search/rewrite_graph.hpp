@@ -53,6 +53,11 @@ node_id intern_node(Store& store, const typename Store::op_type& operation, std:
     throw error{"node " + std::to_string(place) + " (" + store.algebra().signature(store.kind(op)).name + ")",
                 "operands or results of other types", "what the operator infers"};
   }
+  if (std::max(operands.size(), types.size()) > Store::most_operands) {
+    throw error{"node " + std::to_string(place) + " (" + store.algebra().signature(store.kind(op)).name + ")",
+                std::to_string(std::max(operands.size(), types.size())) + " operands or results",
+                "at most " + std::to_string(Store::most_operands)};
+  }
   if (operands.empty()) {
     return *store.cons(op, operands);
   }
@@ -105,7 +110,11 @@ template <class Store, dataflow_graph Graph>
       nodes.push_back(made);
     }
   }
-  nodes.push_back(store.define(operator_id{}, translated(traits::outputs(graph)), {}));
+  const auto outputs = translated(traits::outputs(graph));
+  if (outputs.size() > Store::most_operands) {
+    throw error{"graph", std::to_string(outputs.size()) + " outputs", "at most " + std::to_string(Store::most_operands)};
+  }
+  nodes.push_back(store.define(operator_id{}, outputs, {}));
   detail::drop_unused(store, nodes);
   return nodes;
 }

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -153,17 +154,51 @@ std::vector<node_id> made_by_rewriting(const State& start, const State& best) {
   return made;
 }
 
+// Sums of costs are 64 bits, and searches compare sums of graphs that are worse than this one.
+// Throws: unity::error for a graph of which that could be too much.
+template <time_model Time>
+void expect_sums(const tensor::algebra& operators, const Time& time, const tensor::tensor_graph& g,
+                 const objective& o) {
+  constexpr double most = 0x1p61;
+  const tensor::flop_cost arithmetic{operators, o.mode};
+  double picoseconds_of_all = 0;
+  double flops_of_all = 0;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto types = [&](const auto& values) {
+      std::vector<tensor::tensor_type> all;
+      for (const auto v : values) {
+        all.push_back(g.type(v));
+      }
+      return all;
+    };
+    const auto inputs = types(g.operands(node_id{n}));
+    const auto outputs = types(g.results(node_id{n}));
+    const auto& op = g.operation(node_id{n});
+    if (operators.infer(op, inputs) != std::optional{outputs}) {
+      return;  // the search says what is wrong
+    }
+    picoseconds_of_all += static_cast<double>(time.node_cost(op, inputs, outputs).count());
+    flops_of_all += static_cast<double>(arithmetic.node_cost(op, inputs, outputs).count());
+  }
+  if (picoseconds_of_all > most || flops_of_all > most) {
+    throw error{"cost", picoseconds_of_all > most ? "more than 2^61 picoseconds" : "more than 2^61 operations",
+                "a smaller model, or a faster device"};
+  }
+}
+
 inline double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace detail
 
 // Searches for the cheapest graph equal to `graph` under the rules, as `time`
 // prices operators; all given rules are used.
-// Throws: unity::error if the graph does not type-check or the checkpoint is of another search.
+// Throws: unity::error if the graph does not type-check, its costs do not fit 64 bits, or the checkpoint is of another
+// search.
 template <time_model Time>
 [[nodiscard]] taso_result taso(const tensor::algebra& operators, Time time, rule_set rules,
                                const tensor::tensor_graph& graph, const taso_options& options = {}) {
   const auto cpu_before = detail::cpu_seconds();
+  detail::expect_sums(operators, time, graph, options.objective);
   rewrite_space space{operators, make_cost(operators, std::move(time), options.objective), std::move(rules), graph,
                       options.layouts};
   const auto start = space.initial();

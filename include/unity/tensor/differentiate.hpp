@@ -11,6 +11,7 @@
 #include <unity/core/id.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/free_name.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -82,14 +83,13 @@ inline void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, c
   sweep.seed(loss, b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", t.dims}}));
 }
 
-inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const tensor_graph& g) {
+inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g) {
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
     const auto& t = g.type(g.outputs()[i]);
     if (is_floating(t.element)) {
-      sweep.seed(g.outputs()[i], b.add("input", {},
-                                       {{"name", "cotangent" + std::to_string(i)},
-                                        {"element", name_of(t.element)},
-                                        {"dims", t.dims}}));
+      const auto name = "cotangent" + std::to_string(i);
+      expect_free_name(a, g, "gradients of outputs", name);
+      sweep.seed(g.outputs()[i], b.add("input", {}, {{"name", name}, {"element", name_of(t.element)}, {"dims", t.dims}}));
     }
   }
 }
@@ -101,7 +101,8 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const tensor_gra
 // Operators are those of an algebra that has the gradient operators, such as training_algebra().
 // Complexity: linear in the graph.
 // Throws: unity::error that names the node where the way back meets an operator without adjoint, where the loss is not
-// one real number, where a source is not of reals or the algebra lacks a gradient operator.
+// one real number, where a source is not of reals, where an input of the graph has the name of a new one (cotangent0 ..)
+// or the algebra lacks a gradient operator.
 [[nodiscard]] inline differentiated_graph differentiate(const algebra& a, const tensor_graph& g,
                                                         const differentiation& what = {}) {
   differentiated_graph result;
@@ -118,7 +119,7 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const tensor_gra
   if (what.loss.valid()) {
     detail::seed_loss(sweep, b, a, g, what.loss);
   } else {
-    detail::seed_outputs(sweep, b, g);
+    detail::seed_outputs(sweep, b, a, g);
   }
   sweep.run();
   std::vector<value_id> outputs{g.outputs().begin(), g.outputs().end()};

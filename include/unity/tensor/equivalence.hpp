@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -40,6 +41,7 @@ struct equivalence_report {
   bool passed = false;
   double max_rel_error = 0;
   std::size_t points = 0;                         // that were compared
+  std::size_t undefined = 0;                      // elements of outputs that are NaN in both graphs, for all values tried
   std::string sizes{};                            // that they were compared on, in one line
   std::optional<std::size_t> first_difference{};  // the first output that differs
   std::string problem{};                          // in one line; empty if passed
@@ -47,7 +49,7 @@ struct equivalence_report {
 
 namespace detail {
 
-// The largest difference, relative to the largest element.
+// The largest difference, relative to the largest element. NaN equals NaN.
 [[nodiscard]] inline double relative_error(const dense<double>& a, const dense<double>& b) {
   constexpr double least_scale = 1e-8;
   double scale = least_scale;
@@ -56,7 +58,7 @@ namespace detail {
     if (std::isfinite(a.data[i])) {
       scale = std::max(scale, std::abs(a.data[i]));
     }
-    if (a.data[i] != b.data[i]) {
+    if (a.data[i] != b.data[i] && !(std::isnan(a.data[i]) && std::isnan(b.data[i]))) {
       const auto difference = std::abs(a.data[i] - b.data[i]);
       error = std::isfinite(difference) ? std::max(error, difference) : std::numeric_limits<double>::infinity();
     }
@@ -77,6 +79,10 @@ class comparison {
     auto report = attempt();
     if (domain_error_) {
       sources_.make_positive();
+      report = attempt();
+    }
+    if (domain_error_) {
+      compares_numbers_alone_ = true;
       report = attempt();
     }
     report.sizes = graphs_.sizes;
@@ -116,11 +122,14 @@ class comparison {
     checked_evaluation<Scalar> second{algebra_, graphs_.second};
     const auto a = first.run(sources_);
     domain_error_ = !first.problem().empty();
-    if (domain_error_) {
-      r.problem = first.problem() + " in the first graph";
+    if (domain_error_ && !compares_numbers_alone_) {
       return;
     }
     const auto b = second.run(sources_);
+    if (compares_numbers_alone_ && !count_numbers(a, r)) {
+      r.problem = first.problem() + " in the first graph, and no element of an output is a number";
+      return;
+    }
     for (std::size_t i = 0; i < a.size(); ++i) {
       const auto error = relative_error(a[i], b[i]);
       r.max_rel_error = std::max(r.max_rel_error, error);
@@ -129,16 +138,31 @@ class comparison {
         r.problem = "output " + std::to_string(i) + " differs";
       }
     }
-    if (!second.problem().empty()) {
+    if (!second.problem().empty() && !domain_error_) {
       r.problem = second.problem() + " in the second graph";
     }
+  }
+
+  // Whether there are any; counts the others.
+  template <class Scalar>
+  [[nodiscard]] static bool count_numbers(const std::vector<dense<Scalar>>& outputs, equivalence_report& r) {
+    bool any = false;
+    if constexpr (std::floating_point<Scalar>) {
+      for (const auto& output : outputs) {
+        const auto undefined = std::count_if(output.data.begin(), output.data.end(), [](auto x) { return x != x; });
+        r.undefined += static_cast<std::size_t>(undefined);
+        any = any || static_cast<std::size_t>(undefined) < output.data.size();
+      }
+    }
+    return any || !std::floating_point<Scalar>;
   }
 
   const algebra& algebra_;
   const shrunk_graphs& graphs_;
   const equivalence_options& options_;
   source_values sources_;
-  bool domain_error_ = false;  // the first graph gave NaN
+  bool domain_error_ = false;             // the first graph gave NaN
+  bool compares_numbers_alone_ = false;  // where that cannot be helped
 };
 
 // Nothing where the outputs have the same types.
@@ -219,7 +243,8 @@ class comparison {
 // Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources of one name,
 // and compares their outputs. Every operator takes part: opaque ones as some fixed function of their operands.
 // A difference is looked at again on larger sizes, if those are affordable: a number in a graph may stem from a size.
-// NaN in the second graph is a difference; in the first, when positive sources do not help, a problem.
+// NaN in the second graph alone is a difference. Where the first gives NaN, and positive sources do not help, the other
+// elements are compared; where there are none, that is a problem.
 [[nodiscard]] inline equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
                                                           const tensor_graph& second,
                                                           const equivalence_options& options = {}) {

@@ -17,6 +17,7 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/detail/free_name.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -91,13 +92,7 @@ class loss_writer {
   }
 
   [[nodiscard]] value_id input(const std::string& name, dtype element, std::span<const std::int64_t> dims) {
-    const auto kind = b_.operators().kind("input");
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      const auto& op = graph_.operation(node_id{n});
-      if (op.kind == kind && b_.operators().read(op).word("name") == name) {
-        throw error{"loss", "an input \"" + name + "\" in the graph", "that name to be free"};
-      }
-    }
+    expect_free_name(b_.operators(), graph_, "loss", name);
     return b_.add("input", {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
   }
 

@@ -37,6 +37,19 @@ TEST_CASE("split undoes concat") {
   CHECK(parts[1] == b);
 }
 
+TEST_CASE("sizes beyond all counting are refused, and steps beyond the end taken") {
+  constexpr std::int64_t most = unity::tensor::max_elements;
+  const std::vector<tensor_type> many(40000, type({most}));
+  CHECK_FALSE(standard().infer(standard().make_operation("concat", {{"axis", 0}}), many));
+  const std::vector<tensor_type> one{type({2, most / 2})};
+  const auto slice = standard().make_operation(
+      "slice", {{"axes", {0}}, {"starts", {1}}, {"ends", {2}}, {"steps", {most}}});
+  const auto part = standard().infer(slice, one);
+  REQUIRE(part);
+  CHECK((*part)[0].dims == unity::tensor::shape{1, most / 2});
+  CHECK(standard().work(slice, one, *part).moved.count() >= 0);
+}
+
 TEST_CASE("concat and split say what they do not take") {
   CHECK(refusal_of("concat", {{"axis", 0}}, {}) == "expected at least one operand");
   CHECK(refusal_of("concat", {{"axis", 2}}, {type({2, 3})}) == "expected an axis within the rank");

@@ -40,7 +40,7 @@ struct enumeration_options {
   std::size_t variables = 4;  // of each sort, at most 8
   std::size_t threads = 1;
   std::size_t memory = std::size_t{1} << 30U;  // bytes that the terms of a size may take before they go to disk
-  std::filesystem::path folder = std::filesystem::temp_directory_path();  // where they go
+  std::filesystem::path folder{};                // where they go; empty: the system's for temporary files
 };
 
 struct enumeration_counts {

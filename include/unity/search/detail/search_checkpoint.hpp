@@ -60,8 +60,10 @@ void best_first<Space, Admit>::restore(const std::string& path) {
   restore_candidates(in);
   restore_best(in);
   in.get(counts_);
-  in.get(earlier_seconds_);
-  last_checkpoint_ = earlier_seconds_;
+  double seconds = 0;
+  in.get(seconds);
+  clock_.go_on_from(seconds);
+  last_checkpoint_ = seconds;
 }
 
 template <search_space Space, class Admit>

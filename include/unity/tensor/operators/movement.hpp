@@ -34,7 +34,7 @@ namespace unity::tensor::operators {
       if (!v.require(agrees, "sizes that agree outside of the axis", static_cast<int>(i))) {
         return;
       }
-      joint[axis] += v.dims(i)[axis];
+      joint[axis] = std::min(joint[axis] + v.dims(i)[axis], max_elements + 1);  // that is too large as well
     }
     v.result(std::move(joint));
     std::int64_t at = 0;
@@ -102,7 +102,7 @@ namespace unity::tensor::operators {
     for (std::size_t i = 0; i < axes.size(); ++i) {
       auto& s = p.source[static_cast<std::size_t>(axes[i])];
       s.start = starts[i];
-      s.step = steps[i];
+      s.step = steps[i] < ends[i] - starts[i] ? steps[i] : 1;  // none is taken where one element stays
     }
     v.add(std::move(p));
   };

@@ -17,7 +17,11 @@ inline std::uint16_t term_language::intern(symbolic_type t) {
     }
   }
   const auto id = static_cast<std::uint16_t>(types_.size());
-  UNITY_EXPECTS(types_.size() < 0xffff, "fewer than 65535 types");
+  constexpr std::size_t most = 0xffff;
+  if (types_.size() == most) {
+    throw error{"vocabulary", "terms of more than " + std::to_string(most) + " types",
+                "fewer operators, or fewer in a term"};
+  }
   probe_elements_.push_back(choose_probes(t));
   types_.push_back(std::move(t));
   type_index_.emplace(h, id);

@@ -1,0 +1,26 @@
+// Inputs that are added to a graph: sources of one name are one value.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor::detail {
+
+// Throws: unity::error, about `what` adds the input, where the graph has one of that name.
+inline void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what, const std::string& name) {
+  const auto kind = a.kind("input");
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& op = g.operation(node_id{n});
+    if (op.kind == kind && a.read(op).word("name") == name) {
+      throw error{what, "an input \"" + name + "\" in the graph", "that name to be free"};
+    }
+  }
+}
+
+}  // namespace unity::tensor::detail
