@@ -146,4 +146,5 @@ int main() {
   std::printf("largest share: %.2f%%, target below 3%%\n", most * 100);
   print("zoo:mlp?layers=8&hidden=8&batch=1", 1, "one",
         measure(plan_of("zoo:mlp?layers=8&hidden=8&batch=1", 1, false), 2000));
+  return 0;
 }

@@ -58,8 +58,21 @@ expect 1 'dim' "$models/resnet_small.onnx" --dim batch=1e30
 expect 1 'memory-limit' zoo:nasrnn --memory-limit 1e30
 expect 1 'checkpoint' zoo:nasrnn --search beam --checkpoint "$scratch/c"
 expect 1 'No space|full' zoo:nasrnn --max-expansions 1 --json /dev/full
+expect 1 'dim.*in its name' zoo:nasrnn --dim batch=1
+expect 1 'a second time' "$models/resnet_small.onnx" --dim batch=1 --dim batch=2
+expect 1 'alpha.*backtracking' zoo:nasrnn --search mcmc --alpha 1.1
+expect 1 'flops-weight' zoo:nasrnn --cost flops --flops-weight 0.5
+expect 1 'is a directory' zoo:nasrnn --json "$scratch"
+expect 2 'seed' zoo:nasrnn --seed -1
 expect 2 'search' zoo:nasrnn --search divination
 expect 2 'MODEL' --alpha 1.1
+
+# A flag with a value may come before the model.
+if "$program" --dim batch=1 "$models/resnet_small.onnx" --max-expansions 1 >/dev/null 2>"$scratch/stderr"; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1)) && echo 'FAILED: a dimension before the model' && cat "$scratch/stderr"
+fi
 
 # Outputs that cannot be written.
 printf '' >"$scratch/file"

@@ -28,6 +28,12 @@ check 'so are those that are no tensors' complains 1 'input_0.pb: no tensor' "${
 check 'and those that are not there' complains 1 'nowhere/input_0.pb' "${run[@]}" --data "$scratch/nowhere"
 check 'a place where nothing can be saved is told' complains 1 'expected' "${run[@]}" --save "$scratch/text/input_0.pb/data"
 
+mkdir "$scratch/kept" && cp "$scratch/data/input_0.pb" "$scratch/kept" && mkdir "$scratch/kept/output_0.pb"
+check 'where one file cannot be saved' complains 1 'is a directory' "${run[@]}" --seed 9 --save "$scratch/kept"
+check 'the others stay what they were' cmp -s "$scratch/data/input_0.pb" "$scratch/kept/input_0.pb"
+check 'flags of what is not there are refused' complains 1 'tolerance.*--data or --against' "${run[@]}" --tolerance 1
+check 'so are sizes of a second model' complains 2 'against' "${run[@]}" --against-dim batch=1
+
 if "$run_model" --help | grep -q 'cpu'; then
   check 'outputs of the reference backend' silent "$run_model" "${small[@]}" --backend reference --save "$scratch/reference"
   check 'are those of the cpu backend' silent "$run_model" "${small[@]}" --backend cpu --data "$scratch/reference" --tolerance 1e-5 --json "$scratch/9.json"
