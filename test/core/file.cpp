@@ -131,7 +131,7 @@ TEST_CASE("what a process that was killed left of a file is overwritten and does
 
 TEST_CASE("a name of any length that the file system takes can be written") {
   const auto folder = fresh_folder("long");
-  for (const std::size_t length : {246, 247, 255}) {
+  for (const std::size_t length : {246U, 247U, 255U}) {
     const auto path = folder / std::string(length, 'n');
     unity::atomic_write(path, "content");
     CHECK(unity::read_file(path) == "content");
