@@ -24,13 +24,12 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
-#include <unity/tensor/axioms.hpp>
 #include <unity/tensor/generation/generate.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
-#include <unity/tensor/verification/validate.hpp>
 
 #include "support/parallel_generation.hpp"
+#include "support/axioms.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 
@@ -177,18 +176,12 @@ void run(arguments a) {
   const auto known = vocabularies.find(a.ops);
   const auto words = known != vocabularies.end() ? std::string{known->second} : read_file(a.ops);
   tensor::term_language language{operators, tensor::parse_vocabulary(operators, words, a.ops)};
-  const auto properties = a.axioms.empty() ? std::string{tensor::standard_axioms} : read_file(a.axioms);
-  const auto parsed = parse_rules(properties, a.axioms.empty() ? "shipped axioms" : a.axioms);
-  if (!a.axioms.empty()) {  // the shipped ones are validated by the library's tests, at more sizes
-    tensor::validation_options quick;
-    quick.effort = 20'000;
-    tensor::require_valid(operators, parsed, a.axioms, quick);
-  }
-  const theory axioms{operators, parsed};
+  const auto properties = support::load_axioms(operators, a.axioms);
+  const theory axioms{operators, properties.rules};
   tensor::rule_verifier<z3_prover> verifier{operators, axioms, z3_prover{}};
   a.generation.enumeration.memory = a.memory_mb << 20U;
   a.generation.identity =
-      hash_combine(hash_bytes(words), hash_combine(hash_bytes(properties), hash_bytes(z3_prover{}.name())));
+      hash_combine(hash_bytes(words), hash_combine(hash_bytes(properties.text), hash_bytes(z3_prover{}.name())));
   const bool watched = isatty(STDERR_FILENO) != 0;
   const auto show = [&](std::string_view step, std::size_t done, std::size_t of) {
     if (watched) {

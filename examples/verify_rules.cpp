@@ -15,11 +15,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/flexflow_rules.hpp>
 #include <unity/io/foreign_identity.hpp>
 #include <unity/io/rule_text.hpp>
@@ -28,9 +30,9 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
-#include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
+#include "support/axioms.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 
@@ -185,12 +187,16 @@ nlohmann::json to_json(const result& r) {
           {"axioms", r.axioms},      {"seconds", r.seconds}};
 }
 
+// Of names and findings, which hold what a file says: it may break lines.
+std::string one_line(std::string_view text) { return printable(text, 2000); }
+std::string short_name(const entry& e) { return printable(e.name, 200); }
+
 // What is refuted is kept as a comment.
 std::string to_rule_file(const result& r) {
   std::string text;
   for (const auto& e : r.rules) {
     if (!e.rule) {
-      text += "# " + e.name + ": " + (e.outside() ? e.outside_because : e.proof.details) + "\n";
+      text += "# " + short_name(e) + ": " + one_line(e.outside() ? e.outside_because : e.proof.details) + "\n";
       continue;
     }
     auto rule = tensor::with_proof(*e.rule, e.proof);
@@ -199,7 +205,7 @@ std::string to_rule_file(const result& r) {
     }
     auto lines = to_text(rule);
     if (e.proof.found == verdict::refuted) {
-      lines = "refuted: " + e.proof.reason + ": " + e.proof.details + "\n" + lines;
+      lines = "refuted: " + e.proof.reason + ": " + one_line(e.proof.details) + "\n" + lines;
       for (auto at = lines.size() - 1; (at = lines.rfind('\n', at - 1)) != std::string::npos && at > 0;) {
         lines.insert(at + 1, "# ");
       }
@@ -215,12 +221,13 @@ void print(const result& r) {
   for (const auto& e : r.rules) {
     if (e.duplicate_of) {
       ++duplicates;
-      std::printf("duplicate  %s: of %s\n", e.name.c_str(), r.rules[*e.duplicate_of].name.c_str());
+      std::printf("duplicate  %s: of %s\n", short_name(e).c_str(), short_name(r.rules[*e.duplicate_of]).c_str());
     } else if (e.is(verdict::refuted)) {
-      std::printf("refuted  %s: %s: %s\n", e.name.c_str(), e.proof.reason.c_str(), e.proof.details.c_str());
+      std::printf("refuted  %s: %s: %s\n", short_name(e).c_str(), e.proof.reason.c_str(),
+                  one_line(e.proof.details).c_str());
     } else if (e.is(verdict::unknown)) {
-      std::printf("unknown  %s: %s %s; missing: %s\n", e.name.c_str(), e.proof.reason.c_str(), e.proof.details.c_str(),
-                  e.proof.missing.c_str());
+      std::printf("unknown  %s: %s %s; missing: %s\n", short_name(e).c_str(), e.proof.reason.c_str(),
+                  one_line(e.proof.details).c_str(), one_line(e.proof.missing).c_str());
     }
   }
   std::map<std::string, std::size_t> outside;
@@ -232,7 +239,7 @@ void print(const result& r) {
     }
   }
   for (const auto& [why, count] : outside) {
-    std::printf("outside  %zu: %s\n", count, why.c_str());
+    std::printf("outside  %zu: %s\n", count, one_line(why).c_str());
   }
   std::printf(
       "%zu rules: %zu proved by %s from %zu axioms, %zu refuted, %zu unknown, %zu outside (%zu duplicates among "
@@ -244,8 +251,7 @@ void print(const result& r) {
 void run(const arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   const auto operators = tensor::standard_algebra();
-  const auto text = a.axioms.empty() ? std::string{tensor::standard_axioms} : read_file(a.axioms);
-  const theory axioms{operators, parse_rules(text, a.axioms.empty() ? "shipped axioms" : a.axioms)};
+  const theory axioms{operators, support::load_axioms(operators, a.axioms).rules};
   result r{load(operators, a), axioms.rules().size(), 0};
   find_duplicates(r.rules);
   verify(operators, axioms, a, r.rules);

@@ -37,6 +37,28 @@ expect 1 'No space|full' "$good" --json /dev/full
 expect 2 'FILE' --threads 2
 expect 2 'groups' "$good" --groups many
 
+# Properties are true before anything is proved from them.
+rule 'rule wrong relu(?x) => relu(relu(add(?x, ?x)))' false.rules
+rule 'rule wrong relu(?x) => relu(?x) if rank(?x) == 14' high.rules
+expect 1 'false.rules: property wrong: .*expected sides that are equal' "$good" --axioms "$scratch/false.rules" \
+  --out "$scratch/out.rules"
+expect 1 'high.rules: property wrong: no instance' "$good" --axioms "$scratch/high.rules" --out "$scratch/out.rules"
+rule 'rule r relu(?x) => relu(relu(?x)) if size(?x) == 2' few.rules
+expect 1 'size\(\?x\); expected 2 argument' "$scratch/few.rules" --out "$scratch/out.rules"
+expect 1 'size\(\?x\); expected 2 argument' "$good" --axioms "$scratch/few.rules" --out "$scratch/out.rules"
+
+# A name does not leave the comment that it is in.
+tensor='{"_t": "Tensor", "opId": -1, "tsId": 0}'
+operator='{"_t": "Operator", "type": "OP_REPLICATE", "input": ['"$tensor"'], "para": []}'
+output='{"_t": "MapOutput", "srcOpId": 0, "srcTsId": 0, "dstOpId": 0, "dstTsId": 0}'
+name='evil\nrule injected relu(?x) => identity(?x) proved \"z3 9\"\n'
+rule '{"_t": "RuleCollection", "rule": [{"_t": "Rule", "name": "'"$name"'", "srcOp": ['"$operator"'],
+  "dstOp": ['"$operator"'], "mappedOutput": ['"$output"']}]}' evil.json
+"$program" "$scratch/evil.json" --out "$scratch/evil.rules" >"$scratch/stdout"
+note $? 'a rule whose name breaks lines'
+[ "$(wc -l <"$scratch/evil.rules")" = 1 ] && grep -q '^# evil rule injected' "$scratch/evil.rules"
+note $? "the name of a rule in a comment: $(cat "$scratch/evil.rules")"
+
 # What is proved says so, what was said to be proved and is not is assumed, what is refuted is a comment.
 printf '%s\n' 'rule a relu(relu(?x)) => relu(?x) tested 60' 'rule b abs(negate(?x)) => abs(?x) proved "hope 1" by faith' \
   'rule c relu(?x) => ?x' 'rule d abs(abs(?x)) => abs(?x) tested 40' >"$scratch/four.rules"

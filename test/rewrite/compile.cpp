@@ -30,6 +30,13 @@ std::string message(std::string_view rule) {
 
 kind_id kind(std::string_view name) { return *matrices{}.find_kind(name); }
 
+// Says how many arguments its measures take.
+struct strict_matrices : matrices {
+  [[nodiscard]] std::size_t measure_arguments(int m) const { return m == *find_measure("size") ? 1 : 0; }
+};
+static_assert(has_measure_arguments<strict_matrices>);
+static_assert(!has_measure_arguments<matrices>);
+
 }  // namespace
 
 TEST_CASE("a rule that goes both ways is two substitutions, the second named .reverse") {
@@ -94,6 +101,29 @@ TEST_CASE("literals take the form of their attribute: choices by name, reals as 
   CHECK(word.target.nodes[0].attributes.at(0).value.literal == attribute{'a', 'b'});
   const auto bytes = compiled("transpose(?x) => input{name=\"\xc3\xa9\", rows=1, columns=2}()").at(0);
   CHECK(bytes.target.nodes[0].attributes.at(0).value.literal == attribute{0xc3, 0xa9});
+}
+
+TEST_CASE("a real number is no value of an attribute of another form") {
+  CHECK(message("split{sizes=?s}(?x) => split{sizes=[1, 1.5]}(?x)") ==
+        "rule r: 1.5; expected no real number for attribute 'sizes'");
+  CHECK(message("scale{by=1.5}(?x) => ?x") == "rule r: 1.5; expected no real number for attribute 'by'");
+  CHECK(message("scale(?x) => scale{by=-1.5}(?x)") == "rule r: 1.5; expected no real number for attribute 'by'");
+  CHECK(message("power{form=0.5}(?x) => ?x") == "rule r: 0.5; expected no real number for attribute 'form'");
+  CHECK(message("shift{by=0.5}(?x) => ?x").empty());
+  CHECK(message("shift{by=?b}(?x) => ?x if ?b == 0.5").empty());
+}
+
+TEST_CASE("an algebra that says how many arguments its measures take gets no others") {
+  const auto refused = [](std::string_view condition) {
+    const auto rules = parse_rules("rule r scale(?x) => ?x if " + std::string{condition} + " == 1");
+    return unity::test::message_of([&] { (void)compile_rules(strict_matrices{}, rules); });
+  };
+  CHECK(refused("size(?x)") == "rule r: size(?x); expected 2 argument(s) of size");
+  CHECK(refused("size(?x, 0, 1)") == "rule r: size(?x, 0, 1); expected 2 argument(s) of size");
+  CHECK(refused("rows(?x, 0)") == "rule r: rows(?x, 0); expected 1 argument(s) of rows");
+  CHECK(refused("size(?x, 0)").empty());
+  CHECK(refused("rows(?x)").empty());
+  CHECK(message("scale(?x) => ?x if size(?x) == 1").empty());
 }
 
 TEST_CASE("in a condition a word stands for the choice of that name") {

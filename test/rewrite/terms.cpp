@@ -121,6 +121,16 @@ TEST_CASE("terms have every function of rule text under its name", "[terms]") {
   }
 }
 
+TEST_CASE("of several standings of terms the last counts, alone", "[terms]") {
+  const auto rewrite = rule("r", f(x) >> g(x));
+  const std::string text = "rule r f(?x) => g(?x) ";
+  check_equal(rewrite.tested(60).proved("z3 4.8.12"), text + "tested 60 proved \"z3 4.8.12\"");
+  check_equal(rewrite.proved("z3 4.8.12", {"a"}).tested(60), text + "proved \"z3 4.8.12\" by a tested 60");
+  for (const auto& s : {rewrite.tested(60).proved("z3 4.8.12"), rewrite.proved("z3 4.8.12", {"a"}).tested(60)}) {
+    check_equal(s, to_text(s));
+  }
+}
+
 TEST_CASE("terms say what a rule is safe for and how it is known", "[terms]") {
   const auto rewrite = rule("r", f(x) >> g(x));
   const std::string text = "rule r f(?x) => g(?x) ";

@@ -123,6 +123,8 @@ TEST_CASE("measures tell rules about a value") {
   CHECK(measure("constant", {}) == unity::attribute{1});
   CHECK(measure("dtype", {}) == unity::attribute{4});
   CHECK_FALSE(standard().find_measure("volume").has_value());
+  CHECK(standard().measure_arguments(*standard().find_measure("size")) == 1);
+  CHECK(standard().measure_arguments(*standard().find_measure("rank")) == 0);
   CHECK_FALSE(standard().measure(99, t, {}).has_value());
 }
 

@@ -8,6 +8,8 @@
 
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/tensor/generated_rules.hpp>
+#include <unity/tensor/standard_rules.hpp>
 
 #include "../support/message_of.hpp"
 #include "testing.hpp"
@@ -145,7 +147,63 @@ TEST_CASE("a file is checked as it is loaded, and the message names file, rule a
   CHECK(differ.find('\n') == std::string::npos);
   const auto shapes = message_of("concat{axis=1}(?x, ?y) => concat{axis=1}(?x, ?y, ?y)");
   CHECK(shapes.starts_with("my.rules: rule r: "));
-  CHECK(shapes.find("expected a target whose outputs have the shapes of the source's") != std::string::npos);
+  CHECK(shapes.find("expected a target whose outputs have the types of the source's") != std::string::npos);
+}
+
+TEST_CASE("types that differ in being constant are told apart") {
+  CHECK(message_of("input{name=\"a\", element=float32, dims=[2]}() => fill{value=0.5, dims=[2]}()") ==
+        "my.rules: rule r: input{name=\"a\", dims=[2]}; source gives float32[2], target gives float32[2] constant; "
+        "expected a target whose outputs have the types of the source's");
+}
+
+TEST_CASE("a file with a rule that cannot be tested is refused, and the message says why") {
+  CHECK(message_of("relu(?x) => identity(?x)\n  if size(?x, 0) * size(?x, 1) == 32768") ==
+        "my.rules: rule r: no shapes found to test it on; expected a rule that can be tested");
+  const auto large = message_of("relu(?x) => identity(?x)\n  if size(?x, 0) == 5000000");
+  CHECK(large.starts_with("my.rules: rule r: no shapes found to test it on: ?x float32[5000000"));
+  CHECK_THAT(large, Catch::EndsWith("; more than 4194304 elements; expected a rule that can be tested"));
+  CHECK(message_of("sqrt(negate(exp(?x))) => identity(sqrt(negate(exp(?x))))\n  real") ==
+        "my.rules: rule r: no shapes found to test it on: its source has no value at any point; expected a rule that "
+        "can be tested");
+}
+
+TEST_CASE("every shipped rule can be tested as a file is loaded") {
+  for (const auto text : {standard_rules, generated_rules}) {
+    CHECK_NOTHROW(check_rules(standard(), compile_rules(standard(), parse_rules(text)), "shipped rules"));
+  }
+}
+
+TEST_CASE("attributes that do not have the form of their fields, or fit nothing, leave a rule untested") {
+  for (const auto* text :
+       {"reshape{dims=[0, -1]}(?x) => relu(?x)", "reshape{dims=[0, 5]}(?x) => relu(?x)",
+        "reshape{dims=[4611686018427387904, 4]}(?x) => relu(?x)", "concat{axis=[]}(?x, ?y) => relu(?x)",
+        "concat{axis=[0, 0]}(?x, ?y) => relu(?x)", "split{axis=[], ..}(?x) => split{axis=0, sizes=[1]}(?x)",
+        "split{axis=0, sizes=[9223372036854775807, 9223372036854775807]}(?x) => split{axis=0, sizes=[1, 1]}(?x)",
+        "layer_norm{axis=[], ..}(?x, ?y, ?z) => relu(?x)", "softmax{axis=[]}(?x) => relu(?x)",
+        "max_pool{kernel=[-1], ..}(?x) => relu(?x)", "max_pool{kernel=[3], ..}(?x) => relu(?x)",
+        "average_pool{kernel=[0, -1], ..}(?x) => relu(?x)", "average_pool{kernel=[-5, 3], ..}(?x) => relu(?x)",
+        "max_pool{kernel=[9223372036854775807, 1], ..}(?x) => relu(?x)",
+        "conv2d{groups=9223372036854775807, ..}(?x, ?w) => relu(?x)",
+        "conv2d{groups=9223372036854775807, ..}(relu(?x), ?w) => relu(?x)",
+        "conv2d{groups=9223372036854775807, ..}(?x, relu(?w)) => relu(?x)",
+        "conv2d{groups=[], ..}(?x, ?w) => relu(?x)", "slice{axes=[], starts=[0], ..}(?x) => relu(?x)",
+        "relu(?x) => relu(?x)\n  if suffix(suffix(shape(?x), 9223372036854775807), 9223372036854775807) == [1, 1]"}) {
+    INFO(text);
+    CHECK(tested(text, {.attempts = 1000}).found == verdict::untested);
+    CHECK(tested(text, {.attempts = 1000, .chained = true}).found == verdict::untested);
+  }
+}
+
+TEST_CASE("a measure without the argument that it needs has no value, and fixes no size") {
+  for (const auto* condition : {"size(?x, 0) == 2", "size(?x, 0) == size(?x, 1)", "suffix(size(?x, 0), 1) == [2]"}) {
+    auto s = compiled("relu(?x) => relu(?x)\n  if " + std::string{condition}).at(0);
+    auto* measured = s.conditions[0].arguments.data();
+    measured = measured->kind == expression::form::measure ? measured : measured->arguments.data();
+    measured->arguments = std::vector<expression>{};
+    for (const bool chained : {false, true}) {
+      CHECK(test_rule(standard(), s, {.attempts = 1000, .chained = chained}).found == verdict::untested);
+    }
+  }
 }
 
 TEST_CASE("a generator gives no instance twice, and its variations differ in sizes that change together") {

@@ -87,6 +87,13 @@ concept has_measures = requires(const A& a, std::string_view name, int measure, 
   { a.measure(measure, type, arguments) } -> std::same_as<std::optional<attribute>>;
 };
 
+// Of an algebra that says how many arguments of a measure follow the value: a rule that gives another number of them is
+// refused rather than one that never applies.
+template <class A>
+concept has_measure_arguments = requires(const A& a, int measure) {
+  { a.measure_arguments(measure) } -> std::same_as<std::size_t>;
+};
+
 // What rules need on top: operators taken apart into kind and attributes, and put together again.
 //   kind_count(), find_kind(name), signature(kind)   the kinds, dense from 0
 //   kind_of(op), attributes_of(op)                   one attribute per attribute of the signature, in order

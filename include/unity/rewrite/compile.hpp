@@ -227,7 +227,7 @@ class rule_compiler {
     expression r;
     switch (e.kind) {
       case form::integer: r.literal = attribute{real_or_integer(e, context)}; return r;
-      case form::real: r.literal = attribute{e.integer}; return r;
+      case form::real: r.literal = real(e, context); return r;
       case form::word: r.literal = word(e, context); return r;
       case form::variable: return attribute_variable(e);
       case form::indexed_variable: fail("??" + e.name, "size(??" + e.name + ", ..) or another measure of it");
@@ -243,6 +243,13 @@ class rule_compiler {
   static std::int64_t real_or_integer(const syntax::expression& e, const attribute_signature* context) {
     const bool real = context != nullptr && context->form == attribute_form::real;
     return real ? std::bit_cast<std::int64_t>(static_cast<double>(e.integer)) : e.integer;
+  }
+
+  attribute real(const syntax::expression& e, const attribute_signature* context) const {
+    if (context != nullptr && context->form != attribute_form::real) {
+      fail(to_text(e), "no real number for attribute '" + context->name + "'");
+    }
+    return {e.integer};
   }
 
   attribute word(const syntax::expression& e, const attribute_signature* context) const {
@@ -305,6 +312,7 @@ class rule_compiler {
       if (!indexed && (e.arguments.empty() || e.arguments[0].kind != syntax::expression::form::variable)) {
         fail(to_text(e), "a variable of the source as the first argument of " + e.name);
       }
+      check_measure(e, *measure);
       r.slot = measured_slot(e.arguments[0].name, indexed);
       r.indexed = indexed;
       add_arguments(r, e, nullptr, 1);
@@ -342,6 +350,15 @@ class rule_compiler {
     expression r;
     r.literal = attribute{std::bit_cast<std::int64_t>(-std::bit_cast<double>(bits))};
     return r;
+  }
+
+  void check_measure(const syntax::expression& e, int measure) const {
+    if constexpr (has_measure_arguments<Algebra>) {
+      const auto all = 1 + algebra_.measure_arguments(measure);
+      if (e.arguments.size() != all) {
+        fail(to_text(e), std::to_string(all) + " argument(s) of " + e.name);
+      }
+    }
   }
 
   std::size_t measured_slot(const std::string& name, bool indexed) const {

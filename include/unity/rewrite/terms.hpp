@@ -225,16 +225,25 @@ struct statement : syntax::rule {
     return s;
   }
   [[nodiscard]] statement tested(int bits) const {
-    auto s = *this;
-    s.known = syntax::standing::tested;
+    auto s = standing(syntax::standing::tested);
     s.tested_bits = bits;
     return s;
   }
   [[nodiscard]] statement proved(std::string by, std::vector<std::string> from_axioms = {}) const {
-    auto s = *this;
-    s.known = syntax::standing::proved;
+    auto s = standing(syntax::standing::proved);
     s.prover = std::move(by);
     s.axioms = std::move(from_axioms);
+    return s;
+  }
+
+ private:
+  // Of several standings the last counts, alone.
+  [[nodiscard]] statement standing(syntax::standing known_as) const {
+    auto s = *this;
+    s.known = known_as;
+    s.tested_bits = 0;
+    s.prover.clear();
+    s.axioms.clear();
     return s;
   }
 };

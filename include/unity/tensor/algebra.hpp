@@ -125,6 +125,8 @@ class algebra {
 
   // size(?x, axis), an axis below 0 counts from the back; rank(?x); shape(?x); constant(?x); dtype(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
+  // How many arguments follow the value.
+  [[nodiscard]] std::size_t measure_arguments(int measure) const noexcept { return measure == size_measure ? 1 : 0; }
   [[nodiscard]] std::optional<attribute> measure(int measure, const tensor_type& type,
                                                  std::span<const std::int64_t> arguments) const;
 

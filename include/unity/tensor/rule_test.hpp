@@ -42,7 +42,7 @@ struct rule_report {
   std::size_t instances = 0;  // in which both sides were compared
   std::size_t misfits = 0;    // in which the target does not fit: the rule does not apply there
   int bits = 0;               // see above
-  std::string because{};      // of a refusal or misfit: the instance, the place and the values
+  std::string because{};      // unless it passes: the instance, the place and the values, or what there is none of
 };
 
 namespace detail {
@@ -130,6 +130,8 @@ class rule_tester {
     }
     if (report_.found == verdict::passes) {
       report_.because.clear();
+    } else if (report_.found == verdict::untested && report_.instances > 0) {
+      report_.because = "its source has no value at any point";
     }
   }
   [[nodiscard]] static std::int64_t elements(const tensor_graph& g) {
@@ -141,16 +143,17 @@ class rule_tester {
   }
   [[nodiscard]] std::string misfit(const rule_instance& instance, const tensor_graph& source,
                                    const std::optional<tensor_graph>& target) const {
-    auto text = to_string(algebra_, s_, instance) + "; source gives";
-    for (const auto& t : output_types(source)) {
-      text += " " + to_string(t);
-    }
+    const auto text = to_string(algebra_, s_, instance) + "; source gives" + types_of(source);
     if (!target) {
       return text + ", target cannot be built";
     }
-    text += ", target gives";
-    for (const auto& t : output_types(*target)) {
-      text += " " + to_string(t);
+    return text + ", target gives" + types_of(*target);
+  }
+  // With what to_string leaves out and types differ in all the same.
+  [[nodiscard]] static std::string types_of(const tensor_graph& g) {
+    std::string text;
+    for (const auto& t : output_types(g)) {
+      text += " " + to_string(t) + (t.constant ? " constant" : "");
     }
     return text;
   }
@@ -174,17 +177,27 @@ class rule_tester {
 }
 
 // Tests the rules of a file as it is loaded: few instances each, enough to catch what is wrong everywhere.
-// Throws: unity::error naming the file, the rule, and where its sides differ or have other shapes.
+// Throws: unity::error naming the file, the rule, and where its sides differ or have other types, or why it cannot be
+// tested.
 inline void check_rules(const algebra& a, const rule_set& rules, std::string_view file, std::uint64_t seed = 1) {
   const rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1, .seed = seed};
   for (const auto& s : rules) {
-    const auto report = test_rule(a, s, quick);
+    auto report = test_rule(a, s, quick);
+    if (report.found == rule_report::verdict::untested) {  // few shapes fit
+      auto chained = quick;
+      chained.chained = true;
+      report = test_rule(a, s, chained);
+    }
     const auto where = std::string{file} + ": rule " + s.name;
     if (report.found == rule_report::verdict::refuted) {
       throw error{where, "sides that differ: " + report.because, "sides that are equal"};
     }
     if (report.found == rule_report::verdict::never_fits) {
-      throw error{where, report.because, "a target whose outputs have the shapes of the source's"};
+      throw error{where, report.because, "a target whose outputs have the types of the source's"};
+    }
+    if (report.found == rule_report::verdict::untested) {
+      throw error{where, "no shapes found to test it on" + (report.because.empty() ? "" : ": " + report.because),
+                  "a rule that can be tested"};
     }
   }
 }

@@ -81,6 +81,36 @@ TEST_CASE("sizes that conditions or attributes speak about have all values") {
   CHECK(instances_of("relu(?x) => relu(?x) if shape(?x) == [3]", {bounds(4, 1)}).visited == 1);
 }
 
+TEST_CASE("a rank that a condition asks for is tried beyond the bounds, unless it has too many shapes to list") {
+  CHECK(instances_of("relu(?x) => relu(?x) if rank(?x) == 5", {bounds(2, 1)}).visited == 32);
+  CHECK(instances_of("relu(?x) => relu(?x) if rank(?x) == 14", {bounds(4, 1)}).visited == 0);
+  CHECK(instances_of("reshape{dims=?d}(?x) => reshape{dims=?d}(?x) if length(?d) == 4611686018427387904",
+                     {bounds(2, 1)}).visited == 0);
+}
+
+TEST_CASE("attributes that do not have the form of their fields, or fit nothing, leave nothing to try") {
+  for (const auto* text :
+       {"concat{axis=[]}(?x, ?y) => relu(?x)", "relu(concat{axis=[]}(relu(?x), relu(?y))) => relu(?x)",
+        "conv2d{groups=[], ..}(?x, ?w) => relu(?x)", "conv2d{groups=9223372036854775807, ..}(?x, ?w) => relu(?x)",
+        "slice{axes=[0, 1], starts=[0], ..}(?x) => relu(?x)",
+        "slice{axes=[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..}(?x) => relu(?x)",
+        "slice{axes=[0], starts=[9223372036854775807], ..}(?x) => relu(?x)",
+        "slice{axes=[0], starts=[-9223372036854775807], ..}(?x) => relu(?x)"}) {
+    INFO(text);
+    CHECK(instances_of(text, {bounds(2, 4)}).visited == 0);
+  }
+}
+
+TEST_CASE("a measure without the argument that it needs names no size") {
+  auto rules = compiled("relu(?x) => relu(?x) if size(?x, 0) > 2");
+  rules[0].conditions[0].arguments[0].arguments = std::vector<expression>{};
+  std::size_t count = 0;
+  const std::vector<instance_bounds> ladder{bounds(4, 1)};
+  for_each_instance(standard(), rules, ladder, 1000, [&](const auto&, const auto&) { return ++count > 0; });
+  CHECK(count == 0);
+  CHECK(instances_of("relu(?x) => relu(?x) if size(?x, 9223372036854775807) > 2", ladder).visited == 0);
+}
+
 TEST_CASE("operators that broadcast are tried with all ways to broadcast") {
   const auto f = instances_of("add(?x, ?y) == add(?y, ?x)", {bounds(4, 1)});
   CHECK(f.instances == std::set<std::string>{"?x float32[], ?y float32[]", "?x float32[], ?y float32[1]",

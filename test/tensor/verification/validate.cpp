@@ -85,6 +85,9 @@ TEST_CASE("what cannot be decided is not called true") {
   const auto no_instance = validated("add(?x, ?y) => relu(?x) if rank(?x) == 1, rank(?x) == 2");
   CHECK(no_instance.found == verdict::unknown);
   CHECK(tells(no_instance, "no instance"));
+  const auto no_shape = validated("relu(?x) => relu(?x) if rank(?x) == 14", {});
+  CHECK(no_shape.found == verdict::unknown);
+  CHECK(no_shape.because == "no instance within bounds, of rank 6 at most, in which the target fits");
   // True, but an identity of the exponential function, which polynomials do not interpret.
   const auto identity = validated("mul(exp(?x), exp(?y)) => exp(add(?x, ?y))");
   CHECK(identity.found == verdict::unknown);

@@ -153,6 +153,9 @@ class pcg_algebra {
     return found == own_measures.end() ? operators_.find_measure(name)
                                        : std::optional{first_own + static_cast<int>(found - own_measures.begin())};
   }
+  [[nodiscard]] std::size_t measure_arguments(int number) const noexcept {
+    return number < first_own ? operators_.measure_arguments(number) : number == first_own ? 1 : 0;
+  }
   [[nodiscard]] std::optional<attribute> measure(int number, const parallel_type& t,
                                                  std::span<const std::int64_t> arguments) const {
     if (number < first_own) {

@@ -282,7 +282,7 @@ inline std::optional<int> algebra::find_measure(std::string_view name) const {
 inline std::optional<attribute> algebra::measure(int measure, const tensor_type& type,
                                                  std::span<const std::int64_t> arguments) const {
   const auto rank = static_cast<std::int64_t>(type.rank());
-  if (arguments.size() != (measure == size_measure ? 1U : 0U)) {
+  if (arguments.size() != measure_arguments(measure)) {
     return std::nullopt;
   }
   switch (measure) {

@@ -66,7 +66,7 @@ inline void resolve(slide& s, padding p, bool ceil) noexcept {
       !s.require(bounded(w.before, 0) && bounded(w.after, 0), "non-negative pads of sensible size") ||
       !s.require(p == padding::from_pads || (w.before == 0 && w.after == 0), "zero pads unless padding is explicit") ||
       !s.require(w.in > 0 && w.in <= max_elements, "a positive image size")) {
-    return w;
+    return {};  // its numbers are not to be calculated with
   }
   resolve(w, p, ceil);
   s.require(w.out > 0, "a padded image at least as large as the kernel");

@@ -63,6 +63,9 @@ class size_reader {
   }
 
  private:
+  [[nodiscard]] bool is_size(const expression& e) const {
+    return e.kind == expression::form::measure && std::optional{e.measure} == size_ && e.arguments.size() == 1;
+  }
   // Variable and dimension, or -1 for all.
   [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const expression& e) const {
     if (e.kind != expression::form::measure) {
@@ -71,7 +74,7 @@ class size_reader {
     if (std::optional{e.measure} == shape_) {
       return std::pair{e.slot, -1};
     }
-    const auto d = std::optional{e.measure} == size_ ? number_of(e.arguments.back()) : std::nullopt;
+    const auto d = is_size(e) ? number_of(e.arguments[0]) : std::nullopt;
     return d && d->size() == 1 && (*d)[0] >= 0 ? std::optional{std::pair{e.slot, static_cast<int>((*d)[0])}}
                                                : std::nullopt;
   }
@@ -101,9 +104,8 @@ class size_reader {
     if (e.kind == expression::form::measure && std::optional{e.measure} == shape_) {
       return fixed_sizes{e.slot, 0, {}, false};
     }
-    const bool is_size = e.kind == expression::form::measure && std::optional{e.measure} == size_;
     const bool is_suffix = e.kind == expression::form::call && e.callee == function::suffix;
-    if (!is_size && !is_suffix) {
+    if (!is_size(e) && !is_suffix) {
       return std::nullopt;
     }
     const auto from = number_of(e.arguments.back());
@@ -143,7 +145,7 @@ inline void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variabl
     if (f.variable == variable && f.scalar) {
       dims.clear();
     }
-    if (f.variable == variable && f.from + f.sizes.size() <= dims.size()) {
+    if (f.variable == variable && f.from <= dims.size() && f.sizes.size() <= dims.size() - f.from) {
       for (std::size_t i = 0; i < f.sizes.size(); ++i) {
         dims[f.from + i] = f.sizes[i];
       }

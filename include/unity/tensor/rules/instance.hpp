@@ -259,7 +259,9 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
       attributes +=
           (attributes.empty() ? "" : ", ") + field.name + "=" + detail::attribute_text(field, op.attributes[k]);
     }
-    text += attributes.empty() ? "" : "; " + signature.name + "{" + attributes + "}";
+    if (!attributes.empty()) {
+      text += (text.empty() ? "" : "; ") + signature.name + "{" + attributes + "}";
+    }
   }
   return text;
 }

@@ -12,7 +12,7 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rules/instance.hpp>
-#include <unity/tensor/rules/proposals.hpp>
+#include <unity/tensor/rules/proposal.hpp>
 
 namespace unity::tensor::detail {
 
@@ -40,7 +40,8 @@ class partial_instance {
     return s_->source.nodes[slot].indexed ? made_.repetitions : 1;
   }
 
-  // What is known about a node whose operands' nodes are there; nothing where it reads a result that is not.
+  // What is known about a node whose operands' nodes are there; nothing where it reads a result that is not, or an
+  // attribute does not have the form of its field.
   [[nodiscard]] std::optional<proposal> ask(std::size_t slot, std::size_t i) {
     auto p = ask_early(slot, i);
     std::size_t k = 0;
@@ -51,7 +52,7 @@ class partial_instance {
         }
       }
     }
-    return p;
+    return p.is_well_formed() ? std::optional{std::move(p)} : std::nullopt;
   }
   // What is known about a node so far.
   [[nodiscard]] proposal ask_early(std::size_t slot, std::size_t i) {

@@ -13,35 +13,12 @@
 
 #include <unity/core/random.hpp>
 #include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/rules/guesses.hpp>
+#include <unity/tensor/rules/proposal.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {
-
-// What the elements of an operand are.
-[[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
-  const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
-  return numbers ? dtype::int64 : dtype::float32;
-}
-
-// An operator in the making. What is known already stays; the rest is to be filled in.
-struct proposal {
-  std::string_view kind{};
-  std::span<const attribute_field> fields{};
-  std::vector<std::optional<attribute>> attributes{};  // by field
-  std::vector<std::optional<shape>> operands{};
-  std::vector<dtype> elements{};  // of the operands that are filled in
-  std::size_t results = 1;        // that somebody reads, where the operator has any number
-
-  [[nodiscard]] std::optional<attribute>& at(std::string_view name) {
-    std::size_t i = 0;
-    while (fields[i].signature.name != name) {
-      ++i;
-    }
-    return attributes[i];
-  }
-};
 
 // Fills in what is open. Guesses need not fit, only fit often.
 class proposer {
@@ -189,10 +166,11 @@ class proposer {
       const auto in = x && x->size() == 4 ? (*x)[1] / g : draw_.shared("ic", 50);
       const auto out = p.operands.size() > 2 && p.operands[2] && !p.operands[2]->empty() ? (*p.operands[2])[0] / g
                                                                                          : draw_.shared("oc", 50);
-      w = shape{g * out, in, draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
+      w = shape{saturating_multiply(g, out), in, draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
     }
     if (!x && w->size() == 4) {
-      x = shape{draw_.shared("batch"), (*w)[1] * g, draw_.shared_extent("h"), draw_.shared_extent("w")};
+      const auto in = saturating_multiply((*w)[1], g);
+      x = shape{draw_.shared("batch"), in, draw_.shared_extent("h"), draw_.shared_extent("w")};
     }
     if (p.operands.size() > 2 && !p.operands[2]) {
       p.operands[2] = shape{w->front()};
@@ -218,7 +196,9 @@ class proposer {
     if (!kernel) {
       kernel = attribute{draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
     }
-    window(p, *kernel);
+    if (checked_element_count(*kernel)) {  // fits nothing otherwise
+      window(p, *kernel);
+    }
   }
   void batch_norm(proposal& p) {
     if (!p.operands[0]) {
@@ -295,7 +275,7 @@ class proposer {
       }
       extent = 0;
       for (const auto s : *sizes) {
-        extent += s;
+        extent = saturating_add(extent, s);
       }
     } else if (!x->empty()) {
       axis = axis ? axis : attribute{draw_.axis_below(x->size())};
@@ -369,6 +349,9 @@ class proposer {
   }
   void reshape(proposal& p) {
     auto& dims = p.at("dims");
+    if (dims && !checked_element_count(*dims)) {
+      return;  // fits nothing
+    }
     if (!p.operands[0]) {
       p.operands[0] = dims ? draw_.reshaped(shape(std::span<const size>{*dims})) : draw_.any_shape();
     }

@@ -13,8 +13,9 @@
 
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/dtype.hpp>
-#include <unity/tensor/rules/proposals.hpp>
+#include <unity/tensor/rules/proposal.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/work.hpp>
 
 namespace unity::tensor {
 
@@ -218,7 +219,7 @@ class completions {
       return false;
     }
     const auto groups = p.attributes[4] ? (*p.attributes[4])[0] : 0;
-    if (x && w && groups > 0 && ((*x)[1] != (*w)[1] * groups || w->front() % groups != 0)) {
+    if (x && w && groups > 0 && ((*x)[1] != saturating_multiply((*w)[1], groups) || w->front() % groups != 0)) {
       return false;
     }
     const auto bias = p.operands.size() > 2 ? p.operands[2] : std::nullopt;
@@ -405,14 +406,18 @@ class completions {
   [[nodiscard]] static std::vector<attribute> ranges(const proposal& p, std::string_view name) {
     std::vector<attribute> all{{}};
     const auto& axes = p.attributes[0];
+    const auto& starts = p.attributes[1];
+    if (axes && (axes->size() > p.operands[0]->size() || (starts && starts->size() != axes->size()))) {
+      return {};
+    }
     for (std::size_t i = 0; axes && i < axes->size(); ++i) {
       const auto axis = static_cast<std::size_t>((*axes)[i]);
       if (axis >= p.operands[0]->size()) {
         return {};
       }
       const auto extent = (*p.operands[0])[axis];
-      const auto& starts = p.attributes[1];
-      const size from = name == "starts" ? 0 : name == "ends" && starts ? (*starts)[i] + 1 : 1;
+      const size start = starts ? std::clamp<size>((*starts)[i], 0, extent) : 0;
+      const size from = name == "starts" ? 0 : name == "ends" ? start + 1 : 1;
       const size to = name == "starts" ? extent - 1 : name == "ends" ? extent : 2;
       std::vector<attribute> longer;
       for (const auto& a : all) {

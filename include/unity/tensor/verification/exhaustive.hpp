@@ -22,6 +22,9 @@
 
 namespace unity::tensor {
 
+// No shapes of higher rank are tried, whatever a condition asks for: there would be too many to list.
+inline constexpr int most_tried_rank = 6;
+
 namespace detail {
 
 // Values that some attribute variables have in a part of the instances.
@@ -111,7 +114,8 @@ class instance_search {
   // Whether the nodes that read this one may still take what they get.
   [[nodiscard]] bool readers_may_fit(partial_instance& made, std::size_t slot, std::size_t i) const {
     for (const auto r : readers_[slot]) {
-      if (!completions::may_fit(made.ask_early(r, s_.source.nodes[r].indexed ? i : 0))) {
+      const auto p = made.ask_early(r, s_.source.nodes[r].indexed ? i : 0);
+      if (!p.is_well_formed() || !completions::may_fit(p)) {
         return false;
       }
     }
@@ -232,12 +236,14 @@ class exhaustive_instances {
   }
 
  private:
-  // Where a condition asks for a rank beyond the bounds, they are widened: it would never hold otherwise.
+  // Where a condition asks for a rank beyond the bounds, they are widened: it would never hold otherwise. A rank above
+  // the one that is tried at most stays beyond them.
   static void name_rank(const algebra& a, const expression& e, instance_bounds& b) {
     if (e.kind == expression::form::call && e.callee == function::equal &&
         e.arguments[1].kind == expression::form::literal && e.arguments[1].literal.size() == 1) {
       const auto& counted = e.arguments[0];
-      const auto asked = static_cast<std::size_t>(std::max<std::int64_t>(0, e.arguments[1].literal[0]));
+      const auto number = e.arguments[1].literal[0];
+      const auto asked = static_cast<std::size_t>(number > 0 && number <= most_tried_rank ? number : 0);
       const bool is_rank = counted.kind == expression::form::measure &&
                            std::optional{counted.measure} == a.find_measure("rank");
       const bool is_length = counted.kind == expression::form::call && counted.callee == function::length;

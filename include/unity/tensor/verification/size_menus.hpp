@@ -91,13 +91,13 @@ class size_menus {
   void name_measured(const expression& e) {
     const auto is = [&](const char* name) { return std::optional{e.measure} == algebra_.find_measure(name); };
     if (e.kind == expression::form::measure && (is("size") || is("shape"))) {
-      const bool one = is("size") && e.arguments[0].kind == expression::form::literal;
+      const bool one = is("size") && e.arguments.size() == 1 && e.arguments[0].literal.size() == 1;
       for (std::size_t rank = 0; rank <= bounds_.rank; ++rank) {
         for (std::size_t d = 0; d < rank; ++d) {
           const auto number = static_cast<std::int64_t>(d);
           const auto asked = one ? e.arguments[0].literal[0] : number;
           named_[e.slot][rank][d] =
-              named_[e.slot][rank][d] || asked == number || asked + static_cast<std::int64_t>(rank) == number;
+              named_[e.slot][rank][d] || asked == number || asked == number - static_cast<std::int64_t>(rank);
         }
       }
     }

@@ -121,7 +121,9 @@ class validator {
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
     }
     if (holds() && report_.exact + report_.rounded == 0) {
-      conclude(validation_report::verdict::unknown, "no instance within bounds in which the target fits");
+      conclude(validation_report::verdict::unknown, "no instance within bounds, of rank " +
+                                                        std::to_string(most_tried_rank) +
+                                                        " at most, in which the target fits");
     }
     test();
     return std::move(report_);

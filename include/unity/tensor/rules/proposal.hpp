@@ -1,0 +1,49 @@
+// An operator in the making: what is known about it, and what is to be filled in.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+// What the elements of an operand are.
+[[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
+  const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
+  return numbers ? dtype::int64 : dtype::float32;
+}
+
+// What is known already stays; the rest is to be filled in.
+struct proposal {
+  std::string_view kind{};
+  std::span<const attribute_field> fields{};
+  std::vector<std::optional<attribute>> attributes{};  // by field
+  std::vector<std::optional<shape>> operands{};
+  std::vector<dtype> elements{};  // of the operands that are filled in
+  std::size_t results = 1;        // that somebody reads, where the operator has any number
+
+  [[nodiscard]] std::optional<attribute>& at(std::string_view name) {
+    std::size_t i = 0;
+    while (fields[i].signature.name != name) {
+      ++i;
+    }
+    return attributes[i];
+  }
+  // Do the attributes that are known have the forms of their fields: those of a rule's text may not.
+  [[nodiscard]] bool is_well_formed() const {
+    bool fit = true;
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+      fit = fit && (!attributes[i] || fits(fields[i], *attributes[i]));
+    }
+    return fit;
+  }
+};
+
+}  // namespace unity::tensor::detail
