@@ -217,6 +217,7 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
 void run(arguments& a) {
   a.flags.check(a.search);
   support::check(a.flexflow);
+  support::check(a.unity);
   static_cast<void>(support::parse_quantity("--budget", a.budget, support::durations));
   static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));

@@ -113,6 +113,13 @@ struct unity_outcome {
   double baseline_proposals = 0;                            // 0: it had time
 };
 
+// Throws: unity::error where nothing is to be compared, and something.
+inline void check(const unity_flags& f) {
+  if (f.baselines.size() > 1 && std::find(f.baselines.begin(), f.baselines.end(), "none") != f.baselines.end()) {
+    throw unity::error{"--baselines", "none, and others", "none alone, or what is to be compared"};
+  }
+}
+
 namespace detail {
 
 // Of those, what is proved, of gradients too.
