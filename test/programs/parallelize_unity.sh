@@ -130,6 +130,7 @@ done
 for flag in --mesh-axes=2 --dims=data --candidates=3 --ablate=split --baseline-proposals=3; do
   refuses "flexflow with $flag" "${flag%=*}: a flag of --search unity" "${lenet[@]}" --search flexflow $flag
 done
+refuses 'nothing to compare, and something' 'baselines: none, and others' "${lenet[@]}" --search unity --baselines data,none
 check 'an unknown kind of parallelism' complains 2 'dims' "$parallelize" "${lenet[@]}" --search unity --dims data,luck
 check 'an unknown optimizer' complains 2 'optimizer' "$parallelize" "${lenet[@]}" --search unity --optimizer luck
 
