@@ -190,6 +190,10 @@ void print_critical_path(const outcome& r) {
 void print(const arguments& a, const outcome& r) {
   std::printf("%s on %s: an iteration takes %.6f ms, %zu tasks\n", a.plan.c_str(), r.plan.machine.name.c_str(),
               milliseconds(r.line.iteration), r.line.tasks);
+  if (r.plan.pipeline.is_delayed) {
+    std::printf("its updates are delayed; this is one iteration alone, which is flushed: ");
+    std::printf("`train` tells what one takes without a flush\n");
+  }
   print_devices(r);
   print_links(r);
   print_critical_path(r);

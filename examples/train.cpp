@@ -138,7 +138,7 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
   outcome r;
   std::vector<double> seconds;
   for (auto s = j.first; s < a.steps; ++s) {
-    record.restart();
+    record.restart(train::common_origin(world));
     const auto start = clock::now();
     r.losses.push_back(rank.step(s, &record));
     seconds.push_back(std::chrono::duration<double>(clock::now() - start).count());
@@ -212,20 +212,28 @@ void report(const training_flags& a, const tensor::algebra& operators, const job
 }
 
 #ifdef UNITY_HAS_MPI
+// All ranks train; then, MPI having ended so that none waits for it, rank 0 checks and reports, however long that takes.
 int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
+  int rank = 0;
+  int ranks = 0;
+  job j;
+  outcome own;
   backend::mpi_options options;
   options.limit = patience;
-  return backend::run_mpi([&](backend::mpi_communicator& world) {
-    support::expect_ranks(a, world.size());
-    const auto j = support::job_of(a, operators);
-    if (world.rank() == 0) {
+  const int code = backend::run_mpi([&](backend::mpi_communicator& world) {
+    rank = world.rank();
+    ranks = world.size();
+    support::expect_ranks(a, ranks);
+    j = support::job_of(a, operators);
+    if (rank == 0) {
       support::expect_writable(a);
     }
-    const auto r = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
-    if (world.rank() == 0) {
-      report(a, operators, j, world.size(), a.backend == "cuda" ? "nccl" : "mpi", r);
-    }
+    own = with_communicator(a, world, [&](auto& c) { return trained(a, operators, j, c); });
   }, options);
+  if (code == 0 && rank == 0) {
+    report(a, operators, j, ranks, a.backend == "cuda" ? "nccl" : "mpi", own);
+  }
+  return code;
 }
 #endif
 

@@ -18,6 +18,7 @@
 #include <unity/train/run_settings.hpp>
 #include <unity/train/training_plan.hpp>
 
+#include "outputs.hpp"
 #include "training_flags.hpp"
 
 namespace support {

@@ -56,7 +56,8 @@ inline simulated_iteration simulated(const unity::tensor::algebra& a, const unit
   }
   return r;
 }
-// Without a flush an iteration takes what as many further micro-batches take.
+// Without a flush an iteration takes what as many further micro-batches take, and on the device that is busiest what
+// comes once for all of them: updates, and sums of gradients.
 inline simulated_iteration simulated_delayed(const unity::tensor::algebra& a, unity::parallel::plan p,
                                              const unity::parallel::operation_timer& timer) {
   const auto once = simulated(a, p, timer);
@@ -64,10 +65,13 @@ inline simulated_iteration simulated_delayed(const unity::tensor::algebra& a, un
     return once;  // there is nothing to flush
   }
   p.pipeline.microbatches *= 2;
-  auto r = simulated(a, p, timer);
-  r.seconds -= once.seconds;
-  r.computing = once.computing;
-  return r;
+  const auto twice = simulated(a, p, timer);
+  double passes = 0;  // of the device that computes longest for those micro-batches
+  for (std::size_t d = 0; d < once.computing.size(); ++d) {
+    passes = std::max(passes, twice.computing[d] - once.computing[d]);
+  }
+  const auto between = std::max(0.0, twice.seconds - once.seconds - passes);  // what it waits for others
+  return {*std::max_element(once.computing.begin(), once.computing.end()) + between, once.computing};
 }
 
 inline nlohmann::json shares_json(const unity::train::time_shares& s) {

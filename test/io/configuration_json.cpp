@@ -17,6 +17,7 @@
 #include <unity/tensor/builder.hpp>
 
 #include "../parallel/divided_at_random.hpp"
+#include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
@@ -109,6 +110,25 @@ TEST_CASE("what is wrong in terms, copies and parts of sums is told with its pla
              Catch::Contains("no task for part [0,0] reduction [1] term [1,0] copy 0"));
   CHECK_THAT(complaint("/graph/outputs/0", 3),
              Catch::Contains("p.json: plan.strategy: node 3 has an output of the graph that is terms"));
+}
+
+TEST_CASE("operands of a term that are lists without end are refused in a line") {
+  const auto text = io::to_plan_text(operators(), summed_plan());
+  const std::string operands = "\"operands\":[";
+  auto at = text.find(operands, text.find("\"terms\""));
+  REQUIRE(at != std::string::npos);
+  at += operands.size();
+  const auto message = [&](const std::string& more) {
+    return test::message_of([&] { static_cast<void>(read(text.substr(0, at) + more + text.substr(at))); });
+  };
+  CHECK_THAT(message(std::string(300'000, '[') + std::string(300'000, ']') + ","),
+             Catch::Contains("terms[0].operands[0]: is array; expected an integer"));
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) {
+    many += "7,";
+  }
+  CHECK_THAT(message(many), Catch::Contains("terms[0].operands: are [7,7,"));
+  CHECK(message(many).size() < 300);
 }
 
 TEST_CASE("a plan with sums and anything changed is a plan or one line") {

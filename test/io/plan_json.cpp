@@ -103,6 +103,13 @@ TEST_CASE("a plan that is not valid is not written") {
   p = test::lenet_plan();
   p.machine.network = {};
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::Contains("no topology"));
+  p = test::lenet_plan();
+  p.machine.devices[0].memory = bytes{};
+  CHECK_THROWS_WITH(io::to_plan_text(operators(), p),
+                    Catch::StartsWith("machine p100:1x4: 0 bytes of memory of device"));
+  p = test::lenet_plan();
+  p.machine.devices.push_back(p.machine.devices[0]);
+  CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::Contains("two kinds of device named"));
 }
 
 TEST_CASE("what is no plan is told with its place") {

@@ -12,6 +12,7 @@
 #include <unity/io/plan_json.hpp>
 #include <unity/machine/device_mesh.hpp>
 
+#include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
@@ -55,7 +56,8 @@ TEST_CASE("notes that do not fit the machine are refused with their place") {
   CHECK_THAT(complaint("/predicted/memory_bytes", nlohmann::json::array({1, 2})),
              Catch::Contains("predicted.memory_bytes: 2 numbers"));
   CHECK_THAT(complaint("/predicted/iteration_s", -1), Catch::Contains("predicted.iteration_s: is -1"));
-  CHECK_THAT(complaint("/predicted/iteration_s", "soon"), Catch::Contains("predicted.iteration_s: is \"soon\""));
+  CHECK_THAT(complaint("/predicted/iteration_s", "soon"),
+             Catch::Contains("predicted.iteration_s: is string; expected a number"));
   CHECK_THAT(complaint("/mesh/devices/0", "n9/gpu9"),
              Catch::Contains("mesh.devices[0]: no device has the name \"n9/gpu9\""));
   CHECK_THAT(complaint("/mesh/sizes/0", 3),

@@ -89,6 +89,10 @@ TEST_CASE("a registered mesh that is no array of different devices is refused") 
   CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1)}}).find("device mesh pairs: 3 devices") == 0);
   CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1), id(2)}}).find("device 2") != std::string::npos);
   CHECK(message_of({"pairs", {2, 2}, {id(0), id(2), id(1), id(9)}}).find("device 9") != std::string::npos);
+  constexpr auto large = std::int64_t{1} << 32;
+  CHECK(message_of({"pairs", {large, large}, {}}).find("device mesh pairs: 0 devices") == 0);
+  CHECK(message_of({"pairs", {large, large, 2, 2}, {id(0), id(1), id(2), id(3)}}).find("4 devices") !=
+        std::string::npos);
   CHECK(message_of({"pairs", {4, 1}, {id(0), id(2), id(1), id(3)}}).find("an axis of size 1") != std::string::npos);
 }
 

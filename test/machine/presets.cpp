@@ -109,13 +109,12 @@ TEST_CASE("a preset that does not exist is told") {
     CAPTURE(text);
     CHECK(complaint(text) ==
           "machine '" + std::string{text} + "': no number of nodes and devices; expected p100:NODESxDEVICES");
-    CHECK_FALSE(machine::is_preset(text));
   }
   CHECK(complaint("p100:4x5") == "machine 'p100:4x5': 4 nodes of 5 devices; expected at most 4096 of 4");
   CHECK(complaint("host:2x1") == "machine 'host:2x1': 2 nodes of 1 devices; expected at most 1 of 1024");
   CHECK(complaint("") == "machine '': no preset ''; expected p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host");
-  CHECK_THAT(complaint("p\n100:1x1"), Catch::StartsWith("machine 'p?100:1x1': no preset 'p?100'; "));
-  CHECK(machine::is_preset("p100:4x4"));
+  CHECK_THAT(complaint("p\n100:1x1"), Catch::StartsWith("machine 'p 100:1x1': no preset 'p 100'; "));
+  CHECK(machine::preset("p100:4x4").name == "p100:4x4");
 }
 
 TEST_CASE("a machine that was only measured gets a switch between its ranks, who share the device") {
@@ -136,10 +135,40 @@ TEST_CASE("a machine that was only measured gets a switch between its ranks, who
   CHECK(four.devices[0].bytes_per_second == 80e9);
   CHECK(machine::with_topology(four, "m.json") == four);
   CHECK_THROWS_WITH(machine::with_topology({}, "m.json"), "m.json: no devices; expected one or more");
+  m.links.back().ranks = 2'147'483'647;
+  CHECK_THROWS_WITH(machine::with_topology(m, "m.json"),
+                    "m.json: 2147483647 ranks that share a device; expected 4096 at most");
   m.links.clear();
   m.devices.push_back(m.devices.front());
   CHECK_THROWS_WITH(machine::with_topology(m, "m.json"),
                     "m.json: 2 devices and nothing between them; expected a topology, or measured messages");
+}
+
+TEST_CASE("a measured machine is refused where a file with its topology would be") {
+  machine::machine m;
+  m.devices.push_back(machine::find_gpu("t4").value());
+  const auto with_messages = [&](double alpha, double beta) {
+    auto one = m;
+    one.links.push_back({"local", 4, {{machine::exchange::message, {{machine::cost_range::no_end, alpha, beta}}}}});
+    return unity::test::message_of([&] { static_cast<void>(machine::with_topology(one, "m.json")); });
+  };
+  CHECK(with_messages(0.2, 1e-6).empty());
+  CHECK_THAT(with_messages(0.21, 1e-6),
+             Catch::StartsWith("m.json: a link's latency of 0.105") && Catch::EndsWith("; expected 0.1 s at most"));
+  CHECK_THAT(with_messages(1e-6, 2e-6), Catch::StartsWith("m.json: a link of 500000.0") &&
+                                            Catch::EndsWith(" bytes per second; expected 1e6 to 1e15"));
+  m.devices[0].memory = bytes{3'999'999};
+  CHECK(with_messages(1e-6, 1e-9) ==
+        "m.json: 999999 bytes of memory of device '" + m.devices[0].name + "'; expected 1e6 or more");
+  m.devices[0].memory = bytes{};
+  CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: 0 bytes of memory of device"));
+  m.devices[0] = machine::find_gpu("t4").value();
+  m.devices[0].peaks[0].flops_per_second = 8.1;  // TFLOPS, in a file of version 1
+  CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: a rate of 2.0"));
+  m.devices[0] = machine::find_gpu("t4").value();
+  m.devices.push_back(m.devices[0]);
+  CHECK(with_messages(1e-6, 1e-9) ==
+        "m.json: two kinds of device named '" + m.devices[0].name + "'; expected names of their own");
 }
 
 }  // namespace

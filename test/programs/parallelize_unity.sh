@@ -146,4 +146,32 @@ check 'gets what does not fit told' grep -qE '^unity does not fit: n0/gpu[0-3] n
 check 'also in the JSON, and the best is least over' json "$scratch/small_result.json" '
   (lambda t: all(t.values()) and t[x["best"]] == min(t.values()))(
   {s["name"]: sum(e["bytes_over"] for e in s["out_of_memory"]) for s in x["strategies"]})'
+
+# A machine that was only measured: what is written with its topology can be read, or nothing is searched.
+"$python" -c 'import json, sys
+device = {"name": "core", "kind": "cpu", "peaks": [{"element": "float32", "operator": "matmul", "flops_per_second": 5e10}],
+          "bytes_per_second": 1e10, "memory_bytes": 8000000000, "launch_s": 1e-6, "versions": {}}
+message = {"alpha_s": 1e-5, "beta_s_per_byte": 1e-9}
+x = {"format": "unity machine", "version": 2, "name": "measured", "devices": [device],
+     "links": [{"name": "local", "ranks": 4, "costs": {"message": [message]}}]}
+for name, change in [("measured", ""), ("twice", "x[\"devices\"] = [device, device]"), ("empty", "device[\"memory_bytes\"] = 0"),
+                     ("slow", "message[\"beta_s_per_byte\"] = 1e-3"), ("late", "message[\"alpha_s\"] = 0.3"),
+                     ("many", "x[\"links\"][0][\"ranks\"] = 2147483647")]:
+    before = json.dumps(x)
+    exec(change)
+    json.dump(x, open(sys.argv[1] + "/" + name + ".machine.json", "w"))
+    x = json.loads(before)
+    device, message = x["devices"][0], x["links"][0]["costs"]["message"][0]' "$scratch"
+mlp=('zoo:mlp?form=fig1' --baselines none --max-proposals 0)
+check 'a measured machine' unity "${mlp[@]}" --machine "$scratch/measured.machine.json" --out "$scratch/measured"
+check 'has plans that can be read' silent "$simulate" "$scratch/measured/plan.json"
+while read -r name pattern; do
+  refuses "a measured machine: $name" "$name.machine.json: $pattern" "${mlp[@]}" --search unity --machine "$scratch/$name.machine.json"
+done <<'END'
+twice two kinds of device named 'core'; expected names of their own
+empty 0 bytes of memory of device 'core'; expected 1e6 or more
+slow a link of 1000.0* bytes per second; expected 1e6 to 1e15
+late a link's latency of 0.150* s; expected 0.1 s at most
+many 2147483647 ranks that share a device; expected 4096 at most
+END
 finish

@@ -68,6 +68,14 @@ check 'and told with the device and the bytes' \
 check 'also in the JSON' json "$scratch/large.result" \
   'all(d["bytes_over"] == d["peak_bytes"] - d["memory_bytes"] > 0 for d in x["devices"])'
 
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1])); x["pipeline"] = {"microbatches": 2, "stages": [0] * 4, "delayed": True}; json.dump(x, open(sys.argv[2], "w"))' \
+  "$plan" "$scratch/delayed.json"
+check 'a plan with delayed updates is simulated' silent "$simulate" "$scratch/delayed.json"
+check 'as one iteration alone, which is told' grep -qE '^its updates are delayed; this is one iteration alone' "$scratch/stdout"
+check 'others do not say so' silent "$simulate" "$plan"
+check 'as there is nothing to say' test "$(grep -c 'delayed' "$scratch/stdout")" = 0
+
 # change FILE STATEMENT: of python, about the plan x and the configuration c of its first operator.
 change() {
   "$python" -c 'import json, sys

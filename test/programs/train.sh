@@ -156,6 +156,14 @@ if [ "$parallelize" != - ]; then
   check 'a plan is found' silent timeout 120 "$parallelize" 'zoo:lenet?batch=4' --machine p100:1x4 --search flexflow --max-proposals 2000 --out "$scratch/found"
   check 'and trained' run "$scratch/found/plan.json" --steps 8 --check --json "$scratch/found.result"
   check 'with the losses of others' close "$scratch/whole.result" "$scratch/found.result"
+  check 'a plan in stages is found' silent timeout 120 "$parallelize" 'zoo:mlp?form=fig1' --machine host:1x2 --search unity \
+    --dims pipeline --baselines none --max-proposals 0 --plans "$scratch/stages"
+  stages=(timeout 60 "$train" "$scratch/stages/unity.json" --loss mean_square --backend reference --steps 4 --delayed)
+  check 'and trained with delayed updates' silent "${stages[@]}" --check --json "$scratch/stages.result"
+  check 'each of them computes no longer than an iteration' json "$scratch/stages.result" \
+    'x["max_rel_error_vs_single"] < 1e-4 and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])'
+  check 'a loss of them that is no number ends it at once' complains 1 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
+    "${stages[@]}" --rate 1e30
   check 'it goes on with what another plan has learned' run "$scratch/found/plan.json" --steps 8 --resume "$scratch/data.w"
 fi
 

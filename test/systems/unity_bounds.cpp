@@ -158,11 +158,27 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
             .report.iteration);
 
   o.limits.seconds = 0.2;
+  o.proposals = 100;
   const auto large = tensor::zoo::build(operators(), "zoo:resnet50?batch=2");
   const stopwatch watch;
   const auto cut =
       systems::unity(operators(), test::joint_rules(), large, m, parallel::analytic_timer(operators(), m), o);
   CHECK(cut.stopped == stop_reason::time);
+  CHECK(cut.proposals == 0);  // the polish has what the mappings left of the time
   CHECK(cut.report.iteration > picoseconds{});
   CHECK(watch.seconds() < 60);
+}
+
+TEST_CASE("a search whose substitutions had no time says so, however long all of it took") {
+  const auto m = machine::preset("p100:1x2");
+  systems::unity_options o;
+  o.mesh_axes = 1;
+  o.proposals = 0;
+  const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
+  const auto stopped = [&] {
+    return systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_timer(operators(), m), o).stopped;
+  };
+  CHECK(stopped() == stop_reason::exhausted);
+  o.joint.limits.seconds = 0;
+  CHECK(stopped() == stop_reason::time);
 }

@@ -62,6 +62,14 @@ void set_weight(train::test::reference_trainer& rank, std::string_view name, dou
   }
 }
 
+std::vector<std::vector<std::byte>> weights_of(train::test::reference_trainer& rank) {
+  std::vector<std::vector<std::byte>> all;
+  for (const auto& w : rank.executor().program().weights) {
+    rank.executor().read(w.weight.value, all.emplace_back(rank.executor().size_of(w.weight.value)));
+  }
+  return all;
+}
+
 // x * x of a large weight is none, or the gradient of the root of 0 is.
 parallel::plan squares(std::size_t devices, const char* function) {
   tensor::builder b{operators()};
@@ -142,6 +150,34 @@ TEST_CASE("a rate that is too large stops the run before weights are no numbers 
   const auto message = message_of(p, {parallel::optimizer::sgd, 1e100}, 20);
   CHECK(message.find("a loss of ") != std::string::npos);
   CHECK(message.find(", forward, on rank 0; expected numbers") != std::string::npos);
+}
+
+TEST_CASE("stages with delayed updates refuse a loss that is no number, and keep their weights") {
+  const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
+  CAPTURE(stages);
+  const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
+  const auto p =
+      train::with_loss(operators(), train::test::in_stages(whole, stages, 4, true), tensor::loss::mean_square);
+  std::vector<std::string> messages(stages);
+  std::vector<char> is_kept(stages, 0);
+  train::test::on_threads(p, {parallel::optimizer::sgd, 1e100}, 1, {operators(), p.graph, 1},
+                          [&](auto& rank, auto& world) {
+                            std::vector<std::vector<std::byte>> before;
+                            messages[static_cast<std::size_t>(world.rank())] = unity::test::message_of([&] {
+                              for (std::uint64_t s = 0; s < 20; ++s) {
+                                before = weights_of(rank);
+                                static_cast<void>(rank.step(s));
+                              }
+                            });
+                            rank.finish();
+                            is_kept[static_cast<std::size_t>(world.rank())] = weights_of(rank) == before;
+                          });
+  for (std::size_t r = 0; r < stages; ++r) {
+    CHECK(messages[r].find("a loss of ") != std::string::npos);
+    CHECK(messages[r].find("; expected numbers; is the learning rate too large?") != std::string::npos);
+    CHECK(messages[r] == messages[0]);
+    CHECK(is_kept[r] != 0);
+  }
 }
 
 TEST_CASE("a gradient that is no number, of a loss that is one, is found where the weights are to be kept") {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -134,6 +135,25 @@ TEST_CASE("all ranks get the timelines of all") {
       CHECK(merged[0].ranks[2].dropped == 2);
     }
   }
+}
+
+TEST_CASE("threads have one origin, when the last of them has come") {
+  constexpr int ranks = 4;
+  std::vector<train::timeline::clock::time_point> came(ranks);
+  std::vector<train::timeline::clock::time_point> origins(ranks);
+  std::vector<train::timeline::clock::time_point> left(ranks);
+  unity::backend::run_local(ranks, [&](unity::backend::local_communicator& c) {
+    const auto rank = static_cast<std::size_t>(c.rank());
+    std::this_thread::sleep_for(std::chrono::milliseconds{5 * (ranks - c.rank())});
+    came[rank] = train::timeline::clock::now();
+    origins[rank] = train::common_origin(c);
+    left[rank] = train::timeline::clock::now();
+  });
+  for (const auto& o : origins) {
+    CHECK(o == origins[0]);
+  }
+  CHECK(origins[0] >= *std::max_element(came.begin(), came.end()));
+  CHECK(origins[0] <= *std::min_element(left.begin(), left.end()));
 }
 
 TEST_CASE("communication counts where nothing is computed, and waiting where nothing is on its way") {

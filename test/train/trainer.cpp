@@ -256,3 +256,32 @@ TEST_CASE("weights go back by one step, but not where another iteration has writ
     }
   });
 }
+
+TEST_CASE("the loss of a batch between steps leaves nothing behind, delayed or not") {
+  const auto is_delayed = GENERATE(false, true);
+  CAPTURE(is_delayed);
+  auto p = train::with_loss(operators(), in_stages(plan_of("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data"), 3, 4),
+                            tensor::loss::mean_square);
+  p.pipeline.is_delayed = is_delayed;
+  const auto losses_of = [&](bool looks) {
+    std::vector<double> losses;
+    backend::run_local(3, [&](backend::local_communicator& world) {
+      backend::reference_backend b{operators()};
+      train::trainer rank{b, operators(), p, world, {parallel::optimizer::sgd, 0.05}, 1};
+      std::vector<double> own;
+      for (std::uint64_t s = 0; s < 6; ++s) {
+        own.push_back(rank.step(s));
+        rank.finish();
+        if (looks) {
+          const auto one = rank.loss_of(7, io::dataset_part::train);
+          own.back() += one - rank.loss_of(7, io::dataset_part::train);  // the same twice
+        }
+      }
+      if (world.rank() == 0) {
+        losses = std::move(own);
+      }
+    });
+    return losses;
+  };
+  CHECK(losses_of(true) == losses_of(false));
+}

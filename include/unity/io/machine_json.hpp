@@ -97,9 +97,8 @@ namespace detail {
 }
 
 [[nodiscard]] inline machine::device device_from_json(const json_place& in, std::int64_t schema) {
-  constexpr double least_rate = 1e5;
   const auto rate = [&](const json_place& p, std::string_view unit) {
-    return rate_from_json(p, schema > 1 ? least_rate : 0, unit);
+    return rate_from_json(p, schema > 1 ? machine::least_device_rate : 0, unit);
   };
   machine::device d;
   d.name = in.at("name").line();
@@ -222,7 +221,7 @@ namespace detail {
 
 // Devices that are placed have memory.
 inline void check_memory(const json_place& devices) {
-  constexpr std::int64_t least = 1'000'000;
+  constexpr auto least = machine::least_device_memory.count();
   for (const auto& d : devices.items()) {
     if (const auto memory = d.at("memory_bytes"); memory.integer() < least) {
       throw error{memory.where(), "is " + memory.value().dump(), "bytes, " + std::to_string(least) + " or more"};
@@ -287,18 +286,15 @@ class topology_reader {
     return found->second;
   }
   [[nodiscard]] machine::cable link(const json_place& in) const {
-    constexpr double least = 1e6;
-    constexpr double most = 1e15;
-    constexpr double longest = 0.1;
     machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
-    const auto rate = rate_from_json(in.at("bytes_per_second"), least, "bytes per second");
-    if (rate > most) {
+    const auto rate = rate_from_json(in.at("bytes_per_second"), machine::least_cable_rate, "bytes per second");
+    if (rate > machine::most_cable_rate) {
       throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(),
                   "bytes per second, 1e15 at most"};
     }
     c.bytes_per_second = std::llround(rate);
     const auto latency = number_from_json(in.at("latency_s"), true);
-    if (latency > longest) {
+    if (latency > machine::longest_cable_latency) {
       throw error{in.at("latency_s").where(), "is " + in.at("latency_s").value().dump(), "seconds, 0.1 at most"};
     }
     c.latency = from_seconds(latency);

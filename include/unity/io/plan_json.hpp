@@ -25,6 +25,7 @@
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/io/strategy_json.hpp>
+#include <unity/machine/machine.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/pipeline.hpp>
@@ -83,10 +84,12 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
 }  // namespace detail
 
 // A node, an operator's configuration and the machine are a line each.
-// Throws: unity::error where the plan is not valid, the machine has no topology, or a name is not UTF-8.
+// Throws: unity::error where the plan is not valid, the machine has no topology or would be refused when the text is
+// read, or a name is not UTF-8.
 [[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p,
                                               const plan_notes& notes = {}) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
+  machine::check(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());

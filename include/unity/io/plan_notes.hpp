@@ -19,6 +19,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/json_place.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/topology.hpp>
@@ -75,18 +76,10 @@ namespace detail {
   }
   return one;
 }
-[[nodiscard]] inline bool flag_at(const json_place& in, const char* name, bool otherwise) {
-  if (!in.has(name)) {
-    return otherwise;
-  }
-  const auto at = in.at(name);
-  if (!at.value().is_boolean()) {
-    throw error{at.where(), std::string{"is "} + at.value().type_name(), "true or false"};
-  }
-  return at.value().get<bool>();
-}
 [[nodiscard]] inline noted_division division_from_json(const json_place& in) {
-  noted_division s{in.at("rule").word(), {}, flag_at(in, "reversed", false), flag_at(in, "is_rule", true), {}};
+  noted_division s{in.at("rule").word(), {}, false, true, {}};
+  s.reversed = in.has("reversed") && in.at("reversed").boolean();
+  s.is_rule = !in.has("is_rule") || in.at("is_rule").boolean();
   const auto values = in.at("values");
   if (!values.value().is_object()) {
     throw error{values.where(), std::string{"is "} + values.value().type_name(), "an object of numbers"};
@@ -141,13 +134,6 @@ namespace detail {
   return text;
 }
 
-[[nodiscard]] inline double number_at(const json_place& in) {
-  if (!in.value().is_number() || in.value().get<double>() < 0) {
-    throw error{in.where(), "is " + in.value().dump().substr(0, 60), "a number from 0"};
-  }
-  return in.value().get<double>();
-}
-
 // Complexity: devices of the mesh times those of the machine.
 [[nodiscard]] inline machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t) {
   machine::device_mesh m;
@@ -186,7 +172,7 @@ namespace detail {
   }
   if (in.has("predicted")) {
     const auto predicted = in.at("predicted");
-    n.predicted = noted_prediction{number_at(predicted.at("iteration_s")), {}};
+    n.predicted = noted_prediction{number_from_json(predicted.at("iteration_s"), true), {}};
     for (const auto& item : predicted.at("memory_bytes").items()) {
       n.predicted->memory.emplace_back(item.integer());
     }

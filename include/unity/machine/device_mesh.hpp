@@ -51,7 +51,9 @@ inline void check(const topology& t, const device_mesh& m) {
     if (s < 1 || (s == 1 && m.sizes.size() > 1)) {
       throw error{where, "an axis of size " + std::to_string(s), "axes of size 2 and more"};
     }
-    places *= static_cast<std::size_t>(s);
+    // Stays above the number of devices where it comes there: sizes of a file may multiply to anything.
+    const auto size = static_cast<std::size_t>(s);
+    places = size > m.devices.size() / places ? m.devices.size() + 1 : places * size;
   }
   if (places != m.devices.size() || m.sizes.empty()) {
     throw error{where, std::to_string(m.devices.size()) + " devices", "one for each of its places"};

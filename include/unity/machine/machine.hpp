@@ -12,6 +12,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
@@ -36,6 +37,13 @@ struct machine {
   UNITY_EXPECTS(model < m.devices.size(), "a model for every device of the topology");
   return m.devices[model];
 }
+
+// What looks like another unit: files say it in bytes and seconds. Of cables, and of devices that are placed.
+inline constexpr double least_cable_rate = 1e6;  // bytes per second
+inline constexpr double most_cable_rate = 1e15;
+inline constexpr double longest_cable_latency = 0.1;  // seconds
+inline constexpr double least_device_rate = 1e5;      // operations or bytes per second
+inline constexpr bytes least_device_memory{1'000'000};
 
 namespace detail {
 
@@ -63,7 +71,7 @@ inline void divide(device& d, int count) {
 // sums were measured. Unit: bytes per second.
 // Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
 [[nodiscard]] inline double measured_rate(const link& l) {
-  constexpr double fastest = 1e15;  // where a byte was measured to take no time
+  constexpr double fastest = most_cable_rate;  // where a byte was measured to take no time
   const auto sums = l.costs.find(exchange::all_reduce);
   const auto share = sums != l.costs.end() ? 2.0 * (l.ranks - 1) / l.ranks : 1;
   const auto beta = (sums != l.costs.end() ? sums->second : l.costs.at(exchange::message)).back().beta;
@@ -83,10 +91,58 @@ inline void divide(device& d, int count) {
 
 }  // namespace detail
 
+namespace detail {
+
+inline void expect_one_name_each(const std::vector<device>& kinds, std::string_view where) {
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (kinds[k].name == kinds[i].name) {
+        throw error{where, "two kinds of device named '" + printable(kinds[i].name) + "'", "names of their own"};
+      }
+    }
+  }
+}
+inline void expect_units(const device& d, std::string_view where) {
+  const auto of = " of device '" + printable(d.name) + "'";
+  auto least = d.bytes_per_second;
+  for (const auto& p : d.peaks) {
+    least = std::min(least, p.flops_per_second);
+  }
+  if (!(least >= least_device_rate)) {
+    throw error{where, "a rate of " + std::to_string(least) + " per second" + of, "1e5 or more"};
+  }
+  if (d.memory < least_device_memory) {
+    throw error{where, std::to_string(d.memory.count()) + " bytes of memory" + of, "1e6 or more"};
+  }
+}
+inline void expect_units(double rate, double latency, std::string_view where) {
+  if (!(rate >= least_cable_rate && rate <= most_cable_rate)) {
+    throw error{where, "a link of " + std::to_string(rate) + " bytes per second", "1e6 to 1e15"};
+  }
+  if (!(latency <= longest_cable_latency)) {
+    throw error{where, "a link's latency of " + std::to_string(latency) + " s", "0.1 s at most"};
+  }
+}
+
+}  // namespace detail
+
+// Throws: unity::error for a machine with a topology that would be refused when it is read from a file again;
+// `where`: of the message, the file or the machine.
+inline void check(const machine& m, std::string_view where) {
+  detail::expect_one_name_each(m.devices, where);
+  for (const auto& d : m.devices) {
+    detail::expect_units(d, where);
+  }
+  for (const auto& c : m.network.cables()) {
+    detail::expect_units(static_cast<double>(c.bytes_per_second), to_seconds(c.latency), where);
+  }
+}
+
 // Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
 // exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share
 // it: each becomes a device with an equal part of its rates and memory.
-// Throws: unity::error without devices, or for several without measured messages; `where`: of the message, the file.
+// Throws: unity::error without devices, or for several without measured messages; as check; `where`: of the message,
+// the file.
 [[nodiscard]] inline machine with_topology(machine m, std::string_view where) {
   if (!m.network.empty()) {
     return m;
@@ -94,9 +150,13 @@ inline void divide(device& d, int count) {
   if (m.devices.empty()) {
     throw error{where, "no devices", "one or more"};
   }
+  constexpr std::size_t most_ranks = 4096;  // a device of each is made
   const auto* messages = detail::measured_messages(m);
   const bool shared = m.devices.size() == 1 && messages != nullptr;
   const auto count = shared ? static_cast<std::size_t>(messages->ranks) : m.devices.size();
+  if (count > most_ranks) {
+    throw error{where, std::to_string(count) + " ranks that share a device", std::to_string(most_ranks) + " at most"};
+  }
   std::vector<placed_device> devices;
   for (std::size_t i = 0; i < count; ++i) {
     devices.push_back({"device" + std::to_string(i), static_cast<std::uint32_t>(shared ? 0 : i), 0});
@@ -112,6 +172,7 @@ inline void divide(device& d, int count) {
   if (shared) {
     detail::divide(m.devices.front(), messages->ranks);
   }
+  check(m, where);
   return m;
 }
 

@@ -86,12 +86,6 @@ inline constexpr std::size_t most_host_devices = 1024;
 
 }  // namespace detail
 
-// Whether the text is written as a preset is: NAME:NODESxDEVICES.
-[[nodiscard]] inline bool is_preset(std::string_view text) {
-  const auto colon = text.find(':');
-  return colon != std::string_view::npos && detail::parse_size(text.substr(colon + 1)).has_value();
-}
-
 // The machine that the text names: p100, k80, summit, dgx_a100, dgx_h100, t4, h200 or host, a colon, and nodes x
 // devices. Those of host are cores of this one; its number of nodes is 1.
 // Throws: unity::error for any other name, and for more devices than such a node has.

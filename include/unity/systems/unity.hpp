@@ -169,10 +169,11 @@ class unity_search {
     }
     for (const auto& one : rooms_) {
       r.goals += one->goals();
+      ended_early_ = ended_early_ || one->ended_early();
     }
     r.goals += pipelines_ ? pipelines_->goals() : 0;
     r.seconds = watch_.seconds();
-    r.stopped = r.seconds < options_.limits.seconds ? stop_reason::exhausted : stop_reason::time;
+    r.stopped = ended_early_ ? stop_reason::time : stop_reason::exhausted;
     return r;
   }
 
@@ -372,6 +373,7 @@ class unity_search {
       joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
       auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
       r.expanded += found.expanded;
+      ended_early_ = ended_early_ || found.ended_early;
       r.graphs_bound = std::min(r.graphs_bound, found.computing);
       r.segments = std::max(r.segments, found.segments);
       const bool is_known =
@@ -414,12 +416,14 @@ class unity_search {
     chain.proposals = options_.proposals;
     chain.seed = options_.seed;
     chain.limits = options_.limits;
+    chain.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
     chain.watch = options_.watch;
     chain.keep_path = false;
     chain.patience = 1;
     const std::vector<parallel::strategy> initial{r.strategy};
     const auto found = mcmc_chains([&] { return evaluator; }, proposal, initial, chain);
     r.proposals = found.counts.expanded;
+    ended_early_ = ended_early_ || found.stopped == stop_reason::time;
     auto report = parallel::report_on(lowering, r.graph, machine_, found.best);
     if (is_better(report, r.report)) {
       r.report = std::move(report);
@@ -456,6 +460,7 @@ class unity_search {
   std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // of the given graph
   std::int64_t limit_ = 0;  // bytes of the smallest device; 0: not known
+  bool ended_early_ = false;  // some step
   stopwatch watch_{};
 };
 

@@ -1,4 +1,4 @@
-// The timelines of all ranks, brought together.
+// The timelines of all ranks, with one origin, and brought together.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,25 @@
 #include <unity/train/timeline.hpp>
 
 namespace unity::train {
+
+// What all ranks may count from, none before the last one came: the moment of rank 0 where they share its clock; else
+// the end of the same barrier on each. To be called by all ranks.
+// Throws: unity::error where a rank is lost.
+template <host_reaching_communicator C>
+[[nodiscard]] timeline::clock::time_point common_origin(C& c) {
+  using clock = timeline::clock;
+  const auto of_first_rank = [&](clock::time_point own) {
+    std::vector<clock::time_point> all(static_cast<std::size_t>(c.size()));
+    gather_bytes(c, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
+    return all[0];
+  };
+  const auto before = clock::now();
+  static_cast<void>(of_first_rank(before));  // a barrier
+  const auto own = clock::now();
+  const auto first = of_first_rank(own);
+  // Of the same clock it lies between; and where another's does, it is not further off than the barrier is long.
+  return before <= first && first <= clock::now() ? first : own;
+}
 
 // To be called by all ranks; each gets the same.
 // `labels`: the names that spans refer to, the same on all ranks.

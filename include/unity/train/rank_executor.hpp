@@ -63,7 +63,7 @@ class rank_executor {
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
-  // Of all values but weights and what the optimizer keeps of them.
+  // Of all values but weights and what the optimizer keeps of them. Results do not show it: tests ask.
   [[nodiscard]] bytes arena_size() const noexcept { return bytes{static_cast<std::int64_t>(arena_.size())}; }
 
   // A value that comes from outside, or an output or gradient after a run; a part of what the graph has, row-major.
@@ -100,28 +100,21 @@ class rank_executor {
   void run(std::uint64_t step, const Load& load, timeline* record = nullptr) {
     run(step, load, record, [](std::size_t) {});
   }
-  // Of delayed updates: what the last iteration left, committed; step: its number. Otherwise without effect.
+  // Of delayed updates: what the last iteration left, committed; step: its number. Otherwise without effect. All ranks
+  // call it together.
   void finish(std::uint64_t step) {
-    if (!is_started_) {
-      return;
+    if (is_started_) {
+      weights_.begin(step);
+      drain();
+      commit();
     }
-    weights_.begin(step);
-    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
-      if (program_.steps[s].is_late) {
-        take(s, [](std::size_t) {}, nullptr);
-      }
-    }
-    for (auto& r : requests_) {
-      wait(r);
-    }
-    under_way_.clear();
-    backend_.wait();
-    is_started_ = false;
-    commit();
   }
-  // Forgets what the last iteration left and made: the next one begins as the first one does.
-  void restart() noexcept {
-    is_started_ = false;
+  // Forgets what the last iteration left and made: the next one begins as the first one does. All ranks call it
+  // together.
+  void restart() {
+    if (is_started_) {
+      drain();
+    }
     weights_.drop();
   }
   // The weights that were made are those of the next iteration.
@@ -196,6 +189,20 @@ class rank_executor {
     }
   }
 
+  // Takes the steps that the last iteration left: what one rank has sent already another may still have to receive.
+  void drain() {
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      if (program_.steps[s].is_late) {
+        take(s, [](std::size_t) {}, nullptr);
+      }
+    }
+    for (auto& r : requests_) {
+      wait(r);
+    }
+    under_way_.clear();
+    backend_.wait();
+    is_started_ = false;
+  }
   template <class Load>
   void take(std::size_t s, const Load& load, timeline* record) {
     const auto& step = program_.steps[s];

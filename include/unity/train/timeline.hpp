@@ -46,7 +46,7 @@ class timeline {
   explicit timeline(std::size_t capacity) : spans_(capacity) {}
 
   // Effects: forgets all spans; times are counted from `origin`. Ranks on one machine share the clock, so all should
-  // take the origin of one of them; ranks on several machines each the end of the same barrier.
+  // take the origin of one of them; ranks on several machines each the end of the same barrier (gather_timelines.hpp).
   void restart(clock::time_point origin = clock::now()) noexcept {
     origin_ = origin;
     count_ = 0;

@@ -160,6 +160,7 @@ class trainer {
     ranks_.run(
         number, [&](std::size_t i) { read_part(ranks_.program().inputs[i], number, io::dataset_part::train); }, nullptr,
         search);
+    ranks_.restart();
     std::vector<iteration_place> all(static_cast<std::size_t>(world_.size()));
     const auto own = search.first();
     gather_bytes(world_, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));

@@ -125,7 +125,7 @@ class strided_copy {
     }
   }
 
-  // Unit: bytes.
+  // Unit: bytes. What is moved does not show it, only the time: tests ask.
   [[nodiscard]] std::int64_t moved_at_once() const noexcept { return element_; }
   // Does it go by tiles, as source and target lie along different loops.
   [[nodiscard]] bool turns() const noexcept { return source_loop() < loops_.size(); }

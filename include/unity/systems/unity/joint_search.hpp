@@ -65,6 +65,7 @@ struct joint_result {
   std::uint64_t expanded = 0;
   std::uint64_t candidates = 0;
   picoseconds computing{};    // all graphs that were met compute no less; zero where options say nothing of that
+  bool ended_early = false;   // the time was over
 };
 
 namespace detail {
@@ -140,6 +141,7 @@ class joint_search {
       }
       r.computing += computing_of[s.shape];
     }
+    r.ended_early = ended_early_;
     return r;
   }
   // How many segments in a row are alike from one on.
@@ -216,6 +218,7 @@ class joint_search {
   // At least the limit where the graph takes no less, and where time is over.
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit) {
     if (limit != joint_space::no_limit && watch_.seconds() >= options_.limits.seconds) {
+      ended_early_ = true;
       return limit;
     }
     const analyzed_graph one{algebra_, g};
@@ -291,6 +294,7 @@ class joint_search {
     const auto found = backtracking(space, o);
     r.expanded += found.counts.expanded;
     r.candidates += found.counts.candidates;
+    ended_early_ = ended_early_ || found.stopped == stop_reason::time;
     std::vector<joint_space::move_type> moves;
     for (const auto& [move, cost] : found.path) {
       moves.push_back(move);
@@ -340,6 +344,7 @@ class joint_search {
   stopwatch watch_{};
   picoseconds computing_{};  // the least of the graphs of one segment
   bool is_first_ = true;     // of those
+  bool ended_early_ = false;
   std::size_t copies_ = 1;   // of the segment, in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};

@@ -68,7 +68,10 @@ class mesh_room {
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
                                                           const parallel::mapping_objective& o) {
     if (clock_ != nullptr) {
-      return mapping_enumeration{tables_, o}.solve(g, *clock_, seconds_);
+      mapping_enumeration all{tables_, o};
+      auto best = all.solve(g, *clock_, seconds_);
+      ended_early_ = ended_early_ || !all.is_complete();
+      return best;
     }
     auto& p = program(o, core_width);
     p.mapping.set_graph(g);
@@ -80,6 +83,8 @@ class mesh_room {
     clock_ = &clock;
     seconds_ = seconds;
   }
+  // Of some call of solve().
+  [[nodiscard]] bool ended_early() const noexcept { return ended_early_; }
   static constexpr std::size_t core_width = 48;
   // Steps of a program over states, for each of the width, that smaller parts may take with more states.
   static constexpr std::size_t effort_per_state = 1U << 15U;
@@ -122,6 +127,7 @@ class mesh_room {
   parallel::mesh_tables tables_;
   const stopwatch* clock_ = nullptr;  // null: mappings are found by dynamic programs
   double seconds_ = 0;
+  bool ended_early_ = false;
   std::map<std::pair<parallel::mapping_objective, std::size_t>, std::unique_ptr<mapping_program>> programs_{};
   std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::size_t>>, parallel::configuration> configurations_{};
 };
