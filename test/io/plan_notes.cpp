@@ -52,6 +52,15 @@ TEST_CASE("a plan without notes has none") {
   CHECK(text.find("predicted") == std::string::npos);
 }
 
+TEST_CASE("lists without end where a number is due are refused in a line") {
+  auto text = noted_text();
+  const std::string prediction = "0.0125";
+  REQUIRE(text.find(prediction) != std::string::npos);
+  text.replace(text.find(prediction), prediction.size(), std::string(300'000, '[') + std::string(300'000, ']'));
+  CHECK_THAT(test::message_of([&] { static_cast<void>(io::parse_plan_notes(text, "p.json")); }),
+             Catch::Contains("predicted.iteration_s: is array; expected a number"));
+}
+
 TEST_CASE("notes that do not fit the machine are refused with their place") {
   CHECK_THAT(complaint("/predicted/memory_bytes", nlohmann::json::array({1, 2})),
              Catch::Contains("predicted.memory_bytes: 2 numbers"));

@@ -218,7 +218,8 @@ struct resource_node {
     throw error{in.at("nodes").where(), "is empty", "a node"};
   }
   auto m = detail::machine_from_nodes(nodes, *model, machine::preset("host:1x1").devices.front(), file);
-  m.name = file;
+  m.name = printable(file, file.size());  // plans have it on a line
+  machine::check(m, file);
   return m;
 }
 
