@@ -161,7 +161,7 @@ int run_rank(const arguments& a) {
           throw error{"--ranks", std::to_string(a.ranks), "none beside mpirun, whose ranks are timed"};
         }
         if (a.exchanges.largest > std::numeric_limits<int>::max()) {
-          throw error{"--largest-exchange", std::to_string(a.exchanges.largest), "at most 2147483647 bytes under mpirun"};
+          throw error{"--largest-exchange", std::to_string(a.exchanges.largest), "at most 2147483647 bytes"};
         }
         if (rank == 0) {
           check(a);

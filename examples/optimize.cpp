@@ -104,7 +104,8 @@ void declare(CLI::App& app, arguments& a) {
       ->transform(CLI::CheckedTransformer(algorithms));
   app.add_option("--mode", o.objective.mode, "inference or training")->transform(CLI::CheckedTransformer(modes));
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
-  app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")->check(CLI::Range(1.0, 1e9));
+  app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")
+      ->check(CLI::Range(1.0, 1e9));
   app.add_option("--budget", a.budget, "time to search, measuring apart: 500ms, 30s, 5m");
   app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
   app.add_option("--seed", o.seed, "of mcmc and of the equality check")->check(CLI::NonNegativeNumber);

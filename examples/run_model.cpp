@@ -62,11 +62,14 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
       ->check(CLI::Range(0, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
-  app.add_option("--against-dim", a.against_dimensions, "the same for --against")->allow_extra_args(false)->needs(against);
+  app.add_option("--against-dim", a.against_dimensions, "the same for --against")
+      ->allow_extra_args(false)
+      ->needs(against);
   app.add_option("--data", a.data, "folder of input_N.pb, and of output_N.pb to compare with where there are any");
   app.add_option("--save", a.save, "folder to write input_N.pb and output_N.pb to");
   app.add_option("--seed", a.seed, "of values that neither the model nor --data holds")->check(CLI::NonNegativeNumber);
-  app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")->check(CLI::PositiveNumber);
+  app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")
+      ->check(CLI::PositiveNumber);
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
@@ -253,7 +256,8 @@ void print(const arguments& a, const outcome& r) {
 void check(const arguments& a, const std::string& what, const std::optional<double>& found) {
   const auto most = a.tolerance.value_or(1e-4);
   if (found && !(*found <= most)) {
-    throw error{what, "outputs differ by " + std::to_string(*found), "a relative error of at most " + std::to_string(most)};
+    throw error{what, "outputs differ by " + std::to_string(*found),
+                "a relative error of at most " + std::to_string(most)};
   }
 }
 

@@ -212,7 +212,7 @@ void report(const training_flags& a, const tensor::algebra& operators, const job
 }
 
 #ifdef UNITY_HAS_MPI
-// All ranks train; then, MPI having ended so that none waits for it, rank 0 checks and reports, however long that takes.
+// All ranks train; then, MPI having ended so that none waits for it, rank 0 checks and reports, however long it takes.
 int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
   int rank = 0;
   int ranks = 0;

@@ -96,8 +96,8 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   return content;
 }
 
-// A name for what belongs to a file for a while, in its folder: the file's own and `suffix`, or, where that is more than
-// file systems take (255 bytes), a number that stands for the file's own.
+// A name for what belongs to a file for a while, in its folder: the file's own and `suffix`, or, where that is more
+// than file systems take (255 bytes), a number that stands for the file's own.
 [[nodiscard]] inline std::filesystem::path name_beside(const std::filesystem::path& path, std::string_view suffix) {
   auto own = path.filename().string();
   if (own.size() + suffix.size() > 255) {

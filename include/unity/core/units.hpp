@@ -39,7 +39,7 @@ using flops = quantity<struct flop_unit>;
 
 [[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) / 1e12; }
 
-// Rounds to the nearest picosecond. More than 9e6 seconds, of either sign, are taken for 9e6, and so is what is no number.
+// Rounds to the nearest picosecond. More than 9e6 seconds, of either sign, are taken for 9e6, as is what is no number.
 [[nodiscard]] constexpr picoseconds from_seconds(double s) noexcept {
   constexpr double most = 9e6;
   s = s < -most ? -most : s <= most ? s : most;

@@ -218,7 +218,8 @@ class node_store {
 
   node_id append(operator_id op, std::span<const value_id> operands, std::span<const value_id> results,
                  fingerprint mixed) {
-    UNITY_EXPECTS(operands.size() <= most_operands && results.size() <= most_operands, "not too many operands or results");
+    UNITY_EXPECTS(operands.size() <= most_operands, "at most 65535 operands");
+    UNITY_EXPECTS(results.size() <= most_operands, "at most 65535 results");
     const node_id n{nodes_.size()};
     const auto label = op.valid() ? (hash(op) << 1U | (commutative(op) ? 1U : 0U)) : 0;
     nodes_.push_back({mixed, label, op, op.valid() ? kind(op) : kind_id{}, static_cast<std::uint32_t>(pool_.size()),

@@ -112,7 +112,8 @@ template <class Store, dataflow_graph Graph>
   }
   const auto outputs = translated(traits::outputs(graph));
   if (outputs.size() > Store::most_operands) {
-    throw error{"graph", std::to_string(outputs.size()) + " outputs", "at most " + std::to_string(Store::most_operands)};
+    throw error{"graph", std::to_string(outputs.size()) + " outputs",
+                "at most " + std::to_string(Store::most_operands)};
   }
   nodes.push_back(store.define(operator_id{}, outputs, {}));
   detail::drop_unused(store, nodes);

@@ -89,7 +89,8 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a
     if (is_floating(t.element)) {
       const auto name = "cotangent" + std::to_string(i);
       expect_free_name(a, g, "gradients of outputs", name);
-      sweep.seed(g.outputs()[i], b.add("input", {}, {{"name", name}, {"element", name_of(t.element)}, {"dims", t.dims}}));
+      sweep.seed(g.outputs()[i],
+                 b.add("input", {}, {{"name", name}, {"element", name_of(t.element)}, {"dims", t.dims}}));
     }
   }
 }
@@ -101,8 +102,8 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a
 // Operators are those of an algebra that has the gradient operators, such as training_algebra().
 // Complexity: linear in the graph.
 // Throws: unity::error that names the node where the way back meets an operator without adjoint, where the loss is not
-// one real number, where a source is not of reals, where an input of the graph has the name of a new one (cotangent0 ..)
-// or the algebra lacks a gradient operator.
+// one real number, where a source is not of reals, where an input of the graph has the name of a new one (cotangent0,
+// ..) or the algebra lacks a gradient operator.
 [[nodiscard]] inline differentiated_graph differentiate(const algebra& a, const tensor_graph& g,
                                                         const differentiation& what = {}) {
   differentiated_graph result;

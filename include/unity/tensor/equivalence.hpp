@@ -41,7 +41,7 @@ struct equivalence_report {
   bool passed = false;
   double max_rel_error = 0;
   std::size_t points = 0;                         // that were compared
-  std::size_t undefined = 0;                      // elements of outputs that are NaN in both graphs, for all values tried
+  std::size_t undefined = 0;                      // elements of outputs that are NaN in both graphs
   std::string sizes{};                            // that they were compared on, in one line
   std::optional<std::size_t> first_difference{};  // the first output that differs
   std::string problem{};                          // in one line; empty if passed
