@@ -84,8 +84,8 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::Range(0.0, 1e18));
   app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--threads", a.threads, "of all but Unity's own search; the result does not depend on it, but for a limit of "
-                 "time")
+  app.add_option("--threads", a.threads,
+                 "of all but Unity's own search; the result does not depend on it, but for a limit of time")
       ->check(CLI::Range(1, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare, and, with flexflow, to start from");
   app.add_option_function<std::string>(
