@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/cpu.hpp>  // if found
+#include <unity/backend/cpu.hpp>
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/backend/predicted_time.hpp>

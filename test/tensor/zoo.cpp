@@ -282,7 +282,7 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
        "rnntc, "
        "squeezenet1_1, vgg16, vgg19, xdl"},
       {"zoo:bert\nx",
-       "zoo: model \"bert?x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
+       "zoo: model \"bert x\"; expected one of alexnet, bert, bert_large, candle_uno, densenet121, dlrm, "
        "embedding_bag, gpt, inception_v3, lenet, mlp, nasnet_a, nasrnn, nmt, resnet101, resnet50, resnext50, rnnlm, "
        "rnntc, "
        "squeezenet1_1, vgg16, vgg19, xdl"},
