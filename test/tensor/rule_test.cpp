@@ -167,7 +167,7 @@ TEST_CASE("a file with a rule that cannot be tested is refused, and the message 
         "can be tested");
 }
 
-TEST_CASE("every shipped rule can be tested as a file is loaded") {
+TEST_CASE("every shipped rule can be tested as a file is loaded", "[exhaustive]") {
   for (const auto text : {standard_rules, generated_rules}) {
     CHECK_NOTHROW(check_rules(standard(), compile_rules(standard(), parse_rules(text)), "shipped rules"));
   }

@@ -256,7 +256,8 @@ TEST_CASE("of up to three gates there are as many classes as a search of all cir
   CHECK(found == oracle.fewest());
 }
 
-TEST_CASE("a class may be found late where its shortest term shares what a representative does not contain") {
+TEST_CASE("a class may be found late where its shortest term shares what a representative does not contain",
+          "[exhaustive]") {
   const std::vector gates{gate_form::negation, gate_form::conjunction, gate_form::difference};
   circuit_search oracle{gates, 4};
   boolean_terms language{gates, 6};

@@ -223,7 +223,7 @@ TEST_CASE("what is false to begin with, or has no instance, generalizes to nothi
             .empty());
 }
 
-TEST_CASE("general rules pass the test of rules with the usual options, and the same comes out again") {
+TEST_CASE("general rules pass the test of rules with the usual options, and the same comes out again", "[exhaustive]") {
   for (const auto* specific :
        {"concat{axis=0}(add(?a, ?b), add(?c, ?d)) == add(concat{axis=0}(?a, ?c), concat{axis=0}(?b, ?d)) if rank(?a) "
         "== "
