@@ -33,12 +33,33 @@ TEST_CASE("a rule is printed with its clauses, each on a line of its own, defaul
   CHECK(to_text(rules[1]) == "rule plain\n  f(?x) => ?x\n");
 }
 
-TEST_CASE("expressions are printed with parentheses where an operator is inside another") {
-  CHECK(again("1+2*3") == "1 + (2 * 3)");
+TEST_CASE("expressions are printed with the parentheses that they need") {
+  CHECK(again("1+(2*3)") == "1 + 2 * 3");
+  CHECK(again("(1+2)*3") == "(1 + 2) * 3");
+  CHECK(again("(1-2)-3") == "1 - 2 - 3");
+  CHECK(again("1-(2-3)") == "1 - (2 - 3)");
+  CHECK(again("?a==(1==2)||?b<3&&?c") == "?a == (1 == 2) || ?b < 3 && ?c");
+  CHECK(again("(?a||?b)&&?c") == "(?a || ?b) && ?c");
   CHECK(again("-?a") == "-?a");
-  CHECK(again("-(-?a)") == "-(-?a)");
+  CHECK(again("-(-?a)") == "--?a");
+  CHECK(again("-(?a*2)--?b") == "-(?a * 2) - -?b");
   CHECK(again("!(?a==1)") == "!(?a == 1)");
   CHECK(again("f(1,[?a,??b...])") == "f(1, [?a, ??b...])");
+}
+
+TEST_CASE("what is as deep or as long as rule text may be can be printed and read again") {
+  const std::string deep = std::string(199, '-') + "?a";
+  CHECK(again(deep) == deep);
+  std::string row = "?a";
+  for (int i = 0; i < 500; ++i) {
+    row += " + ?b * 3";
+  }
+  CHECK(again(row) == row);
+  std::string nested = "?a";
+  for (int i = 0; i < 198; ++i) {
+    nested = "1 - (2 + " + nested + ")";
+  }
+  CHECK(again(nested) == nested);
 }
 
 TEST_CASE("a word is quoted unless it reads as a name") {

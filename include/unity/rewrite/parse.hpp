@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/to_number.hpp>
 #include <unity/rewrite/lexer.hpp>
+#include <unity/rewrite/operators.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity {
@@ -168,15 +168,13 @@ class rule_parser {
 
   // Precedence climbing over the levels below, weakest first; all operators group to the left.
   syntax::expression binary(std::size_t level) {
-    static constexpr std::string_view levels[][6] = {
-        {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
-    if (level == std::size(levels)) {
+    if (level == sign_level) {
       return unary();
     }
     auto left = binary(level + 1);
     for (;;) {
       std::string_view found;
-      for (const auto symbol : levels[level]) {
+      for (const auto symbol : operator_levels[level]) {
         if (!symbol.empty() && in_.at(symbol)) {
           found = symbol;
         }

@@ -8,14 +8,11 @@
 #include <string>
 #include <vector>
 
+#include <unity/rewrite/operators.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity {
 namespace detail {
-
-inline bool is_operator(const std::string& name) {
-  return !name.empty() && std::string{"|&=!<>+-*/%"}.find(name[0]) != std::string::npos;
-}
 
 inline bool is_plain_word(const std::string& word) {
   return !word.empty() &&
@@ -59,15 +56,17 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
     case form::pack: return to_text(e.arguments[0]) + "...";
     case form::call: break;
   }
-  if (!detail::is_operator(e.name)) {
+  const auto level = detail::level_of(e);
+  if (level == detail::primary_level) {
     return e.name + "(" + detail::arguments_text(e.arguments) + ")";
   }
-  const auto operand = [](const syntax::expression& a) {
-    const bool compound = a.kind == form::call && detail::is_operator(a.name);
-    return compound ? "(" + to_text(a) + ")" : to_text(a);
+  // Parentheses only where they are needed: so no text is nested deeper than the one that was read.
+  const auto operand = [](const syntax::expression& a, std::size_t weakest) {
+    return detail::level_of(a) < weakest ? "(" + to_text(a) + ")" : to_text(a);
   };
-  return e.arguments.size() == 1 ? e.name + operand(e.arguments[0])
-                                 : operand(e.arguments[0]) + " " + e.name + " " + operand(e.arguments[1]);
+  return level == detail::sign_level
+             ? e.name + operand(e.arguments[0], level)
+             : operand(e.arguments[0], level) + " " + e.name + " " + operand(e.arguments[1], level + 1);
 }
 
 [[nodiscard]] inline std::string to_text(const syntax::term& t) {

@@ -1,0 +1,35 @@
+// The operators of rule text's expressions, as its parser and its printer know them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity::detail {
+
+// Of two operands, weakest first; all group to the left. The empty places are no operators.
+inline constexpr std::string_view operator_levels[][6] = {
+    {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
+
+// How strongly what is written holds together: the level of a row's operator, then - and ! before one operand, then
+// everything that no operator makes.
+inline constexpr std::size_t sign_level = std::size(operator_levels);
+inline constexpr std::size_t primary_level = sign_level + 1;
+
+[[nodiscard]] inline std::size_t level_of(const syntax::expression& e) {
+  if (e.kind != syntax::expression::form::call || e.name.empty()) {
+    return primary_level;
+  }
+  if (e.arguments.size() == 1) {
+    return e.name == "-" || e.name == "!" ? sign_level : primary_level;
+  }
+  const auto level = std::ranges::find_if(
+      operator_levels, [&](const auto& symbols) { return std::ranges::find(symbols, e.name) != std::end(symbols); });
+  return level == std::end(operator_levels) ? primary_level
+                                            : static_cast<std::size_t>(level - std::begin(operator_levels));
+}
+
+}  // namespace unity::detail
