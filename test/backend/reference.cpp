@@ -19,6 +19,7 @@
 #include <unity/core/random.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 #include "operator_suite.hpp"
 
@@ -98,7 +99,9 @@ TEST_CASE("the suite notices kinds of which no case ran", "[reference][!shouldfa
   check_operators(make, {.cases = 1, .types = {dtype::float32}});  // none of embedding
 }
 
-TEST_CASE("the reference backend computes every operator", "[reference]") { check_operators(make, {.cases = 40}); }
+TEST_CASE("the reference backend computes every operator", "[reference]") {
+  check_operators(make, {.cases = static_cast<int>(unity::test::cases(40))});
+}
 
 TEST_CASE("the reference backend computes every operator in narrow types", "[reference]") {
   check_operators(make, {.tolerance = 1e-2, .cases = 6, .element = dtype::bfloat16});
@@ -144,11 +147,11 @@ TEST_CASE("numbers are stored as their type says", "[reference]") {
   CHECK(bits_of(1, dtype::float16) == 0x3C00);
   CHECK(bits_of(-2, dtype::float16) == 0xC000);
   CHECK(bits_of(65504, dtype::float16) == 0x7BFF);
-  CHECK(bits_of(65520, dtype::float16) == 0x7C00);       // halfway to the next: infinite
+  CHECK(bits_of(65520, dtype::float16) == 0x7C00);  // halfway to the next: infinite
   CHECK(bits_of(65519.99, dtype::float16) == 0x7BFF);
-  CHECK(bits_of(0x1p-24, dtype::float16) == 0x0001);     // the least above zero
-  CHECK(bits_of(0x1p-25, dtype::float16) == 0x0000);     // a tie, to even
-  CHECK(bits_of(0x1.8p-24, dtype::float16) == 0x0002);   // a tie, to even
+  CHECK(bits_of(0x1p-24, dtype::float16) == 0x0001);      // the least above zero
+  CHECK(bits_of(0x1p-25, dtype::float16) == 0x0000);      // a tie, to even
+  CHECK(bits_of(0x1.8p-24, dtype::float16) == 0x0002);    // a tie, to even
   CHECK(bits_of(1 + 0x1p-11, dtype::float16) == 0x3C00);  // a tie, to even
   CHECK(bits_of(1 + 0x3p-11, dtype::float16) == 0x3C02);
   CHECK(bits_of(1, dtype::bfloat16) == 0x3F80);

@@ -185,7 +185,7 @@ TEST_CASE("rules that leave the number of groups to the shapes are refuted with 
 }
 
 #ifdef UNITY_SHARED_DIR
-TEST_CASE("of TASO's 133 rules 129 hold where groups are stated, and the other four never fit") {
+TEST_CASE("of TASO's 133 rules 129 hold where groups are stated, and the other four never fit", "[exhaustive]") {
   const auto all = published();
   REQUIRE(all.size() == 133);
   for (std::size_t i = 0; i < all.size(); ++i) {

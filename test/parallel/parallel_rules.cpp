@@ -59,11 +59,10 @@ pcg plain(const operator_example& e) {
   pcg_writer writer{parallel_operators()};
   std::vector<value_id> inputs;
   for (std::size_t i = 0; i < e.inputs.size(); ++i) {
-    const auto n = writer.add(
-        operators().make_operation("input", {{"name", "x" + std::to_string(i)},
-                                             {"element", tensor::name_of(e.inputs[i].element)},
-                                             {"dims", e.inputs[i].dims}}),
-        {});
+    const auto n = writer.add(operators().make_operation("input", {{"name", "x" + std::to_string(i)},
+                                                                   {"element", tensor::name_of(e.inputs[i].element)},
+                                                                   {"dims", e.inputs[i].dims}}),
+                              {});
     inputs.push_back(writer.graph().results(n)[0]);
   }
   const auto n = writer.add(e.op, inputs);
@@ -152,7 +151,7 @@ TEST_CASE("parallel rules are those that are generated, and hybrids") {
   }
 }
 
-TEST_CASE("every operator's rules keep what it computes and its gradients") {
+TEST_CASE("every operator's rules keep what it computes and its gradients", "[exhaustive]") {
   constexpr std::array<std::int64_t, 1> halves{2};
   std::map<std::string, std::size_t> applied;
   for (const auto& form : standard_forms(operators(), 2)) {

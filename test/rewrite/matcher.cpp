@@ -21,6 +21,7 @@
 #include <unity/rewrite/state_view.hpp>
 #include <unity/search/rewrite_graph.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/circuits.hpp"
 #include "../support/matrices.hpp"
 
@@ -276,7 +277,7 @@ rule_set matrix_set(std::string_view text) { return compile_rules(matrices{}, pa
 TEST_CASE("the matcher finds what trying every assignment finds, for random patterns on random circuits", "[law]") {
   std::size_t matches = 0;
   std::size_t patterns = 0;
-  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(1200); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     rule_set rules;
@@ -293,8 +294,8 @@ TEST_CASE("the matcher finds what trying every assignment finds, for random patt
     fixture<circuits> f{std::move(rules), random_circuit(random, 2, 14)};
     matches += compare(f);
   }
-  CHECK(patterns > 1000);
-  CHECK(matches > 2000);
+  CHECK(patterns > unity::test::cases(1000));
+  CHECK(matches > unity::test::cases(2000));
 }
 
 TEST_CASE("the matcher finds what trying every assignment finds, for the rules of both algebras", "[law]") {
@@ -305,7 +306,7 @@ TEST_CASE("the matcher finds what trying every assignment finds, for the rules o
     });
     return rules;
   };
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(150); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     fixture<circuits> f{without(circuit_set(circuit_rules)), random_circuit(random, 4, 20)};
@@ -313,7 +314,7 @@ TEST_CASE("the matcher finds what trying every assignment finds, for the rules o
     fixture<matrices> g{without(matrix_set(matrix_rules)), random_matrix_graph(random, 4, 16)};
     matches += compare(g);
   }
-  CHECK(matches > 1000);
+  CHECK(matches > unity::test::cases(1000));
 }
 
 TEST_CASE("roots that can be exchanged are matched once, roots that cannot in both orders") {

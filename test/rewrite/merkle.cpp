@@ -13,6 +13,7 @@
 #include <unity/rewrite/state_view.hpp>
 #include <unity/search/rewrite_graph.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/circuits.hpp"
 
 using namespace unity;
@@ -70,7 +71,7 @@ circuit relabelled(const circuit& g, random_engine& random) {
 }  // namespace
 
 TEST_CASE("the canonical hash does not depend on names, and tells almost any change", "[law]") {
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(3000); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     const auto g = random_circuit(random, 4, 3 + random.below(20));

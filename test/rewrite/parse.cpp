@@ -14,6 +14,7 @@
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 
 using namespace unity;
@@ -238,7 +239,7 @@ TEST_CASE("what is nested or strung together too deeply ends in a message") {
 }
 
 TEST_CASE("printing a rule and reading it again gives the rule", "[law]") {
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(3000); ++seed) {
     random_syntax random{seed};
     const auto rule = random.rule();
     const auto text = to_text(rule);
@@ -253,7 +254,7 @@ TEST_CASE("any damage to rule text is read or refused in one line that names the
   const std::string good =
       "rule two (f{a=1, b=?k, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)\n if ?k > 2, size(??w, 1) == \"x\" real "
       "tested 60\n";
-  for (std::uint64_t seed = 0; seed < 20000; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(20000); ++seed) {
     random_engine random{seed};
     auto text = good;
     for (auto n = 1 + random.below(4); n > 0; --n) {

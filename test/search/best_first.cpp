@@ -18,6 +18,7 @@
 #include <unity/search/backtracking.hpp>
 #include <unity/search/rewrite_space.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/circuits.hpp"
 #include "../support/explicit_space.hpp"
 #include "../support/matrices.hpp"
@@ -162,7 +163,7 @@ TEST_CASE("the same search twice gives the same answer", "[law]") {
 TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted one gives", "[law]") {
   const auto path = file("resumed.checkpoint");
   std::size_t resumed = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(40); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     auto whole_space = random_circuit_space(seed, 14);
@@ -183,7 +184,7 @@ TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted
     auto last_space = random_circuit_space(seed, 14);
     require_same(backtracking.resume(last_space, path, options_of(150)), whole);
   }
-  CHECK(resumed > 10);
+  CHECK(resumed > unity::test::cases(10));
   std::filesystem::remove(path);
 }
 

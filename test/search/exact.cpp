@@ -14,6 +14,7 @@
 #include <unity/search/exact.hpp>
 #include <unity/search/rewrite_space.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/circuits.hpp"
 #include "../support/explicit_space.hpp"
 #include "../support/space_laws.hpp"
@@ -44,7 +45,7 @@ explicit_space random_explicit(std::uint64_t seed) {
 TEST_CASE("exact search proves the optimum over all that moves can reach", "[law]") {
   std::size_t proved = 0;
   std::size_t improved = 0;
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(100); ++seed) {
     CAPTURE(seed);
     auto space = random_circuit_space(seed, 9, finite_circuit_rules);
     auto least = std::numeric_limits<cost_value>::max();
@@ -62,8 +63,8 @@ TEST_CASE("exact search proves the optimum over all that moves can reach", "[law
     ++proved;
     improved += r.cost < before ? 1 : 0;
   }
-  CHECK(proved > 60);
-  CHECK(improved > 20);
+  CHECK(proved > unity::test::cases(60));
+  CHECK(improved > unity::test::cases(20));
 }
 
 TEST_CASE("hills of any height are climbed") {

@@ -16,12 +16,13 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../parallel/operators.hpp"
+#include "../support/cases.hpp"
 
 using namespace unity;
+using parallel::test::operators;
 using systems::flexflow_options;
 using systems::flexflow_result;
 using systems::strategy_algorithm;
-using parallel::test::operators;
 
 namespace {
 
@@ -114,7 +115,7 @@ TEST_CASE("a search's best is a strategy that costs what it says, and none of th
     for (const auto by : {strategy_algorithm::mcmc, strategy_algorithm::greedy, strategy_algorithm::beam}) {
       for (std::uint64_t seed = 0; seed < 3; ++seed) {
         CAPTURE(model, on, static_cast<int>(by), seed);
-        auto o = options_of(by == strategy_algorithm::mcmc ? 600 : 6000, seed, by);
+        auto o = options_of(unity::test::cases(by == strategy_algorithm::mcmc ? 600 : 6000), seed, by);
         o.devices = seed == 2 ? systems::device_choice::any : systems::device_choice::blocks;
         o.width = 3;
         const auto from = x.initial(2, seed);
@@ -171,7 +172,7 @@ TEST_CASE("where memory is short a search leaves what does not fit for what does
   x.machine.devices[0].memory = bytes{known.count() + known.count() / 20};
   REQUIRE(!x.report(from[0]).excess.empty());
   for (const auto by : {strategy_algorithm::mcmc, strategy_algorithm::greedy}) {
-    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    for (std::uint64_t seed = 1; seed <= unity::test::cases(3); ++seed) {
       CAPTURE(static_cast<int>(by), seed);
       auto o = options_of(20000, seed, by);
       const auto r = x.search(o, from);

@@ -22,6 +22,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../parallel/operators.hpp"
+#include "../support/cases.hpp"
 
 using namespace unity;
 using systems::strategy_evaluator;
@@ -179,7 +180,7 @@ TEST_CASE("memory is looked at buffer by buffer only where sums are over the lim
   strategy_evaluator evaluator{l, std::vector<bytes>(4, bytes{4 * all.count()})};
   evaluator.reset(start);
   random_engine random{seed};
-  for (int step = 0; step < 600; ++step) {
+  for (int step = 0; step < static_cast<int>(unity::test::cases(600)); ++step) {
     const auto move = proposal.sample(start, random)->move;
     const auto refused = evaluator.try_move(move, evaluator.cost() / 4);
     REQUIRE(!refused.has_value());

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 
 using namespace unity;
@@ -123,7 +125,8 @@ TEST_CASE("exact finds the cheapest of all strategies, tried one by one") {
 }
 
 TEST_CASE("the optima of LeNet and of two steps of RNNLM on four devices are proved") {
-  for (const auto* model : {"zoo:lenet?batch=256", "zoo:rnnlm?seq=2&batch=256"}) {
+  constexpr const char* models[] = {"zoo:lenet?batch=256", "zoo:rnnlm?seq=2&batch=256"};
+  for (const auto* model : std::span{models}.first(unity::test::cases(2))) {
     INFO(model);
     const subject x{tensor::zoo::build(operators(), model), "p100:1x4"};
     const auto r = x.exact();
@@ -140,7 +143,7 @@ TEST_CASE("the optima of LeNet and of two steps of RNNLM on four devices are pro
     const std::uint64_t seed = 81;
     INFO("seed " << seed);
     random_engine random{seed};
-    for (int i = 0; i < 1500; ++i) {
+    for (int i = 0; i < static_cast<int>(unity::test::cases(1500)); ++i) {
       auto near = r.best;
       for (int k = 0; k < 1 + i % 2; ++k) {
         const node_id n{random.below(near.size())};

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
 
@@ -59,10 +62,14 @@ TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 el
 }
 
 TEST_CASE("no slower than data parallelism, and what rewriting makes of a model computes the same") {
-  for (const char* name :
-       {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",
-        "zoo:lenet?batch=12", "zoo:candle_uno?layers=1&hidden=60&batch=24", "zoo:dlrm?form=ae&batch=96",
-        "zoo:embedding_bag?batch=24&vocab=960&hidden=48", "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12"}) {
+  constexpr const char* names[] = {"zoo:mlp?layers=3&hidden=96&batch=48",
+                                   "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",
+                                   "zoo:lenet?batch=12",
+                                   "zoo:candle_uno?layers=1&hidden=60&batch=24",
+                                   "zoo:dlrm?form=ae&batch=96",
+                                   "zoo:embedding_bag?batch=24&vocab=960&hidden=48",
+                                   "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12"};
+  for (const char* name : std::span{names}.first(unity::test::cases(std::size(names)))) {
     CAPTURE(name);
     const auto g = model(name);
     const auto m = machine::preset("summit:2x6");
@@ -74,7 +81,7 @@ TEST_CASE("no slower than data parallelism, and what rewriting makes of a model 
   }
 }
 
-TEST_CASE("substitutions make a transformer cheaper to map, alike in all its layers") {
+TEST_CASE("substitutions make a transformer cheaper to map, alike in all its layers", "[exhaustive]") {
   const auto g = model("zoo:gpt?layers=6&hidden=64&heads=4&seq=16&vocab=128&batch=16");
   const auto m = machine::preset("p100:1x4");
   const auto plain = search(g, m, {});

@@ -28,6 +28,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "all_mappings.hpp"
 #include "rewritten_graphs.hpp"
@@ -102,14 +103,15 @@ TEST_CASE(
     "of 200 random graphs nearly all get the cheapest of all graphs in three steps with all their mappings, and none "
     "is far from it") {
   meshes at{objective};
-  constexpr std::uint64_t count = 200;
+  constexpr std::uint64_t count = unity::test::cases(200);
   std::size_t equal = 0;
   std::size_t improved = 0;
   std::size_t irreducible = 0;
   std::size_t graphs = 0;
-  for (std::uint64_t seed = 0; seed < count; ++seed) {
-    auto& room = *at.rooms[seed % 2];
-    auto& slow = *at.slow[seed % 2];
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto seed = i * (200 / count);
+    auto& room = *at.rooms[i % 2];
+    auto& slow = *at.slow[i % 2];
     const auto g = graph_of(seed, 2, 8);
     const auto found = systems::improve(operators(), test::standard_rules(), g, room, objective);
     const analyzed_graph cheapest{operators(), found.graph};

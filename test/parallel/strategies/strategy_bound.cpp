@@ -18,6 +18,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../../support/cases.hpp"
 #include "../../support/operators.hpp"
 #include "../divided_at_random.hpp"
 
@@ -97,13 +98,14 @@ tensor::tensor_graph branches() {
   return std::move(b).finish({b.matmul(b.add(left, right), w), b.sigmoid(right)});
 }
 
-// Whole strategies' bounds over their times, the mean of 60.
+// Whole strategies' bounds over their times, on average.
 double check_bounds(subject& x, std::uint64_t seed) {
   INFO("seed " << seed);
   random_engine random{seed};
   parallel::strategy_bound bound{x.tables};
+  constexpr auto count = unity::test::cases(60);
   double sum = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (std::uint64_t i = 0; i < count; ++i) {
     auto made = x.draw(random);
     const auto at = random.below(made.size());
     for (int k = 0; k < 3; ++k) {  // completions of one prefix
@@ -123,7 +125,7 @@ double check_bounds(subject& x, std::uint64_t seed) {
       sum += k == 0 ? static_cast<double>(whole) / static_cast<double>(time) : 0;
     }
   }
-  return sum / 60;
+  return sum / static_cast<double>(count);
 }
 
 }  // namespace
@@ -173,7 +175,7 @@ TEST_CASE("a bound depends on the choices made, not on those taken back") {
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
     subject x{tensor::zoo::build(operators(), model), "p100:1x4", parallel::block_strides::one};
     parallel::strategy_bound walked{x.tables};
-    for (int step = 0; step < 400; ++step) {
+    for (int step = 0; step < static_cast<int>(unity::test::cases(400)); ++step) {
       const auto d = walked.decided();
       if (d == x.choices.size() || (d > 0 && random.below(3) == 0)) {
         walked.pop();

@@ -373,10 +373,12 @@ TEST_CASE("threads, memory and interruptions change nothing") {
   const std::vector gates{gate_form::negation, gate_form::conjunction, gate_form::disjunction, gate_form::difference};
   const enumeration_options options{.most_operators = 4, .variables = 5};
   boolean_terms language{gates, 5};
-  enumeration<boolean_terms> whole{language, options};
-  whole.run();
-  const auto expected = found_by(whole);
-  CHECK(whole.counts().spilled_runs == 0);
+  static const auto expected = [&] {  // once for all sections
+    enumeration<boolean_terms> whole{language, options};
+    whole.run();
+    CHECK(whole.counts().spilled_runs == 0);
+    return found_by(whole);
+  }();
   const scratch_folder folder{"enumerate"};
 
   SECTION("threads") {

@@ -116,7 +116,7 @@ TEST_CASE("two axes that must differ stay different") {
        "concat{axis=?c2}(concat{axis=?c}(?x, ?z), concat{axis=?c}(?y, ?w)) if ?c != ?c2"});
 }
 
-TEST_CASE("an axis of images is any where the operator does not look along it") {
+TEST_CASE("an axis of images is any where the operator does not look along it", "[exhaustive]") {
   const std::string pool = "kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e";
   check(
       "concat{axis=1}(max_pool{kernel=[3, 3], padding=same}(?a), max_pool{kernel=[3, 3], padding=same}(?b)) == "
@@ -152,7 +152,7 @@ TEST_CASE("sizes of parts follow the axis, counted from the back where it is") {
       {"split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(concat{axis=?c}(?x, ?y)).0 => ?x"});
 }
 
-TEST_CASE("kernels are enlarged to the size of another, where strides do not reach beyond them") {
+TEST_CASE("kernels are enlarged to the size of another, where strides do not reach beyond them", "[exhaustive]") {
   const std::string conv = "stride=?s, padding=?p, dilation=?d, groups=?g";
   check(
       "conv2d{padding=same}(?a, enlarge{kernel=[3, 3]}(?b)) => conv2d{padding=same}(?a, ?b) if rank(?a) == 4, "
@@ -193,7 +193,7 @@ TEST_CASE("a number that the rule is about stays: 5 is 3 and 3, less 1") {
   CHECK(texts[0].find("kernel=[5, 5]") != std::string::npos);
 }
 
-TEST_CASE("constants have the sizes that their users ask for") {
+TEST_CASE("constants have the sizes that their users ask for", "[exhaustive]") {
   check("matmul(?a, identity_matrix{size=size(?a, 1)}()) => ?a if rank(?a) == 2",
         {"matmul(?x, identity_matrix{size=?n}()) => ?x"});
   check("matmul(identity_matrix{size=size(?a, 1)}(), ?a) => ?a if rank(?a) == 2, size(?a, 0) == size(?a, 1)",
