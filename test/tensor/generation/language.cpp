@@ -82,7 +82,7 @@ std::optional<std::uint16_t> infer(tensor::term_language& l, std::string_view na
 
 }  // namespace
 
-TEST_CASE("what TASO's list gives, size by size") {
+TEST_CASE("what TASO's list gives, size by size", "[exhaustive]") {
   auto language = language_of(tensor::taso_vocabulary);
   enumerated e{language, {.most_operators = 3}};
   e.advance();
@@ -93,7 +93,7 @@ TEST_CASE("what TASO's list gives, size by size") {
   CHECK(level_of(e) == level{40308, 28832, 11476, 447, 24});
 }
 
-TEST_CASE("of tensors too the last size is settled as it is where more follow") {
+TEST_CASE("of tensors too the last size is settled as it is where more follow", "[exhaustive]") {
   auto language = language_of(tensor::image_vocabulary);
   enumerated last{language, {.most_operators = 3, .variables = 3}};
   last.run();
