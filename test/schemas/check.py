@@ -3,8 +3,8 @@
 
 check.py tree              each schema is one, and the source's own files are what theirs say
 check.py described         docs/formats.md links each schema and names each member
-check.py written BUILD     what the examples and the tests of programs have left in the build folder is what its schema
-                           says, and has no member that the schema does not know
+check.py written BUILD     what the examples and the tests have left in the build folder, headers of sealed files
+                           included, is what its schema says, and has no member that the schema does not know
 check.py read READER [--seed N] [--count N]
                            files with one thing changed, at random: what a schema refuses, READER refuses as well
 """
@@ -30,6 +30,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name.removesuffix(".schema.json"): json.loads(path.read_text())
            for path in sorted((ROOT / "docs/schemas").glob("*.schema.json"))}
 FORMATS = {"unity machine": "machine", "unity plan": "plan", "unity strategy": "strategy", "unity graph": "graph"}
+SEALED = {b"unity weights 1\n": "weights", b"unity dataset 1\n": "dataset"}  # of these a schema tells the header
+sys.path.insert(0, str(ROOT / "examples/data"))
+import sealed_file
 faults = []
 
 
@@ -124,6 +127,29 @@ def check_described():
     return f"{count} members"
 
 
+def sealed_header(path):
+    """The schema and the header of a sealed file; None of other files, and of those that a test has damaged."""
+    with open(path, "rb") as file:
+        name = SEALED.get(file.read(16))
+        content = name and file.seek(0) == 0 and file.read()
+    if not content or len(content) < 48 or sealed_file.checksum(content[:-16]) != content[-16:]:
+        return None
+    return name, json.loads(content[32:32 + int.from_bytes(content[24:32], "little")])
+
+
+def check_sealed(build, strict, counts):
+    files = [path for place in ("out", "scratch") for path in sorted((build / place).rglob("*"))
+             if path.is_file() and path.stat().st_size < 1 << 20]
+    for path in files:
+        found = sealed_header(path)
+        if found:
+            name, header = found
+            counts[name] += 1
+            problem = complaint(strict[name], header)
+            if problem:
+                fault(f"{path}: header: {problem}; expected what {name}.schema.json says")
+
+
 def check_written(build):
     strict = validators(closed)
     # What tests of programs leave in their scratch may be wrong on purpose, but not results.
@@ -148,6 +174,7 @@ def check_written(build):
         problem = complaint(strict[name], document)
         if problem:
             fault(f"{path}: {problem}; expected what {name}.schema.json says")
+    check_sealed(build, strict, counts)
     if not sum(counts.values()) and not faults:
         print("schemas: skipped: the examples have written nothing yet (ctest -L 'example|programs')")
         sys.exit(77)
