@@ -33,19 +33,24 @@ def aligned(content):
     return content + bytes(-len(content) % 64)
 
 
+def sealed_whole(line, header, values):
+    """The bytes of a file: a line of 16 bytes, a header, and tensors that lie where it says."""
+    text = json.dumps(header, sort_keys=True).encode()
+    begin = len(aligned(bytes(32 + len(text))))
+    lengths = struct.pack("<QQ", begin + len(values) + 16, len(text))
+    content = aligned(line.encode() + lengths + text) + values
+    return content + checksum(content)
+
+
 def sealed(line, header, tensors):
-    """The bytes of a file: a line of 16 bytes, a header and tensors, each (name, dims, bytes) of type uint8."""
+    """The same, of tensors of type uint8, each (name, dims, bytes), which the header is to list."""
     values = b""
     listed = []
     for name, dims, content in tensors:
         values = aligned(values)
         listed.append({"name": name, "kind": "", "element": "uint8", "dims": dims, "offset": len(values)})
         values += content
-    text = json.dumps(dict(header, tensors=listed), sort_keys=True).encode()
-    begin = len(aligned(bytes(32 + len(text))))
-    lengths = struct.pack("<QQ", begin + len(values) + 16, len(text))
-    content = aligned(line.encode() + lengths + text) + values
-    return content + checksum(content)
+    return sealed_whole(line, dict(header, tensors=listed), values)
 
 
 def write_whole(path, content):

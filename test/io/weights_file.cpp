@@ -239,6 +239,7 @@ TEST_CASE("other files and versions are named for what they are") {
         path.string() + ": header.loss: is \"a\\nb\"; expected a name without control characters");
   CHECK(with_header("{") == path.string() + ", byte 2: is not JSON; expected a value, ',' or a closing bracket");
   CHECK(with_header("{}") == path.string() + ": header: has no \"graph\"; expected an object with that member");
+  CHECK(with_header(R"({"graph":"","step":-1,"seed":1})").find("header.step: is -1") != std::string::npos);
   CHECK(with_header(R"({"graph":"","step":0,"seed":-1})").find("header.seed: is number") != std::string::npos);
   CHECK(with_header(R"({"graph":"","step":0,"seed":1,"optimizer":"lion"})").find("sgd, momentum or adam") !=
         std::string::npos);

@@ -12,6 +12,7 @@ check.py read READER [--seed N] [--count N]
 import argparse
 import copy
 import json
+import math
 import os
 import pathlib
 import random
@@ -127,25 +128,26 @@ def check_described():
     return f"{count} members"
 
 
-def sealed_header(path):
-    """The schema and the header of a sealed file; None of other files, and of those that a test has damaged."""
+def sealed_parts(path):
+    """The line, the header and the tensors of a sealed file; None of other files, and of those that a test has damaged."""
     with open(path, "rb") as file:
-        name = SEALED.get(file.read(16))
-        content = name and file.seek(0) == 0 and file.read()
+        line = file.read(16)
+        content = line in SEALED and line + file.read()
     if not content or len(content) < 48 or sealed_file.checksum(content[:-16]) != content[-16:]:
         return None
-    return name, json.loads(content[32:32 + int.from_bytes(content[24:32], "little")])
+    end = 32 + int.from_bytes(content[24:32], "little")
+    return line, json.loads(content[32:end]), content[len(sealed_file.aligned(content[:end])):-16]
 
 
 def check_sealed(build, strict, counts):
     files = [path for place in ("out", "scratch") for path in sorted((build / place).rglob("*"))
              if path.is_file() and path.stat().st_size < 1 << 20]
     for path in files:
-        found = sealed_header(path)
+        found = sealed_parts(path)
         if found:
-            name, header = found
+            name = SEALED[found[0]]
             counts[name] += 1
-            problem = complaint(strict[name], header)
+            problem = complaint(strict[name], found[1])
             if problem:
                 fault(f"{path}: header: {problem}; expected what {name}.schema.json says")
 
@@ -225,15 +227,25 @@ class Reader:
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
 
-    def verdicts(self, kind, base, documents):
+    def bases(self, kind):
+        """What the program has written of the kind: the name, the document, and how a document becomes a file's bytes."""
+        if kind in SEALED.values():
+            for path in sorted(self.folder.glob(f"{kind}*.sealed")):
+                line, header, values = sealed_parts(path)
+                yield path.name, header, lambda d, line=line.decode(), v=values: sealed_file.sealed_whole(line, d, v)
+        else:
+            for path in sorted(self.folder.glob(f"{kind}*.json")):
+                yield path.name, json.loads(path.read_text()), lambda d: json.dumps(d).encode()
+
+    def verdicts(self, kind, base, files):
         paths = []
-        for number, document in enumerate(documents):
-            paths.append(self.folder / f"mutated_{number}.json")
-            paths[-1].write_text(json.dumps(document))
-        plan = [self.folder / base.name.replace("strategy", "plan")] if kind == "strategy" else []
+        for number, content in enumerate(files):
+            paths.append(self.folder / f"mutated_{number}")
+            paths[-1].write_bytes(content)
+        plan = [self.folder / base.replace("strategy", "plan")] if kind == "strategy" else []
         run = subprocess.run([self.program, "read", kind, *plan, *paths], check=True, capture_output=True, text=True)
         lines = run.stdout.splitlines()
-        assert len(lines) == len(documents), run.stdout
+        assert len(lines) == len(files), run.stdout
         return lines
 
 
@@ -279,6 +291,17 @@ def declared(schema, path="$"):
             yield from declared(inner, path)
 
 
+def write_datasets(folder):
+    """As examples/data makes them, and smaller."""
+    parts = [(f"{part} {what}", dims, bytes(math.prod(dims))) for part, count in (("train", 3), ("test", 2))
+             for what, dims in (("samples", [count, 2, 5]), ("labels", [count]))]
+    images = {"content": "images", "classes": 10, "sources": {"train": ["a.psf"], "test": ["b.psf"]}}
+    text = {"content": "text", "classes": 2, "alphabet": "ab"}
+    letters = [("train samples", [70], bytes(70)), ("test samples", [9], bytes(9))]
+    for name, header, tensors in (("images", images, parts), ("text", text, letters)):
+        sealed_file.write_whole(folder / f"dataset_{name}.sealed", sealed_file.sealed("unity dataset 1\n", header, tensors))
+
+
 def check_read(program, seed, count):
     plain, strict = validators(), validators(closed)
     dice = random.Random(seed)
@@ -287,34 +310,33 @@ def check_read(program, seed, count):
     with tempfile.TemporaryDirectory() as name:
         reader = Reader(program, pathlib.Path(name))
         subprocess.run([program, "write", name], check=True)
-        bases = sorted(reader.folder.glob("*.json"))
-        for kind in ("machine", "plan", "strategy"):
-            own = [path for path in bases if path.name.startswith(kind)]
+        write_datasets(reader.folder)
+        for kind in ("machine", "plan", "strategy", "weights", "dataset"):
+            own = list(reader.bases(kind))
             both = schema_alone = reader_alone = neither = 0
-            for base in own:
-                document = json.loads(base.read_text())
+            for base, document, encoded in own:
                 problem = complaint(strict[kind], document)
                 if problem:
-                    fault(f"{base.name} as written: {problem}; expected what {kind}.schema.json says")
+                    fault(f"{base} as written: {problem}; expected what {kind}.schema.json says")
                 present(SCHEMAS[kind], SCHEMAS[kind], document, seen)
                 made = [(document, "unchanged")] + [mutated(document, dice) for _ in range(count // len(own))]
-                for (changed, what), verdict in zip(made, reader.verdicts(kind, base, [m[0] for m in made])):
+                for (changed, what), verdict in zip(made, reader.verdicts(kind, base, [encoded(m[0]) for m in made])):
                     problem = complaint(plain[kind], changed)
                     accepts = verdict == "accepted"
                     both += bool(problem) and not accepts
                     reader_alone += not problem and not accepts
                     neither += not problem and accepts
                     if what == "unchanged" and not accepts:
-                        fault(f"{base.name} as written: the reader: {verdict}; expected that it reads it")
+                        fault(f"{base} as written: the reader: {verdict}; expected that it reads it")
                     if problem and accepts:
                         schema_alone += 1
-                        fault(f"seed {seed}: {base.name}, {what}: the reader takes it; expected that it refuses what "
+                        fault(f"seed {seed}: {base}, {what}: the reader takes it; expected that it refuses what "
                               f"the schema does: {problem}")
             tally[kind] = (f"{kind}: {both} refused by both, {reader_alone} by the reader alone, "
                            f"{schema_alone} by the schema alone, {neither} by none")
             if not both or not neither:
                 fault(f"{tally[kind]}; expected some refused by both and some by none")
-    for kind in ("machine", "graph", "strategy", "plan"):
+    for kind in ("machine", "graph", "strategy", "plan", "weights", "dataset"):
         for path, property in declared(SCHEMAS[kind]):
             if id(property) not in seen:
                 fault(f"{kind}.schema.json: no file has {path}; expected one among those of `{os.path.basename(program)} write`")

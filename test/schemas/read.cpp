@@ -1,5 +1,6 @@
-// usage: test_schemas_read write FOLDER              machines, plans and strategies, in which every member occurs
-//        test_schemas_read read machine|plan FILE... "accepted", or what reading each FILE complains of, a line each
+// usage: test_schemas_read write FOLDER              machines, plans, strategies and weights with every member
+//        test_schemas_read read machine|plan|weights|dataset FILE...
+//                                                    "accepted", or what reading each FILE complains of, a line each
 //        test_schemas_read read strategy PLAN FILE...  the same, for PLAN's graph and machine
 #include <cstddef>
 #include <cstdint>
@@ -15,17 +16,23 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
+#include <unity/io/dataset.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/plan_notes.hpp>
+#include <unity/io/stored_tensor.hpp>
 #include <unity/io/strategy_json.hpp>
+#include <unity/io/weights_file.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -106,6 +113,22 @@ void write(const std::filesystem::path& folder) {
     }
     atomic_write(folder / ("plan" + number + ".json"), io::to_plan_text(operators(), p, notes_for(p.machine.network)));
   }
+  const std::vector<io::stored_tensor> tensors{{"w", "weight", tensor::dtype::float32, {2, 3}},
+                                               {"w", "velocity", tensor::dtype::float32, {2, 3}},
+                                               {"step", "weight", tensor::dtype::float64, {}}};
+  io::weights_writer weights{folder / "weights.sealed",
+                             {.graph = "90f3a1",
+                              .step = 12,
+                              .seed = 7,
+                              .optimizer = parallel::optimizer::momentum,
+                              .tensors = tensors,
+                              .settings = {{"rate", 0.1}},
+                              .loss = "cross_entropy",
+                              .data = "synthetic"}};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    weights.put(i, parallel::whole(tensors[i].dims), std::vector<std::byte>(tensors[i].byte_count()));
+  }
+  weights.commit();
 }
 
 template <class Read>
@@ -113,7 +136,7 @@ void report(const std::vector<std::string>& files, const Read& read) {
   for (const auto& file : files) {
     std::string verdict = "accepted";
     try {
-      read(read_file(file));
+      read(file);
     } catch (const error& e) {
       verdict = e.what();
     }
@@ -126,19 +149,25 @@ void run(const std::vector<std::string>& words) {
     write(words[1]);
   } else if (words.size() >= 2 && words[0] == "read" && words[1] == "machine") {
     report({words.begin() + 2, words.end()},
-           [](const std::string& text) { static_cast<void>(io::parse_machine(text, "")); });
+           [](const std::string& file) { static_cast<void>(io::parse_machine(read_file(file), "")); });
   } else if (words.size() >= 2 && words[0] == "read" && words[1] == "plan") {
-    report({words.begin() + 2, words.end()}, [](const std::string& text) {
+    report({words.begin() + 2, words.end()}, [](const std::string& file) {
+      const auto text = read_file(file);
       static_cast<void>(io::parse_plan(operators(), text, ""));
       static_cast<void>(io::parse_plan_notes(text, ""));
     });
   } else if (words.size() >= 3 && words[0] == "read" && words[1] == "strategy") {
     const auto plan = io::read_plan(operators(), words[2]);
-    report({words.begin() + 3, words.end()}, [&](const std::string& text) {
-      static_cast<void>(io::parse_strategy(operators(), plan.graph, plan.machine, text, ""));
+    report({words.begin() + 3, words.end()}, [&](const std::string& file) {
+      static_cast<void>(io::parse_strategy(operators(), plan.graph, plan.machine, read_file(file), ""));
     });
+  } else if (words.size() >= 2 && words[0] == "read" && words[1] == "weights") {
+    report({words.begin() + 2, words.end()}, [](const std::string& file) { io::weights_reader{file}; });
+  } else if (words.size() >= 2 && words[0] == "read" && words[1] == "dataset") {
+    report({words.begin() + 2, words.end()}, [](const std::string& file) { io::dataset{file}; });
   } else {
-    throw error{"arguments", "none that are known", "write FOLDER, or read machine|plan|strategy FILE..."};
+    throw error{"arguments", "none that are known",
+                "write FOLDER, or read machine|plan|strategy|weights|dataset FILE..."};
   }
 }
 

@@ -92,6 +92,9 @@ namespace detail {
   const auto document = parse_json(file.header(), file.name());
   const json_place in{document, file.name() + ": header"};
   weights_header h{in.at("graph").line(), in.at("step").integer(), seed_from(in.at("seed")), {}, {}, {}, {}, {}};
+  if (h.step < 0) {
+    throw error{in.at("step").where(), "is " + std::to_string(h.step), "how many steps were done"};
+  }
   const auto optimizer = parallel::find_optimizer(in.at("optimizer").word());
   if (!optimizer) {
     throw error{in.at("optimizer").where(), shown(in.at("optimizer").word()), "sgd, momentum or adam"};

@@ -541,7 +541,7 @@ rule cast_in_steps_over_d
   cast{element=?element}(?x) == batch{axis=?d, steps=?k}(cast{element=?element}(pipeline{axis=?d, steps=?k}(?x)))
   proved "erasure"
 rule add_over_d
-  add(?x, ?y) == combine{axis=?d, degree=?k}(add(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  add(?x, ?y) == combine{axis=?d, degree=?k}(add(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule add_repeated
   add(?x, ?y) == discard{degree=?k}(add(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -550,7 +550,7 @@ rule add_of_terms_in_x_y
   add(?x, ?y) == reduce{degree=?k}(add(inject{degree=?k}(?x), inject{degree=?k}(?y)))
   proved "erasure"
 rule add_in_steps_over_d
-  add(?x, ?y) == batch{axis=?d, steps=?k}(add(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  add(?x, ?y) == batch{axis=?d, steps=?k}(add(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule add_over_d_with_whole_y
   add(?x, ?y) == combine{axis=?d, degree=?k}(add(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -559,7 +559,7 @@ rule add_in_steps_over_d_with_whole_y
   add(?x, ?y) == batch{axis=?d, steps=?k}(add(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule sub_over_d
-  sub(?x, ?y) == combine{axis=?d, degree=?k}(sub(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  sub(?x, ?y) == combine{axis=?d, degree=?k}(sub(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule sub_repeated
   sub(?x, ?y) == discard{degree=?k}(sub(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -568,7 +568,7 @@ rule sub_of_terms_in_x_y
   sub(?x, ?y) == reduce{degree=?k}(sub(inject{degree=?k}(?x), inject{degree=?k}(?y)))
   proved "erasure"
 rule sub_in_steps_over_d
-  sub(?x, ?y) == batch{axis=?d, steps=?k}(sub(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  sub(?x, ?y) == batch{axis=?d, steps=?k}(sub(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule sub_over_d_with_whole_y
   sub(?x, ?y) == combine{axis=?d, degree=?k}(sub(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -577,7 +577,7 @@ rule sub_in_steps_over_d_with_whole_y
   sub(?x, ?y) == batch{axis=?d, steps=?k}(sub(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule mul_over_d
-  mul(?x, ?y) == combine{axis=?d, degree=?k}(mul(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  mul(?x, ?y) == combine{axis=?d, degree=?k}(mul(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule mul_repeated
   mul(?x, ?y) == discard{degree=?k}(mul(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -589,7 +589,7 @@ rule mul_of_terms_in_x
   mul(?x, ?y) == reduce{degree=?k}(mul(inject{degree=?k}(?x), replicate{degree=?k}(?y)))
   proved "erasure"
 rule mul_in_steps_over_d
-  mul(?x, ?y) == batch{axis=?d, steps=?k}(mul(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  mul(?x, ?y) == batch{axis=?d, steps=?k}(mul(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule mul_over_d_with_whole_y
   mul(?x, ?y) == combine{axis=?d, degree=?k}(mul(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -598,7 +598,7 @@ rule mul_in_steps_over_d_with_whole_y
   mul(?x, ?y) == batch{axis=?d, steps=?k}(mul(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule div_over_d
-  div(?x, ?y) == combine{axis=?d, degree=?k}(div(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  div(?x, ?y) == combine{axis=?d, degree=?k}(div(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule div_repeated
   div(?x, ?y) == discard{degree=?k}(div(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -607,7 +607,7 @@ rule div_of_terms_in_x
   div(?x, ?y) == reduce{degree=?k}(div(inject{degree=?k}(?x), replicate{degree=?k}(?y)))
   proved "erasure"
 rule div_in_steps_over_d
-  div(?x, ?y) == batch{axis=?d, steps=?k}(div(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  div(?x, ?y) == batch{axis=?d, steps=?k}(div(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule div_over_d_with_whole_y
   div(?x, ?y) == combine{axis=?d, degree=?k}(div(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -616,13 +616,13 @@ rule div_in_steps_over_d_with_whole_y
   div(?x, ?y) == batch{axis=?d, steps=?k}(div(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule maximum_over_d
-  maximum(?x, ?y) == combine{axis=?d, degree=?k}(maximum(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  maximum(?x, ?y) == combine{axis=?d, degree=?k}(maximum(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule maximum_repeated
   maximum(?x, ?y) == discard{degree=?k}(maximum(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
   proved "erasure"
 rule maximum_in_steps_over_d
-  maximum(?x, ?y) == batch{axis=?d, steps=?k}(maximum(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  maximum(?x, ?y) == batch{axis=?d, steps=?k}(maximum(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule maximum_over_d_with_whole_y
   maximum(?x, ?y) == combine{axis=?d, degree=?k}(maximum(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -631,13 +631,13 @@ rule maximum_in_steps_over_d_with_whole_y
   maximum(?x, ?y) == batch{axis=?d, steps=?k}(maximum(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule minimum_over_d
-  minimum(?x, ?y) == combine{axis=?d, degree=?k}(minimum(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  minimum(?x, ?y) == combine{axis=?d, degree=?k}(minimum(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule minimum_repeated
   minimum(?x, ?y) == discard{degree=?k}(minimum(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
   proved "erasure"
 rule minimum_in_steps_over_d
-  minimum(?x, ?y) == batch{axis=?d, steps=?k}(minimum(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  minimum(?x, ?y) == batch{axis=?d, steps=?k}(minimum(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule minimum_over_d_with_whole_y
   minimum(?x, ?y) == combine{axis=?d, degree=?k}(minimum(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))
@@ -646,13 +646,13 @@ rule minimum_in_steps_over_d_with_whole_y
   minimum(?x, ?y) == batch{axis=?d, steps=?k}(minimum(pipeline{axis=?d, steps=?k}(?x), ?y))
   proved "erasure"
 rule pow_over_d
-  pow(?x, ?y) == combine{axis=?d, degree=?k}(pow(partition{axis=?d, degree=?k}(?x), partition{axis=(?d + rank(?y)) - rank(?x), degree=?k}(?y)))
+  pow(?x, ?y) == combine{axis=?d, degree=?k}(pow(partition{axis=?d, degree=?k}(?x), partition{axis=?d + rank(?y) - rank(?x), degree=?k}(?y)))
   proved "erasure"
 rule pow_repeated
   pow(?x, ?y) == discard{degree=?k}(pow(replicate{degree=?k}(?x), replicate{degree=?k}(?y)))
   proved "erasure"
 rule pow_in_steps_over_d
-  pow(?x, ?y) == batch{axis=?d, steps=?k}(pow(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=(?d + rank(?y)) - rank(?x), steps=?k}(?y)))
+  pow(?x, ?y) == batch{axis=?d, steps=?k}(pow(pipeline{axis=?d, steps=?k}(?x), pipeline{axis=?d + rank(?y) - rank(?x), steps=?k}(?y)))
   proved "erasure"
 rule pow_over_d_with_whole_y
   pow(?x, ?y) == combine{axis=?d, degree=?k}(pow(partition{axis=?d, degree=?k}(?x), replicate{degree=?k}(?y)))

@@ -161,7 +161,7 @@ rule mul_of_relu
   proved "z3 4.8.12" by relu_selects
 rule concat_of_matmul_3
   concat{axis=?c}(matmul(?x, ?x), matmul(?x, ?x)) == matmul(concat{axis=?c}(?x, ?x), concat{axis=?c}(?x, ?x))
-  if ?c < (rank(?x) - 1)
+  if ?c < rank(?x) - 1
   proved "z3 4.8.12" by matmul_concat_batch
 rule concat_of_concat_2
   concat{axis=?c}(concat{axis=?c2}(?x, ?x), concat{axis=?c2}(?x, ?x)) == concat{axis=?c2}(concat{axis=?c}(?x, ?x), concat{axis=?c}(?x, ?x))
@@ -527,7 +527,7 @@ rule relu_of_concat_5
   proved "z3 4.8.12" by conv_concat_kernels, conv_identity, conv_relu, conv_same, conv_same_lower, conv_strided, pad_nothing, slice_of_pad, slice_whole, split_of_concat
 rule concat_of_matmul_4
   concat{axis=?c}(matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?z, ?y)) == matmul{activation=?a}(concat{axis=?c}(?x, ?z), ?y)
-  if ?c < (rank(?x) - 1)
+  if ?c < rank(?x) - 1
   proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_rows, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
 rule concat_of_conv2d_3
   concat{axis=0}(conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?x, ?y), conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(?z, ?y)) == conv2d{stride=?s, padding=?p, pads=?q, dilation=?d, groups=?g, activation=?a}(concat{axis=0}(?x, ?z), ?y)
@@ -551,7 +551,7 @@ rule split_of_conv2d_6
   proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_split, concat_of_tanh, conv_concat_kernels, conv_gelu, conv_last_kernels, conv_relu, conv_sigmoid, conv_tanh, split_of_concat
 rule concat_of_matmul_6
   concat{axis=?c}(matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?x, ?y)) => matmul{activation=?a}(concat{axis=?c}(?x, ?x), concat{axis=?c}(?y, ?y))
-  if ?c < (rank(?x) - 1)
+  if ?c < rank(?x) - 1
   proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_batch, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh
 rule mul_of_scalar_multiply_2
   mul(?x, scalar_multiply(?x, mul(?y, ?y))) == mul(scalar_multiply(?x, ?y), scalar_multiply(?x, ?y))
@@ -709,7 +709,7 @@ rule split_of_transpose_2
   proved "z3 4.8.12" by concat_of_concat_first, concat_of_concat_last, split_of_concat, transpose_of_concat, transpose_same
 rule split_of_matmul_7
   split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(matmul{activation=?a}(concat{axis=?c}(?x, ?y), concat{axis=?c}(?x, ?y))) => (matmul{activation=?a}(?x, ?x), matmul{activation=?a}(?y, ?y))
-  if ?c < (rank(?x) - 1)
+  if ?c < rank(?x) - 1
   proved "z3 4.8.12" by concat_of_gelu, concat_of_relu, concat_of_sigmoid, concat_of_tanh, matmul_concat_batch, matmul_gelu, matmul_relu, matmul_sigmoid, matmul_tanh, split_of_concat
 rule matmul_and_matmul
   (matmul{activation=?a}(?x, ?y), matmul{activation=?a}(?x, ?z)) => split{axis=rank(?x) - 1, sizes=[size(?y, -1), size(?z, -1)]}(matmul{activation=?a}(?x, concat{axis=rank(?y) - 1}(?y, ?z)))
