@@ -27,7 +27,7 @@ function(unity_optimize target flag)
   endif()
 endfunction()
 
-foreach(package IN ITEMS fmt CLI11 range-v3)
+foreach(package IN ITEMS fmt CLI11)
   find_package(${package} QUIET)
 endforeach()
 
@@ -46,8 +46,7 @@ set(unity_third_party
   "catch2/" Catch2::Catch2WithMain
   "benchmark/" benchmark::benchmark
   "CLI/" CLI11::CLI11
-  "fmt/" fmt::fmt
-  "range/" range-v3::range-v3)
+  "fmt/" fmt::fmt)
 
 # unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of
 # this library or beside them. Read at configure time: a program links what it includes, and is left out with a

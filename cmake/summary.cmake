@@ -8,7 +8,7 @@ endfunction()
 
 message(STATUS "unity ${PROJECT_VERSION}")
 unity_report(compiler "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-foreach(part IN ITEMS boost json yaml onnx z3 onednn cuda mpi nccl)
+foreach(part IN LISTS unity_parts)
   if(TARGET unity::${part})
     unity_report(unity::${part} "found")
   else()

@@ -73,7 +73,7 @@ struct arguments {
 void declare(CLI::App& app, arguments& a) {
   app.add_option("MODEL", a.model, std::string{support::model_help} + "; the batch of a zoo model is of each device")
       ->required();
-  app.add_option("--machine", a.machine, support::machine_help)->required();
+  app.add_option("--machine", a.machine, support::machine_help())->required();
   app.add_option("--search", a.search, "the system whose strategies are searched: flexflow or unity")
       ->check(CLI::IsMember({"flexflow", "unity"}));
   app.add_option("--budget", a.budget, "time to search: 500ms, 30s, 5m");

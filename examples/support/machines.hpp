@@ -15,10 +15,10 @@
 
 namespace support {
 
-inline constexpr const char* machine_help =
-    "NAME:NODESxDEVICES (p100, k80, summit, dgx_a100, dgx_h100, t4, h200, host), a machine's .json file, or a "
-    "resource_spec .yml, "
-    "after a comma the kind of its GPUs (FILE.yml,a100)";
+inline std::string machine_help() {
+  return "NAME:NODESxDEVICES (" + unity::machine::preset_names() +
+         "), a machine's .json file, or a resource_spec .yml, after a comma the kind of its GPUs (FILE.yml,a100)";
+}
 
 #ifdef UNITY_HAS_YAML
 inline unity::machine::machine read_spec(const std::string& file, const std::string& gpu) {

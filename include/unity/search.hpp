@@ -1,4 +1,6 @@
-// Graph rewriting and search over any algebra: core, graph, rewrite, cost and search, nothing of tensors.
+// What rewriting and searching over any algebra takes, of the rooms core, graph, rewrite, cost and search; nothing of
+// tensors. Included by themselves are what else is done to graphs (graph/), enumeration of rules (rewrite/generation/)
+// and proofs (rewrite/verification/).
 #pragma once
 
 #include <unity/core/budget.hpp>
@@ -15,9 +17,12 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
+#include <unity/rewrite/terms.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/branch_and_bound.hpp>
+#include <unity/search/decomposition.hpp>
+#include <unity/search/dynamic_programming.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/exact.hpp>

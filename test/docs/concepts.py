@@ -2,13 +2,14 @@
 """concepts.py ROOT: docs/concepts.md describes every concept of include/.
 
 Each concept is named in it, but for the pieces of others (has_...) and those of implementations (namespaces `detail`);
-each section names a concept and the header that states it, and has its expressions, laws, models and non-models."""
+each section names a concept and the header that states it, and has its expressions, laws, complexity, models
+and non-models."""
 import pathlib
 import re
 import sys
 
 DETAIL = re.compile(r"namespace [\w:]*detail \{.*?\n\}  // namespace [\w:]*detail", re.DOTALL)
-PARTS = {"expressions": r"^\| expression \|", "laws": r"^- Laws?:", "models": r"^- Models?:",
+PARTS = {"expressions": r"^\| expression \|", "laws": r"^- Laws?:", "complexity": r"^- Complexity:", "models": r"^- Models?:",
          "non-models": r"^- Not (?:a model|models):"}
 
 

@@ -1,4 +1,4 @@
-// Any bytes are a model or an error. A model can be written, or it is an error why not.
+// Any bytes are a model or an error. A model can be written, or it is an error why not. A file of data lies beside it.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +9,7 @@
 #include <unity/io/onnx.hpp>
 
 #include "support/expect_one_line.hpp"
+#include "support/external_data.hpp"
 
 namespace {
 
@@ -21,12 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const unity::tensor::algebra algebra = unity::tensor::standard_algebra();
   static const auto silenced = google::protobuf::SetLogHandler(no_log);
   (void)silenced;
+  const auto& folder = unity::test::folder_with_data();
   try {
-    unity::io::import_options options;
-    const auto model =
-        unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", "/nonexistent", options);
+    const auto model = unity::io::parse_onnx(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz", folder);
     const auto bytes = unity::io::serialize_onnx(algebra, model);
-    (void)unity::io::parse_onnx(algebra, bytes, "again", "/nonexistent");
+    (void)unity::io::parse_onnx(algebra, bytes, "again", folder);
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);  // no model, or why it cannot be written
   }

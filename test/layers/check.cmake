@@ -8,7 +8,7 @@ math(EXPR last "${CMAKE_ARGC} - 1")
 get_filename_component(root "${CMAKE_ARGV${last}}" ABSOLUTE)
 string(REPLACE "," ";" ROOMS "${ROOMS}")
 set(leaves io backend)
-set(bridges graph/boost_graph.hpp graph/range_v3.hpp rewrite/z3_prover.hpp tensor/z3_reals.hpp machine/boost_topology.hpp)
+set(bridges graph/boost_graph.hpp rewrite/z3_prover.hpp tensor/z3_reals.hpp machine/boost_topology.hpp)
 set(posix "^(sys/|unistd\\.h$|fcntl\\.h$|dlfcn\\.h$|sched\\.h$|pthread\\.h$)")
 
 function(breach text)

@@ -19,6 +19,12 @@ using namespace unity::tensor::test;
 
 namespace {
 
+// The smallest provider, and near misses: one that is asked for names, and one of other numbers.
+using smallest_provider = std::optional<dense<double>> (*)(const operation&, const tensor_type&);
+static_assert(source_provider<smallest_provider, double>);
+static_assert(!source_provider<std::optional<dense<double>> (*)(const std::string&), double>);
+static_assert(!source_provider<smallest_provider, modular61>);
+
 // relu(x * w) split in two halves, of which the second comes first; a node that nobody needs.
 tensor_graph small_graph() {
   builder b{standard()};

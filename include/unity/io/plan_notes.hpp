@@ -1,9 +1,9 @@
 // What a plan's file may say besides the plan: how the search came to it and what it expects.
 //
 // "substitutions": [{"rule": "merge_matmuls", "segments": 24}, ...],  in the order of their application
-// "parallel_substitutions": [{"rule": "matmul_over_k", "values": {"k": 2}, "node": 7}, ...],  likewise; of these each
-// one "predicted": {"iteration_s": 0.0123, "memory_bytes": [123456, ...]},  by device, in the machine's order "mesh":
-// {"sizes": [2, 6], "devices": ["n0/gpu0", ...]}
+// "parallel_substitutions": [{"rule": "matmul_over_k", "values": {"k": 2}, "node": 7}, ...],  likewise, each of them
+// "predicted": {"iteration_s": 0.0123, "memory_bytes": [123456, ...]},  by device, in the machine's order
+// "mesh": {"sizes": [2, 6], "devices": ["n0/gpu0", ...]}
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ struct noted_division {
   std::string rule{};
   std::map<std::string, std::int64_t> values{};  // its degrees and dimensions, by name
   bool reversed = false;                         // from the rule's right side to its left
-  bool is_rule = true;  // false: nothing is known that leads there, and `rule` says what divides
-  std::optional<std::int64_t> node{};            // of the plan's graph: where; none: at an output
+  bool is_rule = true;                 // false: nothing is known that leads there, and `rule` says what divides
+  std::optional<std::int64_t> node{};  // of the plan's graph: where; none: at an output
 
   friend bool operator==(const noted_division&, const noted_division&) = default;
 };

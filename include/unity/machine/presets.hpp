@@ -45,14 +45,6 @@ inline constexpr std::array<preset_kind, 7> preset_kinds{{{"p100", "p100", 4, co
 inline constexpr std::size_t most_nodes = 4096;
 inline constexpr std::size_t most_host_devices = 1024;
 
-[[nodiscard]] inline std::string preset_list() {
-  std::string all;
-  for (const auto& k : preset_kinds) {
-    all += std::string{k.name} + ", ";
-  }
-  return all + "host";
-}
-
 // "4x6"
 [[nodiscard]] inline std::optional<preset_size> parse_size(std::string_view text) {
   const auto x = text.find('x');
@@ -86,8 +78,17 @@ inline constexpr std::size_t most_host_devices = 1024;
 
 }  // namespace detail
 
-// The machine that the text names: p100, k80, summit, dgx_a100, dgx_h100, t4, h200 or host, a colon, and nodes x
-// devices. Those of host are cores of this one; its number of nodes is 1.
+// What a preset's text may begin with, as messages and help list it: "p100, k80, ..., host".
+[[nodiscard]] inline std::string preset_names() {
+  std::string all;
+  for (const auto& k : detail::preset_kinds) {
+    all += std::string{k.name} + ", ";
+  }
+  return all + "host";
+}
+
+// The machine that the text names: one of preset_names, a colon, and nodes x devices: "dgx_a100:4x8". Those of host are
+// cores of this one; its number of nodes is 1.
 // Throws: unity::error for any other name, and for more devices than such a node has.
 [[nodiscard]] inline machine preset(std::string_view text) {
   const auto where = "machine '" + printable(text) + "'";
@@ -97,7 +98,7 @@ inline constexpr std::size_t most_host_devices = 1024;
                                  [&](const auto& k) { return k.name == name; });
   const bool host = name == "host";
   if (kind == detail::preset_kinds.end() && !host) {
-    throw error{where, "no preset '" + printable(name) + "'", detail::preset_list()};
+    throw error{where, "no preset '" + printable(name) + "'", preset_names()};
   }
   const auto size = detail::parse_size(text.substr(std::min(colon + 1, text.size())));
   if (!size) {

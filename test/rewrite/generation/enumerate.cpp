@@ -30,6 +30,9 @@ using namespace unity::test;
 
 static_assert(term_language<boolean_terms>);
 static_assert(term_language<polynomial_terms>);
+// Near misses: a language that only knows its grammar, and one that cannot be asked for what it computes.
+static_assert(!term_language<gate_form>);
+static_assert(!term_language<const boolean_terms>);
 
 namespace {
 
