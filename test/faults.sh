@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# faults.sh [--points N] [--seed S] [--build DIR]: programs that are killed, or are given too little memory or disk.
+# faults.sh [--points N] [--seed S] [--build DIR] [--partly]: programs that are killed, or are given too little memory or disk.
 #
 #   N kills (200) at random moments of a search, a generation of rules and a training run, each then gone on from: the result is
 #     that of a run that was never stopped.
@@ -7,16 +7,18 @@
 #     the right result, or one line and exit code 1, what was there before intact, nothing half written; and what was kept is gone on from.
 #
 # DIR (build/test, built if not given) is where the programs lie. The last line counts; the exit code is 0 where all held.
+# What cannot be tried here, for want of a program or of disks to mount, is a failure too, but with --partly.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-points=200 seed=$((RANDOM * 32768 + RANDOM)) build=
+points=200 seed=$((RANDOM * 32768 + RANDOM)) build= partly=0 skipped=0
 while (($# > 0)); do
   case $1 in
     --points) points=${2:?--points needs a number} && shift 2 ;;
     --seed) seed=${2:?--seed needs a number} && shift 2 ;;
     --build) build=${2:?--build needs a folder} && shift 2 ;;
-    *) echo "usage: faults.sh [--points N] [--seed S] [--build DIR]" >&2 && exit 2 ;;
+    --partly) partly=1 && shift ;;
+    *) echo "usage: faults.sh [--points N] [--seed S] [--build DIR] [--partly]" >&2 && exit 2 ;;
   esac
 done
 if [ -z "$build" ]; then
@@ -33,12 +35,14 @@ trap 'exit 130' INT TERM  # processes in the background ignore the first
 # shellcheck source=faults/outcomes.sh
 . "$root/test/faults/outcomes.sh"
 
+skip() { echo "skipped: $*" && skipped=$((skipped + 1)); }
+
 echo "faults: seed $seed"
 RANDOM=$seed
 runs=()  # kinds of runs whose programs are there
 for kind in search generation training strategies; do
   if ! has_program "$kind"; then
-    echo "skipped: $kind, $(program_of "$kind") is not in $build/bin"
+    skip "$kind, $(program_of "$kind") is not in $build/bin"
   elif prepare "$kind"; then
     runs+=("$kind")
   else
@@ -117,11 +121,11 @@ for how in -rm -m; do
   if unshare $how mount -t tmpfs tmpfs "$scratch/mounted" 2>/dev/null; then namespaces=$how && break; fi
 done
 if [ -z "$namespaces" ]; then
-  echo "skipped: no small disk can be mounted here (unshare -rm mount -t tmpfs)"
+  skip "no small disk can be mounted here (unshare -rm mount -t tmpfs)"
 else
   for ((i = 0; i < each; ++i)); do
     for kind in "${runs[@]}"; do crowded "$kind" $i $each; done
   done
 fi
-echo "$kills kills, $memory sizes of memory, $disk of disk: $refusals refusals, $failures failed, seed $seed"
-((failures == 0))
+echo "$kills kills, $memory sizes of memory, $disk of disk: $refusals refusals, $skipped skipped, $failures failed, seed $seed"
+((failures == 0 && (partly || skipped == 0)))

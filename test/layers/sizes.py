@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a reader has before the eyes is small: headers have 200 lines in the median, and one of more than 500 says at its
-top why ("Over 500 lines ..."); lines have 120 columns.
+top why ("Over 500 lines ..."); nine of ten functions have 25 lines at most; lines have 120 columns.
 
 usage: sizes.py ROOT"""
 import pathlib
@@ -9,11 +9,44 @@ import statistics
 import sys
 
 MEDIAN, MOST, COLUMNS = 200, 500, 120
+FUNCTION, OF_TEN = 25, 9
 FOLDERS = ("include", "examples", "bench", "test")
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh"}
 # Lines that end where they do: rules and patterns as text, and the arguments with which the suite runs an example.
 TEXT = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 ARGUMENTS = "// run: "
+
+
+# What is no code, in one of these: text, characters, comments.
+LITERALS = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/',
+                      re.DOTALL)
+SCOPE = re.compile(r"\s*(template\s*<.*>\s*)?(\[\[\w+\]\]\s*)?(inline\s+)?(namespace|class|struct|union|enum|extern)\b", re.DOTALL)
+
+
+def function_lengths(text):
+    """Lines of each function, from its first to its closing brace; what is inside of one counts as its own lines."""
+    text = LITERALS.sub(lambda m: "\n" * m.group().count("\n") + ("" if m.group()[0] == "/" else "0"), text)
+    text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*", lambda m: "\n" * m.group().count("\n"), text, flags=re.MULTILINE)
+    scopes, begun, function, round_brackets = [], 0, None, 0
+    for at, c in enumerate(text):
+        if c in "()":
+            round_brackets += 1 if c == "(" else -1
+        elif c == "{":
+            before = text[begun:at]
+            outside = function is None and round_brackets == 0
+            is_function = outside and not SCOPE.match(before) and re.search(r"\)[^=]*$", before) and "(" in before
+            if is_function:
+                function = (len(scopes), begun + len(before) - len(before.lstrip()))
+            scopes.append(outside and not is_function and not SCOPE.match(before))
+            begun = begun if scopes[-1] else at + 1  # an initializer is a part of what it stands in
+        elif c == "}":
+            initializer = scopes.pop()
+            if function and len(scopes) == function[0]:
+                yield text.count("\n", function[1], at) + 1
+                function = None
+            begun = begun if initializer else at + 1
+        elif c == ";" and function is None and round_brackets == 0 and not (scopes and scopes[-1]):
+            begun = at + 1
 
 
 def wide_lines(text):
@@ -35,13 +68,14 @@ def main():
     if not headers:
         sys.exit(f"{root}/include: no headers; expected some")
     found = 0
-    lengths = []
+    lengths, functions = [], []
     for path in sources:
         text = path.read_text()
         lines = text.splitlines()
         for number in wide_lines(text):
             print(f"{path}:{number}: more than {COLUMNS} columns", file=sys.stderr)
             found += 1
+        functions.extend(function_lengths(text))
         if path in headers:
             lengths.append(len(lines))
             if len(lines) > MOST and "Over 500" not in " ".join(lines[:4]).replace("// ", ""):
@@ -49,9 +83,13 @@ def main():
                       file=sys.stderr)
                 found += 1
     median = statistics.median(lengths)
-    print(f"{len(headers)} headers, the median of {median:g} lines; {len(sources)} files with {found} breaches")
+    short = sum(n <= FUNCTION for n in functions)
+    print(f"{len(headers)} headers, the median of {median:g} lines; {short} of {len(functions)} functions have {FUNCTION} "
+          f"lines at most; {len(sources)} files with {found} breaches")
     if median > MEDIAN:
         sys.exit(f"a median of {median:g} lines; expected {MEDIAN} at most")
+    if 10 * short < OF_TEN * len(functions):
+        sys.exit(f"{short} of {len(functions)} functions have {FUNCTION} lines at most; expected {OF_TEN} of 10")
     sys.exit(found > 0)
 
 

@@ -1,4 +1,4 @@
-// The list of families: a new standard operator is added to its family, a new family here.
+// The list of families of operators. A new operator comes last: at the end of the last family, or in one of its own here.
 #pragma once
 
 #include <utility>
@@ -22,7 +22,7 @@
 
 namespace unity::tensor {
 
-// In an order that never changes, since it numbers the kinds: append only.
+// In an order that never changes, since it numbers the kinds, on which fingerprints depend: append only.
 [[nodiscard]] inline std::vector<definition> standard_operators() {
   std::vector<definition> all;
   for (auto family :
