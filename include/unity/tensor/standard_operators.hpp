@@ -1,4 +1,4 @@
-// The list of families of operators. A new operator comes last: at the end of the last family, or in one of its own here.
+// The families of operators. A new operator comes last: at the end of the last family, or in one of its own.
 #pragma once
 
 #include <utility>
