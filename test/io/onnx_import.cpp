@@ -313,6 +313,8 @@ TEST_CASE("tensors whose data is wrong are refused by name") {
     w.mutable_external_data()->RemoveLast();
     put("location", "../w.bin");
     CHECK_THAT(text(), Catch::Contains("'../w.bin'") && Catch::Contains("folder or below"));
+    put("location", std::string{"w.bin\0\n", 7});
+    CHECK_THAT(text(), Catch::Contains("'w.bin? '") && Catch::Contains("folder or below"));
   }
 }
 

@@ -1,6 +1,7 @@
 // Tensors of an ONNX file: typed fields, raw bytes or bytes of another file, all to one form.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -124,7 +125,7 @@ class tensor_reader {
       throw error{where, "says that its external data has " + std::to_string(length) + " bytes", std::to_string(size)};
     }
     const std::filesystem::path relative{location};
-    if (location.empty() || relative.is_absolute() || leaves(relative)) {
+    if (!is_name(location) || relative.is_absolute() || leaves(relative)) {
       throw error{where, "keeps its data in " + in_quotes(location), "a file in the model's folder or below"};
     }
     try {
@@ -132,6 +133,10 @@ class tensor_reader {
     } catch (const error& e) {
       throw error{where + ": external data: " + e.what()};
     }
+  }
+  // Files are opened by names that end at a zero, and messages are a line.
+  static bool is_name(const std::string& text) {
+    return !text.empty() && std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 127; });
   }
   static bool leaves(const std::filesystem::path& relative) {
     for (const auto& part : relative) {
