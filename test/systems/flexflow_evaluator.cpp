@@ -109,7 +109,7 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
   strategy_evaluator evaluator{l, limits};
   REQUIRE(evaluator.reset(start) == slow_cost(l, start, limits));
   std::size_t fitting = 0;
-  for (int step = 0; step < 120; ++step) {
+  for (std::uint64_t step = 0; step < unity::test::cases(120); ++step) {
     CAPTURE(step);
     const auto before = evaluator.state();
     const auto cost = evaluator.cost();

@@ -30,6 +30,7 @@
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/train/trainer.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 
 namespace {
@@ -174,7 +175,8 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
   const auto is_delayed = GENERATE(false, true);
-  const auto how = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
+  const auto how =
+      GENERATE(take(unity::test::cases(2), values({parallel::optimizer::momentum, parallel::optimizer::sgd})));
   // Of the second, two micro-batches have as many samples as the mask has rows.
   const auto* model =
       GENERATE("zoo:mlp?layers=4&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");

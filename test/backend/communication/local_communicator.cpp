@@ -16,6 +16,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 
+#include "../../support/cases.hpp"
 #include "suite.hpp"
 
 using namespace unity::backend;
@@ -67,7 +68,10 @@ std::byte* data_of(std::vector<float>& v) { return reinterpret_cast<std::byte*>(
 void exchange_what_the_oracle_says(int ranks, bool progress, int cases) {
   const auto seed = Catch::rngSeed() + static_cast<std::uint64_t>(ranks);
   INFO("seed " << seed << ", " << ranks << " ranks");
-  run_local(ranks, [&](local_communicator& c) { communication_suite::suite{c, seed, "local"}.run(cases); },
+  run_local(ranks,
+            [&](local_communicator& c) {
+              communication_suite::suite{c, seed, "local"}.run(cases);
+            },
             {60s, progress});
 }
 
@@ -78,7 +82,9 @@ TEST_CASE("threads of one process exchange what the oracle says", "[exhaustive]"
   exchange_what_the_oracle_says(ranks, GENERATE(true, false), 30);
 }
 
-TEST_CASE("three threads exchange what the oracle says") { exchange_what_the_oracle_says(3, GENERATE(true, false), 3); }
+TEST_CASE("three threads exchange what the oracle says") {
+  exchange_what_the_oracle_says(3, GENERATE(true, false), static_cast<int>(unity::test::cases(3)));
+}
 
 TEST_CASE("sums are in the order of ranks, whoever comes first") {
   constexpr std::size_t count = 100'000;
@@ -205,14 +211,13 @@ TEST_CASE("the error of the rank that went wrong is kept, though others notice b
 }
 
 TEST_CASE("where all ranks only say that one is missing, that is thrown") {
-  CHECK_THROWS_WITH(run_local(
-                        3,
-                        [](local_communicator& c) {
-                          if (c.rank() != 1) {
-                            c.barrier();
-                          }
-                        },
-                        {60s, true}),
+  CHECK_THROWS_WITH(run_local(3,
+                              [](local_communicator& c) {
+                                if (c.rank() != 1) {
+                                  c.barrier();
+                                }
+                              },
+                              {60s, true}),
                     "rank 1: has left; expected it to come to barrier");
 }
 
