@@ -40,10 +40,9 @@ def blocks(text):
             info = None
         elif info is not None:
             content.append(line)
-        elif re.match(r"    \S", line):
-            words = line.split()
-            name = words[0] if words[0] != "$" else words[1]
-            if len(words) > 1 and name.isascii() and (name in PROGRAMS or (ROOT / name).is_file() or "/bin/" in name):
+        elif command := re.match(r"    (?:\$ )?(\S+)(?: \S|$)", line):
+            name = command.group(1)
+            if name.isascii() and (name in PROGRAMS or (ROOT / name).is_file() or "/bin/" in name):
                 yield number, None, line.strip()
 
 
@@ -61,7 +60,7 @@ def simple_commands(block):
 
 def known(path):
     """What tells a command's flags: the text of a script and of those that it names beside it, or a program's help."""
-    if (ROOT / path).is_file():
+    if (ROOT / path).suffix in (".sh", ".py") and (ROOT / path).is_file():
         text = (ROOT / path).read_text()
         beside = ((ROOT / path).parent / name for name in set(re.findall(r"\w+\.py", text)))
         return text + "".join(p.read_text() for p in beside if p.is_file())
