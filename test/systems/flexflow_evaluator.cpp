@@ -133,10 +133,10 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
       REQUIRE(evaluator.cost() == cost);
     }
   }
-  CHECK(evaluator.counts().moves == 240);
+  CHECK(evaluator.counts().moves == 2 * unity::test::cases(120));
   CHECK(fitting > 0);
   if (e.fitting_share > 0) {
-    CHECK(fitting < 120);
+    CHECK(fitting < unity::test::cases(120));
     CHECK(evaluator.counts().profiled > 0);
   } else {
     CHECK(evaluator.counts().overloaded > 0);  // bounds of an eighth of the time
