@@ -1,5 +1,8 @@
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -46,6 +49,28 @@ TEST_CASE("a beam keeps the cheapest of each level") {
   explicit_space space{{10, 9, 11, 8, 1}, {{1, 2}, {3}, {4}, {}, {}}};
   CHECK(beam(space, of(1, 5)).cost == 8);
   CHECK(beam(space, of(2, 5)).cost == 1);
+}
+
+TEST_CASE("a beam looks at the clock between the states of a level") {
+  struct slow_space : explicit_space {
+    [[nodiscard]] std::optional<candidate> price(std::uint32_t s, std::uint32_t to, scratch_type& scratch) const {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      return explicit_space::price(s, to, scratch);
+    }
+  };
+  // 0 -> 1 .. 100, each of which leads on to 101.
+  slow_space space;
+  space.costs.assign(102, 7);
+  space.edges.assign(102, {101});
+  space.edges[0].clear();
+  for (std::uint32_t i = 1; i <= 100; ++i) {
+    space.edges[0].push_back(i);
+  }
+  auto o = of(1000, 8);
+  o.limits.seconds = 0.15;  // the first level takes a tenth of a second at least, the second one as long again
+  const auto r = beam(space, o);
+  CHECK(r.stopped == stop_reason::time);
+  CHECK(r.counts.expanded < 101);
 }
 
 TEST_CASE("a beam stops at its budget and says which") {

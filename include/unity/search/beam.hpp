@@ -54,7 +54,7 @@ class beam_search {
       const auto all_expanded = r.counts.expanded + level.size();
       level = next_level(level, r);
       if (level.empty()) {
-        r.stopped = r.counts.expanded == all_expanded ? stop_reason::exhausted : stop_reason::expansions;
+        r.stopped = r.counts.expanded == all_expanded ? stop_reason::exhausted : work_limit(r).value();
         break;
       }
       idle = r.cost < before ? 0 : idle + 1;
@@ -88,10 +88,8 @@ class beam_search {
 
   std::vector<member> next_level(const std::vector<member>& level, result& r) {
     std::vector<choice> choices;
-    for (std::uint32_t i = 0; i < level.size(); ++i) {
-      if (r.counts.expanded < options_.limits.expansions) {
-        expand(level[i].at, i, choices, r);
-      }
+    for (std::uint32_t i = 0; i < level.size() && !work_limit(r); ++i) {
+      expand(level[i].at, i, choices, r);
     }
     std::sort(choices.begin(), choices.end(),
               [](const auto& a, const auto& b) { return std::pair{a.cost, a.order} < std::pair{b.cost, b.order}; });
@@ -158,12 +156,17 @@ class beam_search {
     std::reverse(r.path.begin(), r.path.end());
   }
 
-  [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r) const {
+  // Of what is looked at between expansions.
+  [[nodiscard]] std::optional<stop_reason> work_limit(const result& r) const {
     if (r.counts.expanded >= options_.limits.expansions) {
       return stop_reason::expansions;
     }
-    if (clock_.seconds() >= options_.limits.seconds) {
-      return stop_reason::time;
+    return clock_.seconds() >= options_.limits.seconds ? std::optional{stop_reason::time} : std::nullopt;
+  }
+  // Of what is looked at between levels.
+  [[nodiscard]] std::optional<stop_reason> reached_limit(const result& r) const {
+    if (const auto limit = work_limit(r)) {
+      return limit;
     }
     if constexpr (measured_space<Space>) {
       if (space_.memory() + seen_.memory() + expanded_.memory() > options_.limits.memory) {
