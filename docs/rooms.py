@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Who includes whom, as docs/architecture.md draws it: a block of mermaid whose first line names a folder has its folders.
+"""Who includes whom, as docs/architecture.md draws it: a block of mermaid whose first line names
+a folder has its folders.
 
 usage: rooms.py [--write] ROOT
 
-Without --write: exit code 1, and a line that says so, where a drawing in ROOT/docs/architecture.md is not that of the includes; in both cases
-where folders include each other in a circle. An arrow leads from a folder to one that it includes; those that follow from other arrows are
-left out, and so is the folder itself, which all of its folders may include."""
+Without --write: exit code 1, and a line that says so, where a drawing in ROOT/docs/architecture.md is not that
+of the includes; in both cases where folders include each other in a circle. An arrow leads from a folder to one
+that it includes; those that follow from other arrows are left out, and so is the folder itself, which all of
+its folders may include."""
 import pathlib
 import re
 import sys
@@ -49,7 +51,7 @@ def drawing(root, folder):
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--write"]
     if len(arguments) != 1:
-        sys.exit(__doc__.split("\n")[2])
+        sys.exit(__doc__.split("\n\n")[1])
     root = pathlib.Path(arguments[0])
     page = root / "docs" / "architecture.md"
     text = page.read_text()

@@ -178,7 +178,7 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
   CHECK(message("power{form=fourth}(?x) => ?x") ==
         "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
   CHECK(message("power{form=?f}(?x) => ?x if ?f == fourth") ==
-        "rule r: word 'fourth'; expected a choice of some attribute");
+        "rule r: word 'fourth' for attribute 'form'; expected one of its choices");
   CHECK(message("scale(?x) => ?x if depth(?x) == 1") ==
         "rule r: depth(?x); expected a function or measure with 1 argument(s)");
   CHECK(message("scale{by=?k}(?x) => ?x if min(?k) == 1") ==
@@ -251,6 +251,9 @@ struct ambiguous : matrices {
   op_signature other{"other", 1, 1, false, {{"mode", attribute_form::choice, {"cube", "plain"}, attribute{0}}}};
 
   std::size_t kind_count() const { return matrices::kind_count() + 1; }
+  std::optional<kind_id> find_kind(std::string_view name) const {
+    return name == other.name ? kind_id{matrices::kind_count()} : matrices::find_kind(name);
+  }
   const op_signature& signature(kind_id k) const {
     return k.index() < matrices::kind_count() ? matrices::signature(k) : other;
   }
@@ -258,11 +261,41 @@ struct ambiguous : matrices {
 
 }  // namespace
 
-TEST_CASE("a word that means different choices in different places is refused in a condition") {
-  const auto rule = [](std::string_view text) {
-    return parse_rules("rule r power{form=?f}(?x) => ?x if ?f == " + std::string{text}).at(0);
+TEST_CASE("in a condition a word or a number is a value of the attribute that binds the variable beside it") {
+  const auto literal = [](std::string_view text) {
+    const auto rule = parse_rules("rule r " + std::string{text}).at(0);
+    return compile_rule(ambiguous{}, rule).at(0).conditions.at(0).arguments.at(1).literal;
   };
-  CHECK_THROWS_WITH(compile_rule(ambiguous{}, rule("cube")),
-                    "rule r: word 'cube'; expected a word that stands for the same choice wherever it is one");
-  CHECK_NOTHROW(compile_rule(ambiguous{}, rule("square")));
+  CHECK(literal("power{form=?f}(?x) => ?x if ?f == cube") == attribute{1});
+  CHECK(literal("other{mode=?m}(?x) => ?x if ?m == cube") == attribute{0});
+  CHECK(literal("shift{by=?b}(?x) => ?x if ?b == 2") == attribute{std::bit_cast<std::int64_t>(2.0)});
+  CHECK(literal("shift{by=?b}(?x) => ?x if ?b != -2") == attribute{std::bit_cast<std::int64_t>(-2.0)});
+  CHECK(literal("scale{by=?b}(?x) => ?x if ?b == 2") == attribute{2});
+}
+
+TEST_CASE("what is no value of the attribute beside it is refused in a condition") {
+  const auto refused = [](std::string_view condition) {
+    const auto text = "rule r shift{by=?b}(scale{by=?n}(power{form=?f}(?x))) => ?x if " + std::string{condition};
+    return unity::test::message_of([&] { (void)compile_rule(matrices{}, parse_rules(text).at(0)); });
+  };
+  CHECK(refused("?n == 0.5") == "rule r: 0.5; expected no real number for attribute 'by'");
+  CHECK(refused("size(?x, 0) == 0.5") ==
+        "rule r: 0.5; expected a real number only as an attribute, or beside == or != and a variable");
+  CHECK(refused("size(?x, 0) == cube") ==
+        "rule r: word 'cube'; expected a word only as an attribute, or beside == or != and a variable");
+  CHECK(refused("?b < 0.5") == "rule r: ?b < 0.5; expected == or != between real numbers");
+  CHECK(refused("0 < ?b") == "rule r: 0 < ?b; expected == or != between real numbers");
+  CHECK(refused("?b == ?n") == "rule r: ?n, which is an integer; expected a real number for attribute 'by'");
+  CHECK(refused("?n == ?f") == "rule r: ?f, which is one of square, cube; expected an integer for attribute 'by'");
+  CHECK(refused("?n == ?b + 1") ==
+        "rule r: ?b of real attribute 'by'; expected it only as a real attribute, or beside == or !=");
+  CHECK(refused("0.5 == ?b, ?b != 2, ?f != cube, ?n == min(size(?x, 0), 2), (?n == 1) == (?f == cube)").empty());
+}
+
+TEST_CASE("a variable stands for attributes of one form") {
+  CHECK(message("shift{by=?b}(?x) => scale{by=?b}(?x)") ==
+        "rule r: ?b, which is a real number; expected an integer for attribute 'by'");
+  CHECK(message("shift{by=?b}(scale{by=?b}(?x)) => ?x") ==
+        "rule r: ?b, which is an integer; expected a real number for attribute 'by'");
+  CHECK(message("scale{by=?b}(?x) => scale{by=?b}(scale{by=?b}(?x))").empty());
 }

@@ -68,7 +68,7 @@ constexpr std::string_view small_rnnlm = "zoo:rnnlm?batch=16&hidden=32&vocab=48&
 TEST_CASE("equal seeds give equal answers on any number of threads, others others") {
   const subject x{small_rnnlm, "k80:1x4"};
   for (const auto by : {strategy_algorithm::mcmc, strategy_algorithm::beam}) {
-    auto o = options_of(by == strategy_algorithm::mcmc ? 900 : 20000, 5, by);
+    auto o = options_of(by == strategy_algorithm::mcmc ? 900 : unity::test::cases(20000), 5, by);
     o.chains = 2;
     o.width = 2;
     const auto one = x.search(o);
@@ -113,10 +113,11 @@ TEST_CASE("a search's best is a strategy that costs what it says, and none of th
                                   example{"zoo:candle_uno?batch=48&layers=2&hidden=40", "p100:2x2"}}) {
     const subject x{model, on};
     for (const auto by : {strategy_algorithm::mcmc, strategy_algorithm::greedy, strategy_algorithm::beam}) {
-      for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      for (std::uint64_t seed = 0; seed < unity::test::cases(3); ++seed) {
         CAPTURE(model, on, static_cast<int>(by), seed);
         auto o = options_of(unity::test::cases(by == strategy_algorithm::mcmc ? 600 : 6000), seed, by);
-        o.devices = seed == 2 ? systems::device_choice::any : systems::device_choice::blocks;
+        o.devices = (static_cast<std::uint64_t>(by) + seed) % 3 == 2 ? systems::device_choice::any
+                                                                     : systems::device_choice::blocks;
         o.width = 3;
         const auto from = x.initial(2, seed);
         const auto r = x.search(o, from);
@@ -174,8 +175,7 @@ TEST_CASE("where memory is short a search leaves what does not fit for what does
   for (const auto by : {strategy_algorithm::mcmc, strategy_algorithm::greedy}) {
     for (std::uint64_t seed = 1; seed <= unity::test::cases(3); ++seed) {
       CAPTURE(static_cast<int>(by), seed);
-      auto o = options_of(20000, seed, by);
-      const auto r = x.search(o, from);
+      const auto r = x.search(options_of(unity::test::cases(20000), seed, by), from);
       REQUIRE(r.initial_costs[0] >= systems::over_memory);
       REQUIRE(r.cost < systems::over_memory);
       REQUIRE(x.report(r.best).excess.empty());

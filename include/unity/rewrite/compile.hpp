@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 #include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/compile_expression.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
@@ -27,6 +25,8 @@ class rule_compiler {
  public:
   rule_compiler(const Algebra& algebra, const syntax::rule& rule, std::string name)
       : algebra_{algebra}, rule_{rule}, name_{std::move(name)} {}
+  rule_compiler(const rule_compiler&) = delete;  // parts of it refer to others
+  rule_compiler& operator=(const rule_compiler&) = delete;
 
   substitution direction(const std::vector<syntax::term>& source, const std::vector<syntax::term>& target) {
     substitution s;
@@ -37,11 +37,11 @@ class rule_compiler {
     in_source_ = false;
     s.target = side(target, source);
     for (const auto& condition : rule_.conditions) {
-      s.conditions.push_back(expression_of(condition, nullptr));
+      s.conditions.push_back(expressions_.compile(condition, nullptr));
     }
-    s.variables = variables_.size();
-    s.attribute_variables = attributes_.size();
-    for (const auto& v : variables_) {
+    s.variables = variables_.values.size();
+    s.attribute_variables = variables_.attributes.size();
+    for (const auto& v : variables_.values) {
       s.indexed_variables.push_back(v.indexed);
     }
     check_roots(s, source, target);
@@ -49,13 +49,8 @@ class rule_compiler {
   }
 
  private:
-  struct variable {
-    std::string name;
-    bool indexed;
-  };
-
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
-    throw error{"rule " + name_, printable(found, 200), expected};
+    refuse_rule(name_, found, expected);
   }
 
   pattern side(const std::vector<syntax::term>& terms, const std::vector<syntax::term>& other) {
@@ -141,7 +136,8 @@ class rule_compiler {
   }
 
   bool depends_on_index(const pattern& p, const pattern_operand& o) const {
-    return o.is_variable ? variables_[o.slot].indexed : o.result == pattern_operand::each || p.nodes[o.slot].indexed;
+    return o.is_variable ? variables_.values[o.slot].indexed
+                         : o.result == pattern_operand::each || p.nodes[o.slot].indexed;
   }
 
   void check_operands(const syntax::term& t, const op_signature& signature) const {
@@ -193,188 +189,26 @@ class rule_compiler {
   }
 
   pattern_attribute attribute_of(const syntax::expression& e, const attribute_signature& a) {
+    expressions_.check_form(e, a);
     if (in_source_ && e.kind == syntax::expression::form::variable) {
-      const auto known = find_attribute(e.name);
+      const auto known = variables_.find_attribute(e.name);
       if (!known) {
-        attributes_.push_back(e.name);
+        variables_.attributes.push_back({e.name, a});
       }
-      return {pattern_attribute::form::bind, known.value_or(attributes_.size() - 1), {}};
+      return {pattern_attribute::form::bind, known.value_or(variables_.attributes.size() - 1), {}};
     }
-    return {pattern_attribute::form::value, 0, expression_of(e, &a)};
-  }
-
-  std::optional<std::size_t> find_attribute(const std::string& name) const {
-    const auto found = std::find(attributes_.begin(), attributes_.end(), name);
-    return found == attributes_.end() ? std::nullopt
-                                      : std::optional{static_cast<std::size_t>(found - attributes_.begin())};
+    return {pattern_attribute::form::value, 0, expressions_.compile(e, &a)};
   }
 
   std::size_t value_slot(const std::string& name, bool indexed) {
-    for (std::size_t i = 0; i < variables_.size(); ++i) {
-      if (variables_[i].name == name && variables_[i].indexed == indexed) {
-        return i;
-      }
+    if (const auto known = variables_.find_value(name, indexed)) {
+      return *known;
     }
     if (!in_source_) {
       fail("unbound variable " + std::string{indexed ? "??" : "?"} + name, "a variable of the source");
     }
-    variables_.push_back({name, indexed});
-    return variables_.size() - 1;
-  }
-
-  expression expression_of(const syntax::expression& e, const attribute_signature* context) {
-    using form = syntax::expression::form;
-    expression r;
-    switch (e.kind) {
-      case form::integer: r.literal = attribute{real_or_integer(e, context)}; return r;
-      case form::real: r.literal = real(e, context); return r;
-      case form::word: r.literal = word(e, context); return r;
-      case form::variable: return attribute_variable(e);
-      case form::indexed_variable: fail("??" + e.name, "size(??" + e.name + ", ..) or another measure of it");
-      case form::list: r.kind = expression::form::list; break;
-      case form::pack: r.kind = expression::form::pack; break;
-      case form::call: return call(e, context);
-    }
-    add_arguments(r, e, context, 0);
-    r.indexed = r.indexed && e.kind != form::pack;
-    return r;
-  }
-
-  static std::int64_t real_or_integer(const syntax::expression& e, const attribute_signature* context) {
-    const bool real = context != nullptr && context->form == attribute_form::real;
-    return real ? std::bit_cast<std::int64_t>(static_cast<double>(e.integer)) : e.integer;
-  }
-
-  attribute real(const syntax::expression& e, const attribute_signature* context) const {
-    if (context != nullptr && context->form != attribute_form::real) {
-      fail(to_text(e), "no real number for attribute '" + context->name + "'");
-    }
-    return {e.integer};
-  }
-
-  attribute word(const syntax::expression& e, const attribute_signature* context) const {
-    if (context == nullptr) {
-      return choice_of_any(e.name);
-    }
-    if (context->form == attribute_form::word) {
-      attribute bytes_of_word;
-      for (const char c : e.name) {
-        bytes_of_word.push_back(static_cast<unsigned char>(c));
-      }
-      return bytes_of_word;
-    }
-    const auto found = std::find(context->choices.begin(), context->choices.end(), e.name);
-    if (found == context->choices.end()) {
-      fail("word '" + e.name + "' for attribute '" + context->name + "'", "one of its choices");
-    }
-    return attribute{found - context->choices.begin()};
-  }
-
-  // In a condition, `?p == same`: the word belongs to whatever attribute has such a choice.
-  attribute choice_of_any(const std::string& name) const {
-    std::optional<attribute> value;
-    for (std::size_t k = 0; k < algebra_.kind_count(); ++k) {
-      for (const auto& a : algebra_.signature(kind_id{k}).attributes) {
-        const auto found = std::find(a.choices.begin(), a.choices.end(), name);
-        if (found == a.choices.end()) {
-          continue;
-        }
-        const attribute here{found - a.choices.begin()};
-        if (value && *value != here) {
-          fail("word '" + name + "'", "a word that stands for the same choice wherever it is one");
-        }
-        value = here;
-      }
-    }
-    if (!value) {
-      fail("word '" + name + "'", "a choice of some attribute");
-    }
-    return *value;
-  }
-
-  expression attribute_variable(const syntax::expression& e) const {
-    const auto slot = find_attribute(e.name);
-    if (!slot) {
-      fail("unbound attribute variable ?" + e.name, "one that the source binds before this place");
-    }
-    expression r;
-    r.kind = expression::form::attribute_variable;
-    r.slot = *slot;
-    return r;
-  }
-
-  expression call(const syntax::expression& e, const attribute_signature* context) {
-    expression r;
-    if (const auto measure = algebra_.find_measure(e.name)) {
-      r.kind = expression::form::measure;
-      r.measure = *measure;
-      const bool indexed = !e.arguments.empty() && e.arguments[0].kind == syntax::expression::form::indexed_variable;
-      if (!indexed && (e.arguments.empty() || e.arguments[0].kind != syntax::expression::form::variable)) {
-        fail(to_text(e), "a variable of the source as the first argument of " + e.name);
-      }
-      check_measure(e, *measure);
-      r.slot = measured_slot(e.arguments[0].name, indexed);
-      r.indexed = indexed;
-      add_arguments(r, e, nullptr, 1);
-      return r;
-    }
-    const auto f = std::find_if(functions.begin(), functions.end(), [&](const auto& known) {
-      return known.name == e.name && known.arguments == e.arguments.size();
-    });
-    if (context != nullptr && context->form == attribute_form::real) {
-      return negated_real(e, context);
-    }
-    if (f == functions.end()) {
-      fail(to_text(e), "a function or measure with " + std::to_string(e.arguments.size()) + " argument(s)");
-    }
-    if (std::any_of(e.arguments.begin(), e.arguments.end(),
-                    [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
-      fail(to_text(e), "a list around '...', as in [x...]");
-    }
-    r.kind = expression::form::call;
-    r.callee = f->code;
-    add_arguments(r, e, context, 0);
-    return r;
-  }
-
-  // Reals are bits to the functions of rules: all that can be done to one is to write it with a sign.
-  expression negated_real(const syntax::expression& e, const attribute_signature* context) const {
-    using form = syntax::expression::form;
-    const bool negates_number = e.name == "-" && e.arguments.size() == 1 &&
-                                (e.arguments[0].kind == form::real || e.arguments[0].kind == form::integer);
-    if (!negates_number) {
-      fail(to_text(e), "a number or a variable for real attribute '" + context->name + "'");
-    }
-    const auto& number = e.arguments[0];
-    const auto bits = number.kind == form::real ? number.integer : real_or_integer(number, context);
-    expression r;
-    r.literal = attribute{std::bit_cast<std::int64_t>(-std::bit_cast<double>(bits))};
-    return r;
-  }
-
-  void check_measure(const syntax::expression& e, int measure) const {
-    if constexpr (has_measure_arguments<Algebra>) {
-      const auto all = 1 + algebra_.measure_arguments(measure);
-      if (e.arguments.size() != all) {
-        fail(to_text(e), std::to_string(all) + " argument(s) of " + e.name);
-      }
-    }
-  }
-
-  std::size_t measured_slot(const std::string& name, bool indexed) const {
-    for (std::size_t i = 0; i < variables_.size(); ++i) {
-      if (variables_[i].name == name && variables_[i].indexed == indexed) {
-        return i;
-      }
-    }
-    fail("unbound variable " + std::string{indexed ? "??" : "?"} + name, "a variable that the source binds");
-  }
-
-  void add_arguments(expression& r, const syntax::expression& e, const attribute_signature* context, std::size_t from) {
-    for (std::size_t i = from; i < e.arguments.size(); ++i) {
-      r.arguments.push_back(expression_of(e.arguments[i], context));
-      r.indexed = r.indexed || r.arguments.back().indexed;
-    }
+    variables_.values.push_back({name, indexed});
+    return variables_.values.size() - 1;
   }
 
   void check_roots(const substitution& s, const std::vector<syntax::term>& source,
@@ -418,8 +252,8 @@ class rule_compiler {
   const syntax::rule& rule_;
   std::string name_;
   bool in_source_ = true;
-  std::vector<variable> variables_;
-  std::vector<std::string> attributes_;
+  rule_variables variables_;
+  expression_compiler<Algebra> expressions_{algebra_, name_, variables_};
   std::vector<std::pair<syntax::term, std::uint32_t>> made_;
 };
 

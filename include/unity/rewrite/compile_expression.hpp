@@ -1,0 +1,269 @@
+// Expressions of rule text to those that are evaluated: names become slots, words and numbers values of attributes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
+
+namespace unity::detail {
+
+// Of one direction of a rule, numbered in order of first appearance in its source.
+struct rule_variables {
+  struct value {
+    std::string name;
+    bool indexed;
+  };
+  struct attribute {
+    std::string name;
+    attribute_signature by;  // what binds it first
+  };
+  std::vector<value> values{};
+  std::vector<attribute> attributes{};
+
+  [[nodiscard]] std::optional<std::size_t> find_value(const std::string& name, bool indexed) const {
+    const auto found =
+        std::ranges::find_if(values, [&](const auto& v) { return v.name == name && v.indexed == indexed; });
+    return found == values.end() ? std::nullopt : std::optional{static_cast<std::size_t>(found - values.begin())};
+  }
+  [[nodiscard]] std::optional<std::size_t> find_attribute(const std::string& name) const {
+    const auto found = std::ranges::find(attributes, name, &attribute::name);
+    return found == attributes.end() ? std::nullopt
+                                     : std::optional{static_cast<std::size_t>(found - attributes.begin())};
+  }
+};
+
+[[noreturn]] inline void refuse_rule(const std::string& name, const std::string& found, const std::string& expected) {
+  throw error{"rule " + name, printable(found, 200), expected};
+}
+
+// Of one direction of a rule, whose name and variables must outlive it.
+template <pattern_algebra Algebra>
+class expression_compiler {
+ public:
+  expression_compiler(const Algebra& algebra, const std::string& rule, const rule_variables& variables)
+      : algebra_{algebra}, rule_{rule}, variables_{variables} {}
+
+  // context: the attribute whose value it is; nullptr where it is none, as in a condition.
+  [[nodiscard]] expression compile(const syntax::expression& e, const attribute_signature* context) const {
+    using form = syntax::expression::form;
+    expression r;
+    switch (e.kind) {
+      case form::integer: r.literal = attribute{real_or_integer(e, context)}; return r;
+      case form::real: r.literal = real(e, context); return r;
+      case form::word: r.literal = word(e, context); return r;
+      case form::variable: return attribute_variable(e, context);
+      case form::indexed_variable: fail("??" + e.name, "size(??" + e.name + ", ..) or another measure of it");
+      case form::list: r.kind = expression::form::list; break;
+      case form::pack: r.kind = expression::form::pack; break;
+      case form::call: return call(e, context);
+    }
+    add_arguments(r, e, context, 0);
+    r.indexed = r.indexed && e.kind != form::pack;
+    return r;
+  }
+  // That `e`, where it is a variable, is bound by an attribute of the form of `used_as`.
+  void check_form(const syntax::expression& e, const attribute_signature& used_as) const {
+    const auto* by = signature_of(e);
+    if (by != nullptr && !same_form(*by, used_as)) {
+      fail("?" + e.name + ", which is " + form_of(*by), form_of(used_as) + " for attribute '" + used_as.name + "'");
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
+    refuse_rule(rule_, found, expected);
+  }
+
+  // What binds `e`, where it is a variable of attributes that is bound.
+  const attribute_signature* signature_of(const syntax::expression& e) const {
+    const auto slot = e.kind == syntax::expression::form::variable ? variables_.find_attribute(e.name) : std::nullopt;
+    return slot ? &variables_.attributes[*slot].by : nullptr;
+  }
+
+  static std::string form_of(const attribute_signature& a) {
+    switch (a.form) {
+      case attribute_form::integer: return "an integer";
+      case attribute_form::integers: return "integers";
+      case attribute_form::real: return "a real number";
+      case attribute_form::word: return "a word";
+      case attribute_form::choice: break;
+    }
+    std::string all;
+    for (const auto& c : a.choices) {
+      all += (all.empty() ? "one of " : ", ") + c;
+    }
+    return all;
+  }
+  // All attributes are lists of integers; which ones mean the same, their forms say.
+  static bool same_form(const attribute_signature& a, const attribute_signature& b) {
+    const auto form = [](const attribute_signature& s) {
+      return s.form == attribute_form::integers ? attribute_form::integer : s.form;
+    };
+    return form(a) == form(b) && a.choices == b.choices;
+  }
+
+  static std::int64_t real_or_integer(const syntax::expression& e, const attribute_signature* context) {
+    const bool real = context != nullptr && context->form == attribute_form::real;
+    return real ? std::bit_cast<std::int64_t>(static_cast<double>(e.integer)) : e.integer;
+  }
+
+  attribute real(const syntax::expression& e, const attribute_signature* context) const {
+    if (context == nullptr) {
+      fail(to_text(e), "a real number only as an attribute, or beside == or != and a variable");
+    }
+    if (context->form != attribute_form::real) {
+      fail(to_text(e), "no real number for attribute '" + context->name + "'");
+    }
+    return {e.integer};
+  }
+
+  attribute word(const syntax::expression& e, const attribute_signature* context) const {
+    if (context == nullptr) {
+      fail("word '" + e.name + "'", "a word only as an attribute, or beside == or != and a variable");
+    }
+    if (context->form == attribute_form::word) {
+      attribute bytes_of_word;
+      for (const char c : e.name) {
+        bytes_of_word.push_back(static_cast<unsigned char>(c));
+      }
+      return bytes_of_word;
+    }
+    const auto found = std::find(context->choices.begin(), context->choices.end(), e.name);
+    if (found == context->choices.end()) {
+      fail("word '" + e.name + "' for attribute '" + context->name + "'", "one of its choices");
+    }
+    return attribute{found - context->choices.begin()};
+  }
+
+  expression attribute_variable(const syntax::expression& e, const attribute_signature* context) const {
+    const auto slot = variables_.find_attribute(e.name);
+    if (!slot) {
+      fail("unbound attribute variable ?" + e.name, "one that the source binds before this place");
+    }
+    if (variables_.attributes[*slot].by.form == attribute_form::real &&
+        (context == nullptr || context->form != attribute_form::real)) {
+      fail("?" + e.name + " of real attribute '" + variables_.attributes[*slot].by.name + "'",
+           "it only as a real attribute, or beside == or !=");
+    }
+    expression r;
+    r.kind = expression::form::attribute_variable;
+    r.slot = *slot;
+    return r;
+  }
+
+  expression call(const syntax::expression& e, const attribute_signature* context) const {
+    if (const auto measure = algebra_.find_measure(e.name)) {
+      return measured(e, *measure);
+    }
+    const auto f = std::find_if(functions.begin(), functions.end(), [&](const auto& known) {
+      return known.name == e.name && known.arguments == e.arguments.size();
+    });
+    if (context != nullptr && context->form == attribute_form::real) {
+      return negated_real(e, context);
+    }
+    if (f == functions.end()) {
+      fail(to_text(e), "a function or measure with " + std::to_string(e.arguments.size()) + " argument(s)");
+    }
+    if (std::any_of(e.arguments.begin(), e.arguments.end(),
+                    [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
+      fail(to_text(e), "a list around '...', as in [x...]");
+    }
+    expression r;
+    r.kind = expression::form::call;
+    r.callee = f->code;
+    if (is_comparison(f->code)) {
+      add_compared(r, e);
+    } else {
+      add_arguments(r, e, context, 0);
+    }
+    return r;
+  }
+
+  static bool is_comparison(function f) { return f >= function::equal && f <= function::greater_equal; }
+  // Beside a variable a number or a word is read as a value of what binds it: ?epsilon == 1, ?padding == same.
+  void add_compared(expression& r, const syntax::expression& e) const {
+    const auto* left = signature_of(e.arguments[0]);
+    const auto* right = signature_of(e.arguments[1]);
+    const auto* context = left != nullptr ? left : right;
+    const bool real = context != nullptr && context->form == attribute_form::real;
+    if (real && r.callee != function::equal && r.callee != function::unequal) {
+      fail(to_text(e), "== or != between real numbers");
+    }
+    for (const auto& argument : e.arguments) {
+      if (context != nullptr) {
+        check_form(argument, *context);
+      }
+      const bool computed = argument.kind == syntax::expression::form::call && !real;
+      r.arguments.push_back(compile(argument, computed ? nullptr : context));
+      r.indexed = r.indexed || r.arguments.back().indexed;
+    }
+  }
+
+  // Reals are bits to the functions of rules: all that can be done to one is to write it with a sign.
+  expression negated_real(const syntax::expression& e, const attribute_signature* context) const {
+    using form = syntax::expression::form;
+    const bool negates_number = e.name == "-" && e.arguments.size() == 1 &&
+                                (e.arguments[0].kind == form::real || e.arguments[0].kind == form::integer);
+    if (!negates_number) {
+      fail(to_text(e), "a number or a variable for real attribute '" + context->name + "'");
+    }
+    const auto& number = e.arguments[0];
+    const auto bits = number.kind == form::real ? number.integer : real_or_integer(number, context);
+    expression r;
+    r.literal = attribute{std::bit_cast<std::int64_t>(-std::bit_cast<double>(bits))};
+    return r;
+  }
+
+  expression measured(const syntax::expression& e, int measure) const {
+    using form = syntax::expression::form;
+    const bool indexed = !e.arguments.empty() && e.arguments[0].kind == form::indexed_variable;
+    if (!indexed && (e.arguments.empty() || e.arguments[0].kind != form::variable)) {
+      fail(to_text(e), "a variable of the source as the first argument of " + e.name);
+    }
+    if constexpr (has_measure_arguments<Algebra>) {
+      const auto all = 1 + algebra_.measure_arguments(measure);
+      if (e.arguments.size() != all) {
+        fail(to_text(e), std::to_string(all) + " argument(s) of " + e.name);
+      }
+    }
+    const auto slot = variables_.find_value(e.arguments[0].name, indexed);
+    if (!slot) {
+      fail(std::string{"unbound variable "} + (indexed ? "??" : "?") + e.arguments[0].name,
+           "a variable that the source binds");
+    }
+    expression r;
+    r.kind = expression::form::measure;
+    r.measure = measure;
+    r.slot = *slot;
+    r.indexed = indexed;
+    add_arguments(r, e, nullptr, 1);
+    return r;
+  }
+
+  void add_arguments(expression& r, const syntax::expression& e, const attribute_signature* context,
+                     std::size_t from) const {
+    for (std::size_t i = from; i < e.arguments.size(); ++i) {
+      r.arguments.push_back(compile(e.arguments[i], context));
+      r.indexed = r.indexed || r.arguments.back().indexed;
+    }
+  }
+
+  const Algebra& algebra_;
+  const std::string& rule_;
+  const rule_variables& variables_;
+};
+
+}  // namespace unity::detail
