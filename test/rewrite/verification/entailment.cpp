@@ -170,6 +170,7 @@ TEST_CASE("whatever is proved of random circuits is true") {
   fixture<circuits> f{circuit_rules, {.rounds = 3, .joint_rounds = 1, .nodes = 300}};
   std::size_t proved = 0;
   std::size_t equal = 0;
+  std::size_t different = 0;  // that nothing is proved of takes longest
   for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -178,6 +179,9 @@ TEST_CASE("whatever is proved of random circuits is true") {
       for (std::size_t j = 0; j < i; ++j) {
         g.set_outputs(values{value_id{i}, value_id{j}});
         const auto tables = unity::test::meaning(g);
+        if (tables[0] != tables[1] && different++ % test::one_case_of != 0) {
+          continue;
+        }
         equal += tables[0] == tables[1] ? 1 : 0;
         if (f.ask(std::vector{g})) {
           CHECK(tables[0] == tables[1]);
