@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Iterations of training, simulated and measured: every strategy that parallelize compares, and the found one.
 
-usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 15] [--rounds 3] [--model TEXT]... [--keep DIR]
+usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 15] [--rounds 3]
+                                 [--model TEXT]... [--keep DIR]
 
-BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts (slow_network.sh has one). The
-links are those that calibrate measures, operators take what they are measured to take, on one thread each. A row per model and plan; then for
-each model how much faster than data parallelism the found plan is, and how well the simulator orders all plans (Spearman's rank correlation;
-plans of equal simulated time count once). Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data
-parallelism by more than 20%, is not."""
+BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts
+(slow_network.sh has one). The links are those that calibrate measures, operators take what they are measured to take,
+on one thread each. A row per model and plan; then for each model how much faster than data parallelism the found plan
+is, and how well the simulator orders all plans (Spearman's rank correlation; plans of equal simulated time count once).
+Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
+by more than 20%, is not."""
 import argparse, atexit, json, os, shutil, statistics, subprocess, sys, tempfile
 
 # The batch is of each rank.
@@ -75,26 +77,30 @@ def main():
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"
         shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
-        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity", "--baseline-proposals", "500", "--budget", "1h", "--plans",
-            f"{own}/plans", *measuring)
+        run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity", "--baseline-proposals", "500",
+            "--budget", "1h", "--plans", f"{own}/plans", *measuring)
         names = sorted(p[:-5] for p in os.listdir(f"{own}/plans"))
         results = {n: [] for n in names}
         for _ in range(a.rounds):
             for n in names:
-                run(*started, f"{a.bin}/train", f"{own}/plans/{n}.json", "--backend", "cpu", "--steps", str(a.steps), "--loss", loss_of(model), "--rate",
-                    "1e-6", "--json", f"{own}/{n}.json", *measuring)
+                run(*started, f"{a.bin}/train", f"{own}/plans/{n}.json", "--backend", "cpu", "--steps", str(a.steps),
+                    "--loss", loss_of(model), "--rate", "1e-6", "--json", f"{own}/{n}.json", *measuring)
                 results[n].append(json.load(open(f"{own}/{n}.json")))
         measured = {n: statistics.median(r["measured_iteration_s"] for r in rs) for n, rs in results.items()}
         simulated = {n: rs[0]["simulated_iteration_s"] for n, rs in results.items()}
         print(model)
         for n, rs in results.items():
             critical = max(range(a.ranks), key=lambda r: rs[0]["breakdown"][r]["compute_s"])
-            share = {k: statistics.median(r["breakdown"][critical][k + "_s"] for r in rs) for k in ("compute", "update", "communication", "waiting", "other")}
+            share = {k: statistics.median(r["breakdown"][critical][k + "_s"] for r in rs)
+                     for k in ("compute", "update", "communication", "waiting", "other")}
             error = measured[n] / simulated[n] - 1
             errors.append(error)
-            print(f"  {n:11} {measured[n] * 1e3:8.2f} ms measured {simulated[n] * 1e3:8.2f} simulated {100 * error:+6.1f}%; computing "
-                  f"{(share['compute'] + share['update']) * 1e3:.2f} measured {rs[0]['simulated_computing_s'][critical] * 1e3:.2f} simulated; "
-                  f"communicating {share['communication'] * 1e3:.2f}, waiting {share['waiting'] * 1e3:.2f}, else {share['other'] * 1e3:.2f}", flush=True)
+            print(f"  {n:11} {measured[n] * 1e3:8.2f} ms measured {simulated[n] * 1e3:8.2f} simulated "
+                  f"{100 * error:+6.1f}%; "
+                  f"computing {(share['compute'] + share['update']) * 1e3:.2f} measured "
+                  f"{rs[0]['simulated_computing_s'][critical] * 1e3:.2f} simulated; "
+                  f"communicating {share['communication'] * 1e3:.2f}, waiting {share['waiting'] * 1e3:.2f}, "
+                  f"else {share['other'] * 1e3:.2f}", flush=True)
         once = list({f"{simulated[n]:.9f}": n for n in names}.values())
         correlations.append(spearman([simulated[n] for n in once], [measured[n] for n in once]))
         gain = {k: t["data"] / t["unity"] for k, t in (("measured", measured), ("simulated", simulated))}
@@ -102,7 +108,8 @@ def main():
         print(f"  data over unity: {gain['measured']:.2f} measured, {gain['simulated']:.2f} simulated")
         print(f"  rank correlation of {len(once)} different plans: {correlations[-1]:.2f}")
     within = sum(abs(e) <= MOST for e in errors)
-    print(f"{within} of {len(errors)} within {100 * MOST:.0f}%, median {100 * statistics.median(map(abs, errors)):.1f}%, most {100 * max(map(abs, errors)):.1f}%; "
+    print(f"{within} of {len(errors)} within {100 * MOST:.0f}%, "
+          f"median {100 * statistics.median(map(abs, errors)):.1f}%, most {100 * max(map(abs, errors)):.1f}%; "
           f"rank correlation: mean {statistics.mean(correlations):.2f}, least {min(correlations):.2f}")
     return within < len(errors) or failed > 0
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Training over a slow network, simulated and measured: ranks in network namespaces of their own, joined by a switch over cables
-# of limited bandwidth. `calibrate` measures that network, `parallelize` finds plans for it, and `train` runs them over it.
+# Training over a slow network, simulated and measured: ranks in network namespaces of their own, joined by a
+# switch over cables of limited bandwidth. `calibrate` measures that network, `parallelize` finds plans for it, and
+# `train` runs them over it.
 # usage: slow_network.sh BIN_DIR [RANKS [RATE [ARGUMENT...]]]
 #   BIN_DIR   has calibrate, parallelize and train, all with MPI
 #   RANKS     a core for each (2)
@@ -8,7 +9,7 @@
 #   ARGUMENT  further ones of simulated_and_measured.py, which this calls
 # The exit code is 77 with a reason where this machine does not allow it, otherwise that of simulated_and_measured.py.
 set -euo pipefail
-(($# >= 1)) || { sed -n '4,9p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
+(($# >= 1)) || { sed -n '5,10p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 bin=$(realpath "$1") ranks=${2:-2} rate=${3:-500mbit}
 shift $(($# < 3 ? $# : 3))
@@ -36,8 +37,8 @@ attempt() { # attempt WHAT COMMAND...: skips where this machine does not allow i
   "$@" 2> "$scratch/why" || skip "no $what here ($(tr '\n' ' ' < "$scratch/why"))"
 }
 
-# A star: rank r's end of its cable is `cable` in its namespace, the other end a port of the switch. Both ends are limited, so that each
-# direction of a cable has its bandwidth, whoever sends.
+# A star: rank r's end of its cable is `cable` in its namespace, the other end a port of the switch. Both ends are
+# limited, so that each direction of a cable has its bandwidth, whoever sends.
 attempt "network namespaces" ip netns add "$name"_switch
 attempt "bridge" ip -n "$name"_switch link add switch type bridge
 ip -n "$name"_switch link set switch up
@@ -54,7 +55,8 @@ for ((r = 0; r < ranks; ++r)); do
   attempt "limit of bandwidth" tc -n "$name"_switch qdisc add dev port$r "${limit[@]}"
 done
 
-# mpirun reaches the other "machines" with this in place of ssh: AGENT ADDRESS COMMAND...; a host name of its own makes each one.
+# mpirun reaches the other "machines" with this in place of ssh: AGENT ADDRESS COMMAND...; a host name
+# of its own makes each one.
 cat > "$scratch/agent" << SCRIPT
 #!/bin/sh
 rank=\$((\${1##*.} - 1))
@@ -66,9 +68,10 @@ hosts=$(for ((r = 1; r <= ranks; ++r)); do printf '10.231.78.%d:1,' $r; done)
 # Each "machine" believes to have all cores: none is bound, and who waits lets others work.
 cat > "$scratch/on_ranks" << SCRIPT
 #!/bin/sh
-exec ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' sh timeout 600 mpirun --allow-run-as-root --host ${hosts%,} -np $ranks \\
-  --bind-to none --mca mpi_yield_when_idle 1 --mca plm_rsh_agent $scratch/agent --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self --mca pml ob1 \\
-  --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable "\$@"
+exec ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' sh \\
+  timeout 600 mpirun --allow-run-as-root --host ${hosts%,} -np $ranks --bind-to none \\
+  --mca mpi_yield_when_idle 1 --mca plm_rsh_agent $scratch/agent --mca plm_rsh_no_tree_spawn 1 \\
+  --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable "\$@"
 SCRIPT
 chmod +x "$scratch/on_ranks"
 echo "$ranks ranks, cables of $rate each direction, $(nproc) cores"

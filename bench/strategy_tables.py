@@ -7,8 +7,8 @@ strategies  six networks on 64 K80 and 16 P100: data parallel, expert and search
             dissertation (2020), figures 3.6 and 3.7
 scaling     DLRM and Candle Uno on 6 to 96 GPUs of Summit (section 3.7.3, figure 3.11)
 times       the 30 cells of table 3.4: a search of a fiftieth of the paper's time, half a second at least
-joint       the seven networks of Unger et al. (OSDI 2022), table 1, on 6 to 192 GPUs of Summit: Unity beside its baselines, all
-            without pipelines, as in figure 14, and Unity with them
+joint       the seven networks of Unger et al. (OSDI 2022), table 1, on 6 to 192 GPUs of Summit: Unity beside its
+            baselines, all without pipelines, as in figure 14, and Unity with them
 dimensions  BERT-Large on 96 GPUs, kinds of parallelism added one by one (figure 15a)
 ablation    the search of ResNeXt-50 without parts of it (table 2); > where the budget of 600 s times F ended it
 long        nmt on 64 K80: the same search for 43.8 s (a fiftieth of the paper's 2,190 s) and 20 times as long
@@ -39,8 +39,9 @@ def search(arguments, model, machine, seconds, *more):
     """The result of one run, as its JSON says."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "result.json"
-        command = [arguments.program, f"zoo:{model}", "--machine", machine, "--budget", f"{seconds * arguments.scale:.3f}s",
-                   "--seed", "1", "--threads", str(arguments.threads), "--json", str(path), *more]
+        command = [arguments.program, f"zoo:{model}", "--machine", machine,
+                   "--budget", f"{seconds * arguments.scale:.3f}s", "--seed", "1",
+                   "--threads", str(arguments.threads), "--json", str(path), *more]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         result = json.loads(path.read_text())
     result["by_name"] = {s["name"]: s for s in result["strategies"]}
@@ -65,7 +66,8 @@ def strategies(arguments):
             r = search(arguments, model, machine, seconds, "--random", "0")
             data, expert, best = (r["by_name"][n] for n in ("data", "expert", "flexflow"))
             print_row(model, machine, shown(data), shown(expert), shown(best),
-                      f"{data['iteration_s'] / best['iteration_s']:.2f}", f"{expert['iteration_s'] / best['iteration_s']:.2f}",
+                      f"{data['iteration_s'] / best['iteration_s']:.2f}",
+                      f"{expert['iteration_s'] / best['iteration_s']:.2f}",
                       f"{data['communication_bytes'] / max(1, best['communication_bytes']):.2f}",
                       f"{r['compute_bound_s'] * 1e3:.2f}", f"{best['compute_s'] / data['compute_s']:.2f}",
                       r["search"]["proposals"])
@@ -102,19 +104,22 @@ def long(arguments):
     for seconds in (43.8, 876):
         r = search(arguments, "nmt", "k80:16x4", seconds, "--random", "0", "--patience", "1",
                    "--unit-share", "0.9", "--spread", "0.4")
-        print_row(f"{r['search']['seconds']:.1f}", r["search"]["proposals"], shown(r["by_name"]["flexflow"]), r["search"]["stop_reason"])
+        print_row(f"{r['search']['seconds']:.1f}", r["search"]["proposals"], shown(r["by_name"]["flexflow"]),
+                  r["search"]["stop_reason"])
 
 
 UNITY_NETWORKS = ["resnext50", "inception_v3", "bert_large", "dlrm", "xdl", "candle_uno", "mlp"]
 
 
 def unity(arguments, model, machine, *more):
-    return search(arguments, model, machine, 600, "--search", "unity", "--baseline-proposals", str(int(200 * arguments.scale)), *more)
+    return search(arguments, model, machine, 600, "--search", "unity",
+                  "--baseline-proposals", str(int(200 * arguments.scale)), *more)
 
 
 def joint(arguments):
     names = ("data", "expert", "flexflow", "sequential", "unity")
-    print_row("network", "GPUs", *(f"{n}, ms" for n in names), "best other / unity", "bound, ms", "search, s", "substitutions", "with pipelines, ms", "stages")
+    print_row("network", "GPUs", *(f"{n}, ms" for n in names), "best other / unity", "bound, ms", "search, s",
+              "substitutions", "with pipelines, ms", "stages")
     print_row(*["---"] * (8 + len(names)))
     for model in UNITY_NETWORKS:
         for nodes in (1, 2, 4, 8, 16, 32):
@@ -123,16 +128,17 @@ def joint(arguments):
             rows = [r["by_name"][n] for n in names]
             others = [s["iteration_s"] for s in rows[:-1] if not s["out_of_memory"]]
             print_row(model, r["devices"], *(shown(s) for s in rows),
-                      f"{min(others) / rows[-1]['iteration_s']:.2f}" if others else "-", f"{r['lower_bound_s'] * 1e3:.2f}",
-                      f"{r['search']['seconds']:.1f}", len(r["joint"]["algebraic_rules_used"]), shown(staged), staged["stages"])
+                      f"{min(others) / rows[-1]['iteration_s']:.2f}" if others else "-",
+                      f"{r['lower_bound_s'] * 1e3:.2f}", f"{r['search']['seconds']:.1f}",
+                      len(r["joint"]["algebraic_rules_used"]), shown(staged), staged["stages"])
 
 
 def dimensions(arguments):
     print_row("kinds", "iteration, ms", "faster than the first")
     print_row(*["---"] * 3)
     first = None
-    for kinds in ("data,model", "data,model,reduction", "data,model,reduction,special", "data,model,reduction,special,spatial",
-                  "data,model,reduction,special,spatial,pipeline"):
+    for kinds in ("data,model", "data,model,reduction", "data,model,reduction,special",
+                  "data,model,reduction,special,spatial", "data,model,reduction,special,spatial,pipeline"):
         best = unity(arguments, "bert_large", "summit:16x6", "--dims", kinds)["by_name"]["unity"]
         first = first or best["iteration_s"]
         print_row(kinds, shown(best), f"{first / best['iteration_s']:.3f}")
@@ -144,7 +150,8 @@ def ablation(arguments):
     print_row("GPUs", *ways)
     print_row(*["---"] * (1 + len(ways)))
     for nodes in (1, 2, 4, 8):
-        searches = [unity(arguments, "resnext50", f"summit:{nodes}x6", *(("--ablate", ",".join(parts)) if parts else ()))["search"]
+        searches = [unity(arguments, "resnext50", f"summit:{nodes}x6",
+                          *(("--ablate", ",".join(parts)) if parts else ()))["search"]
                     for parts in ways.values()]
         print_row(6 * nodes, *(f"{'> ' if s['stop_reason'] == 'time' else ''}{s['seconds']:.1f}" for s in searches))
 
@@ -156,8 +163,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0)
     arguments = parser.parse_args()
-    {"strategies": strategies, "scaling": scaling, "times": times, "long": long, "joint": joint, "dimensions": dimensions,
-     "ablation": ablation}[arguments.table](arguments)
+    {"strategies": strategies, "scaling": scaling, "times": times, "long": long, "joint": joint,
+     "dimensions": dimensions, "ablation": ablation}[arguments.table](arguments)
     return 0
 
 

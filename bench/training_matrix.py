@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains models of the zoo under every strategy that parallelize compares, and under the found one, on 1, 2, 4 and 8 ranks, and compares each
-step's loss with one device's.
+"""Trains models of the zoo under every strategy that parallelize compares, and under the found one, on 1, 2, 4 and 8
+ranks, and compares each step's loss with one device's.
 
 usage: training_matrix.py BIN_DIR [--ranks 1,2,4,8] [--steps 20] [--model TEXT]... [--keep DIR]
 
-BIN_DIR has parallelize and train. A row per model and number of ranks; a column per strategy: the largest relative difference of a loss from
-that of the undivided graph on one device, in float32 on the backend cpu. Exit code 1 where one is above 1e-4."""
+BIN_DIR has parallelize and train. A row per model and number of ranks; a column per strategy: the largest relative
+difference of a loss from that of the undivided graph on one device, in float32 on the backend cpu. Exit code 1
+where one is above 1e-4."""
 import argparse, atexit, json, os, re, shutil, subprocess, sys, tempfile
 
 # The batch is of each rank.
@@ -49,8 +50,9 @@ def main():
             own = os.path.join(folder, re.sub(r"[^A-Za-z0-9=.]+", "_", model[4:]) + f"_{ranks}")
             shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
             os.makedirs(own)
-            found = run([f"{a.bin}/parallelize", model, "--machine", f"host:1x{ranks}", "--search", "unity", "--max-proposals", "50",
-                         "--baseline-proposals", "200", "--candidates", "4", "--budget", "1h", "--plans", f"{own}/plans"], f"{own}/search.txt")
+            found = run([f"{a.bin}/parallelize", model, "--machine", f"host:1x{ranks}", "--search", "unity",
+                         "--max-proposals", "50", "--baseline-proposals", "200", "--candidates", "4", "--budget", "1h",
+                         "--plans", f"{own}/plans"], f"{own}/search.txt")
             if not found:
                 print(f"{model} {ranks}: no plans: {open(f'{own}/search.txt').read().strip()[-500:]}", flush=True)
                 failed += 1
@@ -58,14 +60,16 @@ def main():
             cells = []
             for plan in sorted(os.listdir(f"{own}/plans")):
                 name = plan[:-5]
-                trained = run([f"{a.bin}/train", f"{own}/plans/{plan}", "--backend", "cpu", "--steps", str(a.steps), "--rate", "0.01", "--loss",
-                               "mean_square", "--check", "--json", f"{own}/{name}.json"], f"{own}/{name}.txt")
+                trained = run([f"{a.bin}/train", f"{own}/plans/{plan}", "--backend", "cpu", "--steps", str(a.steps),
+                               "--rate", "0.01", "--loss", "mean_square", "--check",
+                               "--json", f"{own}/{name}.json"], f"{own}/{name}.txt")
                 error = json.load(open(f"{own}/{name}.json"))["max_rel_error_vs_single"] if trained else float("inf")
                 compared += 1
                 failed += not error <= MOST
                 cells.append(f"{name} {error:.1e}")
             print(f"{model.split('?')[0]} {ranks}: " + ", ".join(cells), flush=True)
-    print(f"{compared} runs of {a.steps} steps, {failed} of them off by more than {MOST}" + (f"; files in {folder}" if a.keep else ""))
+    print(f"{compared} runs of {a.steps} steps, {failed} of them off by more than {MOST}"
+          + (f"; files in {folder}" if a.keep else ""))
     return failed != 0
 
 

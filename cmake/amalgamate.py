@@ -124,7 +124,8 @@ def amalgamate(header, root):
         raise problem(f"{header}: no such header, neither in {root} nor as a file")
     made = amalgamation(root)
     made.add(path)
-    title = f"// unity {version_of(root)} (Apache License 2.0): {made.name(path)} as one file, made by cmake/amalgamate.py"
+    name = made.name(path)
+    title = f"// unity {version_of(root)} (Apache License 2.0): {name} as one file, made by cmake/amalgamate.py"
     return "\n".join([title, "#pragma once", "", *sorted(made.others), *made.text]) + "\n"
 
 

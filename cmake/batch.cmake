@@ -3,10 +3,10 @@
 set(UNITY_TEST_BATCH 1 CACHE STRING "Test files of a room that are compiled as one; 1: each alone, for writing tests")
 set(UNITY_PROGRAM_BATCH 1 CACHE STRING "Examples, or benchmarks, that are compiled as one; 1: each alone")
 
-# unity_divide(<batches> <alone> <most> <name> <file>...): lists of files that can be compiled as one, `most` in each, in
-# the variables <name>_0 .. of the caller; their names; and the other files. A file keeps its names to itself: all that
-# the files include comes first, then each in a namespace of its own. Alone stay those that this is not possible for:
-# they reopen a namespace, specialize a template, or replace operator new.
+# unity_divide(<batches> <alone> <most> <name> <file>...): lists of files that can be compiled as one, `most` in each,
+# in the variables <name>_0 .. of the caller; their names; and the other files. A file keeps its names to itself: all
+# that the files include comes first, then each in a namespace of its own. Alone stay those that this is not possible
+# for: they reopen a namespace, specialize a template, or replace operator new.
 function(unity_divide batches alone most name)
   set(apart "")
   set(together "")
@@ -49,8 +49,8 @@ function(unity_batch_tests variable name)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file, of those whose needs are there, an executable
-# of its name behind the prefix, in bin. Batches are libraries, where a program's main() has another name.
+# unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file, of those whose needs are there, an
+# executable of its name behind the prefix, in bin. Batches are libraries, where a program's main() has another name.
 function(unity_add_programs kind prefix optimization)
   set(possible "")
   foreach(file IN LISTS ARGN)
@@ -68,14 +68,18 @@ function(unity_add_programs kind prefix optimization)
   foreach(batch IN LISTS batches)
     set(source "${CMAKE_CURRENT_BINARY_DIR}/batches/${batch}.cpp")
     unity_read_batch(headers bodies "${source}" program ${${batch}})
-    string(APPEND headers "\nnamespace {\n[[maybe_unused]] int call(int (*program)(), int, char**) { return program(); }\n"
-           "[[maybe_unused]] int call(int (*program)(int, char**), int argc, char** argv) { return program(argc, argv); }\n}\n")
+    string(APPEND headers "\nnamespace {\n"
+           "[[maybe_unused]] int call(int (*program)(), int, char**) { return program(); }\n"
+           "[[maybe_unused]] int call(int (*program)(int, char**), int argc, char** argv) "
+           "{ return program(argc, argv); }\n}\n")
     foreach(file IN LISTS ${batch})
       get_filename_component(stem "${file}" NAME_WE)
-      string(APPEND bodies "int main_of_${stem}(int argc, char** argv) { return call(program_${stem}::main, argc, argv); }\n")
+      string(APPEND bodies "int main_of_${stem}(int argc, char** argv) "
+             "{ return call(program_${stem}::main, argc, argv); }\n")
       set(entry "${CMAKE_CURRENT_BINARY_DIR}/batches/${stem}.cpp")
-      file(CONFIGURE OUTPUT "${entry}" @ONLY CONTENT
-           "int main_of_${stem}(int, char**);\nint main(int argc, char** argv) { return main_of_${stem}(argc, argv); }\n")
+      string(CONCAT content "int main_of_${stem}(int, char**);\n"
+             "int main(int argc, char** argv) { return main_of_${stem}(argc, argv); }\n")
+      file(CONFIGURE OUTPUT "${entry}" CONTENT "${content}" @ONLY)
       unity_add_program(${kind} ${prefix}${stem} ${optimization} "${entry}")
       target_link_libraries(${prefix}${stem} PRIVATE unity_${batch})
     endforeach()
@@ -89,9 +93,9 @@ function(unity_add_programs kind prefix optimization)
   endforeach()
 endfunction()
 
-# unity_read_batch(<headers> <bodies> <batch> <space> <file>...): what the files include, and the files themselves, each in
-# the namespace <space>_<name of the file>, as text of the source file `batch`. Paths are relative to it: what a compiler
-# reads is the same in every checkout.
+# unity_read_batch(<headers> <bodies> <batch> <space> <file>...): what the files include, and the files themselves, each
+# in the namespace <space>_<name of the file>, as text of the source file `batch`. Paths are relative to it: what a
+# compiler reads is the same in every checkout.
 function(unity_read_batch headers bodies batch space)
   cmake_path(GET batch PARENT_PATH folder_of_batch)
   set(include "^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"](.*)$")

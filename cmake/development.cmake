@@ -48,9 +48,9 @@ set(unity_third_party
   "CLI/" CLI11::CLI11
   "fmt/" fmt::fmt)
 
-# unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of
-# this library or beside them. Read at configure time: a program links what it includes, and is left out with a
-# reason where that is missing, without a second list to keep. An include that ends in `// if found`, within an #ifdef of
+# unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of this
+# library or beside them. Read at configure time: a program links what it includes, and is left out with a reason where
+# that is missing, without a second list to keep. An include that ends in `// if found`, within an #ifdef of
 # UNITY_HAS_<PART>, is no need but a wish: unity_build_with links unity::<part> and defines that where it is there.
 function(unity_needs variable)
   set(needs "")

@@ -23,9 +23,11 @@ import tempfile
 import time
 
 DEFAULT_FLAGS = ["--cost", "measured:cpu", "--run", "cpu"]
-LEVELS = {"off": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
+LEVELS = {"off": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED",
+          "all": "ORT_ENABLE_ALL"}
 FLOATS = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}
-INTEGERS = {f"tensor({kind})": kind for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")}
+INTEGERS = {f"tensor({kind})": kind
+            for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")}
 
 TENSOR_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
 
@@ -69,8 +71,10 @@ def arguments(words):
     parser.add_argument("model", metavar="MODEL.onnx")
     parser.add_argument("optimized", metavar="OPTIMIZED.onnx", nargs="?")
     parser.add_argument("--result", metavar="F", help="JSON of the optimize run that wrote OPTIMIZED.onnx")
-    parser.add_argument("--optimize", metavar="PROGRAM", default="optimize", help="path of the program; default: in PATH")
-    parser.add_argument("--run-model", metavar="PROGRAM", default="run_model", help="path of the program; default: in PATH")
+    parser.add_argument("--optimize", metavar="PROGRAM", default="optimize",
+                        help="path of the program; default: in PATH")
+    parser.add_argument("--run-model", metavar="PROGRAM", default="run_model",
+                        help="path of the program; default: in PATH")
     parser.add_argument("--backend", help="of unity, to compare outputs on; default: that of run_model")
     parser.add_argument("--out", metavar="DIR", help="where optimize leaves its files; default: nowhere")
     parser.add_argument("--dim", metavar="NAME=SIZE", type=sized, action="append", default=[],
@@ -80,7 +84,8 @@ def arguments(words):
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")
     parser.add_argument("--threads", metavar="N", type=whole, default=len(os.sched_getaffinity(0)),
                         help="of both engines; default: all that this process may use")
-    parser.add_argument("--level", choices=LEVELS, default="all", help="what onnxruntime optimizes itself; default: all")
+    parser.add_argument("--level", choices=LEVELS, default="all",
+                        help="what onnxruntime optimizes itself; default: all")
     parser.add_argument("--runs", metavar="N", type=whole, default=100, help="timed runs of each model at most")
     parser.add_argument("--seconds", type=positive, default=5, help="after which no more than 5 runs are made")
     parser.add_argument("--tolerance", type=positive, default=1e-4, help="largest relative error of an output")
@@ -118,7 +123,8 @@ def optimize(args, folder):
     flags = [] if chosen else list(DEFAULT_FLAGS)
     flags += args.flags
     threads = ["--backend-threads", str(args.threads)] if any(flag.endswith("cpu") for flag in flags) else []
-    command = [args.optimize, args.model, *dims, *threads, "--seed", str(args.seed), *flags, "--out", folder, "--json", result]
+    command = [args.optimize, args.model, *dims, *threads, "--seed", str(args.seed), *flags, "--out", folder,
+               "--json", result]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as e:
@@ -135,7 +141,8 @@ def unity_times(path):
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
         run = result.get("run")
-        times = run and {key: run[key] for key in ("backend", "original_s", "optimized_s", "ratio", "max_rel_error", "runs")}
+        kept = ("backend", "original_s", "optimized_s", "ratio", "max_rel_error", "runs")
+        times = run and {key: run[key] for key in kept}
         if times and "measuring" in result:
             times["device"] = result["measuring"]["device"]
         return times
@@ -168,8 +175,8 @@ def weights_of(session):
 
 
 def make_weight(numpy, seed, name, shape):
-    """The same for the same name, so that both models get the same. Products keep the size of their signal; what has one
-    dimension is in [0.5, 1.5), as variances must be positive."""
+    """The same for the same name, so that both models get the same. Products keep the size of their signal; what has
+    one dimension is in [0.5, 1.5), as variances must be positive."""
     random = numpy.random.default_rng([seed, *name.encode()])
     if len(shape) < 2:
         return random.uniform(0.5, 1.5, shape).astype(numpy.float32)
@@ -196,7 +203,8 @@ def open_with_weights(numpy, engine, args, path, folder):
         if tensor.elem_type != onnx.TensorProto.FLOAT:
             raise Problem(f"{path}: the weight '{entry.name}' has no data and is not of float32; expected data")
         shape = [size.dim_value for size in tensor.shape.dim]
-        graph.initializer.append(onnx.numpy_helper.from_array(make_weight(numpy, args.seed, entry.name, shape), entry.name))
+        weight = make_weight(numpy, args.seed, entry.name, shape)
+        graph.initializer.append(onnx.numpy_helper.from_array(weight, entry.name))
         graph.input.remove(entry)
     data = f"filled_{len(os.listdir(folder))}.onnx"
     filled = os.path.join(folder, data)
@@ -221,7 +229,8 @@ def make_inputs(numpy, args, session):
     for flag, given, known in (("--dim", args.dim, sorted(named)), ("--below", args.below, integral)):
         for name in given:
             if name not in known:
-                raise Problem(f"{flag} {name}: {args.model} has none of this name; expected one of: {', '.join(known) or 'none'}")
+                raise Problem(f"{flag} {name}: {args.model} has none of this name; "
+                              f"expected one of: {', '.join(known) or 'none'}")
     inputs = {}
     for number, entry in enumerate(entries):
         random = numpy.random.default_rng([args.seed, number])
@@ -245,7 +254,8 @@ class Model:
         self.feed = {}
         for entry in session.get_inputs():
             if entry.name not in inputs:
-                raise Problem(f"{path}: has the input '{entry.name}', which the original has not; expected the same inputs")
+                raise Problem(f"{path}: has the input '{entry.name}', which the original has not; "
+                              "expected the same inputs")
             shape = list(inputs[entry.name].shape)
             fixed = all(not isinstance(size, int) or size == given for size, given in zip(entry.shape, shape))
             if len(entry.shape) != len(shape) or not fixed:
@@ -281,11 +291,13 @@ def relative_error(numpy, found, expected):
 
 def compare_outputs(numpy, original, optimized):
     if original.outputs != optimized.outputs:
-        raise Problem(f"{optimized.path}: outputs {', '.join(optimized.outputs)}; expected {', '.join(original.outputs)}")
+            raise Problem(f"{optimized.path}: outputs {', '.join(optimized.outputs)}; "
+                          f"expected {', '.join(original.outputs)}")
     pairs = list(zip(original.outputs, original.run()[1], optimized.run()[1]))
     for name, expected, _ in pairs:
         if expected.size and not expected.any():
-            raise Problem(f"{original.path}: output '{name}' is 0 everywhere, so comparing it says nothing; expected another --seed")
+            raise Problem(f"{original.path}: output '{name}' is 0 everywhere, so comparing it says nothing; "
+                          "expected another --seed")
     return [{"name": name, "shape": list(expected.shape), "max_rel_error": relative_error(numpy, found, expected)}
             for name, expected, found in pairs]
 
@@ -303,7 +315,8 @@ def write_tensor(path, name, value):
     if value.dtype.name not in TENSOR_TYPES:
         raise Problem(f"'{name}' holds {value.dtype.name}; expected one of: {', '.join(TENSOR_TYPES)}")
     dims = b"".join(b"\x08" + varint(size) for size in value.shape)
-    texts = b"".join(tag + varint(len(text)) + text for tag, text in ((b"\x42", name.encode()), (b"\x4a", value.tobytes())))
+    texts = b"".join(tag + varint(len(text)) + text
+                     for tag, text in ((b"\x42", name.encode()), (b"\x4a", value.tobytes())))
     with open(path, "wb") as file:
         file.write(dims + b"\x10" + varint(TENSOR_TYPES[value.dtype.name]) + texts)
 
@@ -318,7 +331,8 @@ def compare_with_unity(args, file, inputs, outputs, folder):
     for kind, tensors in (("input", inputs.items()), ("output", outputs)):
         for number, (name, value) in enumerate(tensors):
             write_tensor(os.path.join(data, f"{kind}_{number}.pb"), name, value)
-    dims = [word for name, size in args.dim.items() for word in ("--dim", f"{name}={size}")] if file == args.model else []
+    sizes = args.dim.items() if file == args.model else ()
+    dims = [word for name, size in sizes for word in ("--dim", f"{name}={size}")]
     backend = ["--backend", args.backend] if args.backend else []
     command = [program, file, *dims, *backend, "--data", data, "--tolerance", str(args.tolerance), "--json", result]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -405,7 +419,8 @@ def show(found):
         print("no times of unity: optimize was not told to --run, or there is no --result")
     if "unity_outputs" in found:
         same = found["unity_outputs"]
-        print(f"original in unity ({same['backend']}) and onnxruntime: largest relative error {same['max_rel_error']:.2g}")
+        print(f"original in unity ({same['backend']}) and onnxruntime: "
+              f"largest relative error {same['max_rel_error']:.2g}")
     else:
         print("outputs of unity not compared: there is no program run_model, see --run-model")
 
@@ -438,11 +453,11 @@ def main(words):
             write(args.json, found)
         for output in found["onnxruntime"]["outputs"]:
             if not output["max_rel_error"] <= args.tolerance:
-                raise Problem(f"output '{output['name']}': relative error {output['max_rel_error']:.2g} in onnxruntime; "
-                              f"expected at most {args.tolerance:g}")
+                raise Problem(f"output '{output['name']}': relative error {output['max_rel_error']:.2g} "
+                              f"in onnxruntime; expected at most {args.tolerance:g}")
         if not found["passed"]:
-            raise Problem(f"{args.model}: unity's outputs differ from onnxruntime's by {found['unity_outputs']['max_rel_error']:.2g}; "
-                          f"expected at most {args.tolerance:g}")
+            raise Problem(f"{args.model}: unity's outputs differ from onnxruntime's "
+                          f"by {found['unity_outputs']['max_rel_error']:.2g}; expected at most {args.tolerance:g}")
     except Problem as e:
         print(f"compare_engines: {e}", file=sys.stderr)
         return 1

@@ -2,8 +2,8 @@
 # coverage.sh [--room NAME] [--ran]: how many lines of include/ the rooms' tests of the preset sanitize run: in all, by
 # room, and of the 20 files of which most is left. Below 90% is a failure. Builds and runs these tests first; with --ran
 # they have been. With a room: its own tests and its own files alone.
-# Left out: what needs a GPU (backend/cuda, NCCL) or MPI, tests that the sanitizers leave out as well, and templates that
-# no test instantiates, of which the compiler writes no code. Needs gcovr and llvm-cov-19.
+# Left out: what needs a GPU (backend/cuda, NCCL) or MPI, tests that the sanitizers leave out as well, and templates
+# that no test instantiates, of which the compiler writes no code. Needs gcovr and llvm-cov-19.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# faults.sh [--points N] [--seed S] [--build DIR] [--partly]: programs that are killed, or are given too little memory or disk.
+# faults.sh [--points N] [--seed S] [--build DIR] [--partly]: programs that are killed, or are given too
+# little memory or disk.
 #
-#   N kills (200) at random moments of a search, a generation of rules and a training run, each then gone on from: the result is
-#     that of a run that was never stopped.
-#   N / 4 sizes of memory (limits on the address space) and N / 4 of disk (a small tmpfs), for these and for a search of strategies:
-#     the right result, or one line and exit code 1, what was there before intact, nothing half written; and what was kept is gone on from.
+#   N kills (200) at random moments of a search, a generation of rules and a training run, each then gone on from: the
+#     result is that of a run that was never stopped.
+#   N / 4 sizes of memory (limits on the address space) and N / 4 of disk (a small tmpfs), for these and for a search of
+#     strategies: the right result, or one line and exit code 1, what was there before intact, nothing half written; and
+#     what was kept is gone on from.
 #
-# DIR (build/test, built if not given) is where the programs lie. The last line counts; the exit code is 0 where all held.
-# What cannot be tried here, for want of a program or of disks to mount, is a failure too, but with --partly.
+# DIR (build/test, built if not given) is where the programs lie. The last line counts; the exit code is 0 where all
+# held. What cannot be tried here, for want of a program or of disks to mount, is a failure too, but with --partly.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -99,7 +101,8 @@ crowded() { # crowded KIND NUMBER COUNT
     timeout 120 "${@:5}"
     code=$?
     cp -a "$run/." "$after/"
-    exit $code' - "$scratch/$1/before" "$dir" "$scratch/after" "$drawn" "${command[@]}" >/dev/null 2>"$scratch/stderr" || code=$?
+    exit $code' - "$scratch/$1/before" "$dir" "$scratch/after" "$drawn" "${command[@]}" \
+    >/dev/null 2>"$scratch/stderr" || code=$?
   rm -rf "$dir" && mv "$scratch/after" "$dir"
   disk=$((disk + 1))
   ends_well "$1" "$code" "$1, $drawn KB of disk"
@@ -127,5 +130,6 @@ else
     for kind in "${runs[@]}"; do crowded "$kind" $i $each; done
   done
 fi
-echo "$kills kills, $memory sizes of memory, $disk of disk: $refusals refusals, $skipped skipped, $failures failed, seed $seed"
+tried="$kills kills, $memory sizes of memory, $disk of disk"
+echo "$tried: $refusals refusals, $skipped skipped, $failures failed, seed $seed"
 ((failures == 0 && (partly || skipped == 0)))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A bare Debian 12, and in it what README tells a newcomer to do: is all that is needed installed, and how long does it take?
+# A bare Debian 12, and in it what README tells a newcomer to do: is all that is needed installed,
+# and how long does it take?
 # usage: fresh.sh [quickstart|test]...     default: both. Of the commit that is checked out.
 # Needs root and debootstrap; takes a folder of some GB below TMPDIR, and removes it.
 # The last line is "N held, N failed". The exit code is 0 when none failed.
@@ -24,7 +25,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 system=$scratch/system
 echo "== a bare system"
-debootstrap --variant=minbase bookworm "$system" > "$scratch/log" 2>&1 || { tail -n 3 "$scratch/log" >&2 && refuse "no bare system; its last lines are above"; }
+debootstrap --variant=minbase bookworm "$system" > "$scratch/log" 2>&1 ||
+  { tail -n 3 "$scratch/log" >&2 && refuse "no bare system; its last lines are above"; }
 cp /etc/resolv.conf /etc/hosts "$system/etc/"
 git clone --quiet --no-hardlinks "$repository" "$system/unity"
 
@@ -35,7 +37,8 @@ inside() {
     mount --rbind /dev "$1/dev"
     mount -t proc proc "$1/proc"
     mount -t tmpfs tmpfs "$1/tmp"
-    exec chroot "$1" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 bash -c "cd /unity && $2"' \
+    exec chroot "$1" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+      bash -c "cd /unity && $2"' \
     inside "$system" "$1" < /dev/null
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# fuzz.sh [--seconds N | --minutes N] [TARGET...]: builds the fuzz targets (clang-19) and runs each for that long, as many
-# at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in build/fuzz/corpus; an input that
-# breaks a target is named, kept in build/fuzz/found, and the exit code is 1. Add it to the corpus once the defect is
-# repaired. The last line counts.
+# fuzz.sh [--seconds N | --minutes N] [TARGET...]: builds the fuzz targets (clang-19) and runs each for that long, as
+# many at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in build/fuzz/corpus; an input
+# that breaks a target is named, kept in build/fuzz/found, and the exit code is 1. Add it to the corpus once the defect
+# is repaired. The last line counts.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

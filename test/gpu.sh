@@ -2,8 +2,8 @@
 # Everything that needs a GPU, in one command: builds it, runs the tests, once more under compute-sanitizer, and the
 # benchmarks. Prints each row of the table as soon as it is known, as a machine may be lent for a limited time, and the
 # table last. Needs nvcc and g++; what else is missing is skipped, with the reason.
-# Arguments: stages, of build, tests, train, sanitizer and bench; none: all. What was built stays for the stages after it.
-# The exit code is 0 when nothing failed, and where there is no GPU.
+# Arguments: stages, of build, tests, train, sanitizer and bench; none: all. What was built stays for the stages after
+# it. The exit code is 0 when nothing failed, and where there is no GPU.
 set -euo pipefail
 
 stages=("$@")
@@ -27,8 +27,8 @@ fi
 nvcc=$(readlink -f "$nvcc")
 toolkit=$(dirname "$(dirname "$nvcc")")
 
-# Is there a device? Asked of the runtime, as a driver's tools may be missing where it works. 1: there is none; 2: there is
-# one that cannot be used.
+# Is there a device? Asked of the runtime, as a driver's tools may be missing where it works. 1: there is none; 2: there
+# is one that cannot be used.
 cat > "$build/devices.cu" << 'SOURCE'
 #include <cstdio>
 int main() {
@@ -68,7 +68,8 @@ elif ((status != 0)); then
   exit 1
 fi
 read -r count architecture name <<< "$found"
-echo "$count x $name, sm_$architecture, $("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/CUDA \1/p'), $(date -u +%F)"
+printf '%s x %s, sm_%s, %s, %s\n' "$count" "$name" "$architecture" \
+  "$("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/CUDA \1/p')" "$(date -u +%F)"
 
 table=()
 failed=0
@@ -90,8 +91,8 @@ while read -r folder; do
 done < <(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2> /dev/null)
 flags=(-std=c++20 -Iinclude)
 link=("-L$build/lib")
-# add_library NAME HEADER: the first root that has both, for the compiler and the linker; false where none has. Wheels have no
-# libNAME.so for the linker, so it gets one of its own.
+# add_library NAME HEADER: the first root that has both, for the compiler and the linker; false where none has. Wheels
+# have no libNAME.so for the linker, so it gets one of its own.
 add_library() {
   local root include library
   for root in "${roots[@]}"; do
@@ -144,7 +145,8 @@ int main() { return plain_catch::run_all() == 0 ? 0 : 1; }' > "$build/main.cpp"
   fi
   rm -f "$build/bin/test_cuda_train"
   if has_header nlohmann/json.hpp; then
-    "$nvcc" -O1 "-arch=sm_$architecture" "${flags[@]}" -Itest/cuda/plain test/cuda/train.cu -o "$build/bin/test_cuda_train" "${link[@]}" &
+    "$nvcc" -O1 "-arch=sm_$architecture" "${flags[@]}" -Itest/cuda/plain test/cuda/train.cu \
+      -o "$build/bin/test_cuda_train" "${link[@]}" &
     jobs+=($!)
   fi
   for job in "${jobs[@]}"; do
@@ -193,8 +195,8 @@ if wanted sanitizer; then
   echo "== compute-sanitizer"
   if ! command -v compute-sanitizer > /dev/null; then
     row compute-sanitizer "skipped: no compute-sanitizer in PATH"
-  elif compute-sanitizer --tool memcheck --error-exitcode 9 --report-api-errors no "$build/bin/test_cuda_backend" --few \
-      2>&1 | tee "$build/sanitizer.log" | grep -E "^(ok|FAILED) "; then
+  elif compute-sanitizer --tool memcheck --error-exitcode 9 --report-api-errors no \
+      "$build/bin/test_cuda_backend" --few 2>&1 | tee "$build/sanitizer.log" | grep -E "^(ok|FAILED) "; then
     row compute-sanitizer "$(tail -1 "$build/sanitizer.log")"
   else
     tail -40 "$build/sanitizer.log"
@@ -217,7 +219,8 @@ if wanted bench; then
   if eager=$(python3 bench/bert_large_eager.py 2>&1 | tail -1) && [[ $eager =~ ^[0-9.]+$ && -n $own ]]; then
     ratio=$(awk -v a="$own" -v b="$eager" 'BEGIN { printf "%.3f", a / b }')
     row "bert_large over PyTorch eager" "$ratio, at most 1.1"
-    awk -v r="$ratio" 'BEGIN { exit !(r <= 1.1) }' || fail "bert_large over PyTorch eager" "$ratio, expected at most 1.1"
+    awk -v r="$ratio" 'BEGIN { exit !(r <= 1.1) }' ||
+      fail "bert_large over PyTorch eager" "$ratio, expected at most 1.1"
   else
     row "bert_large over PyTorch eager" "skipped: ${eager:-no python3}"
   fi

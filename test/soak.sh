@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# soak.sh [--minutes N | --seconds N] [--seed S] [--build DIR]: random searches over random models, one process per core; every graph
-# that is met must compute what its model computes. On a mismatch: the seed, the round and the rules that led there.
-# DIR (build/test, built if not given) is where the tests lie. The last line counts; the exit code is 0 where no graph differs.
+# soak.sh [--minutes N | --seconds N] [--seed S] [--build DIR]: random searches over random models, one process
+# per core; every graph that is met must compute what its model computes. On a mismatch: the seed, the round and
+# the rules that led there.
+# DIR (build/test, built if not given) is where the tests lie. The last line counts; the exit code is
+# 0 where no graph differs.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -35,5 +37,6 @@ done
 cat "$scratch"/*
 graphs=$(cat "$scratch"/* | awk '/ graphs checked in / { n += $1 } END { print n + 0 }')
 mismatches=$(cat "$scratch"/* | grep -c '^MISMATCH' || true)
-echo "$graphs graphs checked by ${#processes[@]} processes, $mismatches mismatches, $failed processes failed, seeds from $seed"
+checked="$graphs graphs checked by ${#processes[@]} processes"
+echo "$checked, $mismatches mismatches, $failed processes failed, seeds from $seed"
 ((failed == 0 && graphs > 0))

@@ -79,7 +79,8 @@ class Graph:
 
     def save(self, args, title, inputs, outputs):
         graph = helper.make_graph(self.nodes, title, inputs, outputs, self.initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", args.opset)], producer_name="make_models")
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", args.opset)],
+                                  producer_name="make_models")
         model.ir_version = 8
         onnx.checker.check_model(model)
         unfinished = args.out + ".partial"
@@ -134,8 +135,9 @@ def resnet(args):
     b = g.near("fc.bias", 0, args.classes)
     g.node("fc", "Gemm", x, w, b, alpha=1.0, beta=1.0, transB=1)
     g.rename_last("output")
-    image = helper.make_tensor_value_info("input", TensorProto.FLOAT, [args.batch or "batch", 3, args.image, args.image])
-    result = helper.make_tensor_value_info("output", TensorProto.FLOAT, [args.batch or "batch", args.classes])
+    batch = args.batch or "batch"
+    image = helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, args.image, args.image])
+    result = helper.make_tensor_value_info("output", TensorProto.FLOAT, [batch, args.classes])
     g.save(args, "resnet", [image], [result])
 
 
@@ -192,11 +194,13 @@ def gelu(g, scope, x):
 
 def embeddings(g, args):
     scope = "embeddings"
-    words = g.node(scope, "Gather", g.weight("embeddings.word.weight", args.vocabulary, args.hidden, scale=0.02), "input_ids")
+    words = g.node(scope, "Gather", g.weight("embeddings.word.weight", args.vocabulary, args.hidden, scale=0.02),
+                   "input_ids")
     types = g.node(scope, "Gather", g.weight("embeddings.type.weight", 2, args.hidden, scale=0.02), "token_type_ids")
     ids = g.tensor("embeddings.position_ids", numpy.arange(args.positions, dtype=numpy.int64).reshape(1, -1))
     used = g.node(scope, "Slice", ids, g.integers(scope, 0), size_of(g, scope, "input_ids", 1), g.integers(scope, 1))
-    places = g.node(scope, "Gather", g.weight("embeddings.position.weight", args.positions, args.hidden, scale=0.02), used)
+    places = g.node(scope, "Gather", g.weight("embeddings.position.weight", args.positions, args.hidden, scale=0.02),
+                    used)
     x = g.node(scope, "Add", g.node(scope, "Add", words, types), places)
     return layer_norm(g, "embeddings.norm", x, args.hidden, args.layer_norm)
 

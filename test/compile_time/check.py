@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""check.py --key COMPILER --compiler PROGRAM [--flag FLAG]... [--record] [--baselines FILE] HEADER...: how much memory g++
-allocates to read each header, compared with what is recorded.
+"""check.py --key COMPILER --compiler PROGRAM [--flag FLAG]... [--record] [--baselines FILE] HEADER...: how much memory
+g++ allocates to read each header, compared with what is recorded.
 
-That is what declarations, templates and their instantiations cost, in the same number on every run and on every machine
-(what -ftime-report calls GGC, which forgets nothing when memory is collected), and time grows with it. So 5% is a change
-of the code. A header that got cheaper fails as well: what is gained is recorded (--record), or it could be lost again
-unseen.
+That is what declarations, templates and their instantiations cost, in the same number on every run and on every
+machine (what -ftime-report calls GGC, which forgets nothing when memory is collected), and time grows with it. So
+5% is a change of the code. A header that got cheaper fails as well: what is gained is recorded (--record), or it
+could be lost again unseen.
 """
 
 import argparse
@@ -21,7 +21,7 @@ UNITS = {"": 1e-6, "k": 1 / 1024, "M": 1, "G": 1024}
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--key", required=True, help="compiler, version and processor: the key of the baselines")
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--flag", action="append", default=[])
@@ -33,8 +33,8 @@ def arguments():
 
 def measure(a, header):
     """MiB that the compiler allocates, CPU seconds, and how many headers of unity it reads; or what it complains of."""
-    run = subprocess.run([a.compiler, "-std=c++20", "-O0", "-fsyntax-only", "-H", "-ftime-report", *a.flag, "-x", "c++", "-"],
-                         input=f"#include <{header}>\n", capture_output=True, text=True)
+    command = [a.compiler, "-std=c++20", "-O0", "-fsyntax-only", "-H", "-ftime-report", *a.flag, "-x", "c++", "-"]
+    run = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True)
     total = re.search(r"^ TOTAL +: +([\d.]+) +([\d.]+) +[\d.]+ +(\d+)([kMG]?)$", run.stderr, re.M)
     if run.returncode != 0 or not total:
         return None, next((line for line in run.stderr.splitlines() if "error" in line), "no report of its time")
@@ -69,8 +69,8 @@ def main():
         allocated, seconds, own = found
         before = recorded.get(header)
         change = f"{allocated / before - 1:+8.2%}" if before else " " * 8
-        print(f"{header:28} {allocated:6.0f} MiB {change} {own:5} headers of unity {seconds:6.1f} CPU s with the report",
-              flush=True)
+        print(f"{header:28} {allocated:6.0f} MiB {change} {own:5} headers of unity "
+              f"{seconds:6.1f} CPU s with the report", flush=True)
         if a.record:
             recorded[header] = round(allocated)
         elif problem := fault(header, allocated, before):

@@ -28,7 +28,8 @@ done | awk -v header="$header" -v limit="$limit" '
   END {
     if (NR != 10) exit 1
     scaled = included * 0.8 / library
-    printf "#include <%s>: %.2f CPU seconds here, where the standard library takes %.2f; %.2f where it takes 0.8, limit %s\n",
+    printf "#include <%s>: %.2f CPU seconds here, where the standard library takes %.2f; " \
+           "%.2f where it takes 0.8, limit %s\n",
            header, included, library, scaled, limit
     exit !(scaled < limit)
   }'

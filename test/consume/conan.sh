@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# conan.sh ROOT SCRATCH_DIR COMPILER GENERATOR: Conan makes a package of the checkout ROOT, and finds it for the project of
-# someone else. Nothing is fetched, and Conan's own folder is left alone.
+# conan.sh ROOT SCRATCH_DIR COMPILER GENERATOR: Conan makes a package of the checkout ROOT, and finds it for the project
+# of someone else. Nothing is fetched, and Conan's own folder is left alone.
 # Exit codes: 77 with a reason where there is no Conan 2.
 set -u
 root=$1 scratch=$2 compiler=$3 generator=$4
 rm -rf "$scratch" && mkdir -p "$scratch"
 export CONAN_HOME=$scratch/home
-[[ $(conan --version 2> /dev/null) == "Conan version 2."* ]] || { echo "skipped: no Conan 2; pip install conan" && exit 77; }
+if [[ $(conan --version 2> /dev/null) != "Conan version 2."* ]]; then
+  echo "skipped: no Conan 2; pip install conan"
+  exit 77
+fi
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../support/checks.sh
 . "$here/../support/checks.sh"
@@ -25,8 +28,8 @@ check "it is of version $version, and the same for each compiler" \
 check 'nothing is written beside the recipe' untouched
 check 'C++17 is refused' refused conan create "$recipe" "${conf[@]}" -s compiler.cppstd=17
 check 'C++17 is the reason' grep -q 'lower than the required C++ standard (20)' "$scratch/all"
-check 'it is made again from what Conan keeps, and found' silent conan install --requires "unity/$version" --build=unity/* \
-  "${conf[@]}" -g CMakeToolchain -of found
+check 'it is made again from what Conan keeps, and found' silent conan install --requires "unity/$version" \
+  --build=unity/* "${conf[@]}" -g CMakeToolchain -of found
 check 'a project finds it' silent cmake -S "$here/project" -B built -G "$generator" "-DCMAKE_CXX_COMPILER=$compiler" \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$scratch/found/conan_toolchain.cmake" "-DVERSION=$version"
 check 'it finds this one' grep -q "^unity_DIR:PATH=$CONAN_HOME/" built/CMakeCache.txt

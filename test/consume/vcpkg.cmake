@@ -6,7 +6,8 @@ set(CURRENT_PACKAGES_DIR "${SCRATCH}/packages")
 function(vcpkg_cmake_configure)
   cmake_parse_arguments(PARSE_ARGV 0 given "" "SOURCE_PATH" "OPTIONS")
   if(given_UNPARSED_ARGUMENTS OR NOT VCPKG_BUILD_TYPE STREQUAL "release")
-    message(FATAL_ERROR "vcpkg_cmake_configure(${ARGN}) of a ${VCPKG_BUILD_TYPE} build, expected SOURCE_PATH and OPTIONS")
+    message(FATAL_ERROR "vcpkg_cmake_configure(${ARGN}) of a ${VCPKG_BUILD_TYPE} build, "
+                        "expected SOURCE_PATH and OPTIONS")
   endif()
   execute_process(COMMAND "${CMAKE_COMMAND}" -S "${given_SOURCE_PATH}" -B "${SCRATCH}/build" -G "${GENERATOR}"
                           -D "CMAKE_CXX_COMPILER=${COMPILER}" -D "CMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}"

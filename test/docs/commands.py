@@ -2,8 +2,8 @@
 """commands.py ROOT BIN SCRATCH [FILE...]: what the documentation says to type works, and prints what it says.
 
 In README.md and docs/**/*.md under ROOT, or in each FILE, blocks of code that begin with
-  ```sh            are run, one after the other for each file, in a folder of its own with ROOT's examples/ in it and BIN
-                   in PATH; all must succeed
+  ```sh            are run, one after the other for each file, in a folder of its own with ROOT's examples/ in it and
+                   BIN in PATH; all must succeed
   ```sh by hand    take too long, or need what is not everywhere: their programs, files, presets and flags must exist
   ```text printed  are lines that the block of commands before it prints, if that was run; spaces, seconds and what
                    `...` stands for may differ

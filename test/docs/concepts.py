@@ -9,8 +9,8 @@ import re
 import sys
 
 DETAIL = re.compile(r"namespace [\w:]*detail \{.*?\n\}  // namespace [\w:]*detail", re.DOTALL)
-PARTS = {"expressions": r"^\| expression \|", "laws": r"^- Laws?:", "complexity": r"^- Complexity:", "models": r"^- Models?:",
-         "non-models": r"^- Not (?:a model|models):"}
+PARTS = {"expressions": r"^\| expression \|", "laws": r"^- Laws?:", "complexity": r"^- Complexity:",
+         "models": r"^- Models?:", "non-models": r"^- Not (?:a model|models):"}
 
 
 def stated(include):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """quotes.py ROOT [FILE...]: what the documentation quotes is what is compiled, and what it links to exists.
 
-A code block names a file, ```cpp examples/x.cpp, and must stand in that file line for line, indentation apart. All
-must name one but commands, what they print (commands.py) and drawings (docs/rooms.py). Without FILE, reads README.md, CHANGELOG.md and docs/**/*.md under ROOT.
+A code block names a file, ```cpp examples/x.cpp, and must stand in that file line for line, indentation apart. All must
+name one but commands, what they print (commands.py) and drawings (docs/rooms.py). Without FILE, reads README.md,
+CHANGELOG.md and docs/**/*.md under ROOT.
 """
 import pathlib
 import re

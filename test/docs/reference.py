@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""reference.py SOURCE FOLDER: writes the reference with doxygen into FOLDER. It may warn of nothing, and the comments must
-be in it: what each header is for, and of each kind of declaration a few sentences."""
+"""reference.py SOURCE FOLDER: writes the reference with doxygen into FOLDER. It may warn of nothing, and the comments
+must be in it: what each header is for, and of each kind of declaration a few sentences."""
 
 import html
 import pathlib
@@ -66,7 +66,8 @@ def main():
         faults.append(f"doxygen: exit code {run.returncode}; expected 0")
     text = words_of(folder)
     looked_for = [*SENTENCES.items(), *file_sentences(source)]
-    faults += [f"{where}: not in the reference: {sentence}" for where, sentence in looked_for if plain(sentence) not in text]
+    faults += [f"{where}: not in the reference: {sentence}"
+               for where, sentence in looked_for if plain(sentence) not in text]
     for f in faults:
         print(f"reference: {f}")
     print(f"reference: {len(looked_for)} sentences looked for, {len(faults)} faults, {seconds:.0f} s")

@@ -25,6 +25,7 @@ endforeach()
 foreach(expectation IN LISTS expectations)
   string(REGEX REPLACE "^// expect: " "" expectation "${expectation}")
   if(NOT first MATCHES "${expectation}")
-    message(FATAL_ERROR "${SOURCE}: expected words that match '${expectation}' among the first 40 lines, found\n${first}")
+    message(FATAL_ERROR "${SOURCE}: expected words that match '${expectation}' among the first 40 lines, "
+                        "found\n${first}")
   endif()
 endforeach()

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What must hold after a run was disturbed; sourced by test/faults.sh. Expects $scratch, and what programs.sh makes there.
+# What must hold after a run was disturbed; sourced by test/faults.sh. Expects $scratch, and what
+# programs.sh makes there.
 failures=0 refusals=0
 
 fail() { # fail WHAT
@@ -30,7 +31,8 @@ begin() { # begin KIND
 is_whole() { # is_whole KIND WHAT: all results are those of the run that was not disturbed
   local file
   for file in $(results "$scratch/$1/whole"); do
-    equal "$scratch/$1/whole/$file" "$scratch/$1/run/$file" || { fail "$2: $file is not that of an undisturbed run" && return 1; }
+    equal "$scratch/$1/whole/$file" "$scratch/$1/run/$file" ||
+      { fail "$2: $file is not that of an undisturbed run" && return 1; }
   done
 }
 no_more_files() { # no_more_files KIND WHAT
@@ -38,8 +40,8 @@ no_more_files() { # no_more_files KIND WHAT
   more=$(comm -13 <(names "$scratch/$1/whole") <(names "$scratch/$1/run"))
   [ -z "$more" ] || { fail "$2: leaves $(tr '\n' ' ' <<<"$more")" && return 1; }
 }
-# Of a run that ended by itself: results as they were. The weights of a training run are both a result and what is gone on from:
-# that they are whole shows when that is done.
+# Of a run that ended by itself: results as they were. The weights of a training run are both a result and what is gone
+# on from: that they are whole shows when that is done.
 each_old() { # each_old KIND WHAT
   local file
   for file in $(results "$scratch/$1/before"); do
@@ -51,7 +53,8 @@ each_old_or_new() { # each_old_or_new KIND WHAT
   local file
   for file in $(results "$scratch/$1/before"); do
     [ "$1/$file" = training/./weights ] || cmp -s "$scratch/$1/before/$file" "$scratch/$1/run/$file" ||
-      equal "$scratch/$1/whole/$file" "$scratch/$1/run/$file" || { fail "$2: $file is neither what it was nor the result" && return 1; }
+      equal "$scratch/$1/whole/$file" "$scratch/$1/run/$file" ||
+      { fail "$2: $file is neither what it was nor the result" && return 1; }
   done
 }
 # Undisturbed from now on.

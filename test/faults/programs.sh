@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The runs that test/faults.sh disturbs; sourced. Expects $root, $build and $scratch. For each kind of run, in $scratch/KIND:
+# The runs that test/faults.sh disturbs; sourced. Expects $root, $build and $scratch. For each kind of
+# run, in $scratch/KIND:
 #   before/         what an earlier, shorter run left
 #   whole/          what a run that is not disturbed makes of it
 #   milliseconds    that it takes
@@ -18,7 +19,8 @@ has_program() { # has_program KIND
   [ -x "$build/bin/$(program_of "$1")" ] && { [ "$1" != training ] || [ -x "$build/test/programs/test_make_plan" ]; }
 }
 
-# set_command KIND DIR [LENGTH]: `command` is then a run that leaves everything in DIR, and goes on from what it finds there.
+# set_command KIND DIR [LENGTH]: `command` is then a run that leaves everything in DIR, and goes on
+# from what it finds there.
 set_command() {
   local dir=$2
   command=("$build/bin/$(program_of "$1")")
@@ -29,12 +31,13 @@ set_command() {
       [ ! -s "$dir/search" ] || command+=(--resume "$dir/search")
       ;;
     generation)
-      command+=(--ops "$root/test/faults/matrices.ops" --max-ops "${3:-3}" --checkpoint "$dir/rules.point" --out "$dir/result.rules"
-        --json "$dir/result.json")
+      command+=(--ops "$root/test/faults/matrices.ops" --max-ops "${3:-3}" --checkpoint "$dir/rules.point"
+        --out "$dir/result.rules" --json "$dir/result.json")
       ;;
     training)
       # oneDNN, of the other backend, crashes where memory runs out within it.
-      command+=("$scratch/plan.json" --backend reference --steps "${3:-40}" --checkpoint "$dir/weights" --every 1 --program "$dir/program")
+      command+=("$scratch/plan.json" --backend reference --steps "${3:-40}" --checkpoint "$dir/weights" --every 1
+        --program "$dir/program")
       [ ! -s "$dir/weights" ] || command+=(--resume "$dir/weights")
       ;;
     strategies)
@@ -77,7 +80,8 @@ prepare() { # prepare KIND
     generation) short=2 ;;
     training)
       short=2
-      "$build/test/programs/test_make_plan" 'zoo:lenet?batch=16' p100:1x4 data "$scratch/plan.json" 2>"$scratch/stderr" || return 1
+      "$build/test/programs/test_make_plan" 'zoo:lenet?batch=16' p100:1x4 data "$scratch/plan.json" \
+        2>"$scratch/stderr" || return 1
       ;;
     strategies) short=50 ;;
   esac

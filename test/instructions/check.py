@@ -22,7 +22,8 @@ SKIPPED = 77  # to ctest
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", required=True)
-    parser.add_argument("--compiler", required=True, help="what made it, and for which processor: the key of the baselines")
+    parser.add_argument("--compiler", required=True,
+                        help="what made it, and for which processor: the key of the baselines")
     parser.add_argument("--baselines", type=pathlib.Path, default=pathlib.Path(__file__).with_name("baselines.json"))
     parser.add_argument("--record", action="store_true", help="what is counted is the baseline from now on")
     parser.add_argument("paths", nargs="*")
@@ -57,7 +58,8 @@ def main():
         print("instructions: skipped: no valgrind (apt-get install valgrind)")
         return SKIPPED
     if a.compiler not in baselines and not a.record:
-        print(f"instructions: skipped: nothing recorded for {a.compiler}, only for {', '.join(baselines) or 'no other'}")
+        print(f"instructions: skipped: nothing recorded for {a.compiler}, "
+              f"only for {', '.join(baselines) or 'no other'}")
         return SKIPPED
 
     recorded = baselines.get(a.compiler, {})

@@ -1,6 +1,7 @@
 # cmake -D ROOMS=core,graph,... -P check.cmake <include folder>
 # Checks each #include of the headers under <include folder>/unity:
-#   a room includes itself and the rooms before it in ROOMS; io and backend are leaves that only rooms behind both include;
+#   a room includes itself and the rooms before it in ROOMS; io and backend are leaves that only rooms
+#   behind both include;
 #   third-party headers only in io, backend and the named bridges;
 #   unity/<name>.hpp, an umbrella, includes the room of its name and those before it, and no room includes an umbrella.
 cmake_minimum_required(VERSION 3.25)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a reader has before the eyes is small: headers have 200 lines in the median, and one of more than 500 says at its
-top why ("Over 500 lines ..."); nine of ten functions have 25 lines at most; lines have 120 columns.
+"""What a reader has before the eyes is small: headers have 200 lines in the median, and one of more than 500 says at
+its top why ("Over 500 lines ..."); nine of ten functions of C++ have 25 lines at most; lines have 120 columns, in C++
+as well as in scripts (shell, Python, awk, CMake).
 
 usage: sizes.py ROOT"""
 import pathlib
@@ -12,15 +13,19 @@ MEDIAN, MOST, COLUMNS = 200, 500, 120
 FUNCTION, OF_TEN = 25, 9
 FOLDERS = ("include", "examples", "bench", "test")
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh"}
-# Lines that end where they do: rules and patterns as text, and the arguments with which the suite runs an example.
+SCRIPT_FOLDERS = (".ci", "cmake", "docs", *FOLDERS)
+SCRIPTS = {".sh", ".py", ".awk", ".cmake"}
+SCRIPT_NAMES = {"CMakeLists.txt", "run"}
+# Lines that end where they do: rules and patterns as text of C++, the arguments with which the suite runs an example,
+# and a word that has its line to itself, as the address of a page in a comment.
 TEXT = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
-ARGUMENTS = "// run: "
-
+WHOLE = re.compile(r"// run: .*|\s*(//|#)?\s*\S+")
 
 # What is no code, in one of these: text, characters, comments.
-LITERALS = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/',
-                      re.DOTALL)
-SCOPE = re.compile(r"\s*(template\s*<.*>\s*)?(\[\[\w+\]\]\s*)?(inline\s+)?(namespace|class|struct|union|enum|extern)\b", re.DOTALL)
+LITERALS = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|'
+                      r"(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)+'|//[^\n]*|/\*.*?\*/", re.DOTALL)
+SCOPE = re.compile(r"\s*(template\s*<.*>\s*)?(\[\[\w+\]\]\s*)?(inline\s+)?"
+                   r"(namespace|class|struct|union|enum|extern)\b", re.DOTALL)
 
 
 def function_lengths(text):
@@ -49,14 +54,19 @@ def function_lengths(text):
             begun = at + 1
 
 
-def wide_lines(text):
+def wide_lines(path, text):
     is_text = set()
-    for literal in TEXT.finditer(text):
+    for literal in TEXT.finditer(text) if path.suffix in SOURCES else ():
         first = text.count("\n", 0, literal.start())
         is_text.update(range(first, first + literal.group().count("\n") + 1))
     for number, line in enumerate(text.splitlines()):
-        if len(line) > COLUMNS and number not in is_text and not line.startswith(ARGUMENTS):
+        if len(line) > COLUMNS and number not in is_text and not WHOLE.fullmatch(line):
             yield number + 1
+
+
+def scripts(root):
+    paths = [*sorted(root.glob("*")), *(p for f in SCRIPT_FOLDERS for p in sorted((root / f).rglob("*")))]
+    return [p for p in paths if p.is_file() and (p.suffix in SCRIPTS or p.name in SCRIPT_NAMES)]
 
 
 def main():
@@ -67,25 +77,27 @@ def main():
     headers = [p for p in sources if p.is_relative_to(root / "include")]
     if not headers:
         sys.exit(f"{root}/include: no headers; expected some")
+    files = sources + scripts(root)
     found = 0
     lengths, functions = [], []
-    for path in sources:
+    for path in files:
         text = path.read_text()
         lines = text.splitlines()
-        for number in wide_lines(text):
+        for number in wide_lines(path, text):
             print(f"{path}:{number}: more than {COLUMNS} columns", file=sys.stderr)
             found += 1
-        functions.extend(function_lengths(text))
+        if path.suffix in SOURCES:
+            functions.extend(function_lengths(text))
         if path in headers:
             lengths.append(len(lines))
             if len(lines) > MOST and "Over 500" not in " ".join(lines[:4]).replace("// ", ""):
-                print(f"{path}: {len(lines)} lines and no reason; expected {MOST} at most, or 'Over 500 lines because ...'",
-                      file=sys.stderr)
+                print(f"{path}: {len(lines)} lines and no reason; "
+                      f"expected {MOST} at most, or 'Over 500 lines because ...'", file=sys.stderr)
                 found += 1
     median = statistics.median(lengths)
     short = sum(n <= FUNCTION for n in functions)
-    print(f"{len(headers)} headers, the median of {median:g} lines; {short} of {len(functions)} functions have {FUNCTION} "
-          f"lines at most; {len(sources)} files with {found} breaches")
+    print(f"{len(headers)} headers, the median of {median:g} lines; {short} of {len(functions)} functions have "
+          f"{FUNCTION} lines at most; {len(files)} files with {found} breaches")
     if median > MEDIAN:
         sys.exit(f"a median of {median:g} lines; expected {MEDIAN} at most")
     if 10 * short < OF_TEN * len(functions):

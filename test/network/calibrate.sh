@@ -12,7 +12,8 @@ quick=("${device[@]}" --largest-exchange 65536)
 
 check 'three ranks measure' silent "${mpirun[@]}" -np 3 "$program" "${quick[@]}" --out m.json
 check 'every exchange between them' json m.json \
-  'len(x["links"]) == 1 and x["links"][0]["ranks"] == 3 and x["links"][0]["name"] == "mpi" and set(x["links"][0]["costs"])
+  'len(x["links"]) == 1 and x["links"][0]["ranks"] == 3 and x["links"][0]["name"] == "mpi"
+   and set(x["links"][0]["costs"])
    == {"message", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"}'
 check 'and the device, once' json m.json 'len(x["devices"]) == 1 and len(x["devices"][0]["peaks"]) == 2'
 check 'one rank speaks' test "$(grep -c '^mpi, 3 ranks$' stdout)" = 1

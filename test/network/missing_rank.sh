@@ -8,8 +8,8 @@ trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$scratch"' EXIT
 runs=0
 limits=(2500 60000) # of an operation, and of the start, in ms
 
-# expect LEAST PATTERN ARGUMENT...: mpirun fails, within 60 s, and at least LEAST ranks say PATTERN in a line of their own.
-# Two at a time: ranks wait most of the time.
+# expect LEAST PATTERN ARGUMENT...: mpirun fails, within 60 s, and at least LEAST ranks say PATTERN in a line of their
+# own. Two at a time: ranks wait most of the time.
 expect() {
   local result=$scratch/$((runs += 1))
   while (($(jobs -rp | wc -l) >= 2)); do
@@ -58,10 +58,12 @@ of_four 3 'rank 1: did not come to (receive|barrier); expected it within 2500 ms
 of_four 3 'rank 1: did not come to all_gather; expected it within 2500 ms' late split
 of_four 4 'rank [0-3]: waits at receive for 2500 ms, and all others wait as well; expected the same .*' none deadlock
 of_four 4 'the plan: rank 1 differs from rank 0; expected the same on all ranks' none agree
-expect 4 'the program: rank 1 differs from rank 0; expected the same on all ranks' -np 1 "$program" none one "${limits[@]}" : \
-  -np 1 "$program" none another "${limits[@]}" : -np 2 "$program" none one "${limits[@]}"
+expect 4 'the program: rank 1 differs from rank 0; expected the same on all ranks' \
+  -np 1 "$program" none one "${limits[@]}" : -np 1 "$program" none another "${limits[@]}" : \
+  -np 2 "$program" none one "${limits[@]}"
 # Not killed by mpirun when a rank has died: then it is the time limit.
-expect 3 'rank 1: does not answer at barrier; expected it within 2500 ms' --enable-recovery -np 4 "$program" killed barrier "${limits[@]}"
+expect 3 'rank 1: does not answer at barrier; expected it within 2500 ms' \
+  --enable-recovery -np 4 "$program" killed barrier "${limits[@]}"
 of_four 4 'rank [0-3]: waits at .*, and all others wait as well; expected the same .*' none leaves
 of_four 1 'exit 1' none leaves_alone
 expect 2 'rank 1: has not started; expected it within 4 s' \
@@ -76,9 +78,11 @@ for where in barrier begun now group; do
 done
 wait
 if ((SECONDS - start > 2 * 12)); then # two at a time, 10 s each, and mpirun's start and end
-  echo "FAILED: a silent rank was noticed after $(((SECONDS - start) / 2)) s, expected 10 at most" > "$scratch/slow.said"
+  took=$(((SECONDS - start) / 2))
+  echo "FAILED: a silent rank was noticed after $took s, expected 10 at most" > "$scratch/slow.said"
 fi
-if timeout 100 "$mpirun" --oversubscribe --allow-run-as-root -np 4 "$program" slow barrier "${limits[@]}" > "$scratch/slow" 2>&1; then
+if timeout 100 "$mpirun" --oversubscribe --allow-run-as-root -np 4 "$program" slow barrier "${limits[@]}" \
+  > "$scratch/slow" 2>&1; then
   echo "passed: slow barrier" >> "$scratch/slow.said"
 else
   echo "FAILED: slow barrier" | cat - "$scratch/slow" >> "$scratch/slow.said"

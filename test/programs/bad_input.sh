@@ -78,7 +78,11 @@ fi
 printf '' >"$scratch/file"
 "$program" zoo:nasrnn --max-expansions 1 --out "$scratch/file/below" >/dev/null 2>"$scratch/stderr"
 code=$?
-if [ $code = 1 ] && [ "$(wc -l <"$scratch/stderr")" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: unwritable folder"; cat "$scratch/stderr"; fi
+if [ $code = 1 ] && [ "$(wc -l <"$scratch/stderr")" = 1 ]; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1)) && echo 'FAILED: unwritable folder' && cat "$scratch/stderr"
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -16,14 +16,17 @@ if grep -q 'this build has no backend' stderr; then
 fi
 check 'it measures, in silence but for the table' test "$code$(cat stderr)" = 0
 check 'the device, its memory and its peaks' json m.json \
-  'x["devices"][0]["kind"] == "cpu" and x["devices"][0]["memory_bytes"] > 2**26 and x["devices"][0]["bytes_per_second"] > 0
-   and [(p["operator"], p["element"]) for p in x["devices"][0]["peaks"]] == [("matmul", "float32"), ("conv2d", "float32")]'
+  'x["devices"][0]["kind"] == "cpu" and x["devices"][0]["memory_bytes"] > 2**26
+   and x["devices"][0]["bytes_per_second"] > 0 and [(p["operator"], p["element"]) for p in x["devices"][0]["peaks"]]
+   == [("matmul", "float32"), ("conv2d", "float32")]'
 check 'every exchange between 2 to 4 ranks' json m.json \
-  'len(x["links"]) == 1 and 2 <= x["links"][0]["ranks"] <= 4 and x["links"][0]["name"] == "local" and set(x["links"][0]["costs"])
+  'len(x["links"]) == 1 and 2 <= x["links"][0]["ranks"] <= 4 and x["links"][0]["name"] == "local"
+   and set(x["links"][0]["costs"])
    == {"message", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"}'
 # Measuring this would take minutes.
 long=(timeout 5 "$program" --backend reference --stream-bytes 4294967296)
-check 'a place that cannot be written is told at once' complains 1 'nowhere/m.json: cannot be created' "${long[@]}" --out nowhere/m.json
+check 'a place that cannot be written is told at once' complains 1 'nowhere/m.json: cannot be created' \
+  "${long[@]}" --out nowhere/m.json
 check 'and so is a folder' complains 1 'folder: is a folder; expected a file' "${long[@]}" --out folder
 check 'nothing is left there' test -z "$(find . -name '*partial*')"
 finish

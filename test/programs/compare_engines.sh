@@ -17,9 +17,11 @@ check 'no model is bad usage' complains 2 'MODEL.onnx' "${compare[@]}"
 check 'so is a dimension without a size' complains 2 "'batch'; expected NAME=N" "${compare[@]}" "$small" --dim batch
 check 'and a size of 0' complains 2 "'batch=0'; expected NAME=N" "${compare[@]}" "$small" --dim batch=0
 check 'and a result that belongs to nothing' complains 2 '--result' "${compare[@]}" "$small" --result x.json
-check 'and flags for a program that is not called' complains 2 'flags of optimize' "${compare[@]}" "$small" "$small" -- --budget 1s
+check 'and flags for a program that is not called' complains 2 'flags of optimize' \
+  "${compare[@]}" "$small" "$small" -- --budget 1s
 # -S: a Python without any installed package.
-check 'onnxruntime is missed in one line' complains 1 'onnxruntime: cannot be imported.*pip install' "$python" -S "$script" "$small"
+check 'onnxruntime is missed in one line' complains 1 'onnxruntime: cannot be imported.*pip install' \
+  "$python" -S "$script" "$small"
 if ! "$python" -c 'import numpy, onnxruntime' 2>"$scratch/stderr"; then
   [ "$failed" = 0 ] || finish
   echo "skipped: $python has no onnxruntime ($(tail -n 1 "$scratch/stderr"))"
@@ -27,15 +29,16 @@ if ! "$python" -c 'import numpy, onnxruntime' 2>"$scratch/stderr"; then
 fi
 
 search=(--max-expansions 5 --cost analytic:v100)
-check 'a model and its optimized form are compared' silent "${compare[@]}" "$small" --dim batch=2 --threads 1 --runs 5 --seed 3 \
-  --optimize "$optimize" --out "$scratch/out" --json "$scratch/1.json" -- "${search[@]}" --run reference
+check 'a model and its optimized form are compared' silent "${compare[@]}" "$small" --dim batch=2 --threads 1 --runs 5 \
+  --seed 3 --optimize "$optimize" --out "$scratch/out" --json "$scratch/1.json" -- "${search[@]}" --run reference
 check 'outputs and times of both engines are in the JSON' json "$scratch/1.json" \
   'x["passed"] and x["dimensions"] == {"batch": 2} and x["onnxruntime"]["runs"] == 5
    and x["onnxruntime"]["original_s"] > 0 and x["onnxruntime"]["optimized_s"] > 0
    and abs(x["onnxruntime"]["ratio"] * x["onnxruntime"]["optimized_s"] / x["onnxruntime"]["original_s"] - 1) < 1e-9
    and [o["shape"] for o in x["onnxruntime"]["outputs"]] == [[2, 10]] and x["onnxruntime"]["max_rel_error"] < 1e-4
    and x["unity"]["backend"] == "reference" and x["unity"]["max_rel_error"] < 1e-4
-   and abs(x["unity_over_onnxruntime"]["original"] * x["onnxruntime"]["original_s"] / x["unity"]["original_s"] - 1) < 1e-9'
+   and abs(x["unity_over_onnxruntime"]["original"] * x["onnxruntime"]["original_s"] / x["unity"]["original_s"] - 1)
+   < 1e-9'
 check 'the times of unity are those of optimize' json "$scratch/1.json" \
   "x['unity']['original_s'] == json.load(open('$scratch/out/result.json'))['run']['original_s']"
 check 'unity computes what onnxruntime does' json "$scratch/1.json" \
@@ -48,34 +51,42 @@ check 'also without run_model' silent "${compare[@]}" --run-model "$scratch/nowh
 check 'which is said, too' grep -q 'outputs of unity not compared' "$scratch/stdout"
 check 'without times of unity' json "$scratch/2.json" '"unity" not in x and x["passed"]'
 check 'which is said' grep -q 'no times of unity' "$scratch/stdout"
-check 'and with them' silent "${compare[@]}" "${given[@]}" --dim batch=2 --result "$scratch/out/result.json" --json "$scratch/3.json"
+check 'and with them' silent \
+  "${compare[@]}" "${given[@]}" --dim batch=2 --result "$scratch/out/result.json" --json "$scratch/3.json"
 check 'from the JSON of optimize' json "$scratch/3.json" 'x["unity"]["backend"] == "reference"'
-check 'inputs of integers have a range' silent "${compare[@]}" "$models/bert_small.onnx" --dim batch=1 --dim sequence=8 --below input_ids=50 \
-  --threads 1 --runs 5 --optimize "$optimize" -- "${search[@]}"
+check 'inputs of integers have a range' silent "${compare[@]}" "$models/bert_small.onnx" --dim batch=1 \
+  --dim sequence=8 --below input_ids=50 --threads 1 --runs 5 --optimize "$optimize" -- "${search[@]}"
 
-check 'other outputs are found' complains 1 "output 'output': relative error .*expected at most 1e-12" \
-  "${compare[@]}" "${given[@]}" --dim batch=2 --tolerance 1e-12 --json "$scratch/4.json"
+# refuses WHAT PATTERN ARGUMENT...: the script complains.
+refuses() { check "$1" complains 1 "$2" "${compare[@]}" "${@:3}"; }
+refuses 'other outputs are found' "output 'output': relative error .*expected at most 1e-12" \
+  "${given[@]}" --dim batch=2 --tolerance 1e-12 --json "$scratch/4.json"
 check 'and are in the JSON' json "$scratch/4.json" 'not x["passed"] and x["onnxruntime"]["max_rel_error"] > 1e-12'
-check 'a size that is missing is told' complains 1 "dimension batch; expected --dim batch=SIZE" "${compare[@]}" "${given[@]}"
-check 'a size that the model has not, too' complains 1 "--dim lot: .*expected one of: batch" "${compare[@]}" "${given[@]}" --dim lot=2
-check 'and one that the optimized model has not' complains 1 'optimized for these sizes' "${compare[@]}" "${given[@]}" --dim batch=3
-check 'and a range of no integer' complains 1 '--below input: .*none' "${compare[@]}" "${given[@]}" --dim batch=2 --below input=3
-check 'a range that does not fit the model is told' complains 1 'does not run it: .*indices' "${compare[@]}" "$models/bert_small.onnx" \
-  "$models/bert_small.onnx" --dim batch=1 --dim sequence=8 --below input_ids=5000
-check 'models of other inputs are told' complains 1 "bert_small.onnx: has the input 'input_ids'" "${compare[@]}" "$small" "$models/bert_small.onnx" --dim batch=1
-check 'a model that is not there' complains 1 'nowhere.onnx: no such file' "${compare[@]}" "$scratch/nowhere.onnx"
+refuses 'a size that is missing is told' 'dimension batch; expected --dim batch=SIZE' "${given[@]}"
+refuses 'a size that the model has not, too' '--dim lot: .*expected one of: batch' "${given[@]}" --dim lot=2
+refuses 'and one that the optimized model has not' 'optimized for these sizes' "${given[@]}" --dim batch=3
+refuses 'and a range of no integer' '--below input: .*none' "${given[@]}" --dim batch=2 --below input=3
+refuses 'a range that does not fit the model is told' 'does not run it: .*indices' \
+  "$models/bert_small.onnx" "$models/bert_small.onnx" --dim batch=1 --dim sequence=8 --below input_ids=5000
+refuses 'models of other inputs are told' "bert_small.onnx: has the input 'input_ids'" \
+  "$small" "$models/bert_small.onnx" --dim batch=1
+refuses 'a model that is not there' 'nowhere.onnx: no such file' "$scratch/nowhere.onnx"
 printf 'not a model' >"$scratch/text.onnx"
-check 'what is no model' complains 1 'text.onnx: onnxruntime does not take it' "${compare[@]}" "$scratch/text.onnx"
-check 'what is no result' complains 1 'text.onnx: .*expected the JSON of optimize' "${compare[@]}" "${given[@]}" --dim batch=2 --result "$scratch/text.onnx"
-check 'a program that is not there' complains 1 'nowhere: .*see --optimize' "${compare[@]}" "$small" --dim batch=1 --optimize "$scratch/nowhere"
-check 'what optimize complains of' complains 1 'exit code 1: .*abacus' "${compare[@]}" "$small" --dim batch=1 --optimize "$optimize" -- --cost analytic:abacus
-check 'a place that cannot be written' complains 1 'text.onnx.*expected' "${compare[@]}" "$small" --dim batch=1 --out "$scratch/text.onnx/x" --optimize "$optimize"
-check 'a JSON that cannot be written' complains 1 '/dev/full: .*expected' "${compare[@]}" "${given[@]}" --dim batch=2 --json /dev/full
+refuses 'what is no model' 'text.onnx: onnxruntime does not take it' "$scratch/text.onnx"
+refuses 'what is no result' 'text.onnx: .*expected the JSON of optimize' \
+  "${given[@]}" --dim batch=2 --result "$scratch/text.onnx"
+refuses 'a program that is not there' 'nowhere: .*see --optimize' \
+  "$small" --dim batch=1 --optimize "$scratch/nowhere"
+refuses 'what optimize complains of' 'exit code 1: .*abacus' \
+  "$small" --dim batch=1 --optimize "$optimize" -- --cost analytic:abacus
+refuses 'a place that cannot be written' 'text.onnx.*expected' \
+  "$small" --dim batch=1 --out "$scratch/text.onnx/x" --optimize "$optimize"
+refuses 'a JSON that cannot be written' '/dev/full: .*expected' "${given[@]}" --dim batch=2 --json /dev/full
 
 if "$python" -c 'import onnx' 2>/dev/null; then
   silent "$optimize" 'zoo:bert?layers=1' --rules /dev/null --out "$scratch/zoo"
-  check 'weights without data get the same in both models' silent "${compare[@]}" "$scratch/zoo/optimized.onnx" --threads 1 --runs 5 --level off \
-    --optimize "$optimize" --json "$scratch/5.json" -- "${search[@]}"
+  check 'weights without data get the same in both models' silent "${compare[@]}" "$scratch/zoo/optimized.onnx" \
+    --threads 1 --runs 5 --level off --optimize "$optimize" --json "$scratch/5.json" -- "${search[@]}"
   check 'and are no inputs' json "$scratch/5.json" 'x["passed"] and 0 < x["onnxruntime"]["max_rel_error"] < 1e-4'
 fi
 finish

@@ -60,11 +60,13 @@ expect 1 'truncated.rules:2:' --ops "$small" --axioms "$scratch/truncated.rules"
 note $? 'parallel terms'
 "${python:-/usr/bin/python3}" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
-sums = [sum(n[k] for n in x["vocabularies"]) for k in ("terms", "candidates", "parallel_candidates", "kept", "not_followed")]
+counts = ("terms", "candidates", "parallel_candidates", "kept", "not_followed")
+sums = [sum(n[k] for n in x["vocabularies"]) for k in counts]
 sys.exit(sums != [12523, 5213, 4232, 720, 35] or not 0 < len(x["least"]) < 720)' "$scratch/parallel.json"
 note $? "counts of docs/rules.md: $(cat "$scratch/stdout")"
 rules=$source/include/unity/parallel/parallel.rules
-diff <(grep -A 9 '^rule' "$scratch/parallel.rules" | grep -v '^$\|^#\|^--') <(sed -n '/^# 1\./,/^# 3\./p' "$rules" | grep -v '^$\|^#') >"$scratch/diff"
+diff <(grep -A 9 '^rule' "$scratch/parallel.rules" | grep -v '^$\|^#\|^--') \
+  <(sed -n '/^# 1\./,/^# 3\./p' "$rules" | grep -v '^$\|^#') >"$scratch/diff"
 note $? "the shipped rules are those: $(head -3 "$scratch/diff")"
 expect 2 'ops' --parallel --ops matrix --out "$out"
 
@@ -112,7 +114,8 @@ note $? 'a run that is done is its own result'
 # No room for a checkpoint: what was kept before stays, and is gone on from.
 run 1 'full.terms.*File too large' bash -c 'limited "$@"' - 6 "$program" --ops "$small" --max-ops 3 \
   --checkpoint "$scratch/full" --out "$out"
-[ -s "$scratch/full.terms" ] && generate --checkpoint "$scratch/full" --out "$out" && cmp -s "$scratch/whole.rules" "$out"
+[ -s "$scratch/full.terms" ] && generate --checkpoint "$scratch/full" --out "$out" &&
+  cmp -s "$scratch/whole.rules" "$out"
 note $? "after a full disk: $(cat "$scratch/stderr")"
 
 # No room for terms that do not fit into memory.
@@ -125,7 +128,8 @@ note $? 'terms in memory'
 run 1 'disk: File too large.* room for' bash -c 'limited "$@"' - 100 "${many[@]}" --memory 1 --spill "$scratch/disk" \
   --checkpoint "$scratch/spilled"
 run 1 'nowhere: ' "${many[@]}" --memory 1 --spill "$scratch/nowhere"
-"${many[@]}" --memory 1 --spill "$scratch/disk" --checkpoint "$scratch/spilled" --json "$scratch/spilled.json" >/dev/null &&
+"${many[@]}" --memory 1 --spill "$scratch/disk" --checkpoint "$scratch/spilled" --json "$scratch/spilled.json" \
+  >/dev/null &&
   cmp -s "$scratch/many.rules" "$out" && ! grep -q '"spilled_runs": 0' "$scratch/spilled.json" &&
   [ -z "$(ls "$scratch/disk")" ]
 note $? 'terms on disk'

@@ -21,11 +21,13 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   set(x) == {"model", "machine", "devices", "strategies", "best", "compute_bound_s", "plan", "search"}
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow"]
-  and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes", "communication_elements",
-                     "memory_peak_bytes", "out_of_memory", "stages", "microbatches"} for s in x["strategies"])
+  and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
+                     "communication_elements", "memory_peak_bytes", "out_of_memory", "stages", "microbatches"}
+          for s in x["strategies"])
   and set(x["search"]) == {"proposals", "accepted", "seconds", "stop_reason"}'
 check 'its numbers agree' json "$scratch/a.json" '
-  all(0 < s["iteration_s"] <= s["compute_s"] + s["communication_s"] + 1e-6 and s["iteration_s"] >= s["compute_s"] / x["devices"]
+  all(0 < s["iteration_s"] <= s["compute_s"] + s["communication_s"] + 1e-6
+      and s["iteration_s"] >= s["compute_s"] / x["devices"]
       and s["communication_bytes"] > 0 and s["communication_elements"] == s["communication_bytes"] // 4
       and 0 < s["memory_peak_bytes"] < 16e9 and s["out_of_memory"] == [] for s in x["strategies"])
   and all(0 < x["compute_bound_s"] <= s["iteration_s"] for s in x["strategies"])
@@ -37,8 +39,7 @@ check 'best is the fastest, and the search is no slower than what it began with'
 check 'samples are those of all devices' grep -q '"size":256' "$scratch/a/strategy.json"
 
 # What it writes.
-check 'the picture is XML' silent "$python" -c \
-  'import sys, xml.etree.ElementTree as e; sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith("svg"))' "$scratch/a/strategy.svg"
+check 'the picture is XML' silent is_svg "$scratch/a/strategy.svg"
 check 'the plan is simulated' silent "$simulate" "$scratch/a/plan.json" --json "$scratch/simulated.json"
 cat >"$scratch/agree.py" <<'END'
 import json, sys
@@ -48,7 +49,8 @@ assert simulated["iteration_s"] == best["iteration_s"], (simulated["iteration_s"
 assert max(d["peak_bytes"] for d in simulated["devices"]) == best["memory_peak_bytes"]
 assert abs(sum(d["busy_s"] for d in simulated["devices"]) - best["compute_s"]) < 1e-9
 END
-check 'and takes as long, with the same memory' silent "$python" "$scratch/agree.py" "$scratch/a.json" "$scratch/simulated.json"
+check 'and takes as long, with the same memory' silent \
+  "$python" "$scratch/agree.py" "$scratch/a.json" "$scratch/simulated.json"
 
 # The same again.
 check 'it searches again, on two threads' silent timeout 120 \
@@ -59,21 +61,26 @@ import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
 del a["search"]["seconds"], b["search"]["seconds"]
 sys.exit(a != b)' "$scratch/a.json" "$scratch/b.json"
-check 'another seed' silent timeout 120 "$parallelize" "${lenet[@]}" --max-proposals 600 --seed 2 --json "$scratch/c.json"
+check 'another seed' silent timeout 120 \
+  "$parallelize" "${lenet[@]}" --max-proposals 600 --seed 2 --json "$scratch/c.json"
 check 'finds another way, and no plan is written' "$python" -c '
 import json, sys
 a, c = (json.load(open(f)) for f in sys.argv[1:])
-sys.exit(a["search"]["accepted"] == c["search"]["accepted"] and a["strategies"] == c["strategies"] or c["plan"] is not None)' \
-  "$scratch/a.json" "$scratch/c.json"
+same = a["search"]["accepted"] == c["search"]["accepted"] and a["strategies"] == c["strategies"]
+sys.exit(same or c["plan"] is not None)' "$scratch/a.json" "$scratch/c.json"
 
 # Limits.
 for most in 0 7 150; do
-  check "at most $most proposals" silent "$parallelize" "${lenet[@]}" --max-proposals $most --patience 1 --json "$scratch/most.json"
-  check 'are made' json "$scratch/most.json" "x['search']['proposals'] <= $most and x['search']['stop_reason'] == 'expansions'"
+  check "at most $most proposals" silent \
+    "$parallelize" "${lenet[@]}" --max-proposals $most --patience 1 --json "$scratch/most.json"
+  check 'are made' json "$scratch/most.json" \
+    "x['search']['proposals'] <= $most and x['search']['stop_reason'] == 'expansions'"
 done
-check 'at most 30 prices of a beam' silent "$parallelize" "${lenet[@]}" --algorithm beam --max-proposals 30 --json "$scratch/most.json"
+check 'at most 30 prices of a beam' silent \
+  "$parallelize" "${lenet[@]}" --algorithm beam --max-proposals 30 --json "$scratch/most.json"
 check 'are looked at' json "$scratch/most.json" 'x["search"]["proposals"] <= 30'
-check 'a budget of time' silent timeout 60 "$parallelize" "${lenet[@]}" --budget 300ms --patience 1 --json "$scratch/most.json"
+check 'a budget of time' silent timeout 60 \
+  "$parallelize" "${lenet[@]}" --budget 300ms --patience 1 --json "$scratch/most.json"
 check 'is kept' json "$scratch/most.json" 'x["search"]["stop_reason"] == "time" and 0.05 < x["search"]["seconds"] < 10'
 
 # Strategies from files.
@@ -84,10 +91,12 @@ import json, sys
 a, g = (json.load(open(f)) for f in sys.argv[1:3])
 t = {s["name"]: s["iteration_s"] for s in g["strategies"]}
 best = next(s["iteration_s"] for s in a["strategies"] if s["name"] == a["best"])
-sys.exit(not (t[sys.argv[3]] == best and t["flexflow"] <= best))' "$scratch/a.json" "$scratch/given.json" "$scratch/a/strategy.json"
+sys.exit(not (t[sys.argv[3]] == best and t["flexflow"] <= best))' \
+  "$scratch/a.json" "$scratch/given.json" "$scratch/a/strategy.json"
 
 # Machines from files.
-# change KIND NAME STATEMENT: of python, about x: the machine, or the strategy with the configuration c of its first operator.
+# change KIND NAME STATEMENT: of python, about x: the machine, or the strategy with the configuration
+# c of its first operator.
 change() {
   "$python" -c 'import json, sys
 x = json.load(open(sys.argv[1])); x = x["machine"] if sys.argv[3] == "machine" else x
@@ -103,7 +112,8 @@ a, d = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(a["strategies"] != d["strategies"])' "$scratch/a.json" "$scratch/d.json"
 change machine small 'x["devices"][0]["memory_bytes"] = 2000000'
 check 'a machine without enough memory' silent \
-  "$parallelize" zoo:lenet --machine "$scratch/small.json" --max-proposals 200 --out "$scratch/small" --json "$scratch/s.json"
+  "$parallelize" zoo:lenet --machine "$scratch/small.json" --max-proposals 200 \
+  --out "$scratch/small" --json "$scratch/s.json"
 check 'gets what does not fit told, with the device and the bytes' \
   grep -qE '^flexflow does not fit: n0/gpu[0-3] needs [0-9]+ bytes more than its 2000000' "$scratch/stdout"
 check 'also in the JSON' json "$scratch/s.json" '
@@ -114,7 +124,8 @@ check 'also in the JSON' json "$scratch/s.json" '
 refuses() {
   local what=$1 pattern=$2
   shift 2
-  check "$what" complains 1 "$pattern" timeout 60 "$parallelize" "$@" --max-proposals 4 --out "$scratch/none" --json "$scratch/none.json"
+  check "$what" complains 1 "$pattern" timeout 60 \
+    "$parallelize" "$@" --max-proposals 4 --out "$scratch/none" --json "$scratch/none.json"
   check 'and no file is written' test -z "$(find "$scratch/none" "$scratch/none.json" -type f 2>/dev/null)"
 }
 change machine end 't["links"][0]["to"] = "nowhere"'
@@ -129,23 +140,26 @@ change machine model 't["devices"][2]["model"] = "abacus"'
 change machine twice 't["devices"][1]["name"] = t["devices"][0]["name"]'
 change machine version 'x["version"] = 7'
 head -c 700 "$scratch/good.json" >"$scratch/cut.json"
-refuses 'an unknown machine' 'machine.*abacus' zoo:lenet --machine abacus:1x4
-refuses 'a machine without devices' 'p100:0x4' zoo:lenet --machine p100:0x4
-refuses 'more devices than a node has' 'p100:1x9' zoo:lenet --machine p100:1x9
-refuses 'a machine file that is not there' 'nowhere.json' zoo:lenet --machine "$scratch/nowhere.json"
-refuses 'a machine file cut short' 'cut.json, byte 701: is not JSON' zoo:lenet --machine "$scratch/cut.json"
-refuses 'an unknown end of a link' 'end.json: .*topology.links\[0\].to: no device or switch' zoo:lenet --machine "$scratch/end.json"
-refuses 'no bandwidth' 'still.json: .*links\[0\].bytes_per_second: is 0' zoo:lenet --machine "$scratch/still.json"
-refuses 'a latency below zero' 'negative.json: .*links\[0\].latency_s' zoo:lenet --machine "$scratch/negative.json"
-refuses 'bandwidths in gigabytes' 'gigabytes.json: .*links\[0\].bytes_per_second' zoo:lenet --machine "$scratch/gigabytes.json"
-refuses 'latencies in milliseconds' 'milliseconds.json: .*links\[0\].latency_s' zoo:lenet --machine "$scratch/milliseconds.json"
-refuses 'rates in teraflops' 'teraflops.json: .*flops_per_second' zoo:lenet --machine "$scratch/teraflops.json"
-refuses 'memory in megabytes' 'megabytes.json: .*memory_bytes' zoo:lenet --machine "$scratch/megabytes.json"
-refuses 'a device that no other reaches' 'apart.json: .*n0/gpu3' zoo:lenet --machine "$scratch/apart.json"
-refuses 'an unknown kind of device' 'model.json: .*topology.devices\[2\].model' zoo:lenet --machine "$scratch/model.json"
-refuses 'a name given twice' 'twice.json: .*n0/gpu0' zoo:lenet --machine "$scratch/twice.json"
-refuses 'another version' 'version.json: .*version' zoo:lenet --machine "$scratch/version.json"
-refuses 'a strategy as a machine' 'strategy.json: .*unity machine' zoo:lenet --machine "$scratch/a/strategy.json"
+on() { # on WHAT PATTERN MACHINE
+  refuses "$1" "$2" zoo:lenet --machine "$3"
+}
+on 'an unknown machine' 'machine.*abacus' abacus:1x4
+on 'a machine without devices' 'p100:0x4' p100:0x4
+on 'more devices than a node has' 'p100:1x9' p100:1x9
+on 'a machine file that is not there' 'nowhere.json' "$scratch/nowhere.json"
+on 'a machine file cut short' 'cut.json, byte 701: is not JSON' "$scratch/cut.json"
+on 'an unknown end of a link' 'end.json: .*topology.links\[0\].to: no device or switch' "$scratch/end.json"
+on 'no bandwidth' 'still.json: .*links\[0\].bytes_per_second: is 0' "$scratch/still.json"
+on 'a latency below zero' 'negative.json: .*links\[0\].latency_s' "$scratch/negative.json"
+on 'bandwidths in gigabytes' 'gigabytes.json: .*links\[0\].bytes_per_second' "$scratch/gigabytes.json"
+on 'latencies in milliseconds' 'milliseconds.json: .*links\[0\].latency_s' "$scratch/milliseconds.json"
+on 'rates in teraflops' 'teraflops.json: .*flops_per_second' "$scratch/teraflops.json"
+on 'memory in megabytes' 'megabytes.json: .*memory_bytes' "$scratch/megabytes.json"
+on 'a device that no other reaches' 'apart.json: .*n0/gpu3' "$scratch/apart.json"
+on 'an unknown kind of device' 'model.json: .*topology.devices\[2\].model' "$scratch/model.json"
+on 'a name given twice' 'twice.json: .*n0/gpu0' "$scratch/twice.json"
+on 'another version' 'version.json: .*version' "$scratch/version.json"
+on 'a strategy as a machine' 'strategy.json: .*unity machine' "$scratch/a/strategy.json"
 
 refuses 'an unknown model' 'zoo.*no_such_model' zoo:no_such_model --machine p100:1x4
 refuses 'an unknown key of a model' 'colour' 'zoo:lenet?colour=1' --machine p100:1x4
@@ -163,8 +177,10 @@ change strategy without 'x["strategy"].pop()'
 with() { # with WHAT PATTERN STRATEGY
   refuses "$1" "$2" "${lenet[@]}" --strategy "$3"
 }
-with 'a strategy for another model' 'mlp/strategy.json: .*another model, "zoo:mlp\?form=fig1"' "$scratch/mlp/strategy.json"
-with 'a strategy for another size of the model' 'batch/strategy.json: .*another model, "zoo:lenet\?batch=32"' "$scratch/batch/strategy.json"
+with 'a strategy for another model' 'mlp/strategy.json: .*another model, "zoo:mlp\?form=fig1"' \
+  "$scratch/mlp/strategy.json"
+with 'a strategy for another size of the model' 'batch/strategy.json: .*another model, "zoo:lenet\?batch=32"' \
+  "$scratch/batch/strategy.json"
 with 'a strategy for another machine' 'two/strategy.json: .*p100:1x2' "$scratch/two/strategy.json"
 with 'a plan as a strategy' 'plan.json: .*unity strategy' "$scratch/a/plan.json"
 with 'overlapping shards' 'overlap.json: .*tasks\[1\].part: part .* is that of tasks\[0\] too' "$scratch/overlap.json"
@@ -177,12 +193,14 @@ with 'a strategy file that is not there' 'nowhere.json' "$scratch/nowhere.json"
 
 refuses 'a budget that is no time' 'budget.*soon' "${lenet[@]}" --budget soon
 printf '' >"$scratch/file"
-check 'a folder that cannot be made' complains 1 'file/below' "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/file/below"
+check 'a folder that cannot be made' complains 1 'file/below' \
+  "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/file/below"
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/none" --json /dev/full
 check 'and no file is left' test -z "$(find "$scratch/none" -type f 2>/dev/null)"
 mkdir -p "$scratch/earlier" && echo earlier >"$scratch/earlier/plan.json"
-check 'where there were others before' complains 1 'No space|full' "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/earlier" --json /dev/full
+check 'where there were others before' complains 1 'No space|full' \
+  "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/earlier" --json /dev/full
 check 'they are there again' test "$(find "$scratch/earlier" -type f -exec cat {} +)" = earlier
 
 # Bad usage.
@@ -193,5 +211,6 @@ check 'an unknown search' complains 2 'search' "$parallelize" zoo:lenet --machin
 check 'an unknown algorithm' complains 2 'algorithm' "$parallelize" "${lenet[@]}" --algorithm divination
 check 'proposals below zero' complains 2 'max-proposals' "$parallelize" "${lenet[@]}" --max-proposals -3
 check 'help' silent "$parallelize" --help
-check 'names every flag' test "$(grep -cE -- '^ +--(machine|search|budget|seed|max-proposals|out|json|strategy) ' "$scratch/stdout")" = 8
+flags='machine|search|budget|seed|max-proposals|out|json|strategy'
+check 'names every flag' test "$(grep -cE -- "^ +--($flags) " "$scratch/stdout")" = 8
 finish

@@ -13,26 +13,38 @@ unity() { silent timeout 120 "$parallelize" "$@" --search unity --baseline-propo
 # What the JSON has.
 check 'it searches' unity "${lenet[@]}" --seed 1 --out "$scratch/a" --json "$scratch/a.json"
 cp "$scratch/stdout" "$scratch/text"
-for line in 'zoo:lenet on p100:1x4 \(4 devices\)' '^(flexflow|sequential|unity) +[0-9.]+ .* best$' '^substitution: [a-z_.]+, in [0-9]+ segments' \
-  '^parallel substitution: conv2d_with_bias_over_n \(data\), [0-9]+ times' '^parallel substitution: partition_of_combine, [0-9]+ times' '^lower bound: [0-9.]+ ms for mappings of this graph onto the meshes that were searched' \
+for line in 'zoo:lenet on p100:1x4 \(4 devices\)' \
+  '^(flexflow|sequential|unity) +[0-9.]+ .* best$' \
+  '^substitution: [a-z_.]+, in [0-9]+ segments' \
+  '^parallel substitution: conv2d_with_bias_over_n \(data\), [0-9]+ times' \
+  '^parallel substitution: partition_of_combine, [0-9]+ times' \
+  '^lower bound: [0-9.]+ ms for mappings of this graph onto the meshes that were searched' \
   '^lower bound: [0-9.]+ ms for all plans of all graphs that substitutions led to' \
   '^search: [0-9]+ graphs expanded, [0-9]+ goals'; do
   check "the text has $line" grep -qE -- "$line" "$scratch/text"
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
-  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s", "graphs_lower_bound_s", "gap", "baselines", "search", "checked"}
+  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "lower_bound_s",
+             "graphs_lower_bound_s", "gap", "baselines", "search", "checked"}
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
-  and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes", "communication_elements",
-                     "memory_peak_bytes", "out_of_memory", "stages", "microbatches"} for s in x["strategies"])
-  and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"} and set(x["search"]) == {"seconds", "stop_reason", "expanded", "goals"}
-  and x["joint"]["algebraic_rules_used"] and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
-  and x["joint"]["parallel_rules_used"] and all(set(r) == {"name", "kind", "is_rule", "count"} and r["is_rule"] for r in x["joint"]["parallel_rules_used"])
+  and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
+                     "communication_elements", "memory_peak_bytes", "out_of_memory", "stages", "microbatches"}
+          for s in x["strategies"])
+  and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"}
+  and set(x["search"]) == {"seconds", "stop_reason", "expanded", "goals"}
+  and x["joint"]["algebraic_rules_used"]
+  and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
+  and x["joint"]["parallel_rules_used"]
+  and all(set(r) == {"name", "kind", "is_rule", "count"} and r["is_rule"] for r in x["joint"]["parallel_rules_used"])
   and x["baselines"] == {"seconds": None, "proposals": 100}'
 check 'its numbers agree' json "$scratch/a.json" '
-  (lambda t: t[x["best"]] == min(t.values()) and abs(t["unity"] / x["lower_bound_s"] - 1 - x["gap"]) < 1e-9 and x["gap"] >= 0
-   and 0 < x["graphs_lower_bound_s"] <= x["lower_bound_s"] and all(x["graphs_lower_bound_s"] <= s for s in t.values()) and t["unity"] <= min(t["data"], t["expert"]) and x["search"]["seconds"] > 0 and x["search"]["expanded"] > 0
-   and x["search"]["goals"] > 0)({s["name"]: s["iteration_s"] for s in x["strategies"]})'
+  (lambda t: t[x["best"]] == min(t.values()) and t["unity"] <= min(t["data"], t["expert"])
+   and abs(t["unity"] / x["lower_bound_s"] - 1 - x["gap"]) < 1e-9 and x["gap"] >= 0
+   and 0 < x["graphs_lower_bound_s"] <= x["lower_bound_s"]
+   and all(x["graphs_lower_bound_s"] <= s for s in t.values())
+   and x["search"]["seconds"] > 0 and x["search"]["expanded"] > 0 and x["search"]["goals"] > 0)(
+  {s["name"]: s["iteration_s"] for s in x["strategies"]})'
 
 # What it writes.
 check 'the plan is simulated' silent "$simulate" "$scratch/a/plan.json" --json "$scratch/simulated.json"
@@ -49,18 +61,21 @@ if found["best"] == "unity":
     assert counted == {r["name"]: r["count"] for r in found["joint"]["parallel_rules_used"]}, counted
     assert plan["mesh"]["devices"] == ["n0/gpu%d" % i for i in range(len(plan["mesh"]["devices"]))]
 END
-check 'and takes as long as predicted, with the same memory' silent "$python" "$scratch/agree.py" "$scratch/a.json" "$scratch/simulated.json" "$scratch/a/plan.json"
+check 'and takes as long as predicted, with the same memory' silent \
+  "$python" "$scratch/agree.py" "$scratch/a.json" "$scratch/simulated.json" "$scratch/a/plan.json"
+substitution='^[a-z0-9_]+( [a-z]=[0-9]+)+(\.reverse)?, (node [0-9]+ \([a-z0-9_]+\)|an output)$'
 check 'the substitutions that lead there are told one by one, each by a rule' test \
-  "$(grep -cE '^[a-z0-9_]+( [a-z]=[0-9]+)+(\.reverse)?, (node [0-9]+ \([a-z0-9_]+\)|an output)$' "$scratch/a/substitutions.txt")" = \
-  "$(wc -l <"$scratch/a/substitutions.txt")" -a -s "$scratch/a/substitutions.txt"
+  "$(grep -cE "$substitution" "$scratch/a/substitutions.txt")" = "$(wc -l <"$scratch/a/substitutions.txt")" \
+  -a -s "$scratch/a/substitutions.txt"
 check 'also in the plan' "$python" -c 'import json, sys
 plan = json.load(open(sys.argv[1]))
-sys.exit(len(plan["parallel_substitutions"]) != len(open(sys.argv[2]).readlines()))' "$scratch/a/plan.json" "$scratch/a/substitutions.txt"
+sys.exit(len(plan["parallel_substitutions"]) != len(open(sys.argv[2]).readlines()))' \
+  "$scratch/a/plan.json" "$scratch/a/substitutions.txt"
+filled() { grep -c "fillcolor=\"$1\"" "$scratch/a/pcg.dot"; } # filled COLOUR: how many
 check 'the parallel computation graph is drawn, operators green, what divides orange' \
-  test "$(grep -c 'fillcolor="#b8e0a8"' "$scratch/a/pcg.dot")" -ge 8 -a "$(grep -c 'fillcolor="#f7b26b"' "$scratch/a/pcg.dot")" -ge 1
+  test "$(filled '#b8e0a8')" -ge 8 -a "$(filled '#f7b26b')" -ge 1
 if command -v dot >"$scratch/dot"; then
-  check 'also as SVG' silent "$python" -c \
-    'import sys, xml.etree.ElementTree as e; sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith("svg"))' "$scratch/a/pcg.svg"
+  check 'also as SVG' silent is_svg "$scratch/a/pcg.svg"
 fi
 
 # The same again.
@@ -80,17 +95,21 @@ check 'has the plans of figure 2, and moves no more than the better one' json "$
 
 # Figure 10: from a plain transformer block to Megatron's plan or a cheaper one.
 for devices in 2 4; do
-  check "a block of attention and two layers on $devices devices" unity 'zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=1' \
+  check "a block of attention and two layers on $devices devices" \
+    unity 'zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=1' \
     --machine p100:1x$devices --json "$scratch/block.json"
   check 'is divided no worse than by experts, as rules say' json "$scratch/block.json" '
     (lambda t: t["unity"] <= t["expert"])({s["name"]: s["iteration_s"] for s in x["strategies"]})
     and all(r["is_rule"] for r in x["joint"]["parallel_rules_used"])'
-  check 'which are printed' grep -qE '^parallel substitution: matmul_over_[a-z]+ \([a-z]+\), [0-9]+ times' "$scratch/stdout"
+  check 'which are printed' \
+    grep -qE '^parallel substitution: matmul_over_[a-z]+ \([a-z]+\), [0-9]+ times' "$scratch/stdout"
 done
 
 # Experts.
-check 'a transformer' unity 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=1' --machine p100:1x4 --optimizer adam --json "$scratch/bert.json"
-check 'tables' unity 'zoo:dlrm?form=ae&vocab=1000' --machine p100:1x4 --mesh-axes 2 --candidates 3 --json "$scratch/tables.json"
+check 'a transformer' unity 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=1' --machine p100:1x4 \
+  --optimizer adam --json "$scratch/bert.json"
+check 'tables' unity 'zoo:dlrm?form=ae&vocab=1000' --machine p100:1x4 --mesh-axes 2 --candidates 3 \
+  --json "$scratch/tables.json"
 check 'whole on devices: no gradient of a table is sent' json "$scratch/tables.json" '
   (lambda t: t["expert"] < t["data"] / 2)({s["name"]: s["communication_bytes"] for s in x["strategies"]})'
 check 'a strategy from a file' silent "$parallelize" "${lenet[@]}" --max-proposals 10 --out "$scratch/given"
@@ -109,13 +128,18 @@ done
 for what in split cache; do
   check "without $what" unity "${lenet[@]}" --ablate $what --json "$scratch/without.json"
 done
-check 'without dynamic programming, where all mappings can be tried' unity 'zoo:mlp?form=fig1' --machine summit:1x2 --ablate dp --json "$scratch/tried.json"
-check 'it finds as good a plan' json "$scratch/tried.json" 'x["search"]["stop_reason"] == "exhausted" and x["search"]["goals"] == 0'
-check 'without dynamic programming, where they cannot' unity zoo:resnet50 --machine summit:1x6 --ablate dp --budget 2s --json "$scratch/cut.json"
+check 'without dynamic programming, where all mappings can be tried' \
+  unity 'zoo:mlp?form=fig1' --machine summit:1x2 --ablate dp --json "$scratch/tried.json"
+check 'it finds as good a plan' json "$scratch/tried.json" \
+  'x["search"]["stop_reason"] == "exhausted" and x["search"]["goals"] == 0'
+check 'without dynamic programming, where they cannot' \
+  unity zoo:resnet50 --machine summit:1x6 --ablate dp --budget 2s --json "$scratch/cut.json"
 check 'the time ends it, as it says' grep -q ', ended early: the time is used up$' "$scratch/stdout"
 check 'also in the JSON' json "$scratch/cut.json" 'x["search"]["stop_reason"] == "time"'
-check 'without a limit for the others, they have as much time' silent timeout 120 "$parallelize" "${lenet[@]}" --search unity --json "$scratch/time.json"
-check 'which is told' json "$scratch/time.json" 'x["baselines"] == {"seconds": x["search"]["seconds"], "proposals": None}'
+check 'without a limit for the others, they have as much time' silent timeout 120 \
+  "$parallelize" "${lenet[@]}" --search unity --json "$scratch/time.json"
+check 'which is told' json "$scratch/time.json" \
+  'x["baselines"] == {"seconds": x["search"]["seconds"], "proposals": None}'
 
 # refuses WHAT PATTERN ARGUMENT...
 refuses() {
@@ -124,38 +148,46 @@ refuses() {
   check "$what" complains 1 "$pattern" timeout 60 "$parallelize" "$@" --out "$scratch/none" --json "$scratch/none.json"
   check 'and no file is written' test -z "$(find "$scratch/none" "$scratch/none.json" -type f 2>/dev/null)"
 }
-for flag in --algorithm=mcmc --beta=2 --chains=2 --patience=1 --random=2 --unit-share=0.5 --spread=0.1 --placement=any --width=3; do
+for flag in --algorithm=mcmc --beta=2 --chains=2 --patience=1 --random=2 --unit-share=0.5 --spread=0.1 \
+  --placement=any --width=3; do
   refuses "unity with $flag" "${flag%=*}: a flag of --search flexflow" "${lenet[@]}" --search unity $flag
 done
 for flag in --mesh-axes=2 --dims=data --candidates=3 --ablate=split --baseline-proposals=3; do
   refuses "flexflow with $flag" "${flag%=*}: a flag of --search unity" "${lenet[@]}" --search flexflow $flag
 done
-refuses 'nothing to compare, and something' 'baselines: none, and others' "${lenet[@]}" --search unity --baselines data,none
+refuses 'nothing to compare, and something' 'baselines: none, and others' \
+  "${lenet[@]}" --search unity --baselines data,none
 check 'an unknown kind of parallelism' complains 2 'dims' "$parallelize" "${lenet[@]}" --search unity --dims data,luck
 check 'an unknown optimizer' complains 2 'optimizer' "$parallelize" "${lenet[@]}" --search unity --optimizer luck
 
 # Machines.
 check 'one device' unity zoo:lenet --machine p100:1x1 --json "$scratch/one.json"
 check 'has a plan that sends nothing' json "$scratch/one.json" '
-  all(s["communication_bytes"] == 0 for s in x["strategies"]) and x["strategies"][-1]["iteration_s"] <= x["strategies"][0]["iteration_s"]'
+  all(s["communication_bytes"] == 0 for s in x["strategies"])
+  and x["strategies"][-1]["iteration_s"] <= x["strategies"][0]["iteration_s"]'
 "$python" -c 'import json, sys
-x = json.load(open(sys.argv[1]))["machine"]; x["devices"][0]["memory_bytes"] = 1000000; json.dump(x, open(sys.argv[2], "w"))' \
-  "$scratch/a/plan.json" "$scratch/small.json"
-check 'a machine without enough memory' unity zoo:lenet --machine "$scratch/small.json" --json "$scratch/small_result.json"
-check 'gets what does not fit told' grep -qE '^unity does not fit: n0/gpu[0-3] needs [0-9]+ bytes more than its 1000000' "$scratch/stdout"
+x = json.load(open(sys.argv[1]))["machine"]
+x["devices"][0]["memory_bytes"] = 1000000
+json.dump(x, open(sys.argv[2], "w"))' "$scratch/a/plan.json" "$scratch/small.json"
+check 'a machine without enough memory' \
+  unity zoo:lenet --machine "$scratch/small.json" --json "$scratch/small_result.json"
+check 'gets what does not fit told' \
+  grep -qE '^unity does not fit: n0/gpu[0-3] needs [0-9]+ bytes more than its 1000000' "$scratch/stdout"
 check 'also in the JSON, and the best is least over' json "$scratch/small_result.json" '
   (lambda t: all(t.values()) and t[x["best"]] == min(t.values()))(
   {s["name"]: sum(e["bytes_over"] for e in s["out_of_memory"]) for s in x["strategies"]})'
 
 # A machine that was only measured: what is written with its topology can be read, or nothing is searched.
 "$python" -c 'import json, sys
-device = {"name": "core", "kind": "cpu", "peaks": [{"element": "float32", "operator": "matmul", "flops_per_second": 5e10}],
-          "bytes_per_second": 1e10, "memory_bytes": 8000000000, "launch_s": 1e-6, "versions": {}}
+peak = {"element": "float32", "operator": "matmul", "flops_per_second": 5e10}
+device = {"name": "core", "kind": "cpu", "peaks": [peak], "bytes_per_second": 1e10, "memory_bytes": 8000000000,
+          "launch_s": 1e-6, "versions": {}}
 message = {"alpha_s": 1e-5, "beta_s_per_byte": 1e-9}
 x = {"format": "unity machine", "version": 2, "name": "measured", "devices": [device],
      "links": [{"name": "local", "ranks": 4, "costs": {"message": [message]}}]}
-for name, change in [("measured", ""), ("twice", "x[\"devices\"] = [device, device]"), ("empty", "device[\"memory_bytes\"] = 0"),
-                     ("slow", "message[\"beta_s_per_byte\"] = 1e-3"), ("late", "message[\"alpha_s\"] = 0.3"),
+for name, change in [("measured", ""), ("twice", "x[\"devices\"] = [device, device]"),
+                     ("empty", "device[\"memory_bytes\"] = 0"), ("slow", "message[\"beta_s_per_byte\"] = 1e-3"),
+                     ("late", "message[\"alpha_s\"] = 0.3"),
                      ("many", "x[\"links\"][0][\"ranks\"] = 2147483647")]:
     before = json.dumps(x)
     exec(change)
@@ -166,7 +198,8 @@ mlp=('zoo:mlp?form=fig1' --baselines none --max-proposals 0)
 check 'a measured machine' unity "${mlp[@]}" --machine "$scratch/measured.machine.json" --out "$scratch/measured"
 check 'has plans that can be read' silent "$simulate" "$scratch/measured/plan.json"
 while read -r name pattern; do
-  refuses "a measured machine: $name" "$name.machine.json: $pattern" "${mlp[@]}" --search unity --machine "$scratch/$name.machine.json"
+  refuses "a measured machine: $name" "$name.machine.json: $pattern" \
+    "${mlp[@]}" --search unity --machine "$scratch/$name.machine.json"
 done <<'END'
 twice two kinds of device named 'core'; expected names of their own
 empty 0 bytes of memory of device 'core'; expected 1e6 or more

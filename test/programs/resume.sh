@@ -10,7 +10,8 @@ run() {
   shift
   "$program" zoo:nasrnn "$@" --budget 10m --json "$scratch/$name.json" >/dev/null
   # What time and memory do not touch.
-  grep -vE '"(seconds|cpu_s|candidates_per_s|seconds_to_best|peak_rss_bytes)"' "$scratch/$name.json" >"$scratch/$name.txt"
+  grep -vE '"(seconds|cpu_s|candidates_per_s|seconds_to_best|peak_rss_bytes)"' "$scratch/$name.json" \
+    >"$scratch/$name.txt"
 }
 
 run whole --max-expansions 120

@@ -8,25 +8,32 @@ rm -rf "$scratch" && mkdir -p "$scratch"
 . "$(dirname "$0")/../support/checks.sh"
 small=("$models/resnet_small.onnx" --dim batch=1)
 run=("$run_model" "${small[@]}" --backend reference)
-check 'a model runs, and what it reads and computes is saved' silent "${run[@]}" --seed 3 --save "$scratch/data" --json "$scratch/10.json"
+check 'a model runs, and what it reads and computes is saved' silent \
+  "${run[@]}" --seed 3 --save "$scratch/data" --json "$scratch/10.json"
 check 'in a file for each' test "$(ls "$scratch/data")" = $'input_0.pb\noutput_0.pb'
-check 'its time is in the JSON' json "$scratch/10.json" 'x["seconds"] > 0 and x["runs"] >= 5 and "max_rel_error" not in x'
-check 'the same inputs give the same outputs' silent "${run[@]}" --data "$scratch/data" --tolerance 1e-30 --json "$scratch/11.json"
+check 'its time is in the JSON' json "$scratch/10.json" \
+  'x["seconds"] > 0 and x["runs"] >= 5 and "max_rel_error" not in x'
+check 'the same inputs give the same outputs' silent \
+  "${run[@]}" --data "$scratch/data" --tolerance 1e-30 --json "$scratch/11.json"
 check 'without any error' json "$scratch/11.json" 'x["max_rel_error"] == 0'
 silent "${run[@]}" --seed 4 --save "$scratch/other_data"
 cp "$scratch/other_data/input_0.pb" "$scratch/data/input_0.pb"
-check 'other inputs give others' complains 1 'data: outputs differ by .*expected a relative error of at most' "${run[@]}" --data "$scratch/data"
+check 'other inputs give others' complains 1 'data: outputs differ by .*expected a relative error of at most' \
+  "${run[@]}" --data "$scratch/data"
 silent "$optimize" "${small[@]}" --max-expansions 20 --out "$scratch/optimized"
-check 'a model and its optimized form agree' silent "${run[@]}" --against "$scratch/optimized/optimized.onnx" --json "$scratch/12.json"
-check 'and are timed beside each other' json "$scratch/12.json" 'x["against"]["seconds"] > 0 and 0 <= x["against"]["max_rel_error"] < 1e-4'
-check 'models of other outputs are refused' complains 1 'second graph: 2 outputs; expected 1' "${run[@]}" --against "$models/bert_small.onnx" \
-  --against-dim batch=1 --against-dim sequence=8
-check 'inputs of other sizes are refused' complains 1 'input_0.pb: a tensor of other sizes; expected float32' "$run_model" "$models/resnet_small.onnx" \
-  --dim batch=3 --backend reference --data "$scratch/data"
+check 'a model and its optimized form agree' silent \
+  "${run[@]}" --against "$scratch/optimized/optimized.onnx" --json "$scratch/12.json"
+check 'and are timed beside each other' json "$scratch/12.json" \
+  'x["against"]["seconds"] > 0 and 0 <= x["against"]["max_rel_error"] < 1e-4'
+check 'models of other outputs are refused' complains 1 'second graph: 2 outputs; expected 1' \
+  "${run[@]}" --against "$models/bert_small.onnx" --against-dim batch=1 --against-dim sequence=8
+check 'inputs of other sizes are refused' complains 1 'input_0.pb: a tensor of other sizes; expected float32' \
+  "$run_model" "$models/resnet_small.onnx" --dim batch=3 --backend reference --data "$scratch/data"
 mkdir "$scratch/text" && printf 'not a tensor' >"$scratch/text/input_0.pb"
 check 'so are those that are no tensors' complains 1 'input_0.pb: no tensor' "${run[@]}" --data "$scratch/text"
 check 'and those that are not there' complains 1 'nowhere/input_0.pb' "${run[@]}" --data "$scratch/nowhere"
-check 'a place where nothing can be saved is told' complains 1 'expected' "${run[@]}" --save "$scratch/text/input_0.pb/data"
+check 'a place where nothing can be saved is told' complains 1 'expected' \
+  "${run[@]}" --save "$scratch/text/input_0.pb/data"
 
 mkdir "$scratch/kept" && cp "$scratch/data/input_0.pb" "$scratch/kept" && mkdir "$scratch/kept/output_0.pb"
 check 'where one file cannot be saved' complains 1 'is a directory' "${run[@]}" --seed 9 --save "$scratch/kept"
@@ -35,8 +42,11 @@ check 'flags of what is not there are refused' complains 1 'tolerance.*--data or
 check 'so are sizes of a second model' complains 2 'against' "${run[@]}" --against-dim batch=1
 
 if "$run_model" --help | grep -q 'cpu'; then
-  check 'outputs of the reference backend' silent "$run_model" "${small[@]}" --backend reference --save "$scratch/reference"
-  check 'are those of the cpu backend' silent "$run_model" "${small[@]}" --backend cpu --data "$scratch/reference" --tolerance 1e-5 --json "$scratch/9.json"
-  check 'which is in the JSON' json "$scratch/9.json" 'x["backend"] == "cpu" and 0 <= x["max_rel_error"] < 1e-5 and x["launches"] > 0'
+  check 'outputs of the reference backend' silent \
+    "$run_model" "${small[@]}" --backend reference --save "$scratch/reference"
+  check 'are those of the cpu backend' silent \
+    "$run_model" "${small[@]}" --backend cpu --data "$scratch/reference" --tolerance 1e-5 --json "$scratch/9.json"
+  check 'which is in the JSON' json "$scratch/9.json" \
+    'x["backend"] == "cpu" and 0 <= x["max_rel_error"] < 1e-5 and x["launches"] > 0'
 fi
 finish

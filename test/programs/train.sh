@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `train`: runs go on where they stopped, under whatever plan; bad input gets one line, and what was there before stays.
-# usage: train.sh TRAIN MAKE_PLAN SCRATCH_DIR PARALLELIZE MPIRUN; the last ones may be -: what needs them is left out then
+# usage: train.sh TRAIN MAKE_PLAN SCRATCH_DIR PARALLELIZE MPIRUN; the last ones may be -: what needs them
+# is left out then
 set -u
 train=$1 make_plan=$2 scratch=$3 parallelize=${4:--} mpirun=${5:--}
 rm -rf "$scratch" && mkdir -p "$scratch"
@@ -36,29 +37,39 @@ x = json.load(open(sys.argv[1])); x["optimizer"] = sys.argv[3]; json.dump(x, ope
     "$scratch/data.json" "$scratch/$how.json" "$how"
 done
 
-check 'a plan is trained and checked' run "$scratch/data.json" --ranks 4 --steps 8 --check --json "$scratch/whole.result" --trace "$scratch/trace"
+check 'a plan is trained and checked' run "$scratch/data.json" --ranks 4 --steps 8 --check \
+  --json "$scratch/whole.result" --trace "$scratch/trace"
 check 'the JSON has what is documented' json "$scratch/whole.result" '
-  set(x) == {"ranks", "backend", "comm", "first_step", "steps", "loss", "accuracy", "max_rel_error_vs_single", "measured_iteration_s",
-             "simulated_iteration_s", "simulated_computing_s", "breakdown"}
+  set(x) == {"ranks", "backend", "comm", "first_step", "steps", "loss", "accuracy", "max_rel_error_vs_single",
+             "measured_iteration_s", "simulated_iteration_s", "simulated_computing_s", "breakdown"}
   and (x["ranks"], x["comm"], x["first_step"], x["steps"], x["accuracy"]) == (4, "local", 0, 8, None)
-  and len(x["loss"]) == 8 and x["max_rel_error_vs_single"] < 1e-4 and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
-  and len(x["simulated_computing_s"]) == 4 and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])
-  and len(x["breakdown"]) == 4 and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
+  and len(x["loss"]) == 8 and x["max_rel_error_vs_single"] < 1e-4
+  and x["measured_iteration_s"] > 0 and x["simulated_iteration_s"] > 0
+  and len(x["simulated_computing_s"]) == 4
+  and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])
+  and len(x["breakdown"]) == 4
+  and all(set(b) == {"compute_s", "update_s", "communication_s", "waiting_s", "other_s"} for b in x["breakdown"])'
 check 'the trace is JSON' json "$scratch/trace" 'len(x["traceEvents"]) > 0'
 
 # What ranks do, and what it should take.
 check 'what ranks do is written' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program"
-check 'by rank and step' test "$(grep -cE '^rank [01]$' "$scratch/program")" = 2 -a "$(grep -cE '^  [0-9]+: .*# .*, (forward|backward)' "$scratch/program")" -gt 20
+check 'by rank and step' test "$(grep -cE '^rank [01]$' "$scratch/program")" = 2 \
+  -a "$(grep -cE '^  [0-9]+: .*# .*, (forward|backward)' "$scratch/program")" -gt 20
 check 'the same each time' run "$scratch/two.json" --ranks 2 --steps 1 --program "$scratch/program2"
 check 'as a comparison shows' cmp -s "$scratch/program" "$scratch/program2"
-check 'measured times of operators' run "$scratch/two.json" --steps 1 --cost measured:reference --timings "$scratch/timings" --json "$scratch/measured.result"
+check 'measured times of operators' run "$scratch/two.json" --steps 1 --cost measured:reference \
+  --timings "$scratch/timings" --json "$scratch/measured.result"
 check 'are kept' grep -q conv2d "$scratch/timings"
 check 'and simulated with' json "$scratch/measured.result" 'x["simulated_iteration_s"] > 0'
 check 'an unknown cost' complains 1 'guessed' "$train" "$scratch/two.json" --cost guessed
-check 'timings without measurements' complains 1 'timings.*nothing is measured' "$train" "$scratch/two.json" --timings none
-check 'a whole run with delayed updates' run "$scratch/data.json" --steps 8 --delayed --check --json "$scratch/delayed.result"
+check 'timings without measurements' complains 1 'timings.*nothing is measured' \
+  "$train" "$scratch/two.json" --timings none
+check 'a whole run with delayed updates' \
+  run "$scratch/data.json" --steps 8 --delayed --check --json "$scratch/delayed.result"
 check 'changes weights one step later' json "$scratch/delayed.result" \
-  "x['max_rel_error_vs_single'] < 1e-4 and [abs(a - b) <= 1e-6 for a, b in zip(x['loss'], json.load(open('$scratch/whole.result'))['loss'])][:3] == [True, False, False]"
+  "x['max_rel_error_vs_single'] < 1e-4
+   and [abs(a - b) <= 1e-6 for a, b in zip(x['loss'], json.load(open('$scratch/whole.result'))['loss'])][:3]
+   == [True, False, False]"
 
 # Checkpoints.
 for how in data momentum adam; do
@@ -67,7 +78,8 @@ for how in data momentum adam; do
   check "$how: goes on" run "$scratch/$how.json" --steps 8 --resume "$scratch/$how.w" --json "$scratch/rest.result"
   check "$how: as if it had not stopped" same "$scratch/whole.result" 5 "$scratch/rest.result"
 done
-check 'the checkpoint before is kept' run "$scratch/adam.json" --steps 8 --resume "$scratch/adam.w.previous" --json "$scratch/rest.result"
+check 'the checkpoint before is kept' \
+  run "$scratch/adam.json" --steps 8 --resume "$scratch/adam.w.previous" --json "$scratch/rest.result"
 check 'and is that after 4 steps' same "$scratch/whole.result" 4 "$scratch/rest.result"
 check 'a whole run' run "$scratch/data.json" --steps 8 --json "$scratch/whole.result"
 for how in model random two; do
@@ -84,8 +96,8 @@ steps_of() { # of the checkpoint
 check 'a first checkpoint' run "$scratch/data.json" --steps 1 --checkpoint "$scratch/killed.w"
 last=1
 for delay in 0.31 0.13 0.47 0.22 0.59 0.38 0.27 0.44; do
-  timeout 60 "$train" "$scratch/data.json" --resume "$scratch/killed.w" --checkpoint "$scratch/killed.w" --every 1 --steps 1000000 \
-    >"$scratch/stdout" 2>"$scratch/stderr" &
+  timeout 60 "$train" "$scratch/data.json" --resume "$scratch/killed.w" --checkpoint "$scratch/killed.w" --every 1 \
+    --steps 1000000 >"$scratch/stdout" 2>"$scratch/stderr" &
   child=$!
   sleep "$delay$((RANDOM % 10))"
   kill -9 "$(pgrep -P "$child" | head -1)" 2>/dev/null || kill -9 "$child"
@@ -95,7 +107,8 @@ for delay in 0.31 0.13 0.47 0.22 0.59 0.38 0.27 0.44; do
   last=${now:-$last}
 done
 check 'kills did not stop it for good' test "$last" -gt 1
-check 'what is left of it goes on' run "$scratch/data.json" --resume "$scratch/killed.w" --steps $((last + 2)) --json "$scratch/rest.result"
+check 'what is left of it goes on' \
+  run "$scratch/data.json" --resume "$scratch/killed.w" --steps $((last + 2)) --json "$scratch/rest.result"
 check 'and a run that was not killed' run "$scratch/data.json" --steps $((last + 2)) --json "$scratch/long.result"
 check 'is the same' same "$scratch/long.result" "$last" "$scratch/rest.result"
 
@@ -118,20 +131,26 @@ refuses 'a plan that is not there' 'nowhere.json' "$scratch/nowhere.json" "${res
 refuses 'a plan cut short' 'cut.json, byte 3001: is not JSON' "$scratch/cut.json" "${results[@]}"
 refuses 'another number of ranks' 'data.json: a plan for 4 devices; expected one for as many as --ranks 3' \
   "$scratch/data.json" --ranks 3 "${results[@]}"
-refuses 'a checkpoint that is not there' 'none.w: cannot be read' "$scratch/data.json" --resume "$scratch/none.w" "${results[@]}"
+refuses 'a checkpoint that is not there' 'none.w: cannot be read' \
+  "$scratch/data.json" --resume "$scratch/none.w" "${results[@]}"
 refuses 'a checkpoint cut short' 'cut.w: is cut short at byte 5000; expected [0-9]+ bytes' \
   "$scratch/data.json" --resume "$scratch/cut.w" "${results[@]}"
-refuses 'a checkpoint cut short where the one before is there' 'broken.w: is cut short.*; .*broken.w.previous is there' \
-  "$scratch/data.json" --resume "$scratch/broken.w" "${results[@]}"
-refuses 'an altered checkpoint' 'altered.w: its checksum is not that of its content' "$scratch/data.json" --resume "$scratch/altered.w"
+refuses 'a checkpoint cut short where the one before is there' \
+  'broken.w: is cut short.*; .*broken.w.previous is there' "$scratch/data.json" --resume "$scratch/broken.w" \
+  "${results[@]}"
+refuses 'an altered checkpoint' 'altered.w: its checksum is not that of its content' \
+  "$scratch/data.json" --resume "$scratch/altered.w"
 refuses 'a checkpoint that is none' 'data.json: another kind of file' "$scratch/data.json" --resume "$scratch/data.json"
-refuses 'a checkpoint of another model' 'data.w: weights of another model, fingerprint' "$scratch/mlp.json" --resume "$scratch/data.w"
+refuses 'a checkpoint of another model' 'data.w: weights of another model, fingerprint' \
+  "$scratch/mlp.json" --resume "$scratch/data.w"
 refuses 'a checkpoint of other batches' 'data.w: of a run with batches of 16 samples; expected batches of 8 samples' \
   "$scratch/small.json" --resume "$scratch/data.w"
 refuses 'a checkpoint of another optimizer' 'data.w: of a run with optimizer sgd; expected optimizer adam' \
   "$scratch/adam.json" --resume "$scratch/data.w"
-refuses 'another rate' 'data.w: of a run with rate 0.01.*; expected rate 0.5' "$scratch/data.json" --resume "$scratch/data.w" --rate 0.5
-refuses 'another seed' 'data.w: of a run with seed 1; expected seed 2' "$scratch/data.json" --resume "$scratch/data.w" --seed 2
+refuses 'another rate' 'data.w: of a run with rate 0.01.*; expected rate 0.5' \
+  "$scratch/data.json" --resume "$scratch/data.w" --rate 0.5
+refuses 'another seed' 'data.w: of a run with seed 1; expected seed 2' \
+  "$scratch/data.json" --resume "$scratch/data.w" --seed 2
 refuses 'another loss' 'data.w: of a run with loss cross_entropy; expected loss mean_square' \
   "$scratch/data.json" --resume "$scratch/data.w" --loss mean_square
 refuses 'a run that has all its steps' 'data.w: has 5 steps; expected less than --steps 5' \
@@ -139,32 +158,38 @@ refuses 'a run that has all its steps' 'data.w: has 5 steps; expected less than 
 refuses 'a flag without effect' "beta1: has no effect on the plan's optimizer, sgd" "$scratch/data.json" --beta1 0.5
 refuses 'another one' "momentum: has no effect on the plan's optimizer, adam" "$scratch/adam.json" --momentum 0.5
 refuses 'mpi without mpirun' 'comm: mpi, and no mpirun|comm: mpi not in' "$scratch/data.json" --comm mpi
-refuses 'a result that cannot be written' 'nowhere/x.json: cannot be created' "$scratch/data.json" --json "$scratch/nowhere/x.json"
-refuses 'a checkpoint that cannot be written' 'nowhere/w: cannot be created' "$scratch/data.json" --checkpoint "$scratch/nowhere/w"
+refuses 'a result that cannot be written' 'nowhere/x.json: cannot be created' \
+  "$scratch/data.json" --json "$scratch/nowhere/x.json"
+refuses 'a checkpoint that cannot be written' 'nowhere/w: cannot be created' \
+  "$scratch/data.json" --checkpoint "$scratch/nowhere/w"
 refuses 'a data set that is not there' 'none.set: cannot be read' "$scratch/data.json" --data "$scratch/none.set"
 refuses 'a data set that is none' 'data.w: another kind of file; expected one that begins with "unity dataset 1"' \
   "$scratch/data.json" --data "$scratch/data.w"
 refuses 'a loss that is no number' 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
   "$scratch/data.json" --rate 1e36 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
 check 'the checkpoint from before it is whole' test "$(steps_of "$scratch/kept.w")" -ge 1
-for flags in '--steps 0' '--steps x' '--rate nan' '--rate -1' '--beta2 1' '--every 3' '--shift 1' '--loss hinge' '--comm smoke'; do
+for flags in '--steps 0' '--steps x' '--rate nan' '--rate -1' '--beta2 1' '--every 3' '--shift 1' '--loss hinge' \
+  '--comm smoke'; do
   # shellcheck disable=SC2086
   check "bad usage: $flags" complains 2 "${flags%% *}" timeout 60 "$train" "$scratch/data.json" $flags
 done
 
 if [ "$parallelize" != - ]; then
-  check 'a plan is found' silent timeout 120 "$parallelize" 'zoo:lenet?batch=4' --machine p100:1x4 --search flexflow --max-proposals 2000 --out "$scratch/found"
+  check 'a plan is found' silent timeout 120 "$parallelize" 'zoo:lenet?batch=4' --machine p100:1x4 \
+    --search flexflow --max-proposals 2000 --out "$scratch/found"
   check 'and trained' run "$scratch/found/plan.json" --steps 8 --check --json "$scratch/found.result"
   check 'with the losses of others' close "$scratch/whole.result" "$scratch/found.result"
-  check 'a plan in stages is found' silent timeout 120 "$parallelize" 'zoo:mlp?form=fig1' --machine host:1x2 --search unity \
-    --dims pipeline --baselines none --max-proposals 0 --plans "$scratch/stages"
+  check 'a plan in stages is found' silent timeout 120 "$parallelize" 'zoo:mlp?form=fig1' --machine host:1x2 \
+    --search unity --dims pipeline --baselines none --max-proposals 0 --plans "$scratch/stages"
   stages=(timeout 60 "$train" "$scratch/stages/unity.json" --loss mean_square --backend reference --steps 4 --delayed)
   check 'and trained with delayed updates' silent "${stages[@]}" --check --json "$scratch/stages.result"
   check 'each of them computes no longer than an iteration' json "$scratch/stages.result" \
-    'x["max_rel_error_vs_single"] < 1e-4 and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])'
-  check 'a loss of them that is no number ends it at once' complains 1 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
-    "${stages[@]}" --rate 1e30
-  check 'it goes on with what another plan has learned' run "$scratch/found/plan.json" --steps 8 --resume "$scratch/data.w"
+    'x["max_rel_error_vs_single"] < 1e-4
+     and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])'
+  check 'a loss of them that is no number ends it at once' complains 1 \
+    'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' "${stages[@]}" --rate 1e30
+  check 'it goes on with what another plan has learned' \
+    run "$scratch/found/plan.json" --steps 8 --resume "$scratch/data.w"
 fi
 
 if [ "$mpirun" != - ]; then
@@ -175,14 +200,20 @@ if [ "$mpirun" != - ]; then
     shift
     ! mpi "$@" && grep -qE -- "$pattern" "$scratch/stderr"
   }
-  check 'processes train' mpi -np 4 "$train" "$scratch/model.json" --steps 5 --check --checkpoint "$scratch/mpi.w" --json "$scratch/mpi.result"
-  check 'it says so' json "$scratch/mpi.result" '(x["comm"], x["ranks"]) == ("mpi", 4) and x["max_rel_error_vs_single"] < 1e-4'
+  check 'processes train' mpi -np 4 "$train" "$scratch/model.json" --steps 5 --check \
+    --checkpoint "$scratch/mpi.w" --json "$scratch/mpi.result"
+  check 'it says so' json "$scratch/mpi.result" \
+    '(x["comm"], x["ranks"]) == ("mpi", 4) and x["max_rel_error_vs_single"] < 1e-4'
   check 'and threads go on' run "$scratch/two.json" --steps 8 --resume "$scratch/mpi.w" --json "$scratch/rest.result"
   check 'with the same losses' close "$scratch/whole.result" "$scratch/rest.result"
-  check 'and processes go on where threads stopped' mpi -np 2 "$train" "$scratch/two.json" --steps 8 --resume "$scratch/data.w" --json "$scratch/rest.result"
+  check 'and processes go on where threads stopped' \
+    mpi -np 2 "$train" "$scratch/two.json" --steps 8 --resume "$scratch/data.w" --json "$scratch/rest.result"
   check 'with the same losses' close "$scratch/whole.result" "$scratch/rest.result"
-  check 'another number of ranks' complains_on_ranks 'plan: one for 4 devices; expected as many as the 2 ranks' -np 2 "$train" "$scratch/data.json"
-  check 'local under mpirun' complains_on_ranks 'comm: local, in one of 2 processes' -np 2 "$train" "$scratch/two.json" --comm local
-  check 'other --ranks than those of mpirun' complains_on_ranks 'ranks: 4; expected the 2 of mpirun' -np 2 "$train" "$scratch/two.json" --ranks 4
+  check 'another number of ranks' complains_on_ranks 'plan: one for 4 devices; expected as many as the 2 ranks' \
+    -np 2 "$train" "$scratch/data.json"
+  check 'local under mpirun' complains_on_ranks 'comm: local, in one of 2 processes' \
+    -np 2 "$train" "$scratch/two.json" --comm local
+  check 'other --ranks than those of mpirun' complains_on_ranks 'ranks: 4; expected the 2 of mpirun' \
+    -np 2 "$train" "$scratch/two.json" --ranks 4
 fi
 finish

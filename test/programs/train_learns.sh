@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Small models learn from real data, and the same under several strategies: LeNet reads digits of console fonts that it has not seen, and a decoder
-# of one layer guesses the next character of licenses, on threads.
-# usage: train_learns.sh TRAIN MAKE_PLAN DATA_SCRIPTS SCRATCH_DIR PARALLELIZE; the last one may be -: no plan is found then, but a random one taken
+# Small models learn from real data, and the same under several strategies: LeNet reads digits of console fonts that it
+# has not seen, and a decoder of one layer guesses the next character of licenses, on threads.
+# usage: train_learns.sh TRAIN MAKE_PLAN DATA_SCRIPTS SCRATCH_DIR PARALLELIZE; the last one may be -: no plan is found
+# then, but a random one taken
 set -u
 train=$1 make_plan=$2 scripts=$3 scratch=$4 parallelize=$5
 rm -rf "$scratch" && mkdir -p "$scratch"
@@ -19,30 +20,34 @@ x = json.load(open(sys.argv[1])); x["optimizer"] = sys.argv[3]; json.dump(x, ope
       "$scratch/plan.json" "$scratch/$1.${how/random/third}.json" "$5" || return 1
   done
   if [ "$parallelize" != - ]; then
-    silent timeout 100 "$parallelize" "$2&batch=$4" --machine "p100:1x$3" --search flexflow --max-proposals 3000 --optimizer "$5" --out "$scratch/$1" &&
-      cp "$scratch/$1/plan.json" "$scratch/$1.third.json"
+    silent timeout 100 "$parallelize" "$2&batch=$4" --machine "p100:1x$3" --search flexflow --max-proposals 3000 \
+      --optimizer "$5" --out "$scratch/$1" && cp "$scratch/$1/plan.json" "$scratch/$1.third.json"
   fi
 }
-# learns NAME ACCURACY LOSS FLAGS...: under each of the three, at least so accurate in the end, and with so small a loss at most.
+# learns NAME ACCURACY LOSS FLAGS...: under each of the three, at least so accurate in the end, and with
+# so small a loss at most.
 learns() {
   local name=$1 accuracy=$2 loss=$3 how
   shift 3
   for how in data model third; do
-    check "$name, $how: trains" silent timeout 100 "$train" "$scratch/$name.$how.json" "$@" --json "$scratch/$name.$how.result"
-    check "$name, $how: an accuracy of $accuracy, a loss of $loss" \
-      json "$scratch/$name.$how.result" "x['accuracy'] >= $accuracy and x['loss'][-1] <= $loss and x['loss'][-1] < 0.6 * x['loss'][0]"
+    check "$name, $how: trains" silent timeout 100 \
+      "$train" "$scratch/$name.$how.json" "$@" --json "$scratch/$name.$how.result"
+    check "$name, $how: an accuracy of $accuracy, a loss of $loss" json "$scratch/$name.$how.result" \
+      "x['accuracy'] >= $accuracy and x['loss'][-1] <= $loss and x['loss'][-1] < 0.6 * x['loss'][0]"
   done
   for how in model third; do
     check "$name, $how: as with data parallelism" "$python" -c 'import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
 far = max(abs(x - y) / y for x, y in zip(a["loss"][:20], b["loss"][:20]))
-sys.exit(not (far < 1e-4 and abs(a["loss"][-1] - b["loss"][-1]) < 0.02 * b["loss"][-1] + 1e-3 and abs(a["accuracy"] - b["accuracy"]) < 0.01))' \
+near = abs(a["loss"][-1] - b["loss"][-1]) < 0.02 * b["loss"][-1] + 1e-3 and abs(a["accuracy"] - b["accuracy"]) < 0.01
+sys.exit(not (far < 1e-4 and near))' \
       "$scratch/$name.$how.result" "$scratch/$name.data.result"
   done
   "$python" -c 'import json, sys
 for f in sys.argv[1:]:
     x = json.load(open(f))
-    print("%s: loss %.4f after %d steps, accuracy %.4f" % (f.split("/")[-1][:-7], x["loss"][-1], x["steps"], x["accuracy"]))' \
+    name = f.split("/")[-1][:-7]
+    print("%s: loss %.4f after %d steps, accuracy %.4f" % (name, x["loss"][-1], x["steps"], x["accuracy"]))' \
     "$scratch/$name".{data,model,third}.result
 }
 

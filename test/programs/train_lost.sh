@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `train` under mpirun, when a rank is lost in the middle: the others stop within 10 s, each with one line that names it,
-# and a run goes on from the last checkpoint.
+# `train` under mpirun, when a rank is lost in the middle: the others stop within 10 s, each with one line that names
+# it, and a run goes on from the last checkpoint.
 # usage: train_lost.sh TRAIN MAKE_PLAN MPIRUN SCRATCH_DIR
 set -u
 train=$1 make_plan=$2 mpirun=$3 scratch=$4
@@ -26,8 +26,8 @@ process_of() { # process_of MPIRUN_ID RANK
     fi
   done
 }
-# loses SIGNAL SECONDS PATTERN: the rank gets the signal once there is a checkpoint; within so many seconds the others are gone, and as many
-# lines as there are others say PATTERN. All of mpirun's output is in $scratch/stderr.
+# loses SIGNAL SECONDS PATTERN: the rank gets the signal once there is a checkpoint; within so many seconds the others
+# are gone, and as many lines as there are others say PATTERN. All of mpirun's output is in $scratch/stderr.
 loses() {
   local signal=$1 seconds=$2 pattern=$3 job process others start code least=2
   rm -f "$scratch/weights"*
@@ -59,15 +59,18 @@ goes_on() {
   silent timeout 60 "$train" "$scratch/plan.json" --steps 1 --resume "$scratch/weights" && return 1
   first=$(grep -oE '[0-9]+ steps' "$scratch/stderr" | grep -oE '[0-9]+' | sort -n | tail -1)
   last=$((first + 3))
-  silent timeout 60 "$train" "$scratch/plan.json" --steps $last --resume "$scratch/weights" --json "$scratch/rest.json" &&
+  silent timeout 60 "$train" "$scratch/plan.json" --steps $last --resume "$scratch/weights" \
+    --json "$scratch/rest.json" &&
     silent timeout 120 "$train" "$scratch/plan.json" --steps $last --json "$scratch/whole.json" || return 1
   "${python:-/usr/bin/python3}" -c 'import json, sys
 rest, whole = (json.load(open(f))["loss"] for f in sys.argv[1:])
-sys.exit(not (len(rest) == 3 and all(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(rest, whole[-3:]))))' "$scratch/rest.json" "$scratch/whole.json"
+same = len(rest) == 3 and all(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(rest, whole[-3:]))
+sys.exit(not same)' "$scratch/rest.json" "$scratch/whole.json"
 }
 
 check 'a rank is killed: the others say which, and stop' loses KILL 10 "rank $lost: has died; expected it to go on"
 check 'the last checkpoint is good' goes_on
-check 'a rank hangs: the others say which, and stop' loses STOP 10 "rank $lost: does not answer at [a-z_]+; expected it within 6 s"
+check 'a rank hangs: the others say which, and stop' \
+  loses STOP 10 "rank $lost: does not answer at [a-z_]+; expected it within 6 s"
 check 'the last checkpoint is good' goes_on
 finish

@@ -60,7 +60,8 @@ note $? 'a rule whose name breaks lines'
 note $? "the name of a rule in a comment: $(cat "$scratch/evil.rules")"
 
 # What is proved says so, what was said to be proved and is not is assumed, what is refuted is a comment.
-printf '%s\n' 'rule a relu(relu(?x)) => relu(?x) tested 60' 'rule b abs(negate(?x)) => abs(?x) proved "hope 1" by faith' \
+printf '%s\n' 'rule a relu(relu(?x)) => relu(?x) tested 60' \
+  'rule b abs(negate(?x)) => abs(?x) proved "hope 1" by faith' \
   'rule c relu(?x) => ?x' 'rule d abs(abs(?x)) => abs(?x) tested 40' >"$scratch/four.rules"
 "$program" "$scratch/four.rules" --out "$scratch/known.rules" >"$scratch/stdout"
 note $? 'four rules'

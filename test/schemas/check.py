@@ -129,7 +129,8 @@ def check_described():
 
 
 def sealed_parts(path):
-    """The line, the header and the tensors of a sealed file; None of other files, and of those that a test has damaged."""
+    """The line, the header and the tensors of a sealed file; None of other files, and of those that
+    a test has damaged."""
     with open(path, "rb") as file:
         line = file.read(16)
         content = line in SEALED and line + file.read()
@@ -228,7 +229,8 @@ class Reader:
         self.program, self.folder = program, folder
 
     def bases(self, kind):
-        """What the program has written of the kind: the name, the document, and how a document becomes a file's bytes."""
+        """What the program has written of the kind: the name, the document, and how a document becomes the bytes
+        of a file."""
         if kind in SEALED.values():
             for path in sorted(self.folder.glob(f"{kind}*.sealed")):
                 line, header, values = sealed_parts(path)
@@ -299,7 +301,8 @@ def write_datasets(folder):
     text = {"content": "text", "classes": 2, "alphabet": "ab"}
     letters = [("train samples", [70], bytes(70)), ("test samples", [9], bytes(9))]
     for name, header, tensors in (("images", images, parts), ("text", text, letters)):
-        sealed_file.write_whole(folder / f"dataset_{name}.sealed", sealed_file.sealed("unity dataset 1\n", header, tensors))
+        whole = sealed_file.sealed("unity dataset 1\n", header, tensors)
+        sealed_file.write_whole(folder / f"dataset_{name}.sealed", whole)
 
 
 def check_read(program, seed, count):
@@ -339,7 +342,8 @@ def check_read(program, seed, count):
     for kind in ("machine", "graph", "strategy", "plan", "weights", "dataset"):
         for path, property in declared(SCHEMAS[kind]):
             if id(property) not in seen:
-                fault(f"{kind}.schema.json: no file has {path}; expected one among those of `{os.path.basename(program)} write`")
+                fault(f"{kind}.schema.json: no file has {path}; "
+                      f"expected one among those of `{os.path.basename(program)} write`")
     print("\n".join(tally.values()))
     return f"seed {seed}, {count} changes of each format"
 

@@ -23,7 +23,8 @@ class unity(ConanFile):
 
     def set_version(self):
         header = load(self, os.path.join(self.checkout, "include", "unity", "core", "config.hpp"))
-        self.version = ".".join(re.findall(r"^#define UNITY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.MULTILINE))
+        numbers = re.findall(r"^#define UNITY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.MULTILINE)
+        self.version = ".".join(numbers)
 
     def export_sources(self):
         for what in "CMakeLists.txt", "cmake/*", "include/*", "LICENSE":
