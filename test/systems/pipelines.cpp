@@ -138,8 +138,7 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   // 3.6 billion parameters with Adam's numbers: 58 GB, on 8 devices of 40 GB with links to others alone.
   const auto m = unity::machine::preset("dgx_a100:2x4");
   const auto g = tensor::converted(
-      operators(),
-      tensor::zoo::build(operators(), "zoo:gpt?layers=32&hidden=3072&heads=32&seq=512&vocab=8000&batch=16"),
+      operators(), tensor::zoo::build(operators(), "zoo:gpt?layers=8&hidden=6144&heads=32&seq=512&vocab=8000&batch=16"),
       tensor::dtype::float32, tensor::dtype::bfloat16);
   systems::unity_options o;
   o.optimizer = parallel::optimizer::adam;

@@ -3,6 +3,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <unity/machine/presets.hpp>
@@ -15,6 +16,7 @@
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"
 
@@ -38,7 +40,8 @@ constexpr std::array<const char*, 9> models{"zoo:mlp?layers=3&hidden=96&batch=48
 }  // namespace
 
 TEST_CASE("samples divided, weights divided and what experts do: the same values and gradients") {
-  for (const char* preset : {"p100:1x4", "summit:2x6"}) {
+  constexpr const char* presets[] = {"p100:1x4", "summit:2x6"};
+  for (const char* preset : std::span{presets}.first(unity::test::cases(2))) {
     for (const char* name : models) {
       CAPTURE(name, preset);
       const auto m = machine::preset(preset);
