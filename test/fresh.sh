@@ -36,6 +36,7 @@ inside() {
     set -e
     mount --rbind /dev "$1/dev"
     mount -t proc proc "$1/proc"
+    mount --rbind /sys "$1/sys"
     mount -t tmpfs tmpfs "$1/tmp"
     exec chroot "$1" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
       bash -c "cd /unity && $2"' \
