@@ -55,6 +55,28 @@ TEST_CASE("parts of grouped convolutions, reshapes, splits and attention are ope
   }
 }
 
+TEST_CASE("a part of attention's heads does its share of the work") {
+  const auto x = type({4, 6, 12});
+  const auto w = type({12, 12}, true);
+  const auto o = dimensions("attention", {{"heads", 4}}, {x, x, x, w, w, w, w});
+  int divided = 0;
+  for (std::size_t k = 0; k < o.reductions.size(); ++k) {
+    degree_list sums(o.reductions.size(), 1);
+    sums[k] = 2;
+    const parallel::task_grid grid{degree_list(o.divisible.size(), 1), sums, {}, 1};
+    const auto part = parallel::shards_of(o, grid)[0];
+    if (part.operands[3].sizes() == w.dims) {
+      continue;
+    }
+    const auto s = parallel::operation_on(operators(), o, part);
+    CHECK(operators().read(s.op).integer("heads") == 2);
+    CHECK(operators().work(s.op, s.inputs, s.outputs).operations.count() * 2 ==
+          operators().work(o.op, o.inputs, o.outputs).operations.count());
+    ++divided;
+  }
+  CHECK(divided > 0);
+}
+
 TEST_CASE("an operator on one part is the operator itself, and its backward pass is that of its adjoint") {
   const auto m = machine::preset("p100:1x1");
   const auto timer = parallel::analytic_timer(operators(), m);

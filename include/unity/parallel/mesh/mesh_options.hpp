@@ -150,7 +150,7 @@ class shard_clock {
     return t;
   }
   [[nodiscard]] std::optional<shard_times> timed(const placed_operator& p, const shard& part) const {
-    std::optional<shard_operation> s;
+    std::optional<part_of_operation> s;
     try {
       s = operation_on(*algebra_, *p.dimensions, part);
     } catch (const error&) {

@@ -1,4 +1,4 @@
-// What a task of a divided composite runs: the same operator on other sizes.
+// What a task of a divided operator runs, and of a composite: the same operator on other sizes.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 
 namespace unity::parallel {
 
+// An operator on the sizes of one part: what a device runs.
 struct part_of_operation {
   tensor::operation op{};
   std::vector<tensor::tensor_type> inputs{};

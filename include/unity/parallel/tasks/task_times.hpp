@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -22,10 +23,12 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/task_grid.hpp>
+#include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/resize.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -61,18 +64,11 @@ using operation_timer = std::function<picoseconds(std::uint32_t model, const ten
   };
 }
 
-// An operator on the sizes of one part: what a device runs.
-struct shard_operation {
-  tensor::operation op{};
-  std::vector<tensor::tensor_type> inputs{};
-  std::vector<tensor::tensor_type> outputs{};
-};
-
 namespace detail {
 
 // Sets the size of each windowed dimension to one of which the padded operator makes results of the part's size. Parts
 // at the border read less of the operand than others, the operator does the same on all.
-inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, shard_operation& s) {
+inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of_operation& s) {
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
     for (std::size_t d = 0; d < o.inputs[i].dims.size(); ++d) {
       const auto& dim = o.structure.operands[i][d];
@@ -109,19 +105,19 @@ inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, 
 }  // namespace detail
 
 // Throws: unity::error where the operator does not take operands of such parts.
-[[nodiscard]] inline shard_operation operation_on(const tensor::algebra& a, const operator_dimensions& o,
-                                                  const shard& part) {
-  shard_operation s{o.op, o.inputs, o.outputs};
-  std::vector<tensor::shape> inputs;
-  std::vector<tensor::shape> outputs;
+[[nodiscard]] inline part_of_operation operation_on(const tensor::algebra& a, const operator_dimensions& o,
+                                                    const shard& part) {
+  part_of_operation s{o.op, o.inputs, o.outputs};
+  tensor::detail::resizing sizes{o.op, o.inputs, o.outputs};
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-    inputs.push_back(s.inputs[i].dims = part.operands[i].sizes());
+    sizes.new_inputs.push_back(s.inputs[i].dims = part.operands[i].sizes());
   }
   for (std::size_t r = 0; r < o.outputs.size(); ++r) {
-    outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
+    sizes.new_outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
   }
   const auto& name = a.signature(o.op.kind).name;
-  s.op = tensor::detail::resized(a, {o.op, o.inputs, o.outputs, inputs, outputs});
+  const bool is_composite = std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body);
+  s.op = is_composite ? detail::resized_composite(a, o, s) : tensor::detail::resized(a, sizes);
   detail::fit_windows(a, o, s);
   const auto made = a.infer(s.op, s.inputs);
   if (!made || *made != s.outputs) {
@@ -150,7 +146,7 @@ struct shard_times {
 // The sum of what all operators of an adjoint take. timed(operation, types of operands, types of results): of one.
 // Throws: unity::error where the operator has no adjoint.
 template <class Timed>
-[[nodiscard]] picoseconds adjoint_time(const tensor::algebra& a, const shard_operation& s,
+[[nodiscard]] picoseconds adjoint_time(const tensor::algebra& a, const part_of_operation& s,
                                        const std::vector<bool>& wanted, const Timed& timed) {
   const auto adjoint = tensor::adjoint_of(a, s.op, s.inputs, wanted);
   const auto& g = adjoint.graph;
@@ -226,7 +222,7 @@ class task_times {
     }
     return t;
   }
-  [[nodiscard]] picoseconds backward(const shard_operation& s, const std::vector<bool>& wanted,
+  [[nodiscard]] picoseconds backward(const part_of_operation& s, const std::vector<bool>& wanted,
                                      std::uint32_t model) const {
     return adjoint_time(*algebra_, s, wanted,
                         [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
