@@ -23,7 +23,14 @@ while (($# > 0)); do
 done
 
 bin=build/release/bin
-slow="--model zoo:mlp?layers=4&hidden=1024&batch=32 --model zoo:dlrm?form=ae&batch=128&hidden=64&vocab=20000"
+slow=""
+for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden=64&vocab=5000" \
+  "gpt?layers=2&hidden=256&heads=4&seq=64&vocab=2000&batch=8" "resnext50?form=ae&image=64&hidden=16&batch=16" \
+  "candle_uno?form=ae&layers=3&hidden=512&batch=64"; do
+  slow+=" --model zoo:$model"
+done
+gpt="zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
+unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s"
 models=build/measured_models
 measurements=(
   "beside_taso         $bin/bench_beside_taso"
@@ -61,7 +68,10 @@ measurements=(
   "machine_mapping     $bin/bench_machine_mapping"
   "joint               python3 bench/strategy_tables.py $bin/parallelize joint --threads 1 --scale 0.25"
   "dimensions          python3 bench/strategy_tables.py $bin/parallelize dimensions --threads 1"
-  "ablation            python3 bench/strategy_tables.py $bin/parallelize ablation --threads 1"
+  "ablation            python3 bench/strategy_tables.py $bin/parallelize ablation --threads 1 --scale 0.25"
+  "search_resnext50    $unity zoo:resnext50 --machine summit:8x6"
+  "search_inception    $unity zoo:inception_v3 --machine summit:32x6"
+  "search_gpt          $unity $gpt --machine dgx_a100:128x8 --element bfloat16 --optimizer adam"
   "training_matrix     python3 bench/training_matrix.py $bin"
   "slow_network        bash bench/slow_network.sh $bin 2 100mbit --rounds 2 --steps 6 $slow"
   "executor_overhead   $bin/bench_executor_overhead"
