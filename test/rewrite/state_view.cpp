@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -59,6 +61,20 @@ TEST_CASE("a view answers who defines, who uses and what depends, as a plain sea
       }
     }
     REQUIRE(uses == operands);
+
+    std::vector<node_id> among;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(among), [&](node_id) { return random.below(3) != 0; });
+    std::vector<std::pair<std::size_t, std::size_t>> apart;
+    for (std::size_t i = 0; i < among.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!view.depends(store, among[i], among[j]) && !view.depends(store, among[j], among[i])) {
+          apart.emplace_back(i, j);
+        }
+      }
+    }
+    std::vector<std::pair<std::size_t, std::size_t>> visited;
+    view.visit_pairs_apart(store, among, [&](std::size_t i, std::size_t j) { visited.emplace_back(i, j); });
+    REQUIRE(visited == apart);
   }
 }
 

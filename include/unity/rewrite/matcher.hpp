@@ -83,14 +83,18 @@ class matcher {
     for (const auto& a : rules.unconnected()) {
       rule_ = &rules.rule(a.rule);
       anchor_ = &a;
-      const auto nodes = possible_roots(candidates);
-      among_ = nodes;
-      for (const auto n : nodes) {
-        if (store.kind(n) == source().nodes[a.slot].kind) {
-          start(n, sink);
+      if (auto roots = possible_roots(candidates); roots != roots_) {
+        roots_ = std::move(roots);
+        find_apart();
+      }
+      for (std::size_t i = 0; i < roots_.size(); ++i) {
+        if (store.kind(roots_[i]) == source().nodes[a.slot].kind && !apart_[i].empty()) {
+          among_ = apart_[i];
+          start(roots_[i], sink);
         }
       }
     }
+    roots_.clear();
     among_ = {};
   }
 
@@ -114,6 +118,18 @@ class matcher {
       }
     }
     return nodes;
+  }
+
+  // For each of roots_ those of them that it is apart from, in order.
+  void find_apart() {
+    apart_.resize(std::max(apart_.size(), roots_.size()));
+    for (auto& a : apart_) {
+      a.clear();
+    }
+    view_->visit_pairs_apart(*store_, roots_, [&](std::size_t i, std::size_t j) {
+      apart_[i].push_back(roots_[j]);
+      apart_[j].push_back(roots_[i]);
+    });
   }
 
   template <class Visit>
@@ -464,6 +480,8 @@ class matcher {
   const prepared_rule* rule_ = nullptr;
   const anchor* anchor_ = nullptr;
   std::span<const node_id> among_{};  // where unconnected roots are looked for
+  std::vector<node_id> roots_;        // what can be a root of the rule whose roots share nothing
+  std::vector<std::vector<node_id>> apart_;
   bindings found_{};
   std::vector<std::uint32_t> bound_attributes_{};
   std::vector<node_id> tried_{};

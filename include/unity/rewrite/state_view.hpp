@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -133,6 +134,36 @@ class state_view {
     return ((ancestors_[words_ * row_[l.position] + bit / 64] >> (bit % 64)) & 1U) != 0;
   }
 
+  // Visits, ascending, the pairs (i, j), j < i, of which neither among[i] nor among[j] depends on the other, as
+  // depends() has it. Expects live nodes in the order of nodes().
+  // Complexity: nodes / 64 words for each of `among`, and the pairs; once per state, what depends() takes.
+  template <class Store, class Visit>
+  void visit_pairs_apart(const Store& store, std::span<const node_id> among, const Visit& visit) {
+    compute_ancestors(store);
+    seen_.assign(words_, 0);
+    index_of_row_.resize(words_ * 64);
+    for (std::uint32_t i = 0; i < among.size(); ++i) {
+      const auto& slot = nodes_at_[among[i].index()];
+      if (slot.level == 0) {  // sources are apart from each other alone
+        for (std::uint32_t j = 0; j < i; ++j) {
+          if (nodes_at_[among[j].index()].level == 0) {
+            visit(i, j);
+          }
+        }
+        continue;
+      }
+      const auto row = row_[slot.position];
+      const auto* const ancestors = ancestors_.data() + words_ * row;
+      for (std::size_t w = 0; w <= row / 64; ++w) {
+        for (auto apart = seen_[w] & ~ancestors[w]; apart != 0; apart &= apart - 1) {
+          visit(i, index_of_row_[w * 64 + static_cast<std::size_t>(std::countr_zero(apart))]);
+        }
+      }
+      seen_[row / 64] |= std::uint64_t{1} << (row % 64);
+      index_of_row_[row] = i;
+    }
+  }
+
  private:
   struct value_slot {
     std::uint32_t epoch = 0;
@@ -201,6 +232,8 @@ class state_view {
   std::vector<std::uint32_t> row_;  // by position
   std::vector<std::uint64_t> ancestors_;
   std::size_t words_ = 0;
+  std::vector<std::uint64_t> seen_;          // of visit_pairs_apart: rows of nodes that were met
+  std::vector<std::uint32_t> index_of_row_;  // their indices
 };
 
 }  // namespace unity
