@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # measure.sh [--out DIR] [NAME...]: runs what docs/performance.md quotes, one after the other, and keeps what each
-# printed; but for what has a script of its own (test/run.sh, test/soak.sh) and what needs another engine
-# (examples/compare_engines.py).
+# printed; but for what has a script of its own (test/run.sh, test/soak.sh, test/faults.sh, test/fuzz.sh, test/fresh.sh),
+# what is a test, what needs another engine (examples/compare_engines.py), and files of rules that others published.
 #
 #   NAME   of the measurements below; all of them if none is given, which takes some hours: leave the machine alone
 #   DIR    build/measured if not given, without spaces; gets NAME.txt: the command, the commit, what it printed, seconds
 #          and exit code (77: not possible here, and it says why)
 #
-# Builds the preset release first. The last line counts; the exit code is 0 where every command's was 0 or 77.
+# Builds the preset release first. The last line counts; the exit code is 0 where every command's was 0 or 77; that of
+# slow_network is 1 while rows miss the target.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -31,6 +32,7 @@ for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden
 done
 gpt="zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
 unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s"
+optimize="$bin/optimize --cost measured:cpu --run cpu --max-expansions 1000 --timings none"
 models=build/measured_models
 measurements=(
   "beside_taso         $bin/bench_beside_taso"
@@ -47,11 +49,12 @@ measurements=(
   "onednn_overhead     $bin/bench_onednn_overhead"
   "fused_elementwise   $bin/bench_fused_elementwise"
   "whole_graphs        $bin/bench_whole_graphs"
-  "optimized_resnext50 $bin/optimize zoo:resnext50?batch=8 --cost measured:cpu --run cpu --max-expansions 1000"
-  "optimized_resnext_64 $bin/optimize zoo:resnext50 --cost measured:cpu --run cpu --max-expansions 1000"
-  "optimized_resnet50  $bin/optimize zoo:resnet50 --cost measured:cpu --run cpu --max-expansions 1000"
-  "optimized_bert      $bin/optimize zoo:bert --cost measured:cpu --run cpu --max-expansions 1000"
-  "optimized_nasrnn    $bin/optimize zoo:nasrnn?batch=32 --cost measured:cpu --run cpu --max-expansions 1000"
+  "optimized_resnext50 $optimize zoo:resnext50?batch=8"
+  "optimized_resnext_64 $optimize zoo:resnext50"
+  "optimized_resnet50  $optimize zoo:resnet50"
+  "optimized_bert      $optimize zoo:bert"
+  "optimized_nasrnn    $optimize zoo:nasrnn"
+  "optimized_nasrnn_32 $optimize zoo:nasrnn?batch=32"
   "mpi_overhead        mpirun --allow-run-as-root -np 2 $bin/bench_mpi_overhead"
   "real_resnet50       $bin/optimize $models/resnet50.onnx"
   "real_bert           $bin/optimize $models/bert.onnx"

@@ -1,4 +1,4 @@
-// Claims (issue 5; Jia's dissertation (2020), section 3.7.5), on LeNet and two steps of RNNLM, 64
+// Claims (Jia's dissertation (2020), section 3.7.5), on LeNet and two steps of RNNLM, 64
 // samples for each of four P100 joined by NVLink:
 // - `exact` proves the optimum among all strategies on aligned blocks of devices in less than 10 minutes (`seconds`;
 //   the paper: 0.8 and 18 hours), without being told a strategy. `log10_strategies`: how many there are; `bounds`:

@@ -22,6 +22,4 @@ file(RELATIVE_PATH pc_to_headers "${pc_folder}" "${CMAKE_INSTALL_FULL_INCLUDEDIR
 configure_file(cmake/unity.pc.in "${PROJECT_BINARY_DIR}/unity.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/unity.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 
-install(FILES "${PROJECT_SOURCE_DIR}/include/unity/tensor/standard.rules"
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/unity/rules")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
