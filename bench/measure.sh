@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # measure.sh [--out DIR] [NAME...]: runs what docs/performance.md quotes, one after the other, and keeps what each
-# printed; but for what has a script of its own (test/run.sh, test/soak.sh, test/faults.sh, test/fuzz.sh, test/fresh.sh),
-# what is a test, what needs another engine (examples/compare_engines.py), and files of rules that others published.
+# printed; but for what has a script of its own (test/run.sh, soak.sh, faults.sh, fuzz.sh and fresh.sh there), what is a
+# test, what needs another engine (examples/compare_engines.py), and files of rules that others published.
 #
 #   NAME   of the measurements below; all of them if none is given, which takes some hours: leave the machine alone
 #   DIR    build/measured if not given, without spaces; gets NAME.txt: the command, the commit, what it printed, seconds

@@ -4,9 +4,9 @@
 #
 #   N kills (200) at random moments of a search, a generation of rules and a training run, each then gone on from: the
 #     result is that of a run that was never stopped.
-#   N / 4 sizes of memory (limits on the address space) and N / 4 of disk (a small tmpfs), rounded up to as many for each
-#     of these and of a search of strategies: the right result, or one line and exit code 1, what was there before intact,
-#     nothing half written; and what was kept is gone on from.
+#   N / 4 sizes of memory (limits on the address space) and N / 4 of disk (a small tmpfs), rounded up to as many for
+#     each of these and of a search of strategies: the right result, or one line and exit code 1, what was there before
+#     intact, nothing half written; and what was kept is gone on from.
 #
 # DIR (build/test, built if not given) is where the programs lie. The last line counts; the exit code is 0 where all
 # held. What cannot be tried here, for want of a program or of disks to mount, is a failure too, but with --partly.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one command: builds it, runs the tests, once more under compute-sanitizer, and the
-# benchmarks. Prints each row of the table as soon as it is known, as it may be stopped early, and the table last. Needs nvcc and g++; what else is missing is skipped, with the reason.
+# benchmarks. Prints each row of the table as soon as it is known, as it may be stopped early, and the table last.
+# Needs nvcc and g++; what else is missing is skipped, with the reason.
 # Arguments: stages, of build, tests, train, sanitizer and bench; none: all. What was built stays for the stages after
 # it. The exit code is 0 when nothing failed, and where there is no GPU.
 set -euo pipefail

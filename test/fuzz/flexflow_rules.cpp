@@ -1,14 +1,56 @@
-// Any text is rules or an error; rules have text that the rule parser accepts, or a reason why they have none.
+// Any text is rules or an error; rules have text that the rule parser accepts, or a reason why they have none, and are
+// parallel computation graphs of what variables are given, or fit nothing.
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
+#include <unity/io/flexflow_parallel_rules.hpp>
 #include <unity/io/flexflow_rules.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/tensor/algebra.hpp>
 
 #include "support/expect_one_line.hpp"
+
+namespace {
+
+const unity::parallel::pcg_algebra& operators() {
+  static const unity::parallel::pcg_algebra a{unity::tensor::training_algebra()};
+  return a;
+}
+
+// Both sides, of one matrix as every variable: not divided, or each of its dimensions in two.
+void write_both_sides(const unity::io::flexflow_parallel_rule& rule, std::int64_t degree) {
+  constexpr std::size_t most_variables = 8;
+  if (!rule.outside_because().empty() || rule.variables() > most_variables) {
+    return;
+  }
+  unity::parallel::pcg_writer writer{operators()};
+  unity::parallel::parallel_type type;
+  type.global.dims = {4, 4};
+  type.degrees = {degree, degree};
+  type.steps = {1, 1};
+  std::vector<unity::value_id> variables;
+  for (std::size_t v = 0; v <= rule.variables(); ++v) {
+    const auto input = operators().operators().make_operation(
+        "input", {{"name", "x" + std::to_string(v)}, {"dims", type.global.dims}});
+    const auto n = writer.add(input, {});
+    variables.push_back(writer.on(writer.graph().results(n)[0], type));
+  }
+  for (const bool target : {false, true}) {
+    const auto outputs = rule.write(writer, operators(), target, variables);
+    if (outputs && outputs->size() != rule.rule().outputs.size()) {
+      __builtin_trap();
+    }
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<unity::io::foreign_rule> rules;
@@ -18,11 +60,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     unity::test::expect_one_line(e);
     return 0;
   }
-  for (const auto& r : rules) {
+  for (auto& r : rules) {
     const auto text = unity::io::flexflow_rule_text(r);
     if (text ? unity::parse_rules(text.text).size() != 1 : text.outside_because.empty()) {
       __builtin_trap();
     }
+    const unity::io::flexflow_parallel_rule parallel{std::move(r)};
+    write_both_sides(parallel, 1);
+    write_both_sides(parallel, 2);
   }
   return 0;
 }
