@@ -59,8 +59,8 @@ class flexflow_parallel_rule {
   // Why there is no such graph whatever the types are; empty where there may be.
   [[nodiscard]] const std::string& outside_because() const noexcept { return outside_; }
 
-  // The outputs of one side. variables: by number, from 1. Nothing where an operator does not take what it reads; those
-  // before it have been written then.
+  // The outputs of one side. variables: by number, from 1. Nothing where an operator does not take what it reads, or
+  // has no such result as is read; those before it have been written then.
   [[nodiscard]] std::optional<std::vector<value_id>> write(parallel::pcg_writer& writer, const parallel::pcg_algebra& a,
                                                            bool target, std::span<const value_id> variables) const {
     const auto& ops = target ? rule_.target : rule_.source;
@@ -68,9 +68,10 @@ class flexflow_parallel_rule {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       std::vector<value_id> operands;
       for (const auto& in : ops[i].inputs) {
-        operands.push_back(in.node < 0
-                               ? variables[static_cast<std::size_t>(-in.node)]
-                               : results[static_cast<std::size_t>(in.node)][static_cast<std::size_t>(in.result)]);
+        operands.push_back(in.node < 0 ? variables[static_cast<std::size_t>(-in.node)] : result_of(results, in));
+        if (!operands.back().valid()) {
+          return std::nullopt;
+        }
       }
       auto made = apply(writer, a, i, target, operands);
       if (!made) {
@@ -81,13 +82,24 @@ class flexflow_parallel_rule {
     std::vector<value_id> outputs;
     for (const auto& m : rule_.outputs) {
       const auto& at = target ? m.target : m.source;
-      outputs.push_back(results[static_cast<std::size_t>(at.node)][static_cast<std::size_t>(at.result)]);
+      outputs.push_back(result_of(results, at));
+      if (!outputs.back().valid()) {
+        return std::nullopt;
+      }
     }
     return outputs;
   }
 
  private:
   using made_values = std::optional<std::vector<value_id>>;
+
+  // Null where there is none: a file may name any number.
+  template <class Place>
+  [[nodiscard]] static value_id result_of(const std::vector<std::vector<value_id>>& results, const Place& at) {
+    const auto node = static_cast<std::size_t>(at.node);
+    const auto result = static_cast<std::size_t>(at.result);
+    return node < results.size() && result < results[node].size() ? results[node][result] : value_id{};
+  }
 
   [[nodiscard]] static made_values added(parallel::pcg_writer& writer, const parallel::pcg_algebra& a,
                                          const tensor::operation& op, const std::vector<value_id>& operands) {
