@@ -1,11 +1,14 @@
 // Rules of FlexFlow's files with parallelization operators, as parallel computation graphs.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,10 +31,8 @@ class flexflow_parallel_rule {
   explicit flexflow_parallel_rule(foreign_rule rule) : rule_{std::move(rule)}, roles_{rule_} {
     for (const auto* side : {&rule_.source, &rule_.target}) {
       for (const auto& op : *side) {
-        const auto along_replicas =
-            op.parameter("parallel_dim") == std::int64_t{0} && (op.type == "partition" || op.type == "combine");
-        if (along_replicas || (op.type == "split" && op.parameter("axis") == std::int64_t{0})) {
-          outside_ = op.type + " along the replica dimension";
+        if (auto because = why_outside(op); !because.empty()) {
+          outside_ = std::move(because);
         }
         for (const auto& in : op.inputs) {
           const auto v = static_cast<std::size_t>(in.node < 0 ? -in.node : 0);
@@ -93,6 +94,26 @@ class flexflow_parallel_rule {
  private:
   using made_values = std::optional<std::vector<value_id>>;
 
+  // Empty where there may be such an operator: a file may name any, with any parameters.
+  [[nodiscard]] static std::string why_outside(const foreign_rule::operation& op) {
+    constexpr std::array<std::string_view, 6> plain{"linear", "relu", "add", "mul", "concat", "split"};
+    constexpr std::array<std::string_view, 4> dividing{"partition", "combine", "replicate", "reduce"};
+    const bool divides = std::ranges::find(dividing, op.type) != dividing.end();
+    if (!divides && std::ranges::find(plain, op.type) == plain.end()) {
+      return op.type + " is none of the operators of these rules";
+    }
+    const auto along = op.parameter(divides ? "parallel_dim" : "axis").value_or(0);
+    if (op.inputs.empty() || along < 0 || (divides && op.parameter("parallel_degree").value_or(0) < 1)) {
+      return op.type + " without operands, dimension or degree";
+    }
+    const bool along_replicas =
+        op.parameter("parallel_dim") == std::int64_t{0} && (op.type == "partition" || op.type == "combine");
+    if (along_replicas || (op.type == "split" && op.parameter("axis") == std::int64_t{0})) {
+      return op.type + " along the replica dimension";
+    }
+    return {};
+  }
+
   // Null where there is none: a file may name any number.
   template <class Place>
   [[nodiscard]] static value_id result_of(const std::vector<std::vector<value_id>>& results, const Place& at) {
@@ -139,6 +160,9 @@ class flexflow_parallel_rule {
     const auto dimension =
         op.parameter(op.type == "concat" || op.type == "split" ? "axis" : "parallel_dim").value_or(0);
     const auto axis = dimension == 0 ? 0 : axis_of(dimension, i, target);
+    if (axis < 0) {
+      return std::nullopt;
+    }
     if (op.type == "concat") {
       return dimension == 0 ? chained(parallel_kind::terms, 0, operands)
                             : added(writer, a, plain.make_operation("concat", {{"axis", axis}}), operands);
