@@ -27,13 +27,10 @@ function(unity_optimize target flag)
   endif()
 endfunction()
 
-foreach(package IN ITEMS fmt CLI11)
-  find_package(${package} QUIET)
-endforeach()
+find_package(CLI11 QUIET)
 
 # How an include names a library: the directory that it starts with, and the target to link.
 set(unity_third_party
-  "boost/" unity::boost
   "nlohmann/" unity::json
   "yaml-cpp/" unity::yaml
   "onnx/" unity::onnx
@@ -45,8 +42,7 @@ set(unity_third_party
   "nccl.h" unity::nccl
   "catch2/" Catch2::Catch2WithMain
   "benchmark/" benchmark::benchmark
-  "CLI/" CLI11::CLI11
-  "fmt/" fmt::fmt)
+  "CLI/" CLI11::CLI11)
 
 # unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of this
 # library or beside them. Read at configure time: a program links what it includes, and is left out with a reason where

@@ -1,7 +1,6 @@
 # The optional parts of unity. Each becomes a target unity::<part> where what it needs is found and is left out
 # otherwise. The project itself and the installed package both include this file, so they cannot differ.
 #
-#   boost  graph/boost_graph.hpp        Boost.Graph
 #   json   headers that read JSON       nlohmann/json
 #   yaml   io/resource_spec.hpp         yaml-cpp
 #   onnx   headers that read ONNX       libonnx, protobuf
@@ -11,16 +10,6 @@
 #          cuDNN where it is found
 #   mpi    backend/mpi_communicator.hpp   MPI 3 that several threads may call (OpenMPI)
 #   nccl   backend/nccl_communicator.hpp  NCCL and the CUDA runtime, of the CUDA toolkit
-
-function(unity_component_boost)
-  find_package(Boost 1.74 QUIET)
-  find_path(UNITY_BOOST_GRAPH_INCLUDE_DIR boost/graph/adjacency_list.hpp HINTS ${Boost_INCLUDE_DIRS})
-  mark_as_advanced(UNITY_BOOST_GRAPH_INCLUDE_DIR)
-  if(TARGET Boost::headers AND UNITY_BOOST_GRAPH_INCLUDE_DIR)
-    add_library(unity::boost INTERFACE IMPORTED GLOBAL)
-    target_link_libraries(unity::boost INTERFACE unity::unity Boost::headers)
-  endif()
-endfunction()
 
 function(unity_component_json)
   find_package(nlohmann_json 3.10 QUIET)

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 namespace unity {
 
 // Bad input: a model, rule, plan or file that cannot be used. what() is one line that names the place
@@ -15,7 +17,7 @@ class error : public std::runtime_error {
 
   // Composes "where: found; expected expected_there".
   error(std::string_view where, std::string_view found, std::string_view expected)
-      : std::runtime_error{std::string{where} + ": " + std::string{found} + "; expected " + std::string{expected}} {}
+      : std::runtime_error{fmt::format("{}: {}; expected {}", where, found, expected)} {}
 };
 
 }  // namespace unity

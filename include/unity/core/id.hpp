@@ -7,6 +7,8 @@
 #include <functional>
 #include <limits>
 
+#include <fmt/core.h>
+
 namespace unity {
 
 // A dense 32-bit index that carries its kind in its type. Default-constructed: the null id.
@@ -39,4 +41,14 @@ using kind_id = id<struct kind_tag>;    // a kind of operator within an algebra,
 template <class Tag>
 struct std::hash<unity::id<Tag>> {
   std::size_t operator()(unity::id<Tag> i) const noexcept { return i.index(); }
+};
+
+// Its index; "null" for the null id.
+template <class Tag>
+struct fmt::formatter<unity::id<Tag>> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(unity::id<Tag> i, Context& context) const -> decltype(context.out()) {
+    return i.valid() ? fmt::format_to(context.out(), "{}", i.index()) : fmt::format_to(context.out(), "null");
+  }
 };

@@ -4,6 +4,8 @@
 #include <compare>
 #include <cstdint>
 
+#include <fmt/core.h>
+
 namespace unity {
 
 // A 64-bit count of one unit; an ordered group under addition. Integer, so that sums do not depend on order.
@@ -33,13 +35,23 @@ class quantity {
   rep count_ = 0;
 };
 
-using picoseconds = quantity<struct picosecond_unit>;
-using bytes = quantity<struct byte_unit>;
-using flops = quantity<struct flop_unit>;
+struct picosecond_unit {
+  static constexpr const char* symbol = "ps";
+};
+struct byte_unit {
+  static constexpr const char* symbol = "B";
+};
+struct flop_unit {
+  static constexpr const char* symbol = "FLOP";
+};
+
+using picoseconds = quantity<picosecond_unit>;
+using bytes = quantity<byte_unit>;
+using flops = quantity<flop_unit>;
 
 [[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) / 1e12; }
 
-// Rounds to the nearest picosecond. More than 9e6 seconds, of either sign, are taken for 9e6, as is what is no number.
+// Rounds to the nearest picosecond. Clamps to 9e6 s of either sign; NaN gives 9e6 s.
 [[nodiscard]] constexpr picoseconds from_seconds(double s) noexcept {
   constexpr double most = 9e6;
   s = s < -most ? -most : s <= most ? s : most;
@@ -47,3 +59,13 @@ using flops = quantity<struct flop_unit>;
 }
 
 }  // namespace unity
+
+// The count and the unit: "12 ps".
+template <class Unit>
+struct fmt::formatter<unity::quantity<Unit>> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(unity::quantity<Unit> q, Context& context) const -> decltype(context.out()) {
+    return fmt::format_to(context.out(), "{} {}", q.count(), Unit::symbol);
+  }
+};

@@ -1,2 +1,2 @@
 #pragma once
-#include <boost/config.hpp>
+#include <nlohmann/json.hpp>
