@@ -164,3 +164,21 @@ TEST_CASE("two that write one file at a time do not disturb each other") {
   CHECK(unity::read_file(folder / "a") == "third");
   CHECK(file_count(folder) == 1);
 }
+
+TEST_CASE("a file that replaces another keeps who may read, write and run it") {
+  const auto folder = fresh_folder("mode");
+  const auto file = folder / "a";
+  const auto mode = [&] { return fs::status(file).permissions(); };
+  unity::atomic_write(file, "first");
+  fs::permissions(file, fs::perms{0750});
+  unity::atomic_write(file, "second");
+  CHECK(mode() == fs::perms{0750});
+  fs::permissions(file, fs::perms{0600});
+  unity::atomic_write(file, "third");
+  CHECK(mode() == fs::perms{0600});
+  CHECK(unity::read_file(file) == "third");
+}
+
+TEST_CASE("a device is not read") {
+  CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");
+}

@@ -51,6 +51,22 @@ TEST_CASE("a beam keeps the cheapest of each level") {
   CHECK(beam(space, of(2, 5)).cost == 1);
 }
 
+TEST_CASE("what the width has cut may come again on a level where there is room for it") {
+  // 0 -> 1 (5), 2 (9); 1 -> 2 -> 3 (1): the width cuts 2 beside 1, which leads to it again.
+  explicit_space space{{10, 5, 9, 1}, {{1, 2}, {2}, {3}, {}}};
+  const auto r = beam(space, of(1, 5));
+  CHECK(r.cost == 1);
+  CHECK(r.path == std::vector<std::pair<std::uint32_t, cost_value>>{{1, 5}, {2, 9}, {3, 1}});
+  CHECK(r.counts.duplicates == 0);
+}
+
+TEST_CASE("a beam keeps its memory in a budget, whether or not the space says what it holds itself") {
+  auto space = staircase(3000);
+  auto o = of(4, 8);
+  o.limits.memory = 1024;
+  CHECK(beam(space, o).stopped == stop_reason::memory);
+}
+
 TEST_CASE("a beam looks at the clock between the states of a level") {
   struct slow_space : explicit_space {
     [[nodiscard]] std::optional<candidate> price(std::uint32_t s, std::uint32_t to, scratch_type& scratch) const {

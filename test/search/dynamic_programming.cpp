@@ -118,3 +118,72 @@ TEST_CASE("what was solved is not solved again, until it is forgotten") {
   CHECK(program.goals() == 0);
   CHECK(program.solve({0, 4}) == all);
 }
+
+namespace {
+
+// A goal is a number; below it is the number that `next` says, if any.
+struct linked_goals {
+  using goal_type = std::uint32_t;
+  using value_type = std::uint64_t;
+
+  [[nodiscard]] static fingerprint fingerprint_of(goal_type g) { return {g, 1}; }
+  [[nodiscard]] std::vector<goal_type> subgoals(goal_type g) const {
+    return next[g] == none ? std::vector<goal_type>{} : std::vector<goal_type>{next[g]};
+  }
+  [[nodiscard]] static std::uint64_t combine(goal_type, std::span<const std::uint64_t* const> values) {
+    return values.empty() ? 0 : *values[0] + 1;
+  }
+
+  static constexpr std::uint32_t none = 0xffffffff;
+  std::vector<std::uint32_t> next{};
+};
+
+struct numbered_chain : matrix_chain {
+  [[nodiscard]] std::uint32_t number_of(const goal_type& g) const {
+    return static_cast<std::uint32_t>(g.first * sizes.size() + g.last);
+  }
+};
+static_assert(!numbered_goals<matrix_chain> && numbered_goals<numbered_chain>);
+
+}  // namespace
+
+TEST_CASE("goals in a chain may be as many as memory holds") {
+  linked_goals chain;
+  for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+    chain.next.push_back(i + 1);
+  }
+  chain.next.push_back(linked_goals::none);
+  dynamic_program program{chain};
+  CHECK(program.solve(0) == 1'000'000);
+  CHECK(program.goals() == 1'000'001);
+}
+
+TEST_CASE("a goal below itself is named, and what was solved before stays") {
+  linked_goals goals;
+  goals.next = {1, 2, 3, 1, linked_goals::none, 4};
+  dynamic_program program{goals};
+  CHECK(program.solve(5) == 1);
+  CHECK_THROWS_WITH(program.solve(0), "dynamic program: goal 00000000000000010000000000000001 below itself, after 3; "
+                                      "expected subgoals that end");
+  CHECK(program.goals() == 2);
+  CHECK(program.solve(5) == 1);
+  goals.next[3] = linked_goals::none;
+  CHECK(program.solve(0) == 3);
+}
+
+TEST_CASE("goals with numbers of their own have the values that goals with fingerprints have") {
+  const std::uint64_t seed = 9;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  for (int i = 0; i < 20; ++i) {
+    numbered_chain numbered;
+    for (std::size_t n = 2 + random.below(30); n-- > 0;) {
+      numbered.sizes.push_back(1 + static_cast<std::int64_t>(random.below(9)));
+    }
+    matrix_chain plain = numbered;
+    dynamic_program fast{numbered};
+    dynamic_program slow_one{plain};
+    CHECK(fast.solve({0, numbered.sizes.size() - 1}) == slow_one.solve({0, numbered.sizes.size() - 1}));
+    CHECK(fast.goals() == numbered.combined);
+  }
+}

@@ -17,6 +17,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 
@@ -50,9 +52,15 @@ class descriptor {
 
 }  // namespace detail
 
-// The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
-// Throws: unity::error naming the file where it cannot be read or is shorter than that.
 inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
+
+// The most bytes that read_file reads of a file, and of a pipe, whose end is not known before.
+inline constexpr std::uint64_t most_of_file = std::uint64_t{1} << 34U;
+inline constexpr std::uint64_t most_of_pipe = std::uint64_t{1} << 30U;
+
+// The bytes [offset, offset + length) of a file, or up to its end where length is `to_end`.
+// Throws: unity::error naming the file where it cannot be read, is a device, is shorter than that, or where these are
+// more bytes than are read.
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
                                            std::uint64_t length = to_end) {
   const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -62,6 +70,9 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   }
   if (S_ISDIR(status.st_mode)) {
     throw error{path.string(), "is a directory", "a readable file"};
+  }
+  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) {
+    throw error{path.string(), "is a device", "a readable file"};
   }
   const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : to_end;
   if (size != to_end && (offset > size || (length != to_end && length > size - offset))) {
@@ -76,6 +87,10 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   if (length == to_end && size != to_end) {
     wanted = size - offset;
   }
+  const auto most = size == to_end ? most_of_pipe : most_of_file;
+  if (wanted > most && wanted != to_end) {
+    throw error{path.string(), fmt::format("{} bytes", wanted), fmt::format("at most {}", most)};
+  }
   constexpr std::size_t chunk = std::size_t{1} << 20U;
   while (content.size() < wanted) {
     const auto have = content.size();
@@ -88,6 +103,9 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
     content.resize(have + static_cast<std::size_t>(got < 0 ? 0 : got));
     if (got == 0) {
       break;
+    }
+    if (content.size() > most) {
+      throw error{path.string(), fmt::format("more than {} bytes", most), "a pipe that ends before"};
     }
   }
   if (length != to_end && content.size() < length) {
@@ -129,7 +147,8 @@ class atomic_file {
     }
     for (int attempt = 0; !take(attempt); ++attempt) {
     }
-    if (::ftruncate(file_.get(), 0) != 0) {
+    // What is replaced keeps who may read, write and run it.
+    if (::ftruncate(file_.get(), 0) != 0 || (is_there && ::fchmod(file_.get(), status.st_mode & 07777) != 0)) {
       fail("cannot be written", errno);
     }
   }

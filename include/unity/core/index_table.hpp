@@ -91,6 +91,19 @@ class fingerprint_set {
     return added;
   }
 
+  // Complexity: expected constant time.
+  [[nodiscard]] bool contains(fingerprint f) const noexcept {
+    if (f == fingerprint{} || slots_.empty()) {
+      return f == fingerprint{} && holds_zero_;
+    }
+    const auto mask = slots_.size() - 1;
+    auto i = static_cast<std::size_t>(mix64(f.low)) & mask;
+    while (slots_[i] != fingerprint{} && slots_[i] != f) {
+      i = (i + 1) & mask;
+    }
+    return slots_[i] == f;
+  }
+
   [[nodiscard]] std::size_t size() const noexcept { return size_ + (holds_zero_ ? 1 : 0); }
   [[nodiscard]] std::size_t memory() const noexcept { return slots_.capacity() * sizeof(fingerprint); }
 

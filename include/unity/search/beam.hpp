@@ -79,6 +79,7 @@ class beam_search {
     std::uint32_t parent;  // in the level
     std::uint32_t order;   // in which it was found
     move by;
+    fingerprint leads_to;
   };
 
   std::uint32_t add_step(std::uint32_t parent, move by, cost_value cost) {
@@ -93,10 +94,15 @@ class beam_search {
     }
     std::sort(choices.begin(), choices.end(),
               [](const auto& a, const auto& b) { return std::pair{a.cost, a.order} < std::pair{b.cost, b.order}; });
+    choices_memory_ = choices.capacity() * sizeof(choice);
     std::vector<member> next;
     for (const auto& c : choices) {
       if (next.size() == options_.width) {
-        break;
+        break;  // what is cut here stays unknown: a later level may find it again, where there is room for it
+      }
+      if (!seen_.insert(c.leads_to)) {
+        ++r.counts.duplicates;
+        continue;
       }
       space_.prepare(level[c.parent].at, parent_scratch_);
       member m{space_.apply(level[c.parent].at, c.by, parent_scratch_, scratch_[0]),
@@ -129,8 +135,9 @@ class beam_search {
         continue;
       }
       ++r.counts.candidates;
-      if (seen_.insert(priced[i]->fingerprint)) {
-        choices.push_back({priced[i]->cost, index, static_cast<std::uint32_t>(choices.size()), moves[i]});
+      if (!seen_.contains(priced[i]->fingerprint)) {
+        choices.push_back({priced[i]->cost, index, static_cast<std::uint32_t>(choices.size()), moves[i],
+                           priced[i]->fingerprint});
       } else {
         ++r.counts.duplicates;
       }
@@ -168,10 +175,12 @@ class beam_search {
     if (const auto limit = work_limit(r)) {
       return limit;
     }
+    auto memory = seen_.memory() + expanded_.memory() + steps_.capacity() * sizeof(step) + choices_memory_;
     if constexpr (measured_space<Space>) {
-      if (space_.memory() + seen_.memory() + expanded_.memory() > options_.limits.memory) {
-        return stop_reason::memory;
-      }
+      memory += space_.memory();
+    }
+    if (memory > options_.limits.memory) {
+      return stop_reason::memory;
     }
     const bool go_on = !options_.watch || options_.watch({clock_.seconds(), r.cost, options_.width, r.counts});
     return go_on ? std::nullopt : std::optional{stop_reason::observer};
@@ -185,11 +194,14 @@ class beam_search {
   fingerprint_set seen_;
   fingerprint_set expanded_;
   std::vector<step> steps_;
+  std::size_t choices_memory_ = 0;  // of the last level
   search_clock clock_{options_};
 };
 
 }  // namespace detail
 
+// limits.memory is held against what is measured: the search's own tables, and the space's where it is a
+// measured_space.
 // Complexity: per level, width expansions; states of the last two levels are held.
 inline constexpr struct beam_fn {
   template <search_space Space>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,13 @@ concept has_combination =
     requires(D& d, const typename D::goal_type& goal, std::span<const typename D::value_type* const> values) {
       { d.combine(goal, values) } -> std::same_as<typename D::value_type>;
     };
+
+// number_of(goal): small numbers, equal where fingerprints are. A dynamic program then keeps values in an array instead
+// of a hash table: ten times faster where goals are many and cheap to combine.
+template <class D>
+concept numbered_goals = requires(const D& d, const typename D::goal_type& goal) {
+  { d.number_of(goal) } -> std::convertible_to<std::uint32_t>;
+};
 
 // A goal's value follows from those of its subgoals.
 //   goal_type                copyable

@@ -1,12 +1,17 @@
 // Dynamic programming over a decomposition: every goal is solved once.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <deque>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/search/decomposition.hpp>
 
@@ -22,32 +27,153 @@ class dynamic_program {
 
   explicit dynamic_program(Problem& problem) : problem_{&problem} {}
 
-  // Valid until forget(). Complexity: a combine for each goal below that was not solved before.
+  // Valid until forget(). Goals are solved depth first, in the order of subgoals, on a stack of its own: a chain of
+  // goals may be as long as memory allows.
+  // Complexity: a combine for each goal below that was not solved before; expected constant time for each subgoal.
+  // Throws: unity::error where a goal is below itself, and what the problem throws; what was solved before stays.
   const value_type& solve(const goal_type& goal) {
     ++asked_;
-    const auto f = problem_->fingerprint_of(goal);
-    if (const auto found = values_.find(f); found != values_.end()) {
-      return found->second;
+    const auto wanted = number_of(goal);
+    if (value_[wanted] == nullptr) {
+      stack_.push_back({goal, wanted});
+      try {
+        solve_stack();
+      } catch (...) {
+        for (const auto& t : stack_) {
+          is_open_[t.number] = false;
+        }
+        stack_.clear();
+        below_.clear();
+        awaited_.clear();
+        throw;
+      }
     }
-    const auto below = problem_->subgoals(goal);
-    std::vector<const value_type*> values;
-    for (const auto& g : below) {
-      values.push_back(&solve(g));
-    }
-    return values_.emplace(f, problem_->combine(goal, values)).first->second;
+    return *value_[wanted];
   }
-  void forget() { values_.clear(); }
+  void forget() { *this = dynamic_program{*problem_}; }
 
-  [[nodiscard]] std::size_t goals() const noexcept { return values_.size(); }  // solved
+  [[nodiscard]] std::size_t goals() const noexcept { return values_.size(); }
   [[nodiscard]] std::uint64_t asked() const noexcept { return asked_; }
 
  private:
-  struct hash {
-    std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
+  struct slot {
+    fingerprint key{};
+    std::uint32_t number = free;
   };
+  struct task {
+    goal_type goal;
+    std::uint32_t number = 0;
+    std::size_t first = not_expanded;  // of its subgoals in below_
+  };
+  static constexpr std::uint32_t free = ~std::uint32_t{0};
+  static constexpr std::size_t not_expanded = ~std::size_t{0};
+
+  void solve_stack() {
+    while (!stack_.empty()) {
+      const auto number = stack_.back().number;
+      if (value_[number] != nullptr) {
+        stack_.pop_back();
+      } else if (stack_.back().first == not_expanded) {
+        expand();
+      } else {
+        const auto& t = stack_.back();
+        for (; !awaited_.empty() && awaited_.back().first >= t.first; awaited_.pop_back()) {
+          below_[awaited_.back().first] = value_[awaited_.back().second];
+        }
+        values_.push_back(problem_->combine(t.goal, std::span<const value_type* const>{below_}.subspan(t.first)));
+        value_[number] = &values_.back();
+        is_open_[number] = false;
+        below_.resize(t.first);
+        stack_.pop_back();
+      }
+    }
+  }
+  // The subgoals of the goal on top: those that are not solved come above it, the first one on top.
+  void expand() {
+    const auto number = stack_.back().number;
+    const auto subgoals = problem_->subgoals(stack_.back().goal);
+    const auto first = below_.size();
+    const auto first_awaited = awaited_.size();
+    stack_.back().first = first;
+    is_open_[number] = true;
+    asked_ += subgoals.size();
+    below_.resize(first + subgoals.size());
+    for (std::size_t i = 0; i < subgoals.size(); ++i) {
+      const auto sub = number_of(subgoals[i]);
+      below_[first + i] = value_[sub];
+      if (value_[sub] == nullptr) {
+        awaited_.push_back({first + i, sub});
+      }
+    }
+    for (auto i = awaited_.size(); i-- > first_awaited;) {
+      const auto [at, sub] = awaited_[i];
+      if (is_open_[sub]) {
+        refuse_cycle(sub);
+      }
+      stack_.push_back({subgoals[at - first], sub});
+    }
+  }
+  [[noreturn]] void refuse_cycle(std::uint32_t number) const {
+    std::size_t length = 0;
+    fingerprint f{};
+    for (const auto& t : stack_) {
+      if (t.first != not_expanded && (length > 0 || t.number == number)) {
+        f = length++ == 0 ? problem_->fingerprint_of(t.goal) : f;
+      }
+    }
+    throw error{"dynamic program", fmt::format("goal {:016x}{:016x} below itself, after {}", f.high, f.low, length),
+                "subgoals that end"};
+  }
+
+  // The goal's own number, or that of its fingerprint: a new one where it was not asked for before.
+  std::uint32_t number_of(const goal_type& goal) {
+    if constexpr (numbered_goals<Problem>) {
+      const auto number = static_cast<std::uint32_t>(problem_->number_of(goal));
+      if (number >= value_.size()) {
+        value_.resize(std::max(std::size_t{number} + 1, 2 * value_.size()), nullptr);
+        is_open_.resize(value_.size(), false);
+      }
+      return number;
+    }
+    const fingerprint f = problem_->fingerprint_of(goal);
+    if (2 * (value_.size() + 1) > slots_.size()) {
+      grow();
+    }
+    auto& s = slots_[place(f)];
+    if (s.number == free) {
+      s = {f, static_cast<std::uint32_t>(value_.size())};
+      value_.push_back(nullptr);
+      is_open_.push_back(false);
+    }
+    return s.number;
+  }
+  [[nodiscard]] std::size_t place(fingerprint f) const {
+    const auto mask = slots_.size() - 1;
+    auto i = static_cast<std::size_t>(hash_of(f)) & mask;
+    while (slots_[i].number != free && slots_[i].key != f) {
+      i = (i + 1) & mask;
+    }
+    return i;
+  }
+  [[nodiscard]] static std::uint64_t hash_of(fingerprint f) noexcept { return mix64(f.low ^ mix64(f.high)); }
+  void grow() {
+    std::vector<slot> old(slots_.empty() ? 64 : 2 * slots_.size());
+    std::swap(old, slots_);
+    for (const auto& s : old) {
+      if (s.number != free) {
+        slots_[place(s.key)] = s;
+      }
+    }
+  }
 
   Problem* problem_;
-  std::unordered_map<fingerprint, value_type, hash> values_{};  // nodes stay where they are as it grows
+  std::vector<slot> slots_{};                       // linear probing, at most half full
+  std::deque<value_type> values_{};          // in the order in which they were solved; they stay where they are
+  std::vector<const value_type*> value_{};   // of each number; null: not solved
+  std::vector<bool> is_open_{};              // of each number: expanded and not solved
+  std::vector<task> stack_{};
+  std::vector<const value_type*> below_{};  // of the subgoals of the expanded goals on the stack
+  std::vector<std::pair<std::size_t, std::uint32_t>> awaited_{};  // what below_ lacks: where, and whose
   std::uint64_t asked_ = 0;
 };
 
