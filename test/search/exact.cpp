@@ -1,9 +1,14 @@
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -20,10 +25,54 @@
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
 
+// An operator whose hash knows its kind alone: one leaf for each number.
+namespace badly_hashed {
+struct leaf {
+  std::int64_t number = 0;
+  friend bool operator==(const leaf&, const leaf&) = default;
+};
+}  // namespace badly_hashed
+template <>
+struct std::hash<badly_hashed::leaf> {
+  std::size_t operator()(const badly_hashed::leaf&) const noexcept { return 1; }
+};
+
 using namespace unity;
 using namespace unity::test;
 
 namespace {
+
+struct leaves {
+  using op_type = badly_hashed::leaf;
+  using value_type = int;
+
+  [[nodiscard]] static std::optional<std::vector<int>> infer(const op_type& op, std::span<const int> operands) {
+    return operands.empty() && op.number >= 0 ? std::optional{std::vector<int>{1}} : std::nullopt;
+  }
+  [[nodiscard]] static std::size_t kind_count() { return 1; }
+  [[nodiscard]] static const op_signature& signature(kind_id) {
+    static const op_signature s{.name = "leaf", .operands = 0, .attributes = {{.name = "number"}}};
+    return s;
+  }
+  [[nodiscard]] static std::optional<kind_id> find_kind(std::string_view name) {
+    return name == "leaf" ? std::optional{kind_id{std::uint32_t{0}}} : std::nullopt;
+  }
+  [[nodiscard]] static kind_id kind_of(const op_type&) { return kind_id{std::uint32_t{0}}; }
+  [[nodiscard]] static attribute_list attributes_of(const op_type& op) { return {{op.number}}; }
+  [[nodiscard]] static std::optional<op_type> make(kind_id, std::span<const attribute> a) { return op_type{a[0][0]}; }
+  [[nodiscard]] static std::optional<int> find_measure(std::string_view) { return std::nullopt; }
+  [[nodiscard]] static std::optional<attribute> measure(int, int, std::span<const std::int64_t>) {
+    return std::nullopt;
+  }
+};
+struct sum_of_numbers {
+  using cost_type = std::int64_t;
+  [[nodiscard]] static std::int64_t node_cost(const badly_hashed::leaf& op, std::span<const int>,
+                                              std::span<const int>) {
+    return op.number;
+  }
+  [[nodiscard]] static cost_value objective(std::int64_t total) { return total; }
+};
 
 explicit_space random_explicit(std::uint64_t seed) {
   random_engine random{seed};
@@ -170,4 +219,18 @@ TEST_CASE("an exact search can be resumed") {
   }
   CHECK(resumed > 10);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("exact search tells operators apart by what they are, where their hash does not") {
+  const leaves a;
+  compact_graph<badly_hashed::leaf, int> g;
+  const auto n = g.add_node({9}, {}, std::vector{1});
+  g.set_outputs(std::array{g.results(n)[0]});
+  const auto rules = compile_rules(a, parse_rules("rule less  leaf{number=?n}() => leaf{number=?n - 1}()"));
+  rewrite_space space{a, sum_of_numbers{}, rules, g};
+  const auto r = exact(space);
+  CHECK(r.stopped == stop_reason::exhausted);
+  CHECK(r.cost == 0);
+  CHECK(r.lower_bound == 0);
+  CHECK(r.counts.expanded == 10);
 }

@@ -58,11 +58,16 @@ class node_store {
       return operator_id{found};
     }
     operator_record r{op, algebra_.kind_of(op), algebra_.signature(algebra_.kind_of(op)).commutative, hash, {}};
+    hasher label{r.kind.index()};
+    label.add(hash);
     for (const auto& a : algebra_.attributes_of(op)) {
       r.attributes.push_back(intern(a));
+      label.add(hash_value(a));
     }
+    r.hash = new_label(label.result().low);
     operators_.push_back(std::move(r));
     operator_table_.insert(hash, static_cast<std::uint32_t>(operators_.size() - 1));
+    label_table_.insert(operators_.back().hash, static_cast<std::uint32_t>(operators_.size() - 1));
     return operator_id{operators_.size() - 1};
   }
 
@@ -133,6 +138,7 @@ class node_store {
   [[nodiscard]] const attribute& value(attribute_id a) const { return attributes_[a.index()]; }
   [[nodiscard]] const op_type& operation(operator_id op) const { return operators_[op.index()].op; }
   [[nodiscard]] kind_id kind(operator_id op) const { return operators_[op.index()].kind; }
+  // 63 bits, different for each operator of the store.
   [[nodiscard]] std::uint64_t hash(operator_id op) const { return operators_[op.index()].hash; }
   [[nodiscard]] bool commutative(operator_id op) const { return operators_[op.index()].commutative; }
   [[nodiscard]] std::span<const attribute_id> attributes(operator_id op) const {
@@ -205,6 +211,16 @@ class node_store {
     std::uint16_t results;
   };
 
+  // `wanted`, or a number that follows from it where another operator has that: canonical fingerprints are made of these,
+  // and an operator's own hash may know less than its equality. 63 bits: a label has one more.
+  [[nodiscard]] std::uint64_t new_label(std::uint64_t wanted) const {
+    wanted >>= 1U;
+    while (label_table_.find(wanted, [&](auto i) { return operators_[i].hash == wanted; }) != index_table::none) {
+      wanted = mix64(wanted) >> 1U;
+    }
+    return wanted;
+  }
+
   type_id intern_type(const value_type& t) {
     const auto hash = mix64(std::hash<value_type>{}(t));
     const auto found = type_table_.find(hash, [&](auto i) { return types_[i] == t; });
@@ -247,6 +263,7 @@ class node_store {
   std::vector<value_id> pool_;
   index_table attribute_table_;
   index_table operator_table_;
+  index_table label_table_;
   index_table type_table_;
   index_table node_table_;
   index_table cons_table_;
