@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""reduce.py [--least N] [--programs DIR] [--new DIR] TARGET...: keeps of test/fuzz/corpus/TARGET what is worth its place.
+"""reduce.py [--least N] [--programs DIR] [--new DIR] TARGET...: keeps of test/fuzz/corpus/TARGET what has a use.
 
 libFuzzer's merge says which branches each input takes, of the corpus and, if said, of the folder --new (as
 build/fuzz/corpus, where test/fuzz.sh leaves what it found). Inputs with a name of their own stay: each is there for a
