@@ -11,8 +11,8 @@
 #   mpi    backend/mpi_communicator.hpp   MPI 3 that several threads may call (OpenMPI)
 #   nccl   backend/nccl_communicator.hpp  NCCL and the CUDA runtime, of the CUDA toolkit
 #
-# What is found is tried: a program that includes its headers is compiled and linked, and a part with which that fails is
-# left out, with the reason. What succeeded is not tried again in the same build folder.
+# What is found is tried: a program that includes its headers is compiled and linked, and a part with which that fails
+# is left out, with the reason. What succeeded is not tried again in the same build folder.
 
 # unity_part(<part> [INCLUDES <folder>...] [DEFINITIONS <definition>...] [LIBRARIES <library or target>...]
 #            [EXTENSION cu] SOURCE <program>): makes unity::<part>, if the program can be built.

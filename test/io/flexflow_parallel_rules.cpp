@@ -77,13 +77,13 @@ class judge {
  public:
   judge() {
     constexpr std::array<std::int64_t, 2> degrees{2, 4};
-    for (const auto& r : parse_rules(std::string{parallel_rules}, "parallel.rules")) {
+    for (const auto& r : parse_rules(std::string{parallel_rules}, "parallel_rules")) {
       for (const auto& i : with_all_values(r, degrees, 2)) {
         ours_.add(algebra(), i);
         all_.add(algebra(), i);
       }
     }
-    for (const auto& r : parse_rules(std::string{tensor::standard_axioms}, "axioms.rules")) {
+    for (const auto& r : parse_rules(std::string{tensor::standard_axioms}, "standard_axioms")) {
       all_.add(algebra(), r);
     }
   }
