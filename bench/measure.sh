@@ -41,8 +41,8 @@ measurements=(
   "generate_tensor     $bin/generate_rules --ops tensor --max-ops 3 --out $out/tensor.rules --json $out/tensor.json"
   "generate_tensor_2   $bin/generate_rules --ops tensor --max-ops 2 --out $out/tensor_2.rules"
   "generate_taso       $bin/generate_rules --ops taso --max-ops 4 --out $out/taso.rules --json $out/taso.json"
-  "verify_standard     $bin/verify_rules include/unity/tensor/standard.rules"
-  "verify_generated    $bin/verify_rules include/unity/tensor/generated.rules"
+  "verify_standard     $bin/verify_rules $out/standard.rules"
+  "verify_generated    $bin/verify_rules $out/generated.rules"
   "rules_by_model      $bin/bench_rules_by_model $out/rules_by_model.svg $out/tensor_2.rules $out/taso.rules"
   "joint_layouts       $bin/bench_joint_layouts"
   "abstraction_penalty $bin/bench_abstraction_penalty"
@@ -90,6 +90,9 @@ done
 mkdir -p "$out" "$models"
 cmake --preset release > "$out/build.log" && cmake --build --preset release >> "$out/build.log" || exit 1
 /usr/bin/python3 examples/models/make_models.py "$models" >> "$out/build.log" || exit 1
+for rules in standard generated; do
+  "$bin/generate_rules" --shipped $rules --out "$out/$rules.rules" || exit 1
+done
 
 ran=0 skipped=0 failed=()
 for measurement in "${measurements[@]}"; do

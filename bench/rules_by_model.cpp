@@ -79,10 +79,10 @@ std::string svg(const heat& uses) {
 void run(int argc, char** argv) {
   const std::string written{tensor::standard_rules};
   std::vector<rules_of_a_kind> kinds{
-      {"written", compiled(written, "standard.rules")},
+      {"written", compiled(written, "standard_rules")},
       {"shipped", compiled(written + std::string{tensor::generated_rules}, "shipped rules")}};
   for (int i = 2; i < argc; ++i) {
-    auto both = compiled(written, "standard.rules");
+    auto both = compiled(written, "standard_rules");
     for (auto& s : compiled(read_file(argv[i]), argv[i])) {
       both.push_back(std::move(s));
     }

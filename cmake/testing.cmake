@@ -1,6 +1,6 @@
 # What tests need beyond a compiler: data, models, and one way to register them.
 
-set(UNITY_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Published rule files that some tests read, if there")
+set(UNITY_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Published files that some tests read, if there")
 set(UNITY_TEST_TIMEOUT 1500 CACHE STRING "Seconds after which a test has failed")
 set(unity_model_dir "${PROJECT_BINARY_DIR}/models")
 

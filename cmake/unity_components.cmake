@@ -10,12 +10,50 @@
 #          cuDNN where it is found
 #   mpi    backend/mpi_communicator.hpp   MPI 3 that several threads may call (OpenMPI)
 #   nccl   backend/nccl_communicator.hpp  NCCL and the CUDA runtime, of the CUDA toolkit
+#
+# What is found is tried: a program that includes its headers is compiled and linked, and a part with which that fails
+# is left out, with the reason. What succeeded is not tried again in the same build folder.
+
+# unity_part(<part> [INCLUDES <folder>...] [DEFINITIONS <definition>...] [LIBRARIES <library or target>...]
+#            [EXTENSION cu] SOURCE <program>): makes unity::<part>, if the program can be built.
+function(unity_part part)
+  cmake_parse_arguments(PARSE_ARGV 1 a "" "SOURCE;EXTENSION" "INCLUDES;DEFINITIONS;LIBRARIES")
+  string(MD5 tried "${a_INCLUDES} ${a_DEFINITIONS} ${a_LIBRARIES} ${a_SOURCE}")
+  set(standard "")
+  if(NOT a_EXTENSION)
+    set(a_EXTENSION cpp)
+    set(standard CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
+  endif()
+  if(NOT "${UNITY_BUILT_WITH_${part}}" STREQUAL "${tried}" AND NOT (a_EXTENSION STREQUAL "cpp"
+     AND NOT CMAKE_CXX_COMPILER_LOADED))
+    set(folder "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/unity_${part}")
+    file(WRITE "${folder}/try.${a_EXTENSION}" "${a_SOURCE}\n")
+    list(TRANSFORM a_DEFINITIONS PREPEND "-D" OUTPUT_VARIABLE definitions)
+    # As the target below has them: what a program of unity's is compiled with.
+    try_compile(built "${folder}" "${folder}/try.${a_EXTENSION}"
+                CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${a_INCLUDES}" COMPILE_DEFINITIONS ${definitions}
+                LINK_LIBRARIES ${a_LIBRARIES} OUTPUT_VARIABLE output ${standard})
+    set(result ${built})
+    unset(built CACHE)
+    if(NOT result)
+      string(REGEX MATCH "[^\n]*([Ee]rror|undefined reference|cannot find)[^\n]*" reason "${output}")
+      string(REPLACE ";" "," reason "${reason}")
+      set_property(GLOBAL PROPERTY unity_reason_${part} "found, but a program with it cannot be built: ${reason}")
+      return()
+    endif()
+    set(UNITY_BUILT_WITH_${part} "${tried}" CACHE INTERNAL "What a program of this part was built with, hashed")
+  endif()
+  add_library(unity::${part} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(unity::${part} INTERFACE ${a_INCLUDES})
+  target_compile_definitions(unity::${part} INTERFACE ${a_DEFINITIONS})
+  target_link_libraries(unity::${part} INTERFACE unity::unity ${a_LIBRARIES})
+endfunction()
 
 function(unity_component_json)
   find_package(nlohmann_json 3.10 QUIET)
   if(TARGET nlohmann_json::nlohmann_json)
-    add_library(unity::json INTERFACE IMPORTED GLOBAL)
-    target_link_libraries(unity::json INTERFACE unity::unity nlohmann_json::nlohmann_json)
+    unity_part(json LIBRARIES nlohmann_json::nlohmann_json
+               SOURCE "#include <nlohmann/json.hpp>\nint main() { return nlohmann::json{1}.empty() ? 1 : 0; }")
   endif()
 endfunction()
 
@@ -23,9 +61,10 @@ endfunction()
 function(unity_component_yaml)
   find_package(yaml-cpp 0.7 QUIET)
   foreach(target IN ITEMS yaml-cpp::yaml-cpp yaml-cpp)
-    if(TARGET ${target} AND NOT TARGET unity::yaml)
-      add_library(unity::yaml INTERFACE IMPORTED GLOBAL)
-      target_link_libraries(unity::yaml INTERFACE unity::unity ${target})
+    if(TARGET ${target})
+      unity_part(yaml LIBRARIES ${target}
+                 SOURCE "#include <yaml-cpp/yaml.h>\nint main() { return YAML::Load(\"1\").as<int>() - 1; }")
+      break()
     endif()
   endforeach()
 endfunction()
@@ -38,12 +77,10 @@ function(unity_component_onnx)
   find_library(UNITY_ONNX_PROTO_LIBRARY onnx_proto)
   mark_as_advanced(UNITY_ONNX_INCLUDE_DIR UNITY_ONNX_LIBRARY UNITY_ONNX_PROTO_LIBRARY)
   if(TARGET protobuf::libprotobuf AND UNITY_ONNX_INCLUDE_DIR AND UNITY_ONNX_LIBRARY AND UNITY_ONNX_PROTO_LIBRARY)
-    add_library(unity::onnx INTERFACE IMPORTED GLOBAL)
-    target_include_directories(unity::onnx INTERFACE "${UNITY_ONNX_INCLUDE_DIR}")
-    # How Debian builds the library: without these its headers declare other types.
-    target_compile_definitions(unity::onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
-    target_link_libraries(unity::onnx INTERFACE unity::unity "${UNITY_ONNX_LIBRARY}" "${UNITY_ONNX_PROTO_LIBRARY}"
-                                                protobuf::libprotobuf)
+    # The definitions are those with which Debian builds the library: without these its headers declare other types.
+    unity_part(onnx INCLUDES "${UNITY_ONNX_INCLUDE_DIR}" DEFINITIONS ONNX_ML=1 ONNX_NAMESPACE=onnx
+               LIBRARIES "${UNITY_ONNX_LIBRARY}" "${UNITY_ONNX_PROTO_LIBRARY}" protobuf::libprotobuf
+               SOURCE "#include <onnx/onnx_pb.h>\nint main() { return onnx::ModelProto{}.graph().node_size(); }")
   endif()
 endfunction()
 
@@ -53,9 +90,8 @@ function(unity_component_z3)
   find_library(UNITY_Z3_LIBRARY z3)
   mark_as_advanced(UNITY_Z3_INCLUDE_DIR UNITY_Z3_LIBRARY)
   if(UNITY_Z3_INCLUDE_DIR AND UNITY_Z3_LIBRARY)
-    add_library(unity::z3 INTERFACE IMPORTED GLOBAL)
-    target_include_directories(unity::z3 INTERFACE "${UNITY_Z3_INCLUDE_DIR}")
-    target_link_libraries(unity::z3 INTERFACE unity::unity "${UNITY_Z3_LIBRARY}")
+    unity_part(z3 INCLUDES "${UNITY_Z3_INCLUDE_DIR}" LIBRARIES "${UNITY_Z3_LIBRARY}"
+               SOURCE "#include <z3++.h>\nint main() { z3::context context; }")
   endif()
 endfunction()
 
@@ -69,10 +105,9 @@ function(unity_component_onednn)
     file(STRINGS "${UNITY_ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" version REGEX "DNNL_VERSION_MAJOR 2$")
   endif()
   if(version AND UNITY_ONEDNN_LIBRARY)
-    add_library(unity::onednn INTERFACE IMPORTED GLOBAL)
-    target_include_directories(unity::onednn INTERFACE "${UNITY_ONEDNN_INCLUDE_DIR}")
-    # The runtime whose threads the library computes with, and unity's own loops too.
-    target_link_libraries(unity::onednn INTERFACE unity::unity "${UNITY_ONEDNN_LIBRARY}" gomp)
+    # gomp: the runtime whose threads the library computes with, and unity's own loops too.
+    unity_part(onednn INCLUDES "${UNITY_ONEDNN_INCLUDE_DIR}" LIBRARIES "${UNITY_ONEDNN_LIBRARY}" gomp
+               SOURCE "#include <oneapi/dnnl/dnnl.h>\nint main() { return dnnl_version()->major - 2; }")
   endif()
 endfunction()
 
@@ -83,7 +118,7 @@ if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPIL
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 
-# cuDNN has no package file; it may lie in the toolkit's own folders.
+# cuDNN has no package file; it may lie in the toolkit's own folders. Where it cannot be used, the rest still can.
 function(unity_component_cuda)
   if(CMAKE_CUDA_COMPILER_LOADED)
     find_package(CUDAToolkit QUIET)
@@ -91,12 +126,14 @@ function(unity_component_cuda)
       find_path(UNITY_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
       find_library(UNITY_CUDNN_LIBRARY cudnn HINTS "${CUDAToolkit_LIBRARY_DIR}")
       mark_as_advanced(UNITY_CUDNN_INCLUDE_DIR UNITY_CUDNN_LIBRARY)
-      add_library(unity::cuda INTERFACE IMPORTED GLOBAL)
-      target_link_libraries(unity::cuda INTERFACE unity::unity CUDA::cudart CUDA::cublasLt)
+      set(program "int main() { return cublasLtGetVersion() > 0 ? 0 : 1; }")
       if(UNITY_CUDNN_INCLUDE_DIR AND UNITY_CUDNN_LIBRARY)
-        target_include_directories(unity::cuda INTERFACE "${UNITY_CUDNN_INCLUDE_DIR}")
-        target_link_libraries(unity::cuda INTERFACE "${UNITY_CUDNN_LIBRARY}")
-        target_compile_definitions(unity::cuda INTERFACE UNITY_HAS_CUDNN)
+        unity_part(cuda EXTENSION cu INCLUDES "${UNITY_CUDNN_INCLUDE_DIR}" DEFINITIONS UNITY_HAS_CUDNN
+                   LIBRARIES CUDA::cudart CUDA::cublasLt "${UNITY_CUDNN_LIBRARY}"
+                   SOURCE "#include <cublasLt.h>\n#include <cudnn.h>\n${program}")
+      endif()
+      if(NOT TARGET unity::cuda)
+        unity_part(cuda EXTENSION cu LIBRARIES CUDA::cudart CUDA::cublasLt SOURCE "#include <cublasLt.h>\n${program}")
       endif()
     endif()
   endif()
@@ -106,8 +143,8 @@ function(unity_component_mpi)
   set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings, which MPI 3 dropped
   find_package(MPI 3 QUIET COMPONENTS CXX)
   if(TARGET MPI::MPI_CXX)
-    add_library(unity::mpi INTERFACE IMPORTED GLOBAL)
-    target_link_libraries(unity::mpi INTERFACE unity::unity MPI::MPI_CXX)
+    unity_part(mpi LIBRARIES MPI::MPI_CXX
+               SOURCE "#include <mpi.h>\nint main() { int done; return MPI_Finalized(&done); }")
   endif()
 endfunction()
 
@@ -118,9 +155,8 @@ function(unity_component_nccl)
     find_library(UNITY_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}")
     mark_as_advanced(UNITY_NCCL_INCLUDE_DIR UNITY_NCCL_LIBRARY)
     if(UNITY_NCCL_INCLUDE_DIR AND UNITY_NCCL_LIBRARY)
-      add_library(unity::nccl INTERFACE IMPORTED GLOBAL)
-      target_include_directories(unity::nccl INTERFACE "${UNITY_NCCL_INCLUDE_DIR}")
-      target_link_libraries(unity::nccl INTERFACE unity::unity "${UNITY_NCCL_LIBRARY}" CUDA::cudart)
+      unity_part(nccl INCLUDES "${UNITY_NCCL_INCLUDE_DIR}" LIBRARIES "${UNITY_NCCL_LIBRARY}" CUDA::cudart
+                 SOURCE "#include <nccl.h>\nint main() { int version; return ncclGetVersion(&version); }")
     endif()
   endif()
 endfunction()

@@ -3,6 +3,7 @@
 //
 // run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
 // run: --parallel --max-ops 2 --out {out}/parallel.rules --json {out}/parallel.json
+// run: --shipped standard --out {out}/standard.rules
 // run: --ops {source}/test/support/small.ops --max-ops 3 --threads 2 --checkpoint {out}/run --out {out}/small.rules
 
 #include <unistd.h>
@@ -20,12 +21,16 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
+#include <unity/tensor/axioms.hpp>
+#include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/generation/generate.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
+#include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
 #include "support/parallel_generation.hpp"
@@ -39,6 +44,7 @@ using namespace unity;
 
 struct arguments {
   std::string ops = "tensor";
+  std::string shipped{};
   std::string axioms{};
   std::string out{};
   std::string json{};
@@ -52,6 +58,11 @@ const std::map<std::string, std::string_view> vocabularies{{"tensor", tensor::te
                                                            {"matrix", tensor::matrix_vocabulary},
                                                            {"image", tensor::image_vocabulary}};
 
+const std::map<std::string, std::string_view> shipped_texts{{"standard", tensor::standard_rules},
+                                                            {"generated", tensor::generated_rules},
+                                                            {"axioms", tensor::standard_axioms},
+                                                            {"parallel", parallel::parallel_rules}};
+
 void declare(CLI::App& app, arguments& a) {
   auto& e = a.generation.enumeration;
   app.add_option("--ops", a.ops, "tensor, taso, matrix, image or a file: operators, parameters and inputs");
@@ -60,6 +71,12 @@ void declare(CLI::App& app, arguments& a) {
                "other flags, --max-ops, "
                "--out, which gets the rules that are made for all degrees, and --json")
       ->excludes("--ops");
+  app.add_option("--shipped", a.shipped,
+                 "generates nothing, but prints rules that ship, to --out if that is said: standard, generated, axioms "
+                 "or parallel")
+      ->check(CLI::IsMember({"standard", "generated", "axioms", "parallel"}))
+      ->excludes("--ops")
+      ->excludes("--parallel");
   app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(CLI::Range(1, 7));
   app.add_option("--variables", e.variables, "of each sort, at most")->check(CLI::Range(1, 8));
   app.add_option("--threads", e.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
@@ -165,9 +182,22 @@ void run_parallel(const arguments& a) {
   support::print(found);
 }
 
+void print_shipped(const arguments& a) {
+  const auto text = shipped_texts.at(a.shipped);
+  if (a.out.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  } else {
+    support::write_all({{a.out, std::string{text}}});
+  }
+}
+
 void run(arguments a) {
   support::expect_writable(a.out);
   support::expect_writable(a.json);
+  if (!a.shipped.empty()) {
+    print_shipped(a);
+    return;
+  }
   if (a.parallel) {
     run_parallel(a);
     return;

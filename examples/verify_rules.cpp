@@ -1,7 +1,7 @@
 // Which rules of a file are true: each is proved from axioms, refuted by shapes and values, or neither.
 //
 // run: {source}/test/support/verify_me.rules --out {out}/verified.rules --json {out}/result.json
-// run: {source}/test/support/verify_me.rules --axioms {source}/include/unity/tensor/axioms.rules --threads 2
+// run: {source}/test/support/verify_me.rules --threads 2
 
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include <unity/io/flexflow_rules.hpp>
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include <unity/tensor/algebra.hpp>
 
 #include "../support/message_of.hpp"
+#include "../support/shared_file.hpp"
 
 namespace io = unity::io;
 
@@ -76,10 +76,12 @@ TEST_CASE("a malformed file is an error that names the byte or the member") {
   CHECK_THAT(message_of(std::string(100000, '[')), Catch::Contains("is not JSON"));
 }
 
-TEST_CASE("all of FlexFlow's published rules are read; those without parallel operators are restated or say why not") {
-#ifdef UNITY_SHARED_DIR
-  const auto path = std::filesystem::path{UNITY_SHARED_DIR} / "rules" / "flexflow_graph_subst_3_v2.json";
-  const auto rules = io::read_flexflow_rules(path);
+TEST_CASE("FlexFlow's published rules are read; those without parallel operators restated, or why not", "[shared]") {
+  const auto path = unity::test::shared_file("rules/flexflow_graph_subst_3_v2.json");
+  if (!path) {
+    return;
+  }
+  const auto rules = io::read_flexflow_rules(*path);
   CHECK(rules.size() == 640);
   std::vector<io::converted_rule> converted;
   std::size_t parallel = 0;
@@ -92,14 +94,11 @@ TEST_CASE("all of FlexFlow's published rules are read; those without parallel op
   }
   CHECK(parallel == 504);
   CHECK(plain == 61);
-  const auto parsed = unity::parse_rules(io::rule_file_text(converted), path.string());
+  const auto parsed = unity::parse_rules(io::rule_file_text(converted), path->string());
   CHECK(parsed.size() == plain);
   const auto algebra = unity::tensor::standard_algebra();
   for (const auto& rule : parsed) {
     CAPTURE(rule.name);
     CHECK_NOTHROW(unity::compile_rule(algebra, rule));
   }
-#else
-  WARN("skipped: no folder with published rule files");
-#endif
 }

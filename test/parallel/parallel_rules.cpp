@@ -12,7 +12,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/output_types.hpp>
 #include <unity/parallel/parallel_rules.hpp>
@@ -45,7 +44,7 @@ using unity::tensor::modular61;
 namespace {
 
 const std::vector<syntax::rule>& shipped() {
-  static const auto all = parse_rules(std::string{parallel_rules}, "parallel.rules");
+  static const auto all = parse_rules(std::string{parallel_rules}, "parallel_rules");
   return all;
 }
 
@@ -128,10 +127,6 @@ bool divides(const syntax::rule& rule, const operator_example& e) {
 }
 
 }  // namespace
-
-TEST_CASE("the shipped parallel rules are the file's") {
-  CHECK(read_file(std::string{UNITY_TEST_SOURCE_DIR} + "/include/unity/parallel/parallel.rules") == parallel_rules);
-}
 
 TEST_CASE("parallel rules are those that are generated, and hybrids") {
   auto made = chain_rules();

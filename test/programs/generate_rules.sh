@@ -64,11 +64,21 @@ counts = ("terms", "candidates", "parallel_candidates", "kept", "not_followed")
 sums = [sum(n[k] for n in x["vocabularies"]) for k in counts]
 sys.exit(sums != [12523, 5213, 4232, 720, 35] or not 0 < len(x["least"]) < 720)' "$scratch/parallel.json"
 note $? "counts of docs/rules.md: $(cat "$scratch/stdout")"
-rules=$source/include/unity/parallel/parallel.rules
+rules=$scratch/shipped_parallel.rules
+"$program" --shipped parallel --out "$rules"
 diff <(grep -A 9 '^rule' "$scratch/parallel.rules" | grep -v '^$\|^#\|^--') \
   <(sed -n '/^# 1\./,/^# 3\./p' "$rules" | grep -v '^$\|^#') >"$scratch/diff"
 note $? "the shipped rules are those: $(head -3 "$scratch/diff")"
 expect 2 'ops' --parallel --ops matrix --out "$out"
+
+# Rules that ship, as the headers hold them.
+for of in standard:tensor/standard_rules generated:tensor/generated_rules axioms:tensor/axioms \
+  parallel:parallel/parallel_rules; do
+  cmp -s <("$program" --shipped "${of%%:*}") \
+    <(sed -n '/R"rules(/,/)rules"/p' "$source/include/unity/${of#*:}.hpp" | sed 's/^.*R"rules(//; /^)rules";$/d')
+  note $? "--shipped ${of%%:*}: another text than include/unity/${of#*:}.hpp"
+done
+expect 2 'shipped' --shipped nonsense --out "$out"
 
 # Places that cannot be written to.
 expect 1 'nowhere' --ops tensor --max-ops 7 --out "$scratch/nowhere/out.rules"  # at once, not after days

@@ -25,7 +25,7 @@ TEST_CASE(
   const auto operators = tensor::training_algebra();
   const auto rules = parse_rules(std::string{systems::joint_rules}, "joint rules");
   REQUIRE(rules.size() == 2);
-  const theory axioms{operators, parse_rules(std::string{tensor::standard_axioms}, "axioms.rules")};
+  const theory axioms{operators, parse_rules(std::string{tensor::standard_axioms}, "standard_axioms")};
   tensor::rule_verifier<congruence_prover> verifier{operators, axioms, congruence_prover{}};
   for (const auto& r : rules) {
     CAPTURE(r.name);

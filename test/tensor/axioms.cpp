@@ -5,7 +5,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/file.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/rule_test.hpp>
@@ -20,16 +19,11 @@ using unity::tensor::test::standard;
 namespace {
 
 const rule_set& axioms() {
-  static const auto all = compile_rules(standard(), parse_rules(standard_axioms, "include/unity/tensor/axioms.rules"));
+  static const auto all = compile_rules(standard(), parse_rules(standard_axioms, "standard_axioms"));
   return all;
 }
 
 }  // namespace
-
-TEST_CASE("the header holds the text of include/unity/tensor/axioms.rules") {
-  INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
-  CHECK((unity::read_file(UNITY_TEST_SOURCE_DIR "/include/unity/tensor/axioms.rules") == standard_axioms));
-}
 
 TEST_CASE("every property has a name of its own") {
   std::set<std::string> names;

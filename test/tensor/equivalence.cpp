@@ -6,8 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +18,7 @@
 #include <unity/search/rewrite_space.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "mutation.hpp"
@@ -54,10 +53,7 @@ void check_different(const tensor_graph& a, const tensor_graph& b) {
 using space_type = unity::rewrite_space<unity::tensor::algebra, analytic_cost>;
 
 unity::rule_set shipped_rules() {
-  const std::string path = std::string{UNITY_TEST_SOURCE_DIR} + "/include/unity/tensor/standard.rules";
-  std::ifstream file{path};
-  const std::string text{std::istreambuf_iterator<char>{file}, {}};
-  return unity::compile_rules(standard(), unity::parse_rules(text, path));
+  return unity::compile_rules(standard(), unity::parse_rules(unity::tensor::standard_rules, "standard_rules"));
 }
 
 // Rules after which every operator still matters: none makes a value twice, or undoes what another did.

@@ -5,7 +5,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/file.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
@@ -18,11 +17,6 @@
 using namespace unity;
 using namespace unity::tensor;
 using namespace unity::tensor::test;
-
-TEST_CASE("the header holds the text of include/unity/tensor/generated.rules") {
-  INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
-  CHECK((unity::read_file(UNITY_TEST_SOURCE_DIR "/include/unity/tensor/generated.rules") == generated_rules));
-}
 
 TEST_CASE("generated and written rules have names of their own, and all are proved from axioms that exist") {
   std::set<std::string> axioms;

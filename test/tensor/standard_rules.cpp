@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/core/file.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
@@ -32,7 +31,7 @@ using unity::tensor::test::standard;
 namespace {
 
 const rule_set& rules() {
-  static const auto all = compile_rules(standard(), parse_rules(standard_rules, "include/unity/tensor/standard.rules"));
+  static const auto all = compile_rules(standard(), parse_rules(standard_rules, "standard_rules"));
   return all;
 }
 
@@ -102,19 +101,14 @@ double ratio(const std::string& model, std::uint64_t expansions) {
 
 }  // namespace
 
-TEST_CASE("the header holds the text of include/unity/tensor/standard.rules") {
-  INFO("after a change of the file: cmake -P cmake/embed_rules.cmake");
-  CHECK((unity::read_file(UNITY_TEST_SOURCE_DIR "/include/unity/tensor/standard.rules") == standard_rules));
-}
-
 TEST_CASE("every shipped rule has a name of its own and is proved from shipped properties of operators") {
-  const auto axioms = parse_rules(standard_axioms, "include/unity/tensor/axioms.rules");
+  const auto axioms = parse_rules(standard_axioms, "standard_axioms");
   std::set<std::string> properties;
   for (const auto& axiom : axioms) {
     properties.insert(axiom.name);
   }
   std::set<std::string> names;
-  const auto stated = parse_rules(standard_rules, "include/unity/tensor/standard.rules");
+  const auto stated = parse_rules(standard_rules, "standard_rules");
   for (const auto& r : stated) {
     INFO(r.name);
     CHECK(names.insert(r.name).second);
@@ -127,8 +121,8 @@ TEST_CASE("every shipped rule has a name of its own and is proved from shipped p
 }
 
 TEST_CASE("the proofs that the file of shipped rules claims are found") {
-  const theory axioms{standard(), parse_rules(standard_axioms, "include/unity/tensor/axioms.rules")};
-  const auto stated = parse_rules(standard_rules, "include/unity/tensor/standard.rules");
+  const theory axioms{standard(), parse_rules(standard_axioms, "standard_axioms")};
+  const auto stated = parse_rules(standard_rules, "standard_rules");
   const auto proofs = verify_rules(standard(), axioms, congruence_prover{}, stated, 2);
   for (std::size_t i = 0; i < stated.size(); ++i) {
     INFO("rule " << stated[i].name << ": " << proofs[i].reason << " " << proofs[i].details);

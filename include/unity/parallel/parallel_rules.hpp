@@ -1,5 +1,5 @@
 // Rules that divide operators, and chains of divisions, as text. Over 500 lines because of so many rules.
-// Made from parallel.rules by cmake/embed_rules.cmake. Change it there.
+// The program generate_rules prints it: generate_rules --shipped parallel.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,6 @@ inline constexpr std::string_view parallel_rules = R"rules(# Substitutions of pa
 # The format is told in docs/formats.md. Attribute variables that nothing binds are parameters, which a rule is given
 # before it is compiled (parallel/rules/rule_parameters.hpp): degrees ?k and ?j, dimensions ?d and ?e. Sections 1 and 2
 # are made by parallel/rules/chain_rules.hpp and dividing_rules.hpp; docs/rules.md tells how all are found and proved.
-# After a change: cmake -P cmake/embed_rules.cmake
 
 # 1. Chains: what undoes each other, what is one, and what can change places.
 rule reduce_of_inject

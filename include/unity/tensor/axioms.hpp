@@ -1,5 +1,5 @@
 // Properties of tensor operators, as text. Over 500 lines because of so many rules.
-// Made from axioms.rules by cmake/embed_rules.cmake. Change it there.
+// The program generate_rules prints it: generate_rules --shipped axioms.
 #pragma once
 
 #include <string_view>
@@ -14,11 +14,9 @@ inline constexpr std::string_view standard_axioms = R"rules(# Properties of tens
 #
 # The format is that of rules (docs/formats.md). `==` may be used from left to right and back; `=>` from left to right
 # alone, which is enough where it leads to a simpler spelling that all others are brought to. Every side is typed: a
-# property holds where both sides can be built and have equal types, and its conditions are true. After a change:
-#   cmake -P cmake/embed_rules.cmake
-# which puts the text into include/unity/tensor/axioms.hpp. How each property is checked:
-# include/unity/tensor/verification/validate.hpp; how it is found whether one follows from the others: axiom_checks.hpp
-# beside it.
+# property holds where both sides can be built and have equal types, and its conditions are true. How each property is
+# checked: include/unity/tensor/verification/validate.hpp; how it is found whether one follows from the others:
+# axiom_checks.hpp beside it.
 #
 # Source: Jia's dissertation (TASO, 2020), table 2.2, for any rank and number of operands where that holds.
 

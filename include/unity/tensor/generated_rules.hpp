@@ -1,5 +1,5 @@
 // Rules of tensor graphs that were generated, as text. Over 500 lines because of so many rules.
-// Made from generated.rules by cmake/embed_rules.cmake. Change it there.
+// The program generate_rules prints it: generate_rules --shipped generated.
 #pragma once
 
 #include <string_view>
@@ -13,10 +13,9 @@ namespace unity::tensor {
 inline constexpr std::string_view generated_rules = R"rules(# Substitutions that nobody wrote: made, pruned and proved by
 #   generate_rules --ops tensor --max-ops 3 --out FILE
 # from the operators of include/unity/tensor/generation/vocabularies.hpp, without the rule that was found and could not
-# be proved, which that file has as a comment. Two have names that rules of standard.rules have, with `_found` after
+# be proved, which that file has as a comment. Two have names that rules of standard_rules.hpp have, with `_found` after
 # them. The last one is of size 4, found over its operators with --rewrites 1: without it two of TASO's published rules
-# take 7 rewrites instead of 6. The prover and the properties of operators (axioms.rules) that each proof used are named.
-# After a change: cmake -P cmake/embed_rules.cmake
+# take 7 rewrites instead of 6. The prover and the properties of operators (axioms.hpp) that each proof used are named.
 
 rule conv2d
   conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(?x, ?y) => conv2d{stride=?s, padding=valid, dilation=?d, groups=?g, activation=?a}(?x, ?y)

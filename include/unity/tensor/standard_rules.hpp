@@ -1,5 +1,5 @@
 // The shipped rules of tensor graphs, as text. Over 500 lines because of so many rules.
-// Made from standard.rules by cmake/embed_rules.cmake. Change it there.
+// The program generate_rules prints it: generate_rules --shipped standard.
 #pragma once
 
 #include <string_view>
@@ -12,10 +12,8 @@ namespace unity::tensor {
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).
 inline constexpr std::string_view standard_rules = R"rules(# Substitutions of tensor graphs: the rules that an optimizer uses where it is given no others.
 #
-# The format is told in docs/formats.md. `proved` names the properties of operators (axioms.rules) that a rule follows
-# from, as the program verify_rules finds; tests besides try each rule on shapes and values. After a change:
-#   cmake -P cmake/embed_rules.cmake
-# which puts the text into include/unity/tensor/standard_rules.hpp.
+# The format is told in docs/formats.md. `proved` names the properties of operators (axioms.hpp) that a rule follows
+# from, as the program verify_rules finds; tests besides try each rule on shapes and values.
 #
 # They hold every true rewrite of TASO's published set: test/io/published_rules.cpp derives each. A direction that would
 # only undo another rule is left out where nothing is known to need it: a move that saves nothing makes searches longer.

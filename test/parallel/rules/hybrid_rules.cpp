@@ -130,13 +130,13 @@ pcg side_by_side(const pcg& x, const pcg& y) {
 TEST_CASE("hybrids follow from what erasure proves and properties of operators, and hold shard by shard") {
   constexpr std::array<std::int64_t, 1> halves{2};
   theory known;
-  const auto rules = parse_rules(std::string{parallel_rules}, "parallel.rules");
+  const auto rules = parse_rules(std::string{parallel_rules}, "parallel_rules");
   for (const auto& r : rules) {
     for (const auto& i : r.prover == "erasure" ? with_all_values(r, halves, 2) : std::vector<syntax::rule>{}) {
       known.add(parallel_operators(), i);
     }
   }
-  for (const auto& r : parse_rules(std::string{tensor::standard_axioms}, "axioms.rules")) {
+  for (const auto& r : parse_rules(std::string{tensor::standard_axioms}, "standard_axioms")) {
     known.add(parallel_operators(), r);
   }
   for (const auto& r : rules) {

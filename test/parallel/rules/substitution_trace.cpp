@@ -38,7 +38,7 @@ namespace {
 const std::map<std::string, syntax::rule>& shipped() {
   static const auto all = [] {
     std::map<std::string, syntax::rule> by_name;
-    for (auto& r : parse_rules(std::string{parallel_rules}, "parallel.rules")) {
+    for (auto& r : parse_rules(std::string{parallel_rules}, "parallel_rules")) {
       by_name.emplace(r.name, r);
     }
     return by_name;
@@ -47,7 +47,7 @@ const std::map<std::string, syntax::rule>& shipped() {
 }
 parallel::test::graph_meaning meaning_of(const pcg& g) { return parallel::test::meaning_of(parallel_operators(), g); }
 const rule_lookup& lookup() {
-  static const rule_lookup all{parse_rules(std::string{parallel_rules}, "parallel.rules")};
+  static const rule_lookup all{parse_rules(std::string{parallel_rules}, "parallel_rules")};
   return all;
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("candidates among terms of one operator follow from the shipped rules"
   const auto& a = parallel_operators();
   constexpr std::array<std::int64_t, 1> halves{2};
   theory shipped;
-  for (const auto& r : parse_rules(std::string{parallel_rules}, "parallel.rules")) {
+  for (const auto& r : parse_rules(std::string{parallel_rules}, "parallel_rules")) {
     for (const auto& i : with_all_values(r, halves, 2)) {
       shipped.add(a, i);
     }

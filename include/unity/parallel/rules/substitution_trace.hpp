@@ -190,7 +190,7 @@ template <class Watch>
 // With the shipped rules.
 [[nodiscard]] inline substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
                                                  std::span<const operator_grid> grids) {
-  const rule_lookup rules{parse_rules(std::string{parallel_rules}, "parallel.rules")};
+  const rule_lookup rules{parse_rules(std::string{parallel_rules}, "parallel_rules")};
   return trace_of(a, g, grids, rules, [](const substitution_step&, const detail::traced_graph&) {});
 }
 

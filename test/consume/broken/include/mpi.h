@@ -1,0 +1,1 @@
+inline int MPI_Finalized(int* done) { return *done = 0; }

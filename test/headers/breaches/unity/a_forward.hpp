@@ -1,0 +1,8 @@
+#pragma once
+
+namespace unity::breaches {
+
+struct announced;
+struct widget;
+
+}  // namespace unity::breaches
