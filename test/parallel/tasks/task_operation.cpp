@@ -208,3 +208,28 @@ TEST_CASE("a sum over positions along a divided dimension is refused, not comput
   std::size_t tasks = 0;
   CHECK_THROWS_AS(compare(*o, with_sum_of(*o, 2), {values{{3, 8}}}, tasks, a), error);
 }
+
+TEST_CASE("renamed operators run on parts as they do under their own names: nothing asks for names") {
+  tensor::algebra a;
+  for (auto d : tensor::standard_operators()) {
+    d.signature.name = d.signature.name == "pad" ? "frame" : d.signature.name == "embedding" ? "rows_of" : d.signature.name;
+    a.add(std::move(d));
+  }
+  const std::uint64_t seed = 21;
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::size_t tasks = 0;
+
+  const auto frame =
+      dimensions_of(a, a.make_operation("frame", {{"pads", {0, 1, 0, 2}}}), std::vector{parallel::test::type({4, 3})});
+  REQUIRE(frame->divisible.size() == 1);
+  const configuration halves{{2}, {machine::device_id{0U}, machine::device_id{1U}}, {}, {}, 1};
+  CHECK(compare(*frame, halves, {random_values({4, 3}, random)}, tasks, a) < 1e-9);
+
+  auto ids = parallel::test::type({5});
+  ids.element = tensor::dtype::int32;
+  const auto rows = dimensions_of(a, a.make_operation("rows_of"), std::vector{parallel::test::type({6, 2}), ids});
+  REQUIRE(rows->reductions.size() == 1);
+  CHECK(compare(*rows, with_sum_of(*rows, 3), {random_values({6, 2}, random), {{5}, {0, 5, 2, 3, 1}}}, tasks, a) < 1e-9);
+  CHECK(tasks == 5);
+}

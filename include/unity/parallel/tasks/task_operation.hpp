@@ -91,19 +91,19 @@ class padded_part {
   const operator_dimensions& o_;
 };
 
-// What of the padding, or of what a slice leaves out, lies before and after the part.
+// What of the padding around the operand of a view lies before and after it in the part.
 inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part,
-                        tensor::detail::resizing& r) {
-  const std::string_view name = a.signature(o.op.kind).name;
-  const auto rank = o.inputs[0].dims.size();
-  if (name == "pad") {
-    const auto pads = a.read(o.op).integers("pads");
-    for (std::size_t d = 0; d < rank; ++d) {
-      const auto begin = part.results[0].begin[d];
-      const auto end = part.results[0].end[d];
-      r.before.push_back(std::clamp(pads[d] - begin, std::int64_t{0}, end - begin));
-      r.after.push_back(std::clamp(end - (pads[d] + o.inputs[0].dims[d]), std::int64_t{0}, end - begin));
-    }
+                        tensor::resizing& r) {
+  const auto map = a.index_map(o.op, o.inputs);
+  if (!map || map->pieces().size() != 1 || map->pieces()[0].sizes == o.outputs[0].dims) {
+    return;
+  }
+  const auto& inside = map->pieces()[0];
+  for (std::size_t d = 0; d < inside.sizes.size(); ++d) {
+    const auto begin = part.results[0].begin[d];
+    const auto end = part.results[0].end[d];
+    r.before.push_back(std::clamp(inside.origin[d] - begin, std::int64_t{0}, end - begin));
+    r.after.push_back(std::clamp(end - (inside.origin[d] + inside.sizes[d]), std::int64_t{0}, end - begin));
   }
 }
 
@@ -117,7 +117,7 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
                                                       const task_grid& grid, const shard& part) {
   task_operation made{{o.op, o.inputs, o.outputs}, {}, 1};
   auto& [op, inputs, outputs] = made.part;
-  tensor::detail::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
+  tensor::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
   for (std::size_t x = 0; x < o.inputs.size(); ++x) {
     inputs[x].constant = false;
     sizes.new_inputs.push_back(inputs[x].dims = part.operands[x].sizes());
