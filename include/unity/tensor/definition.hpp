@@ -18,6 +18,7 @@
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/resizing.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/view_map.hpp>
@@ -69,6 +70,10 @@ struct definition {
   // The adjoint, where deriving it (tensor/adjoint.hpp) fails or costs more.
   adjoint_rule own_adjoint{};
 
+  // Rewrites the attributes that hold sizes, for other sizes of operands and results (tensor/resizing.hpp). Without it
+  // the operator has no such attributes, or keeps the sizes that they say.
+  std::function<void(const attribute_writer&, const resizing&)> resize{};
+
   [[nodiscard]] definition&& commutative() && {
     signature.commutative = true;
     return std::move(*this);
@@ -79,6 +84,10 @@ struct definition {
   }
   [[nodiscard]] definition&& with_adjoint(adjoint_rule rule) && {
     own_adjoint = std::move(rule);
+    return std::move(*this);
+  }
+  [[nodiscard]] definition&& resized_by(std::function<void(const attribute_writer&, const resizing&)> rewrite) && {
+    resize = std::move(rewrite);
     return std::move(*this);
   }
 };

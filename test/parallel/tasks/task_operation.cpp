@@ -41,8 +41,8 @@ values part_of(const values& x, const box& b) {
 // The largest difference of what all terms of a block add up to and what the whole operator makes there; nothing is
 // compared where the operator does not run on such parts.
 double compare(const operator_dimensions& o, const configuration& c, const std::vector<values>& operands,
-               std::size_t& tasks) {
-  const auto results = tensor::evaluate<double>(operators(), o.op, operands, o.inputs);
+               std::size_t& tasks, const tensor::algebra& a = operators()) {
+  const auto results = tensor::evaluate<double>(a, o.op, operands, o.inputs);
   division_table table;
   const auto& d = table.of(0, o, c);
   double error = 0;
@@ -51,16 +51,18 @@ double compare(const operator_dimensions& o, const configuration& c, const std::
       std::vector<values> sums;
       for (std::uint32_t term = 0; term < d.result_terms; ++term) {
         const auto t = d.task(term, copy, block);
-        const auto made = operation_of_task(operators(), o, c.grid(), d.parts[t]);
+        const auto made = operation_of_task(a, o, c.grid(), d.parts[t]);
         std::vector<values> read;
         for (std::size_t x = 0; x < operands.size(); ++x) {
           read.push_back(d.terms[x].of_task(t) == 0 ? part_of(operands[x], d.parts[t].operands[x])
                                                     : values{made.part.inputs[x].dims});
         }
-        for (std::size_t i = 0; made.first_row != 0 && i < read[1].data.size(); ++i) {
-          read[1].data[i] -= static_cast<double>(made.first_row);
+        for (const auto& shift : made.shifts) {
+          for (auto& element : read[shift.operand].data) {
+            element -= static_cast<double>(shift.by);
+          }
         }
-        auto own = tensor::evaluate<double>(operators(), made.part.op, read, made.part.inputs);
+        auto own = tensor::evaluate<double>(a, made.part.op, read, made.part.inputs);
         for (auto& result : own) {
           for (auto& element : result.data) {
             element *= made.share;
@@ -129,4 +131,105 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
     CAPTURE(name);
     CHECK(compared[name] > 0);
   }
+}
+
+namespace {
+
+// With operators that no table of names can know.
+tensor::algebra extended_operators() {
+  auto a = tensor::training_algebra();
+  const auto columns = [](tensor::space& s, const tensor::attribute_reader&) {
+    const auto i = s.parallel("i");
+    s.read({i, s.reduced("r")});
+    s.write({i});
+  };
+  const auto along = [&](std::string name, tensor::scalar_kernel k) {
+    a.add(tensor::define(std::move(name), 1, 1, {},
+                         tensor::primitive{columns, [k](const auto&, auto) { return k; }}));
+  };
+  using namespace tensor::kernels;
+  along("my_mean", sum(x(0)) / count());
+  along("twice_the_mean", sum(x(0)) * (literal(2) / count()));
+  along("unbiased_mean", sum(x(0)) / (count() - literal(1)));
+  along("mean_by_root", sum(x(0)) / tensor::kernels::apply(tensor::scalar_op::sqrt, count()));
+  along("weighted_by_position", sum(x(0) * coordinate(1)));
+  a.add(tensor::define("mean_of_squares_by", 2, 1, {},
+                       tensor::composite{[](tensor::body_builder& b, const tensor::attribute_reader&,
+                                            std::span<const value_id> v) {
+                         return std::vector{b.add("reduce_mean", {b.add("mul", {v[0], v[1]})}, {{"axes", {1}}})};
+                       }}));
+  return a;
+}
+
+configuration with_sum_of(const operator_dimensions& o, std::int64_t degree) {
+  configuration c{degree_list(o.divisible.size(), 1), {}, degree_list(o.reductions.size(), 1), {}, 1};
+  c.reductions[0] = degree;
+  for (std::int64_t t = 0; t < degree; ++t) {
+    c.devices.push_back(machine::device_id{static_cast<std::size_t>(t)});
+  }
+  return c;
+}
+
+values random_values(tensor::shape dims, random_engine& random) {
+  values x{std::move(dims)};
+  for (auto& element : x.data) {
+    element = static_cast<double>(random.below(1000)) / 500 - 1;
+  }
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("whatever the name, parts of an operator that counts what it sums add up to the whole") {
+  const auto a = extended_operators();
+  const std::uint64_t seed = 20;
+  CAPTURE(seed);
+  random_engine random{seed};
+  for (const auto* name : {"my_mean", "twice_the_mean", "unbiased_mean", "mean_by_root", "mean_of_squares_by"}) {
+    CAPTURE(name);
+    std::vector<tensor::tensor_type> types;
+    std::vector<values> operands;
+    for (auto x = a.signature(a.kind(name)).operands; x > 0; --x) {
+      types.push_back(parallel::test::type({3, 8}));
+      operands.push_back(random_values({3, 8}, random));
+    }
+    const auto o = dimensions_of(a, a.make_operation(name), types).value();
+    REQUIRE(o.reductions.size() == 1);
+    std::size_t tasks = 0;
+    CHECK(compare(o, with_sum_of(o, 4), operands, tasks, a) < 1e-9);
+    CHECK(tasks == 4);
+  }
+}
+
+TEST_CASE("a sum over positions along a divided dimension is refused, not computed from other positions") {
+  const auto a = extended_operators();
+  const auto o = dimensions_of(a, a.make_operation("weighted_by_position"), std::vector{parallel::test::type({3, 8})});
+  REQUIRE(o->reductions.size() == 1);
+  std::size_t tasks = 0;
+  CHECK_THROWS_AS(compare(*o, with_sum_of(*o, 2), {values{{3, 8}}}, tasks, a), error);
+}
+
+TEST_CASE("renamed operators run on parts as they do under their own names: nothing asks for names") {
+  tensor::algebra a;
+  for (auto d : tensor::standard_operators()) {
+    d.signature.name = d.signature.name == "pad" ? "frame" : d.signature.name == "embedding" ? "rows_of" : d.signature.name;
+    a.add(std::move(d));
+  }
+  const std::uint64_t seed = 21;
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::size_t tasks = 0;
+
+  const auto frame =
+      dimensions_of(a, a.make_operation("frame", {{"pads", {0, 1, 0, 2}}}), std::vector{parallel::test::type({4, 3})});
+  REQUIRE(frame->divisible.size() == 1);
+  const configuration halves{{2}, {machine::device_id{0U}, machine::device_id{1U}}, {}, {}, 1};
+  CHECK(compare(*frame, halves, {random_values({4, 3}, random)}, tasks, a) < 1e-9);
+
+  auto ids = parallel::test::type({5});
+  ids.element = tensor::dtype::int32;
+  const auto rows = dimensions_of(a, a.make_operation("rows_of"), std::vector{parallel::test::type({6, 2}), ids});
+  REQUIRE(rows->reductions.size() == 1);
+  CHECK(compare(*rows, with_sum_of(*rows, 3), {random_values({6, 2}, random), {{5}, {0, 5, 2, 3, 1}}}, tasks, a) < 1e-9);
+  CHECK(tasks == 5);
 }

@@ -67,11 +67,11 @@ class forward_tasks {
       task.operands.push_back(operand(n, t, x));
     }
     auto& w = streams_.on(rank, n);
-    if (task.code.first_row != 0) {
-      const auto& type = w.graph().type(task.operands[1]);
-      const std::vector<value_id> shifted{task.operands[1],
-                                          w.filled(type.dims, type.element, static_cast<double>(task.code.first_row))};
-      task.operands[1] = w.run(training_.algebra().make_operation("sub"), shifted);
+    for (const auto& shift : task.code.shifts) {
+      const auto v = task.operands[shift.operand];
+      const auto& type = w.graph().type(v);
+      const std::vector<value_id> shifted{v, w.filled(type.dims, type.element, static_cast<double>(shift.by))};
+      task.operands[shift.operand] = w.run(training_.algebra().make_operation("sub"), shifted);
     }
     task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
     task.results = task.raw;

@@ -10,12 +10,15 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
+#include <unity/parallel/tasks/task_share.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
@@ -29,8 +32,8 @@ namespace unity::parallel {
 // The operator on other sizes, and what goes with it where a sum is divided.
 struct task_operation {
   part_of_operation part{};
-  std::int64_t first_row = 0;  // of a table: numbers of rows (operand 1) are less by it
-  double share = 1;            // what results are multiplied by: a mean's parts are means of fewer
+  std::vector<detail::index_shift> shifts{};  // of operands that number rows of a table that is divided, say
+  double share = 1;                           // what results are multiplied by: a mean's parts are means of fewer
 };
 
 namespace detail {
@@ -88,19 +91,19 @@ class padded_part {
   const operator_dimensions& o_;
 };
 
-// What of the padding, or of what a slice leaves out, lies before and after the part.
+// What of the padding around the operand of a view lies before and after it in the part.
 inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part,
-                        tensor::detail::resizing& r) {
-  const std::string_view name = a.signature(o.op.kind).name;
-  const auto rank = o.inputs[0].dims.size();
-  if (name == "pad") {
-    const auto pads = a.read(o.op).integers("pads");
-    for (std::size_t d = 0; d < rank; ++d) {
-      const auto begin = part.results[0].begin[d];
-      const auto end = part.results[0].end[d];
-      r.before.push_back(std::clamp(pads[d] - begin, std::int64_t{0}, end - begin));
-      r.after.push_back(std::clamp(end - (pads[d] + o.inputs[0].dims[d]), std::int64_t{0}, end - begin));
-    }
+                        tensor::resizing& r) {
+  const auto map = a.index_map(o.op, o.inputs);
+  if (!map || map->pieces().size() != 1 || map->pieces()[0].sizes == o.outputs[0].dims) {
+    return;
+  }
+  const auto& inside = map->pieces()[0];
+  for (std::size_t d = 0; d < inside.sizes.size(); ++d) {
+    const auto begin = part.results[0].begin[d];
+    const auto end = part.results[0].end[d];
+    r.before.push_back(std::clamp(inside.origin[d] - begin, std::int64_t{0}, end - begin));
+    r.after.push_back(std::clamp(end - (inside.origin[d] + inside.sizes[d]), std::int64_t{0}, end - begin));
   }
 }
 
@@ -112,9 +115,9 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
 // Throws: unity::error where no such operator is known.
 [[nodiscard]] inline task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,
                                                       const task_grid& grid, const shard& part) {
-  task_operation made{{o.op, o.inputs, o.outputs}, 0, 1};
+  task_operation made{{o.op, o.inputs, o.outputs}, {}, 1};
   auto& [op, inputs, outputs] = made.part;
-  tensor::detail::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
+  tensor::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
   for (std::size_t x = 0; x < o.inputs.size(); ++x) {
     inputs[x].constant = false;
     sizes.new_inputs.push_back(inputs[x].dims = part.operands[x].sizes());
@@ -123,7 +126,6 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
     outputs[r].constant = false;
     sizes.new_outputs.push_back(outputs[r].dims = part.results[r].sizes());
   }
-  const std::string_view name = a.signature(o.op.kind).name;
   if (std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body)) {
     op = detail::resized_composite(a, o, made.part);
   } else {
@@ -133,16 +135,28 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
   if (detail::has_attribute(a, o.op, "pads") && detail::has_attribute(a, o.op, "padding")) {
     detail::padded_part{a, o}.write(part, op);
   }
-  if (name == "embedding" || name == "embedding_bag") {
-    made.first_row = part.operands[0].begin[0];
-  } else if (name == "reduce_mean" || name == "global_average_pool") {
-    made.share = 1 / static_cast<double>(product(grid.reductions));
-  }
   const auto results = a.infer(op, inputs);
   if (!results || *results != outputs) {
-    throw error{"operator " + a.signature(o.op.kind).name,
+    throw error{fmt::format("operator {}", a.signature(o.op.kind).name),
                 results ? "results of other sizes for its parts" : a.why_not(op, inputs),
                 "an operator that runs on parts of its operands"};
+  }
+  if (const auto* p = std::get_if<tensor::primitive>(&a.definition_of(o.op.kind).body)) {
+    const auto s = a.iteration(o.op, o.inputs);
+    auto shifts = s ? detail::shifts_of(p->kernel(a.read(o.op), o.inputs), *s, part) : std::nullopt;
+    if (!shifts) {
+      throw error{fmt::format("operator {}", a.signature(o.op.kind).name), "positions along a divided dimension",
+                  "elements of an operand that are only compared with them"};
+    }
+    made.shifts = std::move(*shifts);
+  }
+  if (product(grid.reductions) > 1) {
+    const auto share = detail::share_of_parts(a, {o.op, o.inputs, o.outputs}, made.part);
+    if (!share) {
+      throw error{fmt::format("operator {}", a.signature(o.op.kind).name), "a sum whose parts do not add up to it",
+                  "counts of what is summed only in a factor of the sum"};
+    }
+    made.share = *share;
   }
   return made;
 }

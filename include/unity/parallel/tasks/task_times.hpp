@@ -108,7 +108,7 @@ inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, 
 [[nodiscard]] inline part_of_operation operation_on(const tensor::algebra& a, const operator_dimensions& o,
                                                     const shard& part) {
   part_of_operation s{o.op, o.inputs, o.outputs};
-  tensor::detail::resizing sizes{o.op, o.inputs, o.outputs};
+  tensor::resizing sizes{o.op, o.inputs, o.outputs};
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
     sizes.new_inputs.push_back(s.inputs[i].dims = part.operands[i].sizes());
   }

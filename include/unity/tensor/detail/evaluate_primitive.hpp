@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -54,6 +56,19 @@ class point_counts {
     }
     return count;
   }
+  // Of all results, where they have the same; nothing otherwise.
+  [[nodiscard]] std::optional<std::int64_t> everywhere() const {
+    auto count = fixed_;
+    for (const auto& t : tables_) {
+      if (std::adjacent_find(t.begin(), t.end(), std::not_equal_to<>{}) != t.end()) {
+        return std::nullopt;
+      }
+      count *= t.empty() ? 1 : t[0];
+    }
+    return count;
+  }
+  // The factor that windows do not make.
+  [[nodiscard]] std::int64_t outside_of_windows() const noexcept { return fixed_; }
 
  private:
   static std::int64_t count_at(const space& s, const window& w, std::int64_t outer) {

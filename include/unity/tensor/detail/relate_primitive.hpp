@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/size_relations.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::detail {
@@ -63,9 +65,15 @@ inline void size_relations::relate_primitive(const node_view& n, const space& s,
       classes.fix(indices[static_cast<std::size_t>(w.inner)]);
     }
   }
-  const std::string_view name = algebra_.signature(n.op.kind).name;
-  if (name == "identity_kernel" || name == "identity_matrix") {
-    classes.unite(indices[0], indices[1]);
+  // Indices whose positions are compared have one size: the two of an identity matrix.
+  const auto kernel = std::get<primitive>(algebra_.definition_of(n.op.kind).body).kernel;
+  const auto program = kernel ? kernel(algebra_.read(n.op), n.operand_types).outer : scalar_program{};
+  for (std::size_t i = 0; i + 2 < program.size(); ++i) {
+    if (program[i].op == scalar_op::coordinate && program[i + 1].op == scalar_op::coordinate &&
+        program[i + 2].op == scalar_op::equal) {
+      classes.unite(indices[static_cast<std::size_t>(program[i].number)],
+                    indices[static_cast<std::size_t>(program[i + 1].number)]);
+    }
   }
 }
 

@@ -92,7 +92,7 @@ inline void size_relations::relate_view(const node_view& n, const view_map& map,
   for (const auto& p : map.pieces()) {
     for (std::size_t d = 0; d < p.source.size(); ++d) {
       if (p.source[d].along >= 0) {
-        relate_piece(n, p, d, own);
+        relate_piece(n, p, d, map.pieces().size() == 1, own);
       } else {
         classes.fix(n.operands[p.operand][d]);
       }
@@ -112,8 +112,9 @@ inline std::pair<size_number, size_number> size_relations::cut_out(size_number d
   return {before, after};
 }
 
-// Along dimension d of the piece's operand.
-inline void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, size_numbers& own) {
+// Along dimension d of the piece's operand. is_only: what is around it in the result is padding.
+inline void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, bool is_only,
+                                         size_numbers& own) {
   constexpr std::int64_t most_padding = 16;  // that stays as it is
   const auto& s = p.source[d];
   const auto e = static_cast<std::size_t>(s.along);
@@ -132,14 +133,13 @@ inline void size_relations::relate_piece(const node_view& n, const piece& p, std
   if (all && size == classes.size(to)) {
     classes.unite(from, to);
   }
-  const auto& name = algebra_.signature(n.op.kind).name;
   own.resize(2 * std::max(n.operands[p.operand].size(), n.results[p.result].size()), size_none);
-  const auto [before, after] = name == "slice" ? around_source : around_target;
+  const auto [before, after] = all ? around_target : around_source;
   own[e] = before;
   own[own.size() / 2 + e] = after;
-  if (name == "pad" || name == "enlarge") {
-    for (const auto padding : {before, after}) {
-      if (padding != size_none && (classes.size(padding) <= most_padding || name == "enlarge")) {
+  if (is_only) {
+    for (const auto padding : {around_target.first, around_target.second}) {
+      if (padding != size_none && (classes.size(padding) <= most_padding || !follows_sizes(algebra_, n.op))) {
         classes.fix(padding);
       }
     }

@@ -9,11 +9,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/resize.hpp>
 #include <unity/tensor/detail/size_classes.hpp>
 #include <unity/tensor/operation.hpp>
@@ -125,7 +127,7 @@ class size_relations {
       if (keeps && keeps(name)) {
         fix_all(n.results);
       }
-    } else if (d.signature.name == "opaque") {
+    } else if (std::holds_alternative<opaque>(d.body)) {
       const auto [known, is_new] = opaque_.emplace(n.op.attributes, n.results);
       for (std::size_t i = 0; !is_new && i < n.results.size(); ++i) {
         unite_all(known->second[i], n.results[i]);
@@ -172,7 +174,7 @@ class size_relations {
   void relate_window(const node_view& n, const space& s, std::size_t operand, std::size_t d);
   void relate_relabelling(const node_view& n, const attribute_list* outer);
   void relate_view(const node_view& n, const view_map& map, size_numbers& own);
-  void relate_piece(const node_view& n, const piece& p, std::size_t d, size_numbers& own);
+  void relate_piece(const node_view& n, const piece& p, std::size_t d, bool is_only, size_numbers& own);
   void relate_strided(const node_view& n, const piece& p, std::size_t d);
   std::pair<size_number, size_number> cut_out(size_number dim, std::int64_t start, size_number segment);
   bool unite_functions();

@@ -98,7 +98,10 @@ struct convolution_space {
                 {integers_field("stride", {1, 1}), padding_field(), integers_field("pads", {0, 0, 0, 0}),
                  integers_field("dilation", {1, 1}), integer_field("groups", 1), activation_field()},
                 primitive{iteration, kernel})
-      .with_adjoint(convolution_adjoint);
+      .with_adjoint(convolution_adjoint)
+      .resized_by([](const attribute_writer& w, const resizing& r) {
+        w.set("groups", {r.new_inputs[0][1] / r.new_inputs[1][1]});
+      });
 }
 
 // dims: the shape of what is computed.

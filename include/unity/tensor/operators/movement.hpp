@@ -72,7 +72,31 @@ namespace unity::tensor::operators {
     }
     v.require(at == v.dims(0)[axis], "sizes that sum to the size of the axis");
   };
-  return define("split", 1, op_signature::any, {integer_field("axis"), integers_field("sizes")}, view{map});
+  const auto resize = [](const attribute_writer& w, const resizing& r) {
+    const auto axis = static_cast<std::size_t>(w["axis"][0]);
+    attribute sizes;
+    for (const auto& s : r.new_outputs) {
+      sizes.push_back(s[axis]);
+    }
+    w.set("sizes", std::move(sizes));
+  };
+  return define("split", 1, op_signature::any, {integer_field("axis"), integers_field("sizes")}, view{map})
+      .resized_by(resize);
+}
+
+inline void resize_slice(const attribute_writer& w, const resizing& r) {
+  const auto& axes = w["axes"];
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto d = static_cast<std::size_t>(axes[i]);
+    auto& start = w["starts"][i];
+    auto& end = w["ends"][i];
+    if (w["steps"][i] == 1) {
+      start = !r.before.empty() ? r.before[d] : r.new_inputs[0][d] == r.inputs[0].dims[d] ? start : 0;
+      end = start + r.new_outputs[0][d];
+    } else {
+      end += r.new_inputs[0][d] - r.inputs[0].dims[d];
+    }
+  }
 }
 
 // 0 <= start < end <= size and step >= 1 along every named axis.
@@ -108,7 +132,8 @@ namespace unity::tensor::operators {
   };
   return define("slice", 1, 1,
                 {integers_field("axes"), integers_field("starts"), integers_field("ends"), integers_field("steps")},
-                view{map});
+                view{map})
+      .resized_by(resize_slice);
 }
 
 // The operand at `origin` of a result of shape `dims`.
@@ -142,7 +167,14 @@ inline void place(view_map& v, shape dims, shape origin) {
     v.fill_with(a.real("value"));
     place(v, std::move(dims), std::move(origin));
   };
-  return define("pad", 1, 1, {integers_field("pads"), real_field("value", 0.0)}, view{map});
+  const auto resize = [](const attribute_writer& w, const resizing& r) {
+    auto& pads = w["pads"];
+    for (std::size_t d = 0; d < r.before.size(); ++d) {
+      pads[d] = r.before[d];
+      pads[pads.size() / 2 + d] = r.after[d];
+    }
+  };
+  return define("pad", 1, 1, {integers_field("pads"), real_field("value", 0.0)}, view{map}).resized_by(resize);
 }
 
 // Zeros around a convolution's kernel, which stays in the centre. Source: TASO's enlarge.
@@ -204,7 +236,15 @@ inline void place(view_map& v, shape dims, shape origin) {
     }
     v.whole(0, 0, along);
   };
-  return define("expand", 1, 1, {integers_field("dims")}, view{map});
+  // Ones stay ones: there the operand's size holds.
+  const auto resize = [](const attribute_writer& w, const resizing& r) {
+    auto& dims = w["dims"];
+    const auto skipped = r.new_outputs[0].size() - dims.size();
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      dims[d] = dims[d] == 1 ? 1 : r.new_outputs[0][d + skipped];
+    }
+  };
+  return define("expand", 1, 1, {integers_field("dims")}, view{map}).resized_by(resize);
 }
 
 [[nodiscard]] inline definition reshape() {
@@ -216,7 +256,7 @@ inline void place(view_map& v, shape dims, shape origin) {
       v.relabel();
     }
   };
-  return define("reshape", 1, 1, {integers_field("dims")}, view{map});
+  return define("reshape", 1, 1, {integers_field("dims")}, view{map}).resized_by(resize_dims);
 }
 
 // Drops axes of size 1.

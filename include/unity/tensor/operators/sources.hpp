@@ -26,6 +26,7 @@ namespace unity::tensor::operators {
   auto d = define(std::move(name), 0, 1, {word_field("name"), dtype_field("element"), integers_field("dims")},
                   primitive{iteration, {}});
   d.source = kind;
+  d.resize = resize_dims;
   return d;
 }
 
@@ -45,7 +46,8 @@ namespace unity::tensor::operators {
     return kernels::literal(a.real("value"));
   };
   return define("fill", 0, 1, {real_field("value"), dtype_field("element"), integers_field("dims")},
-                primitive{iteration, kernel});
+                primitive{iteration, kernel})
+      .resized_by(resize_dims);
 }
 
 [[nodiscard]] inline bool require_kernel(space& s, std::span<const std::int64_t> kernel) {
@@ -66,7 +68,8 @@ namespace unity::tensor::operators {
     return kernels::literal(1) / kernels::literal(static_cast<double>(size[0]) * static_cast<double>(size[1]));
   };
   return define("pool_kernel", 0, 1, {integer_field("channels"), integers_field("kernel", 2)},
-                primitive{iteration, kernel});
+                primitive{iteration, kernel})
+      .resized_by([](const attribute_writer& w, const resizing& r) { w.set("channels", {r.new_outputs[0][0]}); });
 }
 
 // The convolution that changes nothing: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
@@ -93,7 +96,11 @@ namespace unity::tensor::operators {
   };
   return define("identity_kernel", 0, 1,
                 {integer_field("channels"), integer_field("groups", 1), integers_field("kernel", 2)},
-                primitive{iteration, kernel});
+                primitive{iteration, kernel})
+      .resized_by([](const attribute_writer& w, const resizing& r) {
+        w.set("channels", {r.new_outputs[0][0]});
+        w.set("groups", {r.new_outputs[0][0] / r.new_outputs[0][1]});
+      });
 }
 
 // Source: TASO's I_matmul.
@@ -108,7 +115,8 @@ namespace unity::tensor::operators {
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::equal(kernels::coordinate(0), kernels::coordinate(1));
   };
-  return define("identity_matrix", 0, 1, {integer_field("size")}, primitive{iteration, kernel});
+  return define("identity_matrix", 0, 1, {integer_field("size")}, primitive{iteration, kernel})
+      .resized_by([](const attribute_writer& w, const resizing& r) { w.set("size", {r.new_outputs[0][0]}); });
 }
 
 [[nodiscard]] inline std::vector<definition> sources() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
@@ -30,7 +31,15 @@ namespace unity::tensor::operators {
   };
   return define("opaque", op_signature::any, op_signature::any,
                 {word_field("name"), word_field("signature"), integers_field("elements"), integers_field("dims")},
-                opaque{types});
+                opaque{types})
+      .resized_by([](const attribute_writer& w, const resizing& r) {
+        attribute dims;
+        for (const auto& s : r.new_outputs) {
+          dims.push_back(static_cast<std::int64_t>(s.size()));
+          dims.append(s.begin(), s.end());
+        }
+        w.set("dims", std::move(dims));
+      });
 }
 
 [[nodiscard]] inline std::vector<definition> unknowns() { return {unknown()}; }
