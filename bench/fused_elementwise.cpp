@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <unity/backend/cpu.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 

@@ -16,6 +16,7 @@
 #include <unity/machine/routes.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>

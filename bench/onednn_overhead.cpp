@@ -24,6 +24,8 @@
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu.hpp>
+#include <unity/backend/cpu/reduction.hpp>
+#include <unity/backend/host_values.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace {

@@ -29,89 +29,6 @@ endfunction()
 
 find_package(CLI11 QUIET)
 
-# How an include names a library: the directory that it starts with, and the target to link.
-set(unity_third_party
-  "nlohmann/" unity::json
-  "yaml-cpp/" unity::yaml
-  "onnx/" unity::onnx
-  "google/protobuf/" unity::onnx
-  "z3" unity::z3
-  "dnnl" unity::onednn
-  "cuda_device.hpp" unity::cuda_device
-  "mpi.h" unity::mpi
-  "nccl.h" unity::nccl
-  "catch2/" Catch2::Catch2WithMain
-  "benchmark/" benchmark::benchmark
-  "CLI/" CLI11::CLI11)
-
-# unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of this
-# library or beside them. Read at configure time: a program links what it includes, and is left out with a reason where
-# that is missing, without a second list to keep. An include that ends in `// if found`, within an #ifdef of
-# UNITY_HAS_<PART>, is no need but a wish: unity_build_with links unity::<part> and defines that where it is there.
-function(unity_needs variable)
-  set(needs "")
-  foreach(file IN LISTS ARGN)
-    get_property(known GLOBAL PROPERTY "unity_needs_of_${file}" SET)
-    if(NOT known)
-      set_property(GLOBAL PROPERTY "unity_needs_of_${file}" "")
-      unity_read_needs("${file}")
-    endif()
-    get_property(of_file GLOBAL PROPERTY "unity_needs_of_${file}")
-    list(APPEND needs ${of_file})
-  endforeach()
-  list(REMOVE_DUPLICATES needs)
-  set(${variable} "${needs}" PARENT_SCOPE)
-endfunction()
-
-function(unity_read_needs file)
-  set(include "^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"]")
-  file(STRINGS "${file}" lines REGEX "${include}")
-  set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
-  get_filename_component(folder "${file}" DIRECTORY)
-  set(needs "")
-  set(wishes "")
-  foreach(line IN LISTS lines)
-    string(REGEX MATCH "${include}" ignored "${line}")
-    set(name "${CMAKE_MATCH_1}")
-    set(of_line "")
-    # What is generated (cmake/batch.cmake) names files by their whole path.
-    foreach(candidate IN ITEMS "${PROJECT_SOURCE_DIR}/include/${name}" "${folder}/${name}" "${name}")
-      cmake_path(NORMAL_PATH candidate)
-      if(IS_ABSOLUTE "${candidate}" AND EXISTS "${candidate}")
-        unity_needs(of_header "${candidate}")
-        list(APPEND of_line ${of_header})
-        get_property(of_header GLOBAL PROPERTY "unity_wishes_of_${candidate}")
-        list(APPEND wishes ${of_header})
-        break()
-      endif()
-    endforeach()
-    unity_third_party_target(target "${name}")
-    list(APPEND of_line ${target})
-    if(line MATCHES "// if found$")
-      list(APPEND wishes ${of_line})
-    else()
-      list(APPEND needs ${of_line})
-    endif()
-  endforeach()
-  list(REMOVE_DUPLICATES needs)
-  list(REMOVE_DUPLICATES wishes)
-  set_property(GLOBAL PROPERTY "unity_needs_of_${file}" "${needs}")
-  set_property(GLOBAL PROPERTY "unity_wishes_of_${file}" "${wishes}")
-endfunction()
-
-function(unity_third_party_target variable name)
-  set(table "${unity_third_party}")
-  set(${variable} "" PARENT_SCOPE)
-  while(table)
-    list(POP_FRONT table prefix target)
-    string(FIND "${name}" "${prefix}" position)
-    if(position EQUAL 0)
-      set(${variable} "${target}" PARENT_SCOPE)
-      return()
-    endif()
-  endwhile()
-endfunction()
-
 # unity_leave_out(<what is missing> <name>): for the summary.
 function(unity_leave_out missing name)
   set_property(GLOBAL APPEND PROPERTY unity_missing "${missing}")
@@ -140,7 +57,7 @@ endfunction()
 # unity_build_with(<target> <optimization> <file>...): what the files include is linked, warnings are on.
 function(unity_build_with target optimization)
   unity_needs(needs ${ARGN})
-  target_link_libraries(${target} PRIVATE unity::unity ${needs} unity_warnings)
+  target_link_libraries(${target} PRIVATE ${unity_library} ${needs} unity_warnings)
   foreach(file IN LISTS ARGN)
     get_property(wishes GLOBAL PROPERTY "unity_wishes_of_${file}")
     foreach(wish IN LISTS wishes)
@@ -156,10 +73,38 @@ function(unity_build_with target optimization)
   unity_optimize(${target} ${optimization})
 endfunction()
 
+# The headers alone, or with what of them can be compiled once. A target whose point is the headers links unity::unity.
+if(UNITY_COMPILED)
+  unity_component_compiled()
+  target_link_libraries(unity_compiled PRIVATE unity_warnings)
+  if(UNITY_BUILD_TESTS)
+    unity_optimize(unity_compiled "${UNITY_TEST_OPTIMIZATION}")
+  else()
+    unity_optimize(unity_compiled "${UNITY_PROGRAM_OPTIMIZATION}")
+  endif()
+  set(unity_library unity::compiled)
+else()
+  set(unity_library unity::unity)
+endif()
+
 # unity_add_program(<kind> <name> <optimization> <file>...): an executable of these files. `kind` (tests, examples, ...)
 # is the list of the summary that it is counted in.
 function(unity_add_program kind name optimization)
   add_executable(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   unity_build_with(${name} ${optimization} ${ARGN})
   set_property(GLOBAL APPEND PROPERTY unity_${kind} ${name})
+endfunction()
+
+# unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file, of those whose needs are there, an
+# executable of its name behind the prefix, in bin.
+function(unity_add_programs kind prefix optimization)
+  foreach(file IN LISTS ARGN)
+    get_filename_component(stem "${file}" NAME_WE)
+    unity_can_build(possible "${prefix}${stem}" "${file}")
+    if(possible)
+      unity_add_program(${kind} ${prefix}${stem} ${optimization} "${file}")
+      set_target_properties(${prefix}${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+    endif()
+  endforeach()
 endfunction()

@@ -12,6 +12,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/unityConfigVersion.cmake
                                  ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/unityConfig.cmake" "${PROJECT_BINARY_DIR}/unityConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/unity_components.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/unity_compiled.cmake" "${PROJECT_SOURCE_DIR}/cmake/unity_needs.cmake"
         DESTINATION "${package_dir}")
 
 # pkg-config. Its file is for every machine, as the headers are.

@@ -27,7 +27,9 @@
 #include <unity/io/plan_notes.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/strategy_svg.hpp>
+#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/dtype.hpp>

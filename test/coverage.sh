@@ -40,7 +40,7 @@ fi
 # One line a file: its room, its name, its lines, and how many of them were run.
 gcovr --gcov-executable "llvm-cov-19 gcov" --root . --object-directory "$build" --filter "include/unity/($rooms)/" \
   --exclude '.*/(cuda|nccl)[^/]*' --exclude '.*/cuda/.*' \
-  -j "$(nproc)" --csv "$build/coverage.csv" "$build/test"
+  -j "$(nproc)" --csv "$build/coverage.csv" "$build"
 awk -F , -v least="$least" -v failed="$failed" '
   function share(run, all) { return all > 0 ? 100 * run / all : 100 }
   NR > 1 {

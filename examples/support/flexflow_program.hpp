@@ -17,6 +17,7 @@
 #include <unity/parallel/strategies/compute_bound.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/strategy_bound.hpp>
 #include <unity/systems/flexflow.hpp>
 
 #include "progress.hpp"

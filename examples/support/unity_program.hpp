@@ -18,10 +18,12 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/series_parallel_reduction.hpp>
 #include <unity/io/plan_notes.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
@@ -29,6 +31,8 @@
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
 #include <unity/parallel/strategies/figure_strategies.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/repeated_parameters.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

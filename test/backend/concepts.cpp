@@ -10,6 +10,8 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
+namespace tests_of_concepts {
+
 namespace {
 
 using namespace unity;
@@ -283,3 +285,5 @@ static_assert(!splitting_communicator<ranks_always_in_a_group>);
 static_assert(!splitting_communicator<ranks_that_split_in_halves>);
 
 }  // namespace
+
+}  // namespace tests_of_concepts

@@ -1,4 +1,5 @@
 #include <unity/backend/cpu.hpp>
+#include <unity/backend/cpu/reduction.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -24,6 +25,8 @@
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 #include "operator_suite.hpp"
+
+namespace tests_of_cpu {
 
 namespace {
 
@@ -384,3 +387,5 @@ TEST_CASE("what has no kernel is refused in one line", "[cpu]") {
   CHECK(message_of([&] { static_cast<void>(b.allocate(too_much)); }).find(std::to_string(too_much)) !=
         std::string::npos);
 }
+
+}  // namespace tests_of_cpu

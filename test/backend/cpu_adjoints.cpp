@@ -26,6 +26,8 @@
 #include "../tensor/testing.hpp"
 #include "adjoint_suite.hpp"
 
+namespace tests_of_cpu_adjoints {
+
 namespace {
 
 using namespace unity::backend;
@@ -209,3 +211,5 @@ TEST_CASE("the adjoint of every operator of every model has kernels, none with m
     CHECK(p.kinds().count(kind) == 1);
   }
 }
+
+}  // namespace tests_of_cpu_adjoints

@@ -3,6 +3,7 @@
 //
 // Counts every operator new of the program that this file is part of.
 #include <unity/backend/cpu.hpp>
+#include <unity/backend/cpu/reduction.hpp>
 
 #include <catch2/catch.hpp>
 

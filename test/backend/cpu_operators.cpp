@@ -7,6 +7,8 @@
 
 #include "operator_suite.hpp"
 
+namespace tests_of_cpu_operators {
+
 namespace {
 
 using namespace unity::backend;
@@ -38,3 +40,5 @@ TEST_CASE("the cpu backend computes chains", "[cpu]") {
   check_chains(one_thread);
   check_chains(three_threads, {.cases = 5, .seed = 3});
 }
+
+}  // namespace tests_of_cpu_operators

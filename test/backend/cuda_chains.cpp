@@ -25,6 +25,8 @@
 #include "cuda_host_queue.hpp"
 #include "operator_suite.hpp"
 
+namespace tests_of_cuda_chains {
+
 namespace {
 
 using namespace unity::backend;
@@ -306,3 +308,5 @@ TEST_CASE("chains larger than a kernel's code run node by node", "[cuda]") {
   random_engine random{1};
   check_region(backend, chains[0].region, 1e-5, random);
 }
+
+}  // namespace tests_of_cuda_chains

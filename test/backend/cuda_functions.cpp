@@ -22,6 +22,8 @@
 #include "cuda_host_backend.hpp"
 #include "operator_suite.hpp"
 
+namespace tests_of_cuda_functions {
+
 using namespace unity::backend;
 using namespace unity::backend::test;
 using unity::random_engine;
@@ -207,3 +209,5 @@ TEST_CASE("what the cuda backend has no kernel for is refused by name", "[cuda]"
   CHECK(text.starts_with("cuda kernel of relu: "));
   CHECK(text.find('\n') == std::string::npos);
 }
+
+}  // namespace tests_of_cuda_functions

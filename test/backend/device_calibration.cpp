@@ -10,6 +10,8 @@
 
 #include "toy_host.hpp"
 
+namespace tests_of_device_calibration {
+
 namespace {
 
 using namespace unity;
@@ -84,3 +86,5 @@ TEST_CASE("a slow device is not asked for sizes that would take it forever") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_device_calibration

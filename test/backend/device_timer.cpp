@@ -14,6 +14,8 @@
 
 #include "toy_host.hpp"
 
+namespace tests_of_device_timer {
+
 namespace {
 
 using namespace unity;
@@ -343,3 +345,5 @@ TEST_CASE("an operator without a kernel is an error") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_device_timer

@@ -20,6 +20,8 @@
 
 #include "chain_suite.hpp"
 
+namespace tests_of_elementwise_chains {
+
 namespace {
 
 using unity::node_id;
@@ -193,3 +195,5 @@ TEST_CASE("chains of random graphs and of models keep the laws", "[elementwise_c
     check_laws(unity::tensor::zoo::build(standard(), text));
   }
 }
+
+}  // namespace tests_of_elementwise_chains

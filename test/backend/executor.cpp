@@ -28,6 +28,8 @@
 #include "../support/operators.hpp"
 #include "observed_backend.hpp"
 
+namespace tests_of_executor {
+
 namespace {
 
 using namespace unity::backend;
@@ -397,3 +399,5 @@ TEST_CASE("what cannot run says why in one line", "[executor]") {
         "input x: a value of another size; expected float32[8,32]");
   CHECK(message_of([&] { e.set("x", std::span<const std::byte>{}); }) == "input x: 0 bytes; expected float32[8,32]");
 }
+
+}  // namespace tests_of_executor

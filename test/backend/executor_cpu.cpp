@@ -20,6 +20,8 @@
 
 #include "executor_suite.hpp"
 
+namespace tests_of_executor_cpu {
+
 namespace {
 
 using namespace unity::backend;
@@ -121,3 +123,5 @@ TEST_CASE("a graph on the cpu is predicted to take what its launches take", "[ex
   CHECK(predicted_time(standard(), g, timer, cache) == predicted);
   CHECK(cache.measured() == 2);
 }
+
+}  // namespace tests_of_executor_cpu

@@ -10,6 +10,8 @@
 #include "executor_suite.hpp"
 #include "observed_backend.hpp"
 
+namespace tests_of_executor_models {
+
 using namespace unity::backend;
 using namespace unity::backend::test;
 
@@ -30,3 +32,5 @@ TEST_CASE("a deep network takes the memory of a few of its values", "[executor]"
   const executor e{b, standard(), small, {.data = unity::tensor::balanced_values(standard(), small)}};
   CHECK(4 * e.counts().arena.count() < e.counts().unshared.count());
 }
+
+}  // namespace tests_of_executor_models

@@ -8,6 +8,8 @@
 
 #include <unity/backend/local_communicator.hpp>
 
+namespace tests_of_link_calibration {
+
 namespace {
 
 using namespace unity;
@@ -114,3 +116,5 @@ TEST_CASE(
 }
 
 }  // namespace
+
+}  // namespace tests_of_link_calibration

@@ -12,6 +12,8 @@
 
 #include "toy_host.hpp"
 
+namespace tests_of_predicted_time {
+
 namespace {
 
 using namespace unity;
@@ -98,3 +100,5 @@ TEST_CASE("signatures of chains say what is computed on what, in one line") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_predicted_time

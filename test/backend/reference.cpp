@@ -23,6 +23,8 @@
 #include "../support/message_of.hpp"
 #include "operator_suite.hpp"
 
+namespace tests_of_reference {
+
 namespace {
 
 using namespace unity::backend;
@@ -211,3 +213,5 @@ TEST_CASE("relative errors are of the largest magnitude, and notice what is no n
   CHECK(relative_error(expected, dense<double>{{3}, {1, std::nan(""), 0}}) == INFINITY);
   CHECK(relative_error(dense<double>{{2}, {-INFINITY, 1}}, infinite) == INFINITY);
 }
+
+}  // namespace tests_of_reference

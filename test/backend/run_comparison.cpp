@@ -10,6 +10,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_run_comparison {
+
 namespace {
 
 using namespace unity;
@@ -94,3 +96,5 @@ TEST_CASE("what has no kernel is told before anything is loaded") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_run_comparison

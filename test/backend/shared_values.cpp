@@ -15,6 +15,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_shared_values {
+
 namespace {
 
 using namespace unity;
@@ -95,3 +97,5 @@ TEST_CASE("parts that begin within a line of the cache are copied", "[executor]"
   CHECK(executor{backend, operators(), g}.counts().launches == 4);
   CHECK(error_of(g, 7) < 1e-6);
 }
+
+}  // namespace tests_of_shared_values

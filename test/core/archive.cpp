@@ -14,6 +14,8 @@
 
 #include "../support/message_of.hpp"
 
+namespace tests_of_archive {
+
 using namespace unity;
 
 namespace {
@@ -129,3 +131,5 @@ TEST_CASE("another kind of file, or none, is refused") {
   std::filesystem::create_directory(folder.path);
   CHECK_THAT(refusal(folder.path, "kind 1\n"), Catch::Contains("is a directory"));
 }
+
+}  // namespace tests_of_archive

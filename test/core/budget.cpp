@@ -8,6 +8,8 @@
 
 #include <unity/core/budget.hpp>
 
+namespace tests_of_budget {
+
 using namespace unity;
 
 TEST_CASE("a budget limits nothing until it is told to") {
@@ -46,3 +48,5 @@ TEST_CASE("counters are equal when all of them are") {
   CHECK(counters{1, 2, 3, 4, 5} == counters{1, 2, 3, 4, 5});
   CHECK(counters{1, 2, 3, 4, 5} != counters{1, 2, 3, 4, 6});
 }
+
+}  // namespace tests_of_budget

@@ -4,6 +4,8 @@
 
 #include "../support/child.hpp"
 
+namespace tests_of_config {
+
 namespace {
 
 int half(int even) {
@@ -36,3 +38,5 @@ TEST_CASE("preconditions can be checked in constant expressions") {
   static_assert(checked(1) == 1);
   CHECK(checked(2) == 2);
 }
+
+}  // namespace tests_of_config

@@ -6,6 +6,8 @@
 
 #include <unity/core/error.hpp>
 
+namespace tests_of_error {
+
 static_assert(std::is_base_of_v<std::runtime_error, unity::error>);
 
 TEST_CASE("an error names the place, what was found there and what was expected") {
@@ -17,3 +19,5 @@ TEST_CASE("an error is caught as a standard exception") {
   CHECK_THROWS_AS(throw unity::error{"one line"}, std::runtime_error);
   CHECK_THROWS_WITH(throw unity::error{"one line"}, "one line");
 }
+
+}  // namespace tests_of_error

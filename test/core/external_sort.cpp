@@ -13,6 +13,8 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 
+namespace tests_of_external_sort {
+
 using namespace unity;
 
 namespace {
@@ -84,3 +86,5 @@ TEST_CASE("a folder that cannot be written to is named, and only where it is nee
   CHECK_THROWS_WITH(s.push(1023), Catch::StartsWith(missing.string() + ": ") &&
                                       Catch::EndsWith("; expected a folder that files can be written to"));
 }
+
+}  // namespace tests_of_external_sort

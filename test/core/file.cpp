@@ -12,6 +12,8 @@
 
 #include "../support/message_of.hpp"
 
+namespace tests_of_file {
+
 namespace {
 
 using unity::test::message_of;
@@ -182,3 +184,5 @@ TEST_CASE("a file that replaces another keeps who may read, write and run it") {
 TEST_CASE("a device is not read") {
   CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");
 }
+
+}  // namespace tests_of_file

@@ -11,6 +11,8 @@
 
 #include <unity/core/hash.hpp>
 
+namespace tests_of_hash {
+
 using unity::fingerprint;
 
 static_assert(std::regular<fingerprint> && std::totally_ordered<fingerprint>);
@@ -101,3 +103,5 @@ TEST_CASE("a hasher tells sequences apart by order, length and seed, in both hal
     }
   }
 }
+
+}  // namespace tests_of_hash

@@ -7,6 +7,8 @@
 
 #include <unity/core/id.hpp>
 
+namespace tests_of_id {
+
 using unity::node_id;
 using unity::value_id;
 
@@ -42,3 +44,5 @@ TEST_CASE("an id is a key of hash tables") {
   }
   CHECK_FALSE(seen.insert(value_id{42U}).second);
 }
+
+}  // namespace tests_of_id

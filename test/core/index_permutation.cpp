@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace tests_of_index_permutation {
+
 static_assert(unity::index_permutation{1, 7}(0) == 0);
 
 TEST_CASE("every number comes once") {
@@ -53,3 +55,5 @@ TEST_CASE("a permutation of very many numbers costs nothing") {
   CHECK(order(size - 1) < size);
   CHECK(order(0) != order(1));
 }
+
+}  // namespace tests_of_index_permutation

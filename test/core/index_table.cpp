@@ -9,6 +9,8 @@
 #include <unity/core/index_table.hpp>
 #include <unity/core/random.hpp>
 
+namespace tests_of_index_table {
+
 using unity::index_table;
 
 namespace {
@@ -106,3 +108,5 @@ TEST_CASE("a fingerprint_set holds what a plain set holds, whatever the fingerpr
   CHECK(visited == truth);
   CHECK(set.memory() >= (truth.size() - 1) * sizeof(fingerprint));
 }
+
+}  // namespace tests_of_index_table

@@ -8,6 +8,8 @@
 #include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
 
+namespace tests_of_printable {
+
 using unity::printable;
 
 TEST_CASE("what is not visible is a question mark, white space one space") {
@@ -52,3 +54,5 @@ TEST_CASE("quoting again changes nothing", "[law]") {
   CHECK(printable(line, 1000) == line);
   CHECK(line.find_first_of("\n\r\t\x1b\x7f") == std::string::npos);
 }
+
+}  // namespace tests_of_printable

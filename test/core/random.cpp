@@ -8,6 +8,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_random {
+
 using unity::random_engine;
 
 static_assert(std::uniform_random_bit_generator<random_engine>);
@@ -84,3 +86,5 @@ TEST_CASE("unit() is uniform over [0, 1)") {
   }
   CHECK(sum / draws == Approx(0.5).margin(0.004));  // over four standard deviations
 }
+
+}  // namespace tests_of_random

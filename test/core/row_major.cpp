@@ -10,6 +10,8 @@
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 
+namespace tests_of_row_major {
+
 using unity::for_each_position;
 using unity::offset_of;
 using unity::position_of;
@@ -63,3 +65,5 @@ TEST_CASE("a box without dimensions has one position, an empty one none") {
   CHECK(visits == 1);
   CHECK(offset_of(sizes{}, sizes{}) == 0);
 }
+
+}  // namespace tests_of_row_major

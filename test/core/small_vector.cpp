@@ -16,6 +16,8 @@
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 
+namespace tests_of_small_vector {
+
 using small = unity::small_vector<std::int64_t, 3>;
 
 static_assert(std::regular<small>);
@@ -163,3 +165,5 @@ TEST_CASE("elements up to N lie inside the object") {
   CHECK_FALSE(inside(v));
   CHECK(same(v, {1, 2, 3, 4}));
 }
+
+}  // namespace tests_of_small_vector

@@ -21,6 +21,8 @@
 
 #include "../support/child.hpp"
 
+namespace tests_of_thread_pool {
+
 using unity::thread_pool;
 
 TEST_CASE("a loop calls its body once for every index, whatever the threads and the grain") {
@@ -121,3 +123,5 @@ TEST_CASE("threads that cannot be started are an error that says so, and those t
   CHECK_THAT(child.messages, Catch::Matches("thread [0-9]+: cannot be started \\(.*\\); expected 1000 of them"));
 }
 #endif
+
+}  // namespace tests_of_thread_pool

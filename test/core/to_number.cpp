@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace tests_of_to_number {
+
 using unity::to_number;
 
 TEST_CASE("all of a text is a number, or it is none") {
@@ -26,3 +28,5 @@ TEST_CASE("what a type does not hold is none of its numbers") {
   CHECK_FALSE(to_number<std::uint8_t>("256"));
   CHECK_FALSE(to_number<double>("1e999"));
 }
+
+}  // namespace tests_of_to_number

@@ -5,6 +5,8 @@
 
 #include <unity/core/units.hpp>
 
+namespace tests_of_units {
+
 using unity::bytes;
 using unity::flops;
 using unity::picoseconds;
@@ -46,3 +48,5 @@ TEST_CASE("seconds survive the way through picoseconds") {
     CHECK(unity::to_seconds(unity::from_seconds(s)) == Approx(s).epsilon(1e-12));
   }
 }
+
+}  // namespace tests_of_units

@@ -15,6 +15,8 @@
 #include "../support/circuits.hpp"
 #include "../support/space_laws.hpp"
 
+namespace tests_of_combinators {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -114,3 +116,5 @@ TEST_CASE("pairs of costs form a group, and prices under combined models are exa
     });
   }
 }
+
+}  // namespace tests_of_combinators

@@ -9,6 +9,8 @@
 
 #include "../support/circuits.hpp"
 
+namespace tests_of_cost_model {
+
 namespace archetype {
 
 // All that models see of an algebra.
@@ -107,3 +109,5 @@ static_assert(unity::additive_cost_model<gate_count, circuits>);
 static_assert(unity::additive_cost_model<unity::constrained_cost<gate_count, gate_count>, circuits>);
 static_assert(unity::additive_cost_model<
               unity::weighted_cost<gate_count, unity::constrained_cost<gate_count, gate_count>>, circuits>);
+
+}  // namespace tests_of_cost_model

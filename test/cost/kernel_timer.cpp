@@ -8,6 +8,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_kernel_timer {
+
 namespace archetype {
 
 struct algebra {
@@ -97,3 +99,5 @@ TEST_CASE("the median parts the runs in halves, whatever their order") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_kernel_timer

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace tests_of_roofline {
+
 namespace {
 
 using namespace unity;
@@ -28,3 +30,5 @@ TEST_CASE("the longer of arithmetic and traffic counts, and the launch on top") 
 }
 
 }  // namespace
+
+}  // namespace tests_of_roofline

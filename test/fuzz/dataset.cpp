@@ -9,6 +9,7 @@
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "support/expect_one_line.hpp"

@@ -7,6 +7,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/io/onnx.hpp>
+#include <unity/tensor/evaluate.hpp>
 
 #include "support/expect_one_line.hpp"
 #include "support/external_data.hpp"

@@ -9,6 +9,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/generation/detail/language.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
 

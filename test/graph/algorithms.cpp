@@ -23,6 +23,8 @@
 #include <unity/graph/users.hpp>
 #include <unity/graph/validate.hpp>
 
+namespace tests_of_algorithms {
+
 using namespace unity;
 
 namespace {
@@ -104,3 +106,5 @@ TEST_CASE("every copying algorithm asks only that operators and types can be cop
   CHECK(cut.graph.operation(node_id{0U}).number == 9);
   CHECK(cut.graph.operation(node_id{1U}).number == 1);
 }
+
+}  // namespace tests_of_algorithms

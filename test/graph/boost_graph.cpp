@@ -29,6 +29,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_boost_graph {
+
 using namespace unity;
 
 namespace {
@@ -294,3 +296,5 @@ TEST_CASE("a view shows operators as vertex bundles") {
   const boost_view view{g};
   CHECK(view[0] == 42);
 }
+
+}  // namespace tests_of_boost_graph

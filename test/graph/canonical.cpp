@@ -21,6 +21,8 @@
 #include "../support/cases.hpp"
 #include "random_graph.hpp"
 
+namespace tests_of_canonical {
+
 using namespace unity;
 
 namespace {
@@ -428,3 +430,5 @@ TEST_CASE("the one-shot function and a hasher that has seen other graphs agree")
     REQUIRE(hasher(g, label) == canonical_fingerprint(g, label));
   }
 }
+
+}  // namespace tests_of_canonical

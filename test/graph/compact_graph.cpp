@@ -13,6 +13,8 @@
 
 #include "../support/child.hpp"
 
+namespace tests_of_compact_graph {
+
 using unity::node_id;
 using unity::value_id;
 using graph = unity::compact_graph<std::string, int>;
@@ -135,3 +137,5 @@ TEST_CASE("a node cannot read a value that does not exist, nor be asked for when
   const auto null_value = unity::test::in_child([] { static_cast<void>(small_graph().type(value_id{})); });
   CHECK_THAT(null_value.messages, Catch::Contains("a value of this graph"));
 }
+
+}  // namespace tests_of_compact_graph

@@ -10,6 +10,8 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 
+namespace tests_of_copy_node {
+
 using namespace unity;
 
 using numbered = compact_graph<int, std::string>;
@@ -40,3 +42,5 @@ TEST_CASE("a node is copied behind what stands for its operands", "[copy_node]")
   CHECK(to.type(value_id{3U}) == "c");
   CHECK(map == std::vector<value_id>{value_id{1U}, value_id{2U}, value_id{3U}});
 }
+
+}  // namespace tests_of_copy_node

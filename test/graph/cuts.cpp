@@ -16,6 +16,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_cuts {
+
 using namespace unity;
 
 namespace {
@@ -199,3 +201,5 @@ TEST_CASE("the minimum cut after a node has all that depends on the node beyond 
             *cut_by_search(g, node_set{g.node_count(), alone}, after));
   }
 }
+
+}  // namespace tests_of_cuts

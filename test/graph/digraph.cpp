@@ -14,6 +14,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_digraph {
+
 using namespace unity;
 
 namespace {
@@ -85,3 +87,5 @@ TEST_CASE("a default digraph is empty") {
   REQUIRE(digraph{}.node_count() == 0);
   REQUIRE(digraph{} == digraph{test::number_graph{}});
 }
+
+}  // namespace tests_of_digraph

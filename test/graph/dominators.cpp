@@ -13,6 +13,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_dominators {
+
 using namespace unity;
 
 namespace {
@@ -116,3 +118,5 @@ TEST_CASE("on a long chain every node dominates all that follow") {
     REQUIRE(tree.nearest_common(node_id{n}, node_id{1000U}) == node_id{std::min(n, 1000U)});
   }
 }
+
+}  // namespace tests_of_dominators

@@ -16,6 +16,8 @@
 #include "random_edit.hpp"
 #include "random_graph.hpp"
 
+namespace tests_of_edit {
+
 using namespace unity;
 
 namespace {
@@ -172,3 +174,5 @@ TEST_CASE("a node can be fused with the one it reads from, and readers follow") 
   CHECK(after->values == std::vector{value_id{0U}, value_id{}, value_id{}, value_id{2U}, value_id{1U}});
   CHECK(after->changed == std::vector{node_id{2U}});
 }
+
+}  // namespace tests_of_edit

@@ -15,6 +15,8 @@
 #include "random_edit.hpp"
 #include "random_graph.hpp"
 
+namespace tests_of_edit_composition {
+
 using namespace unity;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("what the first edit adds and the second removes is not in their compo
       .removed = {between->added[0]}, .added = {}, .redirected = {{a, between->values[0]}}};
   CHECK(compose(insert, *between, take_back) == test::number_edit{});
 }
+
+}  // namespace tests_of_edit_composition

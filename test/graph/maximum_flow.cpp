@@ -9,6 +9,8 @@
 #include <unity/core/random.hpp>
 #include <unity/graph/maximum_flow.hpp>
 
+namespace tests_of_maximum_flow {
+
 using namespace unity;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("the maximum flow is the minimum over all sets of what leaves them") {
     REQUIRE(source_side == smallest_set);
   }
 }
+
+}  // namespace tests_of_maximum_flow

@@ -9,6 +9,8 @@
 #include <unity/core/random.hpp>
 #include <unity/graph/node_set.hpp>
 
+namespace tests_of_node_set {
+
 using namespace unity;
 
 TEST_CASE("a node set holds what a std::set would") {
@@ -45,3 +47,5 @@ TEST_CASE("inserting a set is the union, and sets intersect where they share a n
   REQUIRE(intersects(a, b));
   REQUIRE(a.to_vector() == std::vector{node_id{1U}, node_id{63U}, node_id{64U}, node_id{99U}});
 }
+
+}  // namespace tests_of_node_set

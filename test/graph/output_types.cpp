@@ -8,6 +8,8 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 
+namespace tests_of_output_types {
+
 using namespace unity;
 
 TEST_CASE("types of outputs are in their order, each as often as it is listed", "[output_types]") {
@@ -19,3 +21,5 @@ TEST_CASE("types of outputs are in their order, each as often as it is listed", 
   g.set_outputs(outputs);
   CHECK(output_types(g) == std::vector<std::string>{"b", "a", "b"});
 }
+
+}  // namespace tests_of_output_types

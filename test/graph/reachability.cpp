@@ -12,6 +12,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_reachability {
+
 using namespace unity;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("dead nodes are those that no output depends on") {
   const auto g = test::random_graph(rng, test::random_shape(rng, 20));
   test::in_every_form(g, rng, [](const auto& form) { REQUIRE(dead_nodes(form) == dead_by_search(form)); });
 }
+
+}  // namespace tests_of_reachability

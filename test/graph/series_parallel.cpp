@@ -19,6 +19,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_series_parallel {
+
 using namespace unity;
 
 namespace {
@@ -441,3 +443,5 @@ TEST_CASE("a deep ladder is decomposed without deep recursion") {
   nested.set_outputs(std::array{y});
   CHECK(is_series_parallel(nested));
 }
+
+}  // namespace tests_of_series_parallel

@@ -16,6 +16,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_subgraph {
+
 using namespace unity;
 
 namespace {
@@ -170,3 +172,5 @@ TEST_CASE("the whole graph as a region is the graph") {
     REQUIRE(std::ranges::equal(cut.graph.operands(node_id{n}), g.operands(node_id{n})));
   }
 }
+
+}  // namespace tests_of_subgraph

@@ -13,6 +13,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_topological_order {
+
 using namespace unity;
 
 namespace {
@@ -96,3 +98,5 @@ TEST_CASE("a graph has either a topological order or a cycle as evidence") {
 TEST_CASE("the empty graph has the empty order") {
   REQUIRE(topological_order(test::number_graph{}) == std::vector<node_id>{});
 }
+
+}  // namespace tests_of_topological_order

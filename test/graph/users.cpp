@@ -12,6 +12,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_users {
+
 using namespace unity;
 
 namespace {
@@ -77,3 +79,5 @@ TEST_CASE("a node that reads a value twice is two of its uses") {
   CHECK(uses[value_id{0U}][1] == use{node_id{1U}, 1});
   CHECK(uses[value_id{1U}].empty());
 }
+
+}  // namespace tests_of_users

@@ -13,6 +13,8 @@
 
 #include "random_graph.hpp"
 
+namespace tests_of_validate {
+
 using namespace unity;
 
 namespace {
@@ -99,3 +101,5 @@ TEST_CASE("a cycle is named by its nodes, a long one by the first of them") {
   CHECK(std::string{defect->what()} ==
         "node 0: a cycle of 100: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ...; expected no node that depends on itself");
 }
+
+}  // namespace tests_of_validate

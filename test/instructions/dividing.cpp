@@ -24,6 +24,7 @@
 #include <unity/program/storage.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/unity/mesh_room.hpp>

@@ -10,6 +10,8 @@
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 
+namespace tests_of_chrome_trace {
+
 using namespace unity;
 
 TEST_CASE("a trace has a thread for each stream and link, an event for each task, and memory") {
@@ -56,3 +58,5 @@ TEST_CASE("a trace of nothing is still a trace") {
   const auto trace = nlohmann::json::parse(io::to_chrome_trace(program::program{}, {}));
   CHECK(trace.at("traceEvents").size() == 2);
 }
+
+}  // namespace tests_of_chrome_trace

@@ -21,6 +21,8 @@
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
+namespace tests_of_configuration_json {
+
 using namespace unity;
 using machine::device_id;
 using test::training::operators;
@@ -148,3 +150,5 @@ TEST_CASE("a plan with sums and anything changed is a plan or one line") {
   }
   CHECK(refused > 150);
 }
+
+}  // namespace tests_of_configuration_json

@@ -27,6 +27,8 @@
 #include "dataset_files.hpp"
 #include "sealed_files.hpp"
 
+namespace tests_of_dataset {
+
 namespace fs = std::filesystem;
 namespace io = unity::io;
 namespace parallel = unity::parallel;
@@ -383,3 +385,5 @@ TEST_CASE("the system's licenses make text") {
   const tensor_type tokens{.element = dtype::int32, .dims = {4, 64}};
   CHECK(batch(d, dataset_field::samples, tokens, 3, {}) != batch(d, dataset_field::samples, tokens, 4, {}));
 }
+
+}  // namespace tests_of_dataset

@@ -11,6 +11,7 @@
 
 #include <unity/io/dataset.hpp>
 #include <unity/io/stored_tensor.hpp>
+#include <unity/io/tensor_data.hpp>
 
 #include "sealed_files.hpp"
 

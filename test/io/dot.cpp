@@ -7,6 +7,8 @@
 
 #include <unity/tensor/builder.hpp>
 
+namespace tests_of_dot {
+
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 
@@ -66,3 +68,5 @@ TEST_CASE("before and after stand side by side, with nodes of their own") {
   CHECK_THAT(text, Catch::Contains("subgraph cluster_before") && Catch::Contains("subgraph cluster_after"));
   CHECK_THAT(text, Catch::Contains("label=\"before: 2 ms\"") && Catch::Contains("b_n0") && Catch::Contains("a_n0"));
 }
+
+}  // namespace tests_of_dot

@@ -26,6 +26,8 @@
 
 #include "../support/shared_file.hpp"
 
+namespace tests_of_flexflow_parallel_rules {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::tensor::modular61;
@@ -224,3 +226,5 @@ TEST_CASE("FlexFlow's parallel rules are derived, proved or shown wrong", "[shar
                                                       {"source never fits", 34},
                                                       {"outside", 43}});
 }
+
+}  // namespace tests_of_flexflow_parallel_rules

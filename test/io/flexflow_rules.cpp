@@ -13,6 +13,8 @@
 #include "../support/message_of.hpp"
 #include "../support/shared_file.hpp"
 
+namespace tests_of_flexflow_rules {
+
 namespace io = unity::io;
 
 namespace {
@@ -102,3 +104,5 @@ TEST_CASE("FlexFlow's published rules are read; those without parallel operators
     CHECK_NOTHROW(unity::compile_rule(algebra, rule));
   }
 }
+
+}  // namespace tests_of_flexflow_rules

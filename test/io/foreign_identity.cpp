@@ -13,6 +13,8 @@
 
 #include "../support/shared_file.hpp"
 
+namespace tests_of_foreign_identity {
+
 using unity::io::foreign_rule;
 using source_of = foreign_rule::source_of;
 
@@ -110,3 +112,5 @@ TEST_CASE("of FlexFlow's 640 rules 608 are distinct and 112 read what they do no
   CHECK(distinct.size() == 608);
   CHECK(unbound == 112);
 }
+
+}  // namespace tests_of_foreign_identity

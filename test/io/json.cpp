@@ -15,6 +15,8 @@
 
 #include "../support/message_of.hpp"
 
+namespace tests_of_json {
+
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using unity::value_id;
@@ -115,3 +117,5 @@ TEST_CASE("text that stops anywhere is an error, never a graph") {
     CHECK_THAT(message_of(std::string_view{text}.substr(0, length)), Catch::Contains("is not JSON"));
   }
 }
+
+}  // namespace tests_of_json

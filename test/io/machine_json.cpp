@@ -11,6 +11,8 @@
 
 #include "machine_complaint.hpp"
 
+namespace tests_of_machine_json {
+
 namespace {
 
 using namespace unity;
@@ -209,3 +211,5 @@ TEST_CASE("ranges ascend") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_machine_json

@@ -1,5 +1,6 @@
 // The topologies of machine JSON.
 #include <unity/io/machine_json.hpp>
+#include <unity/machine/gpu_models.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -12,6 +13,8 @@
 #include <unity/machine/presets.hpp>
 
 #include "machine_complaint.hpp"
+
+namespace tests_of_machine_topology {
 
 namespace {
 
@@ -138,3 +141,5 @@ TEST_CASE("what a topology lacks is missed by name") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_machine_topology

@@ -23,6 +23,8 @@
 #include "../support/onnx_text.hpp"
 #include "onnx_subjects.hpp"
 
+namespace tests_of_onnx_export {
+
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
@@ -505,3 +507,5 @@ TEST_CASE("exported bytes are the same every time") {
     CHECK(io::serialize_onnx(standard(), m) == io::serialize_onnx(standard(), m));
   }
 }
+
+}  // namespace tests_of_onnx_export

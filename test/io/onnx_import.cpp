@@ -15,6 +15,8 @@
 #include "../support/onnx_text.hpp"
 #include "onnx_subjects.hpp"
 
+namespace tests_of_onnx_import {
+
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
@@ -352,3 +354,5 @@ TEST_CASE("models in the form of PyTorch's exporter are read without opaque oper
     CHECK(m.data.contains("layer.0.attention.query.weight"));
   }
 }
+
+}  // namespace tests_of_onnx_import

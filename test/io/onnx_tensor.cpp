@@ -1,3 +1,4 @@
+#include <unity/core/file.hpp>
 #include <unity/io/onnx_tensor.hpp>
 
 #include <catch2/catch.hpp>
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
+
+namespace tests_of_onnx_tensor {
 
 using namespace unity;
 using namespace unity::io;
@@ -60,3 +63,5 @@ TEST_CASE("what is no tensor is told in a line that names the file", "[onnx_tens
 }
 
 }  // namespace
+
+}  // namespace tests_of_onnx_tensor

@@ -1,4 +1,5 @@
 #include <unity/io/pcg_dot.hpp>
+#include <unity/parallel/box.hpp>
 
 #include <cstddef>
 #include <string>
@@ -8,6 +9,8 @@
 #include <unity/parallel/pcg/figure_plans.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
+
+namespace tests_of_pcg_dot {
 
 namespace io = unity::io;
 namespace parallel = unity::parallel;
@@ -53,3 +56,5 @@ TEST_CASE("every value that is read is an edge of the picture") {
   }
   CHECK(count_of(io::to_dot(parallel_algebra(), g, "t"), " -> ") == edges);
 }
+
+}  // namespace tests_of_pcg_dot

@@ -1,3 +1,5 @@
+#include <unity/io/json.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
 
 #include <catch2/catch.hpp>
@@ -23,6 +25,8 @@
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
+
+namespace tests_of_plan_json {
 
 using namespace unity;
 using test::training::operators;
@@ -200,3 +204,5 @@ TEST_CASE("a plan with anything changed is a plan or one line") {
   }
   CHECK(refused > 200);
 }
+
+}  // namespace tests_of_plan_json

@@ -16,6 +16,8 @@
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
+namespace tests_of_plan_notes {
+
 using namespace unity;
 using test::training::operators;
 
@@ -80,3 +82,5 @@ TEST_CASE("notes that do not fit the machine are refused with their place") {
              Catch::Contains("parallel_substitutions[0].values.k: is string"));
   CHECK_THAT(complaint("/parallel_substitutions/2/node", 1.5), Catch::Contains("parallel_substitutions[2].node"));
 }
+
+}  // namespace tests_of_plan_notes

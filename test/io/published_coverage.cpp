@@ -17,6 +17,8 @@
 #include "../tensor/generation/coverage.hpp"
 #include "../support/shared_file.hpp"
 
+namespace tests_of_published_coverage {
+
 using namespace unity;
 
 namespace {
@@ -54,3 +56,5 @@ TEST_CASE("TASO's 133 rules that are true follow from the shipped generated rule
   check_published(*path, io::group_reading::implied, {98, 99, 100, 105, 125, 126, 127, 128, 129, 130, 131});
   check_published(*path, io::group_reading::one, {99, 100, 130, 131});
 }
+
+}  // namespace tests_of_published_coverage

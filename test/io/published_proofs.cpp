@@ -16,6 +16,8 @@
 
 #include "../support/shared_file.hpp"
 
+namespace tests_of_published_proofs {
+
 namespace tensor = unity::tensor;
 using unity::verdict;
 
@@ -64,3 +66,5 @@ TEST_CASE("as TASO reads them, eleven of its 133 rules are false, and all others
 TEST_CASE("with one group, 129 of TASO's rules are proved and the other four fit no shapes", "[shared]") {
   check(verified(unity::io::group_reading::one), {99, 100, 130, 131}, "target cannot be built");
 }
+
+}  // namespace tests_of_published_proofs

@@ -26,6 +26,8 @@
 #include "../support/operators.hpp"
 #include "../support/shared_file.hpp"
 
+namespace tests_of_published_rules {
+
 namespace tensor = unity::tensor;
 using verdict = tensor::rule_report::verdict;
 using unity::test::standard::operators;
@@ -225,3 +227,5 @@ TEST_CASE("shipped rules derive each of TASO's 129 true rules in at most seven r
   CHECK(derived == 129);
   CHECK(at_once >= 60);
 }
+
+}  // namespace tests_of_published_rules

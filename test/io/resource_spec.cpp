@@ -1,4 +1,5 @@
 #include <unity/io/resource_spec.hpp>
+#include <unity/machine/gpu_models.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -12,6 +13,8 @@
 #include <unity/machine/routes.hpp>
 
 #include "../support/message_of.hpp"
+
+namespace tests_of_resource_spec {
 
 namespace {
 
@@ -104,3 +107,5 @@ TEST_CASE("a complaint names the file, the line and what was expected") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_resource_spec

@@ -9,6 +9,8 @@
 
 #include <unity/rewrite/parse.hpp>
 
+namespace tests_of_rule_text {
+
 namespace io = unity::io;
 using rule = io::foreign_rule;
 
@@ -121,3 +123,5 @@ TEST_CASE("a rule whose terms share operators beyond measure is outside, not a t
   CHECK_FALSE(result);
   CHECK_THAT(result.outside_because, Catch::Contains("characters"));
 }
+
+}  // namespace tests_of_rule_text

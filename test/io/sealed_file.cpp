@@ -13,6 +13,8 @@
 
 #include "sealed_files.hpp"
 
+namespace tests_of_sealed_file {
+
 namespace io = unity::io;
 
 namespace {
@@ -67,3 +69,5 @@ TEST_CASE("a sealed file is read in pieces") {
   CHECK(piece == std::vector{std::byte{'f'}, std::byte{'g'}, std::byte{'h'}});
   CHECK(sealed_files::content_of(path).size() == 64 + 8 + 16);
 }
+
+}  // namespace tests_of_sealed_file

@@ -17,6 +17,8 @@
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
+namespace tests_of_strategy_json {
+
 using namespace unity;
 using test::training::operators;
 
@@ -156,3 +158,5 @@ TEST_CASE("fingerprints tell graphs apart by sizes, operators and names, and not
   CHECK(io::graph_fingerprint(standard, tensor::zoo::build(standard, "zoo:lenet")) ==
         io::graph_fingerprint(a, tensor::zoo::build(a, "zoo:lenet")));
 }
+
+}  // namespace tests_of_strategy_json

@@ -21,6 +21,8 @@
 #include "../support/operators.hpp"
 #include "plan_complaint.hpp"
 
+namespace tests_of_strategy_svg {
+
 using namespace unity;
 using machine::device_id;
 using test::training::operators;
@@ -232,3 +234,5 @@ TEST_CASE("a plan that is not valid is not drawn") {
   p.configurations[3].degrees[0] = 3;
   CHECK_THROWS_WITH(io::to_strategy_svg(operators(), p), Catch::Contains("node 3 (conv2d)"));
 }
+
+}  // namespace tests_of_strategy_svg

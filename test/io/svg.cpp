@@ -1,3 +1,4 @@
+#include <unity/core/file.hpp>
 #include <unity/io/svg.hpp>
 
 #include <chrono>
@@ -6,6 +7,8 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+
+namespace tests_of_svg {
 
 namespace io = unity::io;
 
@@ -73,3 +76,5 @@ TEST_CASE("a program that fails or does not end leaves a reason and no file") {
              Catch::Contains("longer than 100 ms"));
   CHECK(std::filesystem::is_empty(folder));
 }
+
+}  // namespace tests_of_svg

@@ -15,6 +15,8 @@
 #include "../support/message_of.hpp"
 #include "../support/shared_file.hpp"
 
+namespace tests_of_taso_rules {
+
 namespace io = unity::io;
 
 namespace {
@@ -91,3 +93,5 @@ TEST_CASE("all of TASO's published rules are read, restated and accepted by the 
   // The wrong ones are stated as they are: whoever reads them must find out.
   CHECK_THAT(converted[99].text, Catch::Contains("concat{axis=0}(?x10, ?x11)"));
 }
+
+}  // namespace tests_of_taso_rules

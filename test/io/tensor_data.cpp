@@ -10,6 +10,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace tests_of_tensor_data {
+
 namespace io = unity::io;
 using unity::tensor::dtype;
 
@@ -57,3 +59,5 @@ TEST_CASE("NaN is found in every floating-point type and nowhere else") {
   }
   CHECK_FALSE(io::find_nan({dtype::int64, {1}, std::string(8, '\xff')}));
 }
+
+}  // namespace tests_of_tensor_data

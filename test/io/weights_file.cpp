@@ -20,6 +20,8 @@
 
 #include "sealed_files.hpp"
 
+namespace tests_of_weights_file {
+
 namespace fs = std::filesystem;
 namespace io = unity::io;
 namespace parallel = unity::parallel;
@@ -382,3 +384,5 @@ TEST_CASE("whenever a process dies there is a complete checkpoint") {
   CHECK(io::weights_reader{io::previous_of(path)}.header().step == 2);
   CHECK(file_count(path.parent_path()) == 2);
 }
+
+}  // namespace tests_of_weights_file

@@ -16,6 +16,8 @@
 
 #include "random_topology.hpp"
 
+namespace tests_of_boost_topology {
+
 namespace {
 
 using namespace unity;
@@ -77,3 +79,5 @@ TEST_CASE("every link is an edge, at both of its ends") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_boost_topology

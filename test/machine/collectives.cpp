@@ -17,6 +17,8 @@
 
 #include "random_topology.hpp"
 
+namespace tests_of_collectives {
+
 namespace {
 
 using namespace unity;
@@ -373,3 +375,5 @@ TEST_CASE("the fastest algorithm is the one whose closed form is least") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_collectives

@@ -6,6 +6,8 @@
 
 #include <unity/machine/machine.hpp>
 
+namespace tests_of_device {
+
 static_assert(std::regular<unity::machine::device> && std::regular<unity::machine::link> &&
               std::regular<unity::machine::machine>);
 
@@ -42,3 +44,5 @@ TEST_CASE("a roofline is that of float32, or none") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_device

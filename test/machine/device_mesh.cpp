@@ -12,6 +12,8 @@
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
 
+namespace tests_of_device_mesh {
+
 using namespace unity;
 using machine::device_id;
 
@@ -112,3 +114,5 @@ TEST_CASE("parts of a machine are powers of two, a node and a device") {
   CHECK(sizes("p100:1x4") == "1x1 ");
   CHECK(sizes("host:1x1").empty());
 }
+
+}  // namespace tests_of_device_mesh

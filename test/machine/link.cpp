@@ -9,6 +9,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_link {
+
 namespace {
 
 using namespace unity;
@@ -116,3 +118,5 @@ TEST_CASE("one sample is a latency") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_link

@@ -1,3 +1,4 @@
+#include <unity/machine/gpu_models.hpp>
 #include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
@@ -10,6 +11,8 @@
 #include <unity/machine/routes.hpp>
 
 #include "../support/message_of.hpp"
+
+namespace tests_of_presets {
 
 namespace {
 
@@ -172,3 +175,5 @@ TEST_CASE("a measured machine is refused where a file with its topology would be
 }
 
 }  // namespace
+
+}  // namespace tests_of_presets

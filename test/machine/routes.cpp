@@ -18,6 +18,8 @@
 
 #include "random_topology.hpp"
 
+namespace tests_of_routes {
+
 namespace {
 
 using namespace unity;
@@ -157,3 +159,5 @@ TEST_CASE("the routes of a thousand devices are found in under a second", "[exha
 }
 
 }  // namespace
+
+}  // namespace tests_of_routes

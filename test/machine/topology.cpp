@@ -11,6 +11,8 @@
 
 #include "../support/message_of.hpp"
 
+namespace tests_of_topology {
+
 static_assert(std::regular<unity::machine::topology>);
 
 namespace {
@@ -99,3 +101,5 @@ TEST_CASE("a complaint names the place, the cable and what was expected") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_topology

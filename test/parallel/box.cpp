@@ -8,6 +8,8 @@
 
 #include "elements.hpp"
 
+namespace tests_of_box {
+
 using namespace unity;
 using parallel::box;
 
@@ -42,3 +44,5 @@ TEST_CASE("intersection and subtraction are those of sets of elements") {
     }
   }
 }
+
+}  // namespace tests_of_box

@@ -12,6 +12,8 @@
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/shape.hpp>
 
+namespace tests_of_box_runs {
+
 using namespace unity;
 using parallel::box;
 using parallel::for_each_run;
@@ -67,3 +69,5 @@ TEST_CASE("pieces are the elements of the box, in order, and as few as there can
     REQUIRE(found == expected);
   }
 }
+
+}  // namespace tests_of_box_runs

@@ -15,6 +15,8 @@
 
 #include "operators.hpp"
 
+namespace tests_of_configuration {
+
 using namespace unity;
 using machine::device_id;
 using parallel::box;
@@ -157,3 +159,5 @@ TEST_CASE("the tasks of a valid configuration write every element of every resul
   }
   CHECK(valid > 100);
 }
+
+}  // namespace tests_of_configuration

@@ -15,6 +15,8 @@
 #include "divided_at_random.hpp"
 #include "operators.hpp"
 
+namespace tests_of_configuration_grid {
+
 using namespace unity;
 using machine::device_id;
 using parallel::test::dimensions;
@@ -144,3 +146,5 @@ TEST_CASE("grids that no configuration has say why") {
   CHECK(configuration_of(softmax, undivided_grid(softmax), numbered(1)) ==
         parallel::configuration{{1}, {device_id{0U}}});
 }
+
+}  // namespace tests_of_configuration_grid

@@ -14,6 +14,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_dimensions {
+
 using namespace unity;
 using parallel::parallelism;
 using tensor::shape;
@@ -123,3 +125,5 @@ TEST_CASE("equal operators of a graph share their dimensions") {
   CHECK(std::count(cells.begin(), cells.end(), cells[0]) == 6);
   CHECK(all.kind_count() < g.node_count());
 }
+
+}  // namespace tests_of_dimensions

@@ -22,6 +22,8 @@
 #include "operators.hpp"
 #include "random_model.hpp"
 
+namespace tests_of_microbatch {
+
 using namespace unity;
 using parallel::test::operators;
 
@@ -141,3 +143,5 @@ TEST_CASE("weights and what has no samples stay as they are") {
   }
   CHECK(weights == 1);
 }
+
+}  // namespace tests_of_microbatch

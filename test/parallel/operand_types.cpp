@@ -27,6 +27,8 @@
 #include "../support/cases.hpp"
 #include "random_pcg.hpp"
 
+namespace tests_of_operand_types {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -347,3 +349,5 @@ TEST_CASE("operands are taken where tasks can make the result of their shards, a
   CHECK(sum.combinations > 14000);
   CHECK(sum.accepted > 600);
 }
+
+}  // namespace tests_of_operand_types

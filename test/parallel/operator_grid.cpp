@@ -7,12 +7,15 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/space.hpp>
 
 #include "operators.hpp"
 #include "random_pcg.hpp"
+
+namespace tests_of_operator_grid {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -138,3 +141,5 @@ TEST_CASE("a grid of another operator, or one that sizes do not divide into, is 
   g.copies = 0;
   CHECK_FALSE(why_not(o, g).empty());
 }
+
+}  // namespace tests_of_operator_grid

@@ -6,6 +6,8 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/dtype.hpp>
 
+namespace tests_of_optimizer {
+
 using namespace unity;
 using parallel::optimizer;
 using parallel::state_bytes;
@@ -26,3 +28,5 @@ TEST_CASE("optimizers are found by their names, and nothing by others") {
   CHECK_FALSE(parallel::find_optimizer("Adam"));
   CHECK_FALSE(parallel::find_optimizer(""));
 }
+
+}  // namespace tests_of_optimizer

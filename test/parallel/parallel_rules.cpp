@@ -35,6 +35,8 @@
 #include "random_pcg.hpp"
 #include "rewritten.hpp"
 
+namespace tests_of_parallel_rules {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -269,3 +271,5 @@ TEST_CASE("a product of concats is a sum of products, whose terms need not meet"
     CHECK(count > 0);
   }
 }
+
+}  // namespace tests_of_parallel_rules

@@ -5,9 +5,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 
 #include "random_pcg.hpp"
+
+namespace tests_of_parallel_type {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -64,3 +67,5 @@ TEST_CASE("types that differ have different hashes") {
   CHECK(hash(t) != hash(divided({8, 8}, {1, 2}, 2, 1)));
   CHECK(hash(t) != hash(dual(t)));
 }
+
+}  // namespace tests_of_parallel_type

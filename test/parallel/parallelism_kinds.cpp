@@ -10,6 +10,8 @@
 
 #include "operators.hpp"
 
+namespace tests_of_parallelism_kinds {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -59,3 +61,5 @@ TEST_CASE("a set of uses has what it was made of") {
   }
   CHECK(all_index_uses >> index_use_names.size() == 0);
 }
+
+}  // namespace tests_of_parallelism_kinds

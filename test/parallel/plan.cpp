@@ -9,6 +9,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
+namespace tests_of_plan {
+
 using namespace unity;
 
 TEST_CASE("a plan of another graph or machine is refused with the node and the reason") {
@@ -27,3 +29,5 @@ TEST_CASE("a plan of another graph or machine is refused with the node and the r
   source[0].devices.push_back(machine::device_id{std::size_t{0}});
   CHECK_THROWS_WITH(check(a, parallel::plan{g, source, m}), Catch::Contains("node 0 (input)"));
 }
+
+}  // namespace tests_of_plan

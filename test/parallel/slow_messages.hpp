@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/lowering/messages.hpp>

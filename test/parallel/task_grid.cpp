@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace tests_of_task_grid {
+
 using namespace unity;
 using parallel::degree_list;
 using parallel::task_grid;
@@ -34,3 +36,5 @@ TEST_CASE("degrees of one are the same as none") {
   CHECK_FALSE(task_grid{{2, 1}, {}, {}, 2} == task_grid{2, 1});
   CHECK(task_grid{}.tasks() == 1);
 }
+
+}  // namespace tests_of_task_grid

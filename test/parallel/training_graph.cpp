@@ -9,6 +9,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 
+namespace tests_of_training_graph {
+
 using namespace unity;
 
 TEST_CASE("cotangents are computed between weights and outputs, and of nothing else") {
@@ -49,3 +51,5 @@ TEST_CASE("running statistics are read, and not trained") {
   CHECK(t.weights()[1].is_trained);
   CHECK_FALSE(t.weights()[3].is_trained);
 }
+
+}  // namespace tests_of_training_graph

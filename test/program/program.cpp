@@ -13,6 +13,8 @@
 #include "../simulate/random_program.hpp"
 #include "../support/child.hpp"
 
+namespace tests_of_program {
+
 using namespace unity;
 using program::fragment;
 using program::fragment_id;
@@ -245,3 +247,5 @@ TEST_CASE("what cannot be linked or timed breaks a contract") {
     p.commit();
   }));
 }
+
+}  // namespace tests_of_program

@@ -13,6 +13,8 @@
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 
+namespace tests_of_storage {
+
 namespace {
 
 using unity::bytes;
@@ -175,3 +177,5 @@ TEST_CASE("no values and values of no size take no memory", "[storage]") {
   CHECK(plan_storage(empty, bytes{64}).peak == bytes{0});
   CHECK(plan_storage(empty, bytes{64}).offsets == std::vector<bytes>(3));
 }
+
+}  // namespace tests_of_storage

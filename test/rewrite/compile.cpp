@@ -15,6 +15,8 @@
 #include "../support/matrices.hpp"
 #include "../support/message_of.hpp"
 
+namespace tests_of_compile {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -299,3 +301,5 @@ TEST_CASE("a variable stands for attributes of one form") {
         "rule r: ?b, which is an integer; expected a real number for attribute 'by'");
   CHECK(message("scale{by=?b}(?x) => scale{by=?b}(scale{by=?b}(?x))").empty());
 }
+
+}  // namespace tests_of_compile

@@ -17,6 +17,8 @@
 #include "../support/matrices.hpp"
 #include "../support/space_laws.hpp"
 
+namespace tests_of_duplicates {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -105,3 +107,5 @@ TEST_CASE("merging leaves nothing that is there twice", "[law]") {
     }
   }
 }
+
+}  // namespace tests_of_duplicates

@@ -11,6 +11,8 @@
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/expression.hpp>
 
+namespace tests_of_expression {
+
 using namespace unity;
 
 namespace {
@@ -199,3 +201,5 @@ TEST_CASE("an expression has no value when a part has none") {
   CHECK_FALSE(evaluate(of(form::list, {literal({1}), quotient}), environment{}));
   CHECK_FALSE(evaluate(of(form::list, {of(form::pack, {quotient})}), environment{}));
 }
+
+}  // namespace tests_of_expression

@@ -18,6 +18,8 @@
 
 #include "../support/matrices.hpp"
 
+namespace tests_of_instantiate {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -183,3 +185,5 @@ TEST_CASE("a match records what it reads, replaces and defines") {
   CHECK(f.store.results(made)[0] == f.matches.replaced(r, 0));
   CHECK(f.store.operation(f.store.op(made)).kind == matrix_op::form::matmul);
 }
+
+}  // namespace tests_of_instantiate

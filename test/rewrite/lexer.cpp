@@ -10,6 +10,8 @@
 
 #include "../support/message_of.hpp"
 
+namespace tests_of_lexer {
+
 using unity::detail::lexer;
 using unity::detail::token;
 using form = unity::detail::token::form;
@@ -116,3 +118,5 @@ TEST_CASE("bytes that are no text become symbols, one each") {
   CHECK(all[1].kind == form::symbol);
   CHECK(all[1].text == "\xff");
 }
+
+}  // namespace tests_of_lexer

@@ -25,6 +25,8 @@
 #include "../support/circuits.hpp"
 #include "../support/matrices.hpp"
 
+namespace tests_of_matcher {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -479,3 +481,5 @@ TEST_CASE("more repetitions than there is room for are no match, and no harm") {
     CHECK(f.found_repetitions(r, 0).empty());
   }
 }
+
+}  // namespace tests_of_matcher

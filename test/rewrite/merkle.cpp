@@ -16,6 +16,8 @@
 #include "../support/cases.hpp"
 #include "../support/circuits.hpp"
 
+namespace tests_of_merkle {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -136,3 +138,5 @@ TEST_CASE("which result is read, and how often a subgraph is there, makes a diff
   });
   CHECK(exchanged != straight);
 }
+
+}  // namespace tests_of_merkle

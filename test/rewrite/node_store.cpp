@@ -8,6 +8,8 @@
 #include "../support/circuits.hpp"
 #include "../support/matrices.hpp"
 
+namespace tests_of_node_store {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -120,3 +122,5 @@ TEST_CASE("types are inferred from operands, and memory grows with what is held"
   CHECK(m.node_count() == 1000);
   CHECK(m.memory() > before + 1000 * sizeof(value_id));
 }
+
+}  // namespace tests_of_node_store

@@ -17,6 +17,8 @@
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 
+namespace tests_of_parse {
+
 using namespace unity;
 using term = syntax::term;
 using expression = syntax::expression;
@@ -271,3 +273,5 @@ TEST_CASE("any damage to rule text is read or refused in one line that names the
     REQUIRE(said.find('\n') == std::string::npos);
   }
 }
+
+}  // namespace tests_of_parse

@@ -7,6 +7,8 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 
+namespace tests_of_print {
+
 using namespace unity;
 using expression = syntax::expression;
 
@@ -78,3 +80,5 @@ TEST_CASE("reals look like reals and keep every bit") {
   const expression third{expression::form::real, std::bit_cast<std::int64_t>(1.0 / 3), {}, {}};
   CHECK(parse_rules("rule r f(?x) => ?x if " + to_text(third)).at(0).conditions.at(0) == third);
 }
+
+}  // namespace tests_of_print

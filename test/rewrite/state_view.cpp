@@ -16,6 +16,8 @@
 #include "../support/child.hpp"
 #include "../support/circuits.hpp"
 
+namespace tests_of_state_view {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -109,3 +111,5 @@ TEST_CASE("a state that is not in order breaks a contract") {
   CHECK(result.aborted);
   CHECK_THAT(result.messages, Catch::Contains("operands that are results of earlier nodes"));
 }
+
+}  // namespace tests_of_state_view

@@ -11,6 +11,8 @@
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 
+namespace tests_of_terms {
+
 namespace {
 
 using unity::to_text;
@@ -142,3 +144,5 @@ TEST_CASE("terms say what a rule is safe for and how it is known", "[terms]") {
   check_equal(rewrite.when(rank(x) == 1).when(rank(x) != 2).tested(1),
               text + "if rank(?x) == 1, rank(?x) != 2 tested 1");
 }
+
+}  // namespace tests_of_terms

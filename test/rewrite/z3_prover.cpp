@@ -7,6 +7,8 @@
 
 #include "../support/ground_problems.hpp"
 
+namespace tests_of_z3_prover {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -31,3 +33,5 @@ TEST_CASE("where its resources end, Z3 does not know") {
   const auto hard = ground_problems().back();
   CHECK(z3_prover{1}.decide(hard.problem).found == verdict::unknown);
 }
+
+}  // namespace tests_of_z3_prover

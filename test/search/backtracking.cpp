@@ -20,6 +20,8 @@
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
 
+namespace tests_of_backtracking {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -189,3 +191,5 @@ TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state",
   CHECK(spaces > 200);
   CHECK(worse * 50 < spaces);
 }
+
+}  // namespace tests_of_backtracking

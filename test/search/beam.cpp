@@ -20,6 +20,8 @@
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
 
+namespace tests_of_beam {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -174,3 +176,5 @@ TEST_CASE("a beam's answer does not depend on the number of threads", "[law]") {
     }
   }
 }
+
+}  // namespace tests_of_beam

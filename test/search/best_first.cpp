@@ -25,6 +25,8 @@
 #include "../support/message_of.hpp"
 #include "circuit_space.hpp"
 
+namespace tests_of_best_first {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -295,3 +297,5 @@ TEST_CASE("every graph of matrices that a search meets means what its input mean
     REQUIRE(one.counts == two.counts);
   }
 }
+
+}  // namespace tests_of_best_first

@@ -13,6 +13,8 @@
 #include <unity/core/random.hpp>
 #include <unity/cost/cost_model.hpp>
 
+namespace tests_of_branch_and_bound {
+
 using namespace unity;
 
 namespace {
@@ -307,3 +309,5 @@ TEST_CASE("an observer ends the search") {
   REQUIRE(r.stopped == stop_reason::observer);
   REQUIRE(s.made.empty());
 }
+
+}  // namespace tests_of_branch_and_bound

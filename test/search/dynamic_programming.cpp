@@ -13,6 +13,8 @@
 #include <unity/search/decomposition.hpp>
 #include <unity/search/dynamic_programming.hpp>
 
+namespace tests_of_dynamic_programming {
+
 using namespace unity;
 
 namespace {
@@ -187,3 +189,5 @@ TEST_CASE("goals with numbers of their own have the values that goals with finge
     CHECK(fast.goals() == numbered.combined);
   }
 }
+
+}  // namespace tests_of_dynamic_programming

@@ -5,6 +5,8 @@
 #include <unity/core/random.hpp>
 #include <unity/search/evaluator.hpp>
 
+namespace tests_of_evaluator {
+
 using namespace unity;
 
 namespace {
@@ -56,3 +58,5 @@ struct always_a_move {
 static_assert(!proposal_for<always_a_move, archetype>);
 
 }  // namespace
+
+}  // namespace tests_of_evaluator

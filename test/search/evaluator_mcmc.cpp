@@ -12,6 +12,8 @@
 
 #include "../support/child.hpp"
 
+namespace tests_of_evaluator_mcmc {
+
 using namespace unity;
 
 namespace {
@@ -224,3 +226,5 @@ TEST_CASE("no chains, or a negative temperature, break a contract") {
   o.beta = -1;
   CHECK(test::in_child([&] { (void)run(l, {0}, o); }).aborted);
 }
+
+}  // namespace tests_of_evaluator_mcmc

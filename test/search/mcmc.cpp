@@ -21,6 +21,8 @@
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
 
+namespace tests_of_mcmc {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -173,3 +175,5 @@ TEST_CASE(
   }
   CHECK(improved > 15);
 }
+
+}  // namespace tests_of_mcmc

@@ -18,6 +18,8 @@
 #include "../support/matrices.hpp"
 #include "../support/space_laws.hpp"
 
+namespace tests_of_rewrite_effect {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -291,3 +293,5 @@ TEST_CASE("a set of siblings that lost one is matched again without it") {
   f.apply("merge");
   CHECK(f.count("matmul") == 2);
 }
+
+}  // namespace tests_of_rewrite_effect

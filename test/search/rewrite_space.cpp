@@ -25,6 +25,8 @@
 #include "../support/matrices.hpp"
 #include "../support/space_laws.hpp"
 
+namespace tests_of_rewrite_space {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -298,3 +300,5 @@ TEST_CASE("a space asks no more of an algebra and a cost model than their concep
   CHECK(frugal.cost(frugal.initial()) == plain.cost(plain.initial()));
   CHECK(frugal.moves(frugal.initial()).size() == plain.moves(plain.initial()).size());
 }
+
+}  // namespace tests_of_rewrite_space

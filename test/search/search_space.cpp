@@ -14,6 +14,8 @@
 
 #include "../support/explicit_space.hpp"
 
+namespace tests_of_search_space {
+
 using unity::candidate;
 using unity::cost_value;
 using unity::fingerprint;
@@ -158,3 +160,5 @@ static_assert(unity::search_space<near_miss::memory_of_states_alone> &&
               !unity::measured_space<near_miss::memory_of_states_alone>);
 static_assert(unity::search_space<near_miss::independence_by_degrees> &&
               !unity::commuting_space<near_miss::independence_by_degrees>);
+
+}  // namespace tests_of_search_space

@@ -16,6 +16,8 @@
 #include "random_program.hpp"
 #include "slow_simulator.hpp"
 
+namespace tests_of_delta {
+
 using namespace unity;
 using simulate::delta_simulation;
 using test::random_plan;
@@ -140,3 +142,5 @@ TEST_CASE("an edit of nothing takes the time that was") {
   CHECK(delta.try_replace({}, picoseconds{time.count() - 1}) == std::nullopt);
   CHECK(delta.counts().retimed == 0);
 }
+
+}  // namespace tests_of_delta

@@ -7,6 +7,8 @@
 #include <unity/core/random.hpp>
 #include <unity/simulate/event_queue.hpp>
 
+namespace tests_of_event_queue {
+
 using namespace unity;
 using simulate::event;
 
@@ -32,3 +34,5 @@ TEST_CASE("events come out in order of time, then of ties, however they went in"
     }
   }
 }
+
+}  // namespace tests_of_event_queue

@@ -11,6 +11,8 @@
 #include "random_program.hpp"
 #include "slow_simulator.hpp"
 
+namespace tests_of_full {
+
 using namespace unity;
 using namespace unity::program;
 using simulate::task_times;
@@ -152,3 +154,5 @@ TEST_CASE("full simulation agrees with a plain reading of the definition", "[law
     REQUIRE(latest == picoseconds{end});
   }
 }
+
+}  // namespace tests_of_full

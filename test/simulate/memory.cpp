@@ -12,6 +12,8 @@
 
 #include "random_program.hpp"
 
+namespace tests_of_memory {
+
 using namespace unity;
 using namespace unity::program;
 
@@ -133,3 +135,5 @@ TEST_CASE("devices without buffers hold nothing") {
   s.run(p);
   CHECK(simulate::memory_profiles(p, s.times()) == std::vector<simulate::memory_profile>(2));
 }
+
+}  // namespace tests_of_memory

@@ -11,6 +11,8 @@
 
 #include "random_program.hpp"
 
+namespace tests_of_path_shares {
+
 using namespace unity;
 using program::task_kind;
 using simulate::wait_reason;
@@ -63,3 +65,5 @@ TEST_CASE("steps are told apart by kind and by what they waited for") {
   CHECK(shares[2] == simulate::path_share{task_kind::backward, wait_reason::resource, 1, picoseconds{7}});
   CHECK(simulate::path_shares(p, {}, s.times()).empty());
 }
+
+}  // namespace tests_of_path_shares

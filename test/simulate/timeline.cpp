@@ -11,6 +11,8 @@
 
 #include "random_program.hpp"
 
+namespace tests_of_timeline {
+
 using namespace unity;
 using namespace unity::program;
 using simulate::wait_reason;
@@ -138,3 +140,5 @@ TEST_CASE("critical paths begin at the start, have no gaps and end with the iter
   CHECK(waited_for_resource > 100);
   CHECK(cut_through > 20);
 }
+
+}  // namespace tests_of_timeline

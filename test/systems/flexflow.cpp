@@ -18,6 +18,8 @@
 #include "../parallel/operators.hpp"
 #include "../support/cases.hpp"
 
+namespace tests_of_flexflow {
+
 using namespace unity;
 using parallel::test::operators;
 using systems::flexflow_options;
@@ -221,3 +223,5 @@ TEST_CASE("a strategy of another graph is refused") {
   const subject other{"zoo:lenet", "k80:1x4"};
   CHECK_THROWS_AS(x.search(options_of(10, 1), other.initial(0)), error);
 }
+
+}  // namespace tests_of_flexflow

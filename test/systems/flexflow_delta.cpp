@@ -15,12 +15,15 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../simulate/as_full.hpp"
+
+namespace tests_of_flexflow_delta {
 
 using namespace unity;
 
@@ -80,3 +83,5 @@ TEST_CASE("under a search's moves delta simulation equals full simulation, task 
   CHECK(accepted > 0);
   CHECK(compared == each / 2000 * 20 + each % 2000 / 100);
 }
+
+}  // namespace tests_of_flexflow_delta

@@ -24,6 +24,8 @@
 #include "../parallel/operators.hpp"
 #include "../support/cases.hpp"
 
+namespace tests_of_flexflow_evaluator {
+
 using namespace unity;
 using systems::strategy_evaluator;
 using systems::strategy_moves;
@@ -189,3 +191,5 @@ TEST_CASE("memory is looked at buffer by buffer only where sums are over the lim
   }
   CHECK(evaluator.counts().profiled == 0);
 }
+
+}  // namespace tests_of_flexflow_evaluator

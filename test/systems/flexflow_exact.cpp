@@ -32,6 +32,8 @@
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
 
+namespace tests_of_flexflow_exact {
+
 using namespace unity;
 using unity::test::training::operators;
 
@@ -219,3 +221,5 @@ TEST_CASE("strategies that do not fit in memory are not optima where others fit"
   REQUIRE(after.cost < systems::over_memory);
   REQUIRE(x.cost(before.best) > systems::over_memory);
 }
+
+}  // namespace tests_of_flexflow_exact

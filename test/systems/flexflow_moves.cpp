@@ -20,6 +20,8 @@
 
 #include "../parallel/operators.hpp"
 
+namespace tests_of_flexflow_moves {
+
 using namespace unity;
 using systems::device_choice;
 using systems::strategy_moves;
@@ -227,3 +229,5 @@ TEST_CASE("a graph without operators has no proposals") {
   random_engine random{1};
   CHECK(!strategy_proposal{&moves, 0.5, 0.3, device_choice::blocks}.sample({}, random).has_value());
 }
+
+}  // namespace tests_of_flexflow_moves

@@ -25,6 +25,8 @@
 #include "../parallel/operators.hpp"
 #include "../support/cases.hpp"
 
+namespace tests_of_flexflow_space {
+
 using namespace unity;
 using systems::strategy_evaluator;
 using systems::strategy_moves;
@@ -255,3 +257,5 @@ TEST_CASE("a wider beam mostly ends below greedy descent, and never above what i
   CAPTURE(better, worse);
   CHECK(better > 2 * worse);
 }
+
+}  // namespace tests_of_flexflow_space

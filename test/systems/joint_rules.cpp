@@ -18,6 +18,8 @@
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
+namespace tests_of_joint_rules {
+
 using namespace unity;
 
 TEST_CASE(
@@ -61,3 +63,5 @@ rule gelu_over_rows
   CHECK(names(tensor::mode::training) == std::set<std::string>{"relu_over_rows"});
   CHECK(names(tensor::mode::inference) == std::set<std::string>{"relu_over_rows", "gelu_over_rows"});
 }
+
+}  // namespace tests_of_joint_rules

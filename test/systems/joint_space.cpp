@@ -17,6 +17,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_joint_space {
+
 namespace {
 
 using namespace unity;
@@ -118,3 +120,5 @@ TEST_CASE("what is known to be too dear is not priced in full") {
   CHECK(space.cheapest_near(s, 3, 100, 15)->state.cost == 10);
   CHECK(in_full == 2);
 }
+
+}  // namespace tests_of_joint_space

@@ -16,6 +16,8 @@
 
 #include "../parallel/placed_graph.hpp"
 
+namespace tests_of_mesh_places {
+
 namespace {
 
 using namespace unity;
@@ -91,3 +93,5 @@ TEST_CASE("the longest goes first, each to where least is to do") {
     CHECK(places[i] != 0);  // the long one has a device for itself
   }
 }
+
+}  // namespace tests_of_mesh_places

@@ -25,6 +25,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_pipelines {
+
 using namespace unity;
 using unity::test::training::operators;
 
@@ -155,3 +157,5 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   CHECK(std::none_of(without.simulated.begin(), without.simulated.end(), [](const auto& s) { return s.stages > 1; }));
   CHECK(without.pipeline.is_trivial());
 }
+
+}  // namespace tests_of_pipelines

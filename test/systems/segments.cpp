@@ -30,6 +30,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_segments {
+
 namespace {
 
 using namespace unity;
@@ -182,3 +184,5 @@ TEST_CASE("pieces put together again are the graph") {
   CAPTURE(same.problem);
   CHECK(same.passed);
 }
+
+}  // namespace tests_of_segments

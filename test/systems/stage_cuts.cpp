@@ -13,6 +13,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_stage_cuts {
+
 using namespace unity;
 using systems::stage_piece;
 
@@ -84,3 +86,5 @@ TEST_CASE("cuts are the best of all there are") {
     }
   }
 }
+
+}  // namespace tests_of_stage_cuts

@@ -17,6 +17,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_taso {
+
 namespace {
 
 using namespace unity;
@@ -216,3 +218,5 @@ TEST_CASE("all algorithms end with an equal graph that costs what they say") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_taso

@@ -16,6 +16,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -27,6 +28,8 @@
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
+
+namespace tests_of_unity {
 
 namespace {
 
@@ -202,3 +205,5 @@ TEST_CASE("a graph without operators is refused in one line") {
   const auto g = std::move(b).finish({x});
   CHECK_THROWS_AS(search(g, machine::preset("p100:1x2"), {}), error);
 }
+
+}  // namespace tests_of_unity

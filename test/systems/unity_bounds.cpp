@@ -19,6 +19,7 @@
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/systems/unity/mapping_enumeration.hpp>
@@ -29,6 +30,8 @@
 
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
+
+namespace tests_of_unity_bounds {
 
 namespace {
 
@@ -182,3 +185,5 @@ TEST_CASE("a search whose substitutions had no time says so, however long all of
   o.joint.limits.seconds = 0;
   CHECK(stopped() == stop_reason::time);
 }
+
+}  // namespace tests_of_unity_bounds

@@ -40,6 +40,8 @@
 #include "../support/operators.hpp"
 #include "shipped_rules.hpp"
 
+namespace tests_of_unity_figures {
+
 namespace {
 
 using namespace unity;
@@ -202,3 +204,5 @@ TEST_CASE("figure 16c: rows of bags are added up on several devices, where a bag
   const bool as_rows = f.algebraic.contains("embedding_bag.reverse") && f.parallel.contains("reduce_sum_over_a");
   CHECK((as_bag || as_rows));
 }
+
+}  // namespace tests_of_unity_figures

@@ -35,6 +35,8 @@
 #include "shipped_rules.hpp"
 #include "training_graphs.hpp"
 
+namespace tests_of_unity_optimality {
+
 namespace {
 
 using namespace unity;
@@ -140,3 +142,5 @@ TEST_CASE(
   CHECK(irreducible > count / 20);  // and not only where the mapping is easy
   CHECK(graphs > 20 * count);
 }
+
+}  // namespace tests_of_unity_optimality

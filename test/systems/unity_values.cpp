@@ -20,6 +20,8 @@
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"
 
+namespace tests_of_unity_values {
+
 namespace {
 
 using namespace unity;
@@ -83,3 +85,5 @@ TEST_CASE("what Unity's search finds has the values and gradients of the model, 
     }
   }
 }
+
+}  // namespace tests_of_unity_values

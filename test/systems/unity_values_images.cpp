@@ -10,6 +10,8 @@
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"
 
+namespace tests_of_unity_values_images {
+
 using namespace unity;
 
 TEST_CASE("what Unity's search finds for networks of images has their values and gradients") {
@@ -23,3 +25,5 @@ TEST_CASE("what Unity's search finds for networks of images has their values and
     test::check_found(tensor::zoo::build(test::training::operators(), name), machine::preset("p100:1x2"), o);
   }
 }
+
+}  // namespace tests_of_unity_values_images

@@ -1,4 +1,7 @@
 #include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/operators/elementwise.hpp>
+#include <unity/tensor/operators/sources.hpp>
+#include <unity/tensor/standard_operators.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -21,6 +24,8 @@
 #include "../support/operators.hpp"
 #include "random_case.hpp"
 #include "testing.hpp"
+
+namespace tests_of_adjoint {
 
 using namespace unity::tensor;
 using namespace unity::tensor::test;
@@ -380,3 +385,5 @@ TEST_CASE("a user's operators have derived adjoints", "[adjoint]") {
     }
   }
 }
+
+}  // namespace tests_of_adjoint

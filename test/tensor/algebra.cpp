@@ -1,4 +1,6 @@
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operators/matmul.hpp>
+#include <unity/tensor/operators/sources.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -13,6 +15,8 @@
 
 #include "../support/message_of.hpp"
 #include "testing.hpp"
+
+namespace tests_of_algebra {
 
 using namespace unity::tensor;
 using namespace unity::tensor::test;
@@ -191,3 +195,5 @@ TEST_CASE("a second definition of a name is refused") {
   CHECK(message_of([&] { a.add(operators::matmul()); }) == "operator matmul: a second definition; expected a new name");
   CHECK(a.kind_count() == standard().kind_count());
 }
+
+}  // namespace tests_of_algebra

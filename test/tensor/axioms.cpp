@@ -12,6 +12,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_axioms {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -53,3 +55,5 @@ TEST_CASE("every property holds modulo a prime and for reals on random shapes an
     CHECK(grown.bits > 0);
   }
 }
+
+}  // namespace tests_of_axioms

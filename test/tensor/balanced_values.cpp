@@ -16,6 +16,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_balanced_values {
+
 namespace {
 
 using unity::tensor::balanced_values;
@@ -77,3 +79,5 @@ TEST_CASE("weights are as large as the number of products that are summed allows
   CHECK(*std::min_element(positive.data.begin(), positive.data.end()) >= 0.5);
   CHECK_FALSE(values("nothing").has_value());
 }
+
+}  // namespace tests_of_balanced_values

@@ -1,4 +1,5 @@
 // Batch norms that take mean and variance of the batch at hand.
+#include <unity/tensor/statistics.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
 
 #include <cmath>
@@ -21,6 +22,8 @@
 
 #include "../support/operators.hpp"
 #include "testing.hpp"
+
+namespace tests_of_batch_statistics {
 
 using namespace unity::tensor;
 using namespace unity::tensor::test;
@@ -110,3 +113,5 @@ TEST_CASE("a model's two kinds of statistics differ in its batch norms alone") {
   CHECK(given.type(given.outputs()[0]) == batch.type(batch.outputs()[0]));
   CHECK(count(training(), batch).operators == count(training(), given).operators + 7 * 121);
 }
+
+}  // namespace tests_of_batch_statistics

@@ -13,6 +13,8 @@
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
+namespace tests_of_builder {
+
 namespace {
 
 using unity::node_id;
@@ -143,3 +145,5 @@ TEST_CASE("counts tell sources from operators and statistics from parameters", "
   CHECK(c.statistics == 8);
   CHECK(unity::tensor::parameter_count(operators(), g) == 8);
 }
+
+}  // namespace tests_of_builder

@@ -13,6 +13,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_convert {
+
 using namespace unity;
 using tensor::converted;
 using tensor::dtype;
@@ -54,3 +56,5 @@ TEST_CASE("an operator that does not take the new type is named") {
   const auto g = std::move(b).finish({b.softmax(b.input("x", {4, 4}), 1)});
   CHECK_THROWS_AS(converted(operators(), g, dtype::float32, dtype::boolean), error);
 }
+
+}  // namespace tests_of_convert

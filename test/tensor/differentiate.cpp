@@ -21,6 +21,8 @@
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
+namespace tests_of_differentiate {
+
 using namespace unity::tensor;
 
 namespace {
@@ -256,3 +258,5 @@ TEST_CASE("what cannot be differentiated is said in one line", "[differentiate]"
   g.set_outputs(std::vector{sum});
   CHECK(differentiate(training(), g).gradients.size() == 1);
 }
+
+}  // namespace tests_of_differentiate

@@ -10,6 +10,8 @@
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
+namespace tests_of_element {
+
 namespace {
 
 using unity::tensor::dtype;
@@ -120,3 +122,5 @@ TEST_CASE("one type that float32 rounds is enough to need more") {
   CHECK_FALSE(exceeds_float32(std::vector<tensor_type>{{}, {.element = dtype::float16}}));
   CHECK(exceeds_float32(std::vector<tensor_type>{{}, {.element = dtype::int64}}));
 }
+
+}  // namespace tests_of_element

@@ -24,6 +24,8 @@
 #include "mutation.hpp"
 #include "testing.hpp"
 
+namespace tests_of_equivalence {
+
 namespace {
 
 using namespace unity::tensor;
@@ -434,3 +436,5 @@ TEST_CASE("the same seed gives the same report") {
   CHECK(a.max_rel_error == b.max_rel_error);
   CHECK(a.sizes == b.sizes);
 }
+
+}  // namespace tests_of_equivalence

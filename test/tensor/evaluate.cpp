@@ -14,6 +14,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_evaluate {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -107,3 +109,5 @@ TEST_CASE("equal graphs are equal modulo 2^61 - 1, and different ones differ") {
   CHECK_FALSE(evaluate<modular61>(standard(), activation("tanh")) ==
               evaluate<modular61>(standard(), activation("sigmoid")));
 }
+
+}  // namespace tests_of_evaluate

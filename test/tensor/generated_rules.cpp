@@ -14,6 +14,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_generated_rules {
+
 using namespace unity;
 using namespace unity::tensor;
 using namespace unity::tensor::test;
@@ -46,3 +48,5 @@ TEST_CASE("a prover that shares no code with the search confirms every generated
     CHECK((!proof.inference_only || r.safe_for == syntax::safety::inference));
   }
 }
+
+}  // namespace tests_of_generated_rules

@@ -9,6 +9,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_index_structure {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -143,3 +145,5 @@ TEST_CASE("operators are jointly additive in the operands that their definitions
   CHECK(linear("attention", {{"heads", 4}}, attention_operands) == groups{{2}, {5}, {6}});
   CHECK(linear("lstm_cell", {}, lstm_operands).empty());
 }
+
+}  // namespace tests_of_index_structure

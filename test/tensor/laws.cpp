@@ -17,6 +17,8 @@
 #include "random_case.hpp"
 #include "testing.hpp"
 
+namespace tests_of_laws {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -439,3 +441,5 @@ TEST_CASE("a block of a parallel index is computed from that block of the operan
   }
   CHECK(blocks > 500);
 }
+
+}  // namespace tests_of_laws

@@ -21,6 +21,8 @@
 #include "../support/operators.hpp"
 #include "testing.hpp"
 
+namespace tests_of_loss {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -198,3 +200,5 @@ TEST_CASE("a graph without a loss says so in one line") {
   CHECK(find_loss("mean_square") == loss::mean_square);
   CHECK_FALSE(find_loss("hinge").has_value());
 }
+
+}  // namespace tests_of_loss

@@ -14,6 +14,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_measured_cost {
+
 using namespace unity;
 using namespace unity::tensor;
 
@@ -113,3 +115,5 @@ TEST_CASE("an operator without a kernel is an error of a graph, and no way out f
 }
 
 }  // namespace
+
+}  // namespace tests_of_measured_cost

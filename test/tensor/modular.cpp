@@ -10,6 +10,8 @@
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
 
+namespace tests_of_modular {
+
 using unity::tensor::modular61;
 using unity::tensor::scalar_op;
 using traits = unity::tensor::scalar_traits<modular61>;
@@ -84,3 +86,5 @@ TEST_CASE("gelu is what its definition by erf says") {
   const auto erf = traits::apply(scalar_op::erf, x / modular61::of_real(std::sqrt(2.0)));
   CHECK(traits::apply(scalar_op::gelu, x) == x * modular61::of_real(0.5) * (modular61{1} + erf));
 }
+
+}  // namespace tests_of_modular

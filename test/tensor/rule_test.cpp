@@ -1,4 +1,5 @@
 #include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/rules/degree.hpp>
 
 #include <set>
 #include <span>
@@ -15,6 +16,8 @@
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 #include "testing.hpp"
+
+namespace tests_of_rule_test {
 
 using namespace unity;
 using namespace unity::tensor;
@@ -265,3 +268,5 @@ TEST_CASE("degrees count products, and unknown functions as new variables") {
   CHECK(degree_of_source("mul(exp(matmul(?x, ?y)), ?z)") == degree{4, 0});
   CHECK(degree_of_source("mul(?x, fill{value=0.5, dims=[]}())") == degree{1, 0});
 }
+
+}  // namespace tests_of_rule_test

@@ -10,6 +10,8 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
+namespace tests_of_shape {
+
 using namespace unity::tensor;
 
 static_assert(std::regular<shape> && std::regular<tensor_type> && unity::hashable<tensor_type>);
@@ -78,3 +80,5 @@ TEST_CASE("the hash of an operation is the same in every process") {
   CHECK(hash(op) != hash(operation{op.kind, {{1}, {2}}, layout::row_major}));
   CHECK(hash(op) == UINT64_C(17157447378452353782));  // recorded
 }
+
+}  // namespace tests_of_shape

@@ -13,6 +13,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_shared_memory {
+
 using namespace unity;
 using namespace unity::tensor;
 
@@ -103,3 +105,5 @@ TEST_CASE("what is stored by columns is no list of elements") {
 }
 
 }  // namespace
+
+}  // namespace tests_of_shared_memory

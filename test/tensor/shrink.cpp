@@ -21,6 +21,8 @@
 #include "random_case.hpp"
 #include "testing.hpp"
 
+namespace tests_of_shrink {
+
 namespace {
 
 using namespace unity::tensor;
@@ -376,3 +378,5 @@ TEST_CASE("operators of which too little is known keep their sizes") {
   CHECK(dims_of(s.first, copies)[1] < 8);
   CHECK(dims_of(s.first, taken) == shape{20});
 }
+
+}  // namespace tests_of_shrink

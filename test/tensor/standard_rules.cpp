@@ -24,6 +24,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_standard_rules {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -200,3 +202,5 @@ TEST_CASE("the shipped rules reach what they are meant to on TASO's graphs under
   CHECK(ratio("zoo:nasrnn?form=taso", 300) <= 0.46);
   CHECK(ratio("zoo:nasnet_a?form=taso", 300) <= 0.81);
 }
+
+}  // namespace tests_of_standard_rules

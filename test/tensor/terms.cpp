@@ -17,6 +17,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_terms {
+
 namespace {
 
 using unity::compile_rule;
@@ -189,3 +191,5 @@ TEST_CASE("every attribute of a standard operator has a name to bind it by", "[t
     }
   }
 }
+
+}  // namespace tests_of_terms

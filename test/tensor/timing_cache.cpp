@@ -13,6 +13,8 @@
 #include "random_case.hpp"
 #include "testing.hpp"
 
+namespace tests_of_timing_cache {
+
 using namespace unity;
 using namespace unity::tensor;
 
@@ -334,3 +336,5 @@ TEST_CASE("signatures differ where questions do, fit one line, and survive the f
 }
 
 }  // namespace
+
+}  // namespace tests_of_timing_cache

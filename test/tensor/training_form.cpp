@@ -18,6 +18,8 @@
 #include "../support/operators.hpp"
 #include "testing.hpp"
 
+namespace tests_of_training_form {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -118,3 +120,5 @@ TEST_CASE("the name of a mask says its rule, and no other name does") {
     CHECK_FALSE(rule_of_mask(name).has_value());
   }
 }
+
+}  // namespace tests_of_training_form

@@ -11,6 +11,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_work {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -100,3 +102,5 @@ TEST_CASE("counts stop at the largest one") {
   CHECK(saturating_multiply(std::int64_t{1} << 40, std::int64_t{1} << 40) == std::numeric_limits<std::int64_t>::max());
   CHECK(saturating_add(std::numeric_limits<std::int64_t>::max(), 1) == std::numeric_limits<std::int64_t>::max());
 }
+
+}  // namespace tests_of_work

@@ -11,6 +11,8 @@
 
 #include "testing.hpp"
 
+namespace tests_of_z3_reals {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -68,3 +70,5 @@ TEST_CASE("every property of the file holds by real arithmetic at sizes up to 2"
     CHECK(report.found == verdict::holds);
   }
 }
+
+}  // namespace tests_of_z3_reals

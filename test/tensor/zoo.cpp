@@ -16,6 +16,8 @@
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
+namespace tests_of_zoo {
+
 namespace {
 
 using unity::node_id;
@@ -327,3 +329,5 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
   }));
   CHECK(message_of(r.text) == r.message);
 }
+
+}  // namespace tests_of_zoo

@@ -1,4 +1,5 @@
 // What models count, as docs/models.md derives it.
+#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include <catch2/catch.hpp>
@@ -16,6 +17,8 @@
 #include <unity/tensor/statistics.hpp>
 
 #include "../support/operators.hpp"
+
+namespace tests_of_zoo_counts {
 
 namespace {
 
@@ -241,3 +244,5 @@ TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo
   CHECK(c.edges == 4 * layers + 3);
   CHECK(c.parameters == 2 * (1024 * 8 + (n - 1) * 64));
 }
+
+}  // namespace tests_of_zoo_counts

@@ -19,6 +19,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_zoo_values {
+
 namespace {
 
 using unity::value_id;
@@ -275,3 +277,5 @@ TEST_CASE("small models compute finite numbers that depend on their input", "[zo
     CHECK_FALSE(one == evaluate<double>(operators(), g, std::uint64_t{2})[0]);
   }
 }
+
+}  // namespace tests_of_zoo_values

@@ -1,5 +1,8 @@
 // Runs that stop and go on, under whatever plan.
 
+#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/strategies/loss_strategy.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/train/checkpoint.hpp>
 
 #include <catch2/catch.hpp>
@@ -20,6 +23,8 @@
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 #include "runs.hpp"
+
+namespace tests_of_checkpoint {
 
 namespace {
 
@@ -198,3 +203,5 @@ TEST_CASE("weights that are no numbers are not written, and the checkpoint befor
   CHECK((content_of(file) == content));
   CHECK(std::distance(fs::directory_iterator{file.parent_path()}, {}) == 1);
 }
+
+}  // namespace tests_of_checkpoint

@@ -1,3 +1,4 @@
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/train/data.hpp>
 
 #include <algorithm>
@@ -19,6 +20,8 @@
 
 #include "../support/operators.hpp"
 #include "covers.hpp"
+
+namespace tests_of_data {
 
 using namespace unity;
 using tensor::dtype;
@@ -139,3 +142,5 @@ TEST_CASE("an input that the graph does not have is named") {
   CHECK_THROWS_WITH(d.limit("y"), "data: no input \"y\" in the graph; expected the name of an input or constant");
   CHECK_THROWS_WITH(d.limit("w"), "data: no input \"w\" in the graph; expected the name of an input or constant");
 }
+
+}  // namespace tests_of_data

@@ -20,12 +20,18 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
+#include <unity/machine/routes.hpp>
 #include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/strategies/loss_strategy.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 
 #include "runs.hpp"
+
+namespace tests_of_device_memory {
 
 using namespace unity;
 using train::test::operators;
@@ -274,3 +280,5 @@ TEST_CASE("what a device and its messages do late is what the host does at once,
     CHECK_THROWS_AS(late_losses(p), error);
   }
 }
+
+}  // namespace tests_of_device_memory

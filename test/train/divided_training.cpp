@@ -24,6 +24,8 @@
 #include "../support/operators.hpp"
 #include "../tensor/testing.hpp"
 
+namespace tests_of_divided_training {
+
 using namespace unity;
 using parallel::operator_dimensions;
 using tensor::dense;
@@ -158,3 +160,5 @@ TEST_CASE("a graph with its loss is lowered like any other") {
   const auto s = parallel::data_parallel(lower.dimensions(), m.network);
   CHECK(lower.run(s).fragment_count() > g.node_count() / 2);
 }
+
+}  // namespace tests_of_divided_training

@@ -19,6 +19,8 @@
 #include "../support/operators.hpp"
 #include "covers.hpp"
 
+namespace tests_of_initial_weights {
+
 using namespace unity;
 using train::initial_value;
 using train::initial_weights;
@@ -157,3 +159,5 @@ TEST_CASE("a weight that the graph does not have is named") {
   const initial_weights w{operators(), std::move(b).finish({x}), 5};
   CHECK_THROWS_WITH(w.value("w"), "weights: no weight \"w\" in the graph; expected the name of a weight");
 }
+
+}  // namespace tests_of_initial_weights

@@ -22,6 +22,8 @@
 #include "../io/sealed_files.hpp"
 #include "runs.hpp"
 
+namespace tests_of_learns {
+
 namespace {
 
 using namespace unity;
@@ -207,3 +209,5 @@ TEST_CASE("forward programs are the forward steps of whole ones") {
     }
   }
 }
+
+}  // namespace tests_of_learns

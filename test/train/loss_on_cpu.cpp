@@ -23,6 +23,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_loss_on_cpu {
+
 using namespace unity;
 using tensor::dtype;
 using tensor::loss;
@@ -100,3 +102,5 @@ TEST_CASE("losses, statistics of a batch and masks run on the host's processor a
     }
   }
 }
+
+}  // namespace tests_of_loss_on_cpu

@@ -16,6 +16,8 @@
 
 #include "runs.hpp"
 
+namespace tests_of_lost {
+
 using namespace unity;
 using train::test::operators;
 using train::test::plan_for;
@@ -54,3 +56,5 @@ TEST_CASE("the others stop when a rank of a thread throws, and say which and why
     CHECK(said[static_cast<std::size_t>(r)] == expected);
   }
 }
+
+}  // namespace tests_of_lost

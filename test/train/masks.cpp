@@ -26,6 +26,8 @@
 
 #include "runs.hpp"
 
+namespace tests_of_masks {
+
 namespace {
 
 using namespace unity;
@@ -138,3 +140,5 @@ TEST_CASE("micro-batches are masked as the batch is") {
   p.pipeline.microbatches = 4;
   check_equal(losses_of(with_loss(p), 3), expected);
 }
+
+}  // namespace tests_of_masks

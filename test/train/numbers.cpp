@@ -19,6 +19,8 @@
 #include "../support/message_of.hpp"
 #include "runs.hpp"
 
+namespace tests_of_numbers {
+
 namespace {
 
 using namespace unity;
@@ -210,3 +212,5 @@ TEST_CASE("a gradient that is no number, of a loss that is one, is found where t
   }
   CHECK_FALSE(kept.empty());
 }
+
+}  // namespace tests_of_numbers

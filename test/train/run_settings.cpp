@@ -8,6 +8,8 @@
 #include <unity/core/error.hpp>
 #include <unity/parallel/optimizer.hpp>
 
+namespace tests_of_run_settings {
+
 using namespace unity;
 
 TEST_CASE("settings of a run come back from the header of its checkpoints") {
@@ -34,3 +36,5 @@ TEST_CASE("a header whose numbers cannot be is refused") {
   CHECK(refusal(-1, 0) == "w: a batch of -1; expected a number of samples");
   CHECK(refusal(0.5, 0) == "w: a batch of 0.5; expected a number of samples");
 }
+
+}  // namespace tests_of_run_settings

@@ -11,13 +11,17 @@
 #include <unity/backend/reference.hpp>
 #include <unity/core/id.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/convert.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/train/trainer.hpp>

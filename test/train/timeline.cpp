@@ -20,6 +20,8 @@
 #include <unity/train/gather_timelines.hpp>
 #include <unity/train/timeline_trace.hpp>
 
+namespace tests_of_timeline {
+
 namespace train = unity::train;
 using std::chrono::nanoseconds;
 using train::activity;
@@ -243,3 +245,5 @@ TEST_CASE("a trace has a process for each rank, and no thread that does two thin
     }
   }
 }
+
+}  // namespace tests_of_timeline

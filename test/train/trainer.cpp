@@ -15,6 +15,7 @@
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/machine/presets.hpp>
+#include <unity/machine/routes.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -32,6 +33,8 @@
 
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
+
+namespace tests_of_trainer {
 
 namespace {
 
@@ -287,3 +290,5 @@ TEST_CASE("the loss of a batch between steps leaves nothing behind, delayed or n
   };
   CHECK(losses_of(true) == losses_of(false));
 }
+
+}  // namespace tests_of_trainer

@@ -19,6 +19,8 @@
 
 #include "../support/operators.hpp"
 
+namespace tests_of_update {
+
 using namespace unity;
 using parallel::optimizer;
 using tensor::dense;
@@ -164,3 +166,5 @@ TEST_CASE("narrow weights are refused") {
   CHECK_THROWS_WITH(train::update_graph(operators(), optimizer::sgd, 3, dtype::bfloat16),
                     "optimizer: weights of bfloat16; expected float32 or float64");
 }
+
+}  // namespace tests_of_update

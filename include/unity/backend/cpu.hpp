@@ -3,47 +3,25 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
-#include <variant>
-#include <vector>
 
-#include <dnnl.hpp>
-
-#include <unity/backend/cpu/composite.hpp>
-#include <unity/backend/cpu/conversion.hpp>
-#include <unity/backend/cpu/convolution.hpp>
-#include <unity/backend/cpu/convolution_gradient.hpp>
-#include <unity/backend/cpu/convolution_weight_gradient.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/embedding.hpp>
-#include <unity/backend/cpu/embedding_gradient.hpp>
-#include <unity/backend/cpu/matmul.hpp>
-#include <unity/backend/cpu/movement.hpp>
-#include <unity/backend/cpu/normalization.hpp>
-#include <unity/backend/cpu/normalization_gradient.hpp>
 #include <unity/backend/cpu/onednn.hpp>
-#include <unity/backend/cpu/pooling.hpp>
-#include <unity/backend/cpu/pooling_gradient.hpp>
-#include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/cpu/turned_operands.hpp>
-#include <unity/backend/detail/joined_transposes.hpp>
-#include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -112,13 +90,7 @@ class cpu_backend {
   void write(std::byte* to, std::span<const std::byte> from) { std::copy(from.begin(), from.end(), to); }
   void read(std::span<std::byte> to, const std::byte* from) { std::copy_n(from, to.size(), to.begin()); }
   // Throws: unity::error where a run failed since the last wait.
-  void wait() {
-    if (failure_) {
-      const auto why = std::move(*failure_);
-      failure_.reset();
-      throw error{"cpu backend", why, "a kernel that ends"};
-    }
-  }
+  void wait();
 
  private:
   using routine_ptr = std::unique_ptr<cpu::routine>;
@@ -139,8 +111,8 @@ class cpu_backend {
   [[nodiscard]] routine_ptr make_body(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_plain(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_adjoint(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
-  [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
-                                    bool elements, bool layouts) const;
+  [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs, bool elements,
+                                    bool layouts) const;
 
   const tensor::algebra* algebra_;
   int threads_;
@@ -148,7 +120,47 @@ class cpu_backend {
   std::optional<std::string> failure_;
 };
 
-inline device_description cpu_backend::description() const {
+}  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU)
+
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <dnnl.hpp>
+
+#include <unity/backend/cpu/composite.hpp>
+#include <unity/backend/cpu/conversion.hpp>
+#include <unity/backend/cpu/convolution.hpp>
+#include <unity/backend/cpu/convolution_gradient.hpp>
+#include <unity/backend/cpu/convolution_weight_gradient.hpp>
+#include <unity/backend/cpu/embedding.hpp>
+#include <unity/backend/cpu/embedding_gradient.hpp>
+#include <unity/backend/cpu/matmul.hpp>
+#include <unity/backend/cpu/movement.hpp>
+#include <unity/backend/cpu/normalization.hpp>
+#include <unity/backend/cpu/normalization_gradient.hpp>
+#include <unity/backend/cpu/pooling.hpp>
+#include <unity/backend/cpu/pooling_gradient.hpp>
+#include <unity/backend/cpu/reduction.hpp>
+#include <unity/backend/detail/joined_transposes.hpp>
+#include <unity/backend/detail/kernel_check.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::backend {
+
+UNITY_INLINE void cpu_backend::wait() {
+  if (failure_) {
+    const auto why = std::move(*failure_);
+    failure_.reset();
+    throw error{"cpu backend", why, "a kernel that ends"};
+  }
+}
+
+UNITY_INLINE device_description cpu_backend::description() const {
   std::string model = "unknown processor";
   std::ifstream file{"/proc/cpuinfo"};
   for (std::string line; std::getline(file, line);) {
@@ -164,8 +176,8 @@ inline device_description cpu_backend::description() const {
       "cpu", model + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads"), {{"oneDNN", version}}};
 }
 
-inline cpu_backend::routine_ptr cpu_backend::make(const tensor::operation& op, cpu::types inputs,
-                                                  cpu::types outputs) const {
+UNITY_INLINE auto cpu_backend::make(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
+    -> cpu_backend::routine_ptr {
   detail::check_operator("cpu", *algebra_, op, inputs, outputs);
   try {
     if (const auto map = algebra_->index_map(op, inputs)) {
@@ -183,8 +195,8 @@ inline cpu_backend::routine_ptr cpu_backend::make(const tensor::operation& op, c
   throw detail::no_kernel("cpu", *algebra_, op, inputs, "an operator that this backend has a kernel for");
 }
 
-inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operation& op, cpu::types inputs,
-                                                            cpu::types outputs) const {
+UNITY_INLINE auto cpu_backend::make_primitive(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
+    -> cpu_backend::routine_ptr {
   if (auto r = cpu::elementwise_routine(*algebra_, op, inputs, outputs, threads_)) {
     return r;
   }
@@ -199,8 +211,8 @@ inline cpu_backend::routine_ptr cpu_backend::make_primitive(const tensor::operat
   return convert(op, inputs, outputs, true, name != "matmul" && name != "linear");
 }
 
-inline cpu_backend::routine_ptr cpu_backend::make_composite(const tensor::operation& op, cpu::types inputs,
-                                                            cpu::types outputs) const {
+UNITY_INLINE auto cpu_backend::make_composite(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
+    -> cpu_backend::routine_ptr {
   const std::string_view name = algebra_->signature(op.kind).name;
   if (name == "softmax" || name.starts_with("layer_norm") || name.starts_with("batch_norm") ||
       cpu::pool_adjoint_of(name)) {
@@ -213,8 +225,8 @@ inline cpu_backend::routine_ptr cpu_backend::make_composite(const tensor::operat
   return narrow ? convert(op, inputs, outputs, true, false) : make_body(op, inputs, outputs);
 }
 
-inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& op, cpu::types inputs,
-                                                       cpu::types outputs) const {
+UNITY_INLINE auto cpu_backend::make_body(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
+    -> cpu_backend::routine_ptr {
   std::vector<tensor::tensor_type> variable{inputs.begin(), inputs.end()};
   for (auto& t : variable) {
     t.constant = false;
@@ -230,8 +242,8 @@ inline cpu_backend::routine_ptr cpu_backend::make_body(const tensor::operation& 
 
 // The operator on float32 (elements) in row-major order (layouts), between conversions where it is needed. Integers
 // beside reals number something, and stay.
-inline cpu_backend::routine_ptr cpu_backend::convert(const tensor::operation& op, cpu::types inputs,
-                                                     cpu::types outputs, bool elements, bool layouts) const {
+UNITY_INLINE auto cpu_backend::convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
+                                       bool elements, bool layouts) const -> cpu_backend::routine_ptr {
   bool same = true;
   const bool has_reals =
       std::any_of(inputs.begin(), inputs.end(), [](const auto& t) { return tensor::is_floating(t.element); });
@@ -259,8 +271,8 @@ inline cpu_backend::routine_ptr cpu_backend::convert(const tensor::operation& op
   return std::make_unique<cpu::converting_routine>(std::move(inner), inputs, in, outputs, out, threads_);
 }
 
-inline cpu_backend::routine_ptr cpu_backend::make_plain(const tensor::operation& op, cpu::types inputs,
-                                                        cpu::types outputs) const {
+UNITY_INLINE auto cpu_backend::make_plain(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
+    -> cpu_backend::routine_ptr {
   const std::string_view name = algebra_->signature(op.kind).name;
   const auto a = algebra_->read(op);
   if (name == "matmul" || name == "linear") {
@@ -297,8 +309,8 @@ inline cpu_backend::routine_ptr cpu_backend::make_plain(const tensor::operation&
 }
 
 // Nothing where the operator is no adjoint with a kernel of its own.
-inline cpu_backend::routine_ptr cpu_backend::make_adjoint(const tensor::operation& op, cpu::types inputs,
-                                                          cpu::types outputs) const {
+UNITY_INLINE auto cpu_backend::make_adjoint(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
+    -> cpu_backend::routine_ptr {
   const std::string_view name = algebra_->signature(op.kind).name;
   const auto a = algebra_->read(op);
   if (name == "conv2d_input_gradient") {
@@ -323,3 +335,5 @@ inline cpu_backend::routine_ptr cpu_backend::make_adjoint(const tensor::operatio
 }
 
 }  // namespace unity::backend
+
+#endif

@@ -17,6 +17,7 @@
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -41,7 +42,7 @@ struct calibration_options {
   // Bytes of each tensor that memory bandwidth is measured on. Two or three are read and written in turn; where caches
   // hold a good part of them, as on processors with hundreds of MiB, the bandwidth is theirs.
   std::int64_t stream_bytes = std::int64_t{128} << 20U;
-  double slow_seconds = 0.3;                             // no larger sizes after a kernel that takes so long
+  double slow_seconds = 0.3;  // no larger sizes after a kernel that takes so long
 };
 
 namespace detail {

@@ -19,15 +19,22 @@
 #include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 
@@ -76,7 +83,7 @@ class executor {
     place_values(g, list);
     constants_.allocate(backend, "memory for constants");
     detail::constant_loader<Backend>{backend, a, g, list, constants_, kept_}.run(options.data, options.seed, kernels_,
-                                                                                packed_);
+                                                                                 packed_);
     arena_.allocate(backend, "memory for inputs and results");
     bind_launches();
     bind_ends(a, g, list);
@@ -324,19 +331,7 @@ class executor {
 };
 
 // Throws: unity::error where two graphs cannot be compared output by output.
-inline void expect_same_outputs(std::span<const tensor::tensor_type> first,
-                                std::span<const tensor::tensor_type> second) {
-  if (first.size() != second.size()) {
-    throw error{"second graph", std::to_string(second.size()) + " outputs",
-                std::to_string(first.size()) + " as in the first"};
-  }
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    if (first[i].dims != second[i].dims) {
-      throw error{"output " + std::to_string(i) + " of the second graph", tensor::to_string(second[i]),
-                  tensor::to_string(first[i]) + " as in the first"};
-    }
-  }
-}
+void expect_same_outputs(std::span<const tensor::tensor_type> first, std::span<const tensor::tensor_type> second);
 
 // Runs both graphs, one after the other, on equal values for sources of one name. The largest difference of an output
 // element, relative to the largest magnitude of the first graph's output; infinite where one of two is no number.
@@ -377,3 +372,25 @@ void expect_kernels(Backend& backend, const tensor::algebra& a, const tensor::te
 }
 
 }  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_EXECUTOR)
+
+namespace unity::backend {
+
+UNITY_INLINE void expect_same_outputs(std::span<const tensor::tensor_type> first,
+                                      std::span<const tensor::tensor_type> second) {
+  if (first.size() != second.size()) {
+    throw error{"second graph", std::to_string(second.size()) + " outputs",
+                std::to_string(first.size()) + " as in the first"};
+  }
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i].dims != second[i].dims) {
+      throw error{"output " + std::to_string(i) + " of the second graph", tensor::to_string(second[i]),
+                  tensor::to_string(first[i]) + " as in the first"};
+    }
+  }
+}
+
+}  // namespace unity::backend
+
+#endif

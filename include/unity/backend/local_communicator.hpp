@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,10 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include <unity/backend/communication/local_operation.hpp>
 #include <unity/backend/communication/local_world.hpp>
 #include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
+#include <unity/tensor/dtype.hpp>
 
 namespace unity::backend {
 
@@ -34,36 +35,11 @@ struct local_options {
 class local_request {
  public:
   local_request(local_request&& o) noexcept = default;
-  local_request& operator=(local_request&& o) noexcept {
-    if (this != &o) {
-      end();
-      world_ = std::move(o.world_);
-      group_ = std::move(o.group_);
-      operation_ = std::move(o.operation_);
-      rank_ = o.rank_;
-      until_ = o.until_;
-      unwinding_ = o.unwinding_;
-    }
-    return *this;
-  }
+  local_request& operator=(local_request&& o) noexcept;
   ~local_request() { end(); }
 
-  void wait() {
-    if (operation_) {
-      start_clock();
-      const auto operation = std::move(operation_);
-      world_->wait(*operation, *group_, *until_);
-    }
-  }
-  [[nodiscard]] bool done() {
-    if (operation_) {
-      start_clock();
-      if (world_->poll(*operation_, *group_, *until_)) {
-        operation_.reset();
-      }
-    }
-    return operation_ == nullptr;
-  }
+  void wait();
+  [[nodiscard]] bool done();
 
  private:
   friend class local_communicator;
@@ -72,20 +48,8 @@ class local_request {
                 std::shared_ptr<detail::local_operation> operation) noexcept
       : world_{std::move(world)}, group_{std::move(group)}, operation_{std::move(operation)}, rank_{rank} {}
 
-  void start_clock() {
-    if (!until_) {
-      until_ = world_->deadline();
-    }
-  }
-  void end() noexcept {
-    if (operation_) {
-      const auto give_up = [this] {
-        world_->fail("rank " + std::to_string(group_->members[static_cast<std::size_t>(rank_)]) +
-                     ": stopped; expected it to end its " + to_string(operation_->call()));
-      };
-      detail::end_request(unwinding_, give_up, [this] { wait(); });
-    }
-  }
+  void start_clock();
+  void end() noexcept;
 
   std::shared_ptr<detail::local_world> world_;
   std::shared_ptr<detail::local_group> group_;
@@ -109,17 +73,8 @@ class local_communicator {
   static constexpr bool on_host = true;
 
   local_communicator(local_communicator&&) noexcept = default;
-  local_communicator& operator=(local_communicator&& o) noexcept {
-    std::swap(world_, o.world_);
-    std::swap(group_, o.group_);
-    std::swap(rank_, o.rank_);
-    return *this;
-  }
-  ~local_communicator() {
-    if (group_) {
-      world_->leave(*group_, rank_);
-    }
-  }
+  local_communicator& operator=(local_communicator&& o) noexcept;
+  ~local_communicator();
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(group_->members.size()); }
@@ -152,17 +107,7 @@ class local_communicator {
     return {world_, group_, rank_, world_->post(*group_, from, rank_, tag, nullptr, bytes.data(), bytes.size(), false)};
   }
 
-  std::optional<local_communicator> split(int color) {
-    const auto operation = world_->begin(*group_, rank_, {detail::local_kind::split}, nullptr, nullptr, color);
-    world_->wait(*operation, *group_, world_->deadline());
-    const auto group = operation->groups[static_cast<std::size_t>(rank_)];
-    if (!group) {
-      return std::nullopt;
-    }
-    const auto own = group_->members[static_cast<std::size_t>(rank_)];
-    const auto place = std::find(group->members.begin(), group->members.end(), own) - group->members.begin();
-    return local_communicator{world_, group, static_cast<int>(place)};
-  }
+  std::optional<local_communicator> split(int color);
 
   // Stops all ranks: from now on who waits for a missing rank, or begins anything, gets an error with this line.
   void fail(const std::string& line) { world_->fail(line); }
@@ -186,21 +131,7 @@ class local_communicator {
 };
 
 // One for each rank, in order, to be handed to as many threads.
-[[nodiscard]] inline std::vector<local_communicator> make_local_communicators(int size,
-                                                                              const local_options& options = {}) {
-  if (size < 1) {
-    throw error{"local communicators", std::to_string(size) + " ranks", "at least one"};
-  }
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const auto world = std::make_shared<detail::local_world>(options.limit, options.progress_thread);
-  const auto group = std::make_shared<detail::local_group>(ranks);
-  std::vector<local_communicator> all;
-  for (const auto rank : ranks) {
-    all.push_back(local_communicator{world, group, rank});
-  }
-  return all;
-}
+[[nodiscard]] std::vector<local_communicator> make_local_communicators(int size, const local_options& options = {});
 
 namespace detail {
 
@@ -258,3 +189,100 @@ void run_local(int size, const F& f, const local_options& options = {}) {
 }
 
 }  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_LOCAL_COMMUNICATOR)
+
+#include <numeric>
+
+namespace unity::backend {
+
+UNITY_INLINE local_request& local_request::operator=(local_request&& o) noexcept {
+  if (this != &o) {
+    end();
+    world_ = std::move(o.world_);
+    group_ = std::move(o.group_);
+    operation_ = std::move(o.operation_);
+    rank_ = o.rank_;
+    until_ = o.until_;
+    unwinding_ = o.unwinding_;
+  }
+  return *this;
+}
+
+UNITY_INLINE void local_request::wait() {
+  if (operation_) {
+    start_clock();
+    const auto operation = std::move(operation_);
+    world_->wait(*operation, *group_, *until_);
+  }
+}
+
+UNITY_INLINE bool local_request::done() {
+  if (operation_) {
+    start_clock();
+    if (world_->poll(*operation_, *group_, *until_)) {
+      operation_.reset();
+    }
+  }
+  return operation_ == nullptr;
+}
+
+UNITY_INLINE void local_request::start_clock() {
+  if (!until_) {
+    until_ = world_->deadline();
+  }
+}
+
+UNITY_INLINE void local_request::end() noexcept {
+  if (operation_) {
+    const auto give_up = [this] {
+      world_->fail("rank " + std::to_string(group_->members[static_cast<std::size_t>(rank_)]) +
+                   ": stopped; expected it to end its " + to_string(operation_->call()));
+    };
+    detail::end_request(unwinding_, give_up, [this] { wait(); });
+  }
+}
+
+UNITY_INLINE local_communicator& local_communicator::operator=(local_communicator&& o) noexcept {
+  std::swap(world_, o.world_);
+  std::swap(group_, o.group_);
+  std::swap(rank_, o.rank_);
+  return *this;
+}
+
+UNITY_INLINE local_communicator::~local_communicator() {
+  if (group_) {
+    world_->leave(*group_, rank_);
+  }
+}
+
+UNITY_INLINE std::optional<local_communicator> local_communicator::split(int color) {
+  const auto operation = world_->begin(*group_, rank_, {detail::local_kind::split}, nullptr, nullptr, color);
+  world_->wait(*operation, *group_, world_->deadline());
+  const auto group = operation->groups[static_cast<std::size_t>(rank_)];
+  if (!group) {
+    return std::nullopt;
+  }
+  const auto own = group_->members[static_cast<std::size_t>(rank_)];
+  const auto place = std::find(group->members.begin(), group->members.end(), own) - group->members.begin();
+  return local_communicator{world_, group, static_cast<int>(place)};
+}
+
+UNITY_INLINE std::vector<local_communicator> make_local_communicators(int size, const local_options& options) {
+  if (size < 1) {
+    throw error{"local communicators", std::to_string(size) + " ranks", "at least one"};
+  }
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto world = std::make_shared<detail::local_world>(options.limit, options.progress_thread);
+  const auto group = std::make_shared<detail::local_group>(ranks);
+  std::vector<local_communicator> all;
+  for (const auto rank : ranks) {
+    all.push_back(local_communicator{world, group, rank});
+  }
+  return all;
+}
+
+}  // namespace unity::backend
+
+#endif

@@ -3,14 +3,14 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/device_timer.hpp>
+#include <unity/backend/elementwise_chains.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/timing_cache.hpp>
@@ -18,24 +18,7 @@
 namespace unity::backend {
 
 // One line that says what a chain computes: values are numbered in the order of nodes, inputs first.
-[[nodiscard]] inline std::string chain_signature(const tensor::algebra& a, const tensor::tensor_graph& region) {
-  std::string text = "chain";
-  for (std::size_t i = 0; i < region.node_count(); ++i) {
-    const node_id n{i};
-    std::vector<tensor::tensor_type> inputs;
-    std::string operands;
-    for (const auto v : region.operands(n)) {
-      inputs.push_back(region.type(v));
-      operands += " %" + std::to_string(v.index());
-    }
-    const auto results = region.results(n);
-    const std::vector<tensor::tensor_type> outputs{region.type(results[0])};
-    const auto signature = inputs.empty() ? tensor::detail::signature_types(outputs)
-                                          : tensor::signature_text(a, region.operation(n), inputs, outputs) + operands;
-    text += (i == 0 ? " %" : "; %") + std::to_string(results[0].index()) + " = " + signature;
-  }
-  return text;
-}
+[[nodiscard]] std::string chain_signature(const tensor::algebra& a, const tensor::tensor_graph& region);
 
 // The sum over all launches of an executor with the same `fuse`, each measured on its own, or remembered. What launches
 // cost each other (caches, clocks) is not in it. The cache is the timer's, or of a timer that asks it.
@@ -61,3 +44,34 @@ template <device_backend Backend, class Timer>
 }
 
 }  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_PREDICTED_TIME)
+
+#include <vector>
+
+#include <unity/cost/kernel_timer.hpp>
+
+namespace unity::backend {
+
+UNITY_INLINE std::string chain_signature(const tensor::algebra& a, const tensor::tensor_graph& region) {
+  std::string text = "chain";
+  for (std::size_t i = 0; i < region.node_count(); ++i) {
+    const node_id n{i};
+    std::vector<tensor::tensor_type> inputs;
+    std::string operands;
+    for (const auto v : region.operands(n)) {
+      inputs.push_back(region.type(v));
+      operands += " %" + std::to_string(v.index());
+    }
+    const auto results = region.results(n);
+    const std::vector<tensor::tensor_type> outputs{region.type(results[0])};
+    const auto signature = inputs.empty() ? tensor::detail::signature_types(outputs)
+                                          : tensor::signature_text(a, region.operation(n), inputs, outputs) + operands;
+    text += (i == 0 ? " %" : "; %") + std::to_string(results[0].index()) + " = " + signature;
+  }
+  return text;
+}
+
+}  // namespace unity::backend
+
+#endif

@@ -9,15 +9,12 @@
 #include <variant>
 #include <vector>
 
-#include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/core/config.hpp>
-#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
-#include <unity/tensor/element.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -51,37 +48,11 @@ class reference_backend {
 
   // Throws: unity::error for an operator that has no known meaning or does not take the inputs.
   [[nodiscard]] kernel prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
-                               std::span<const tensor::tensor_type> outputs) {
-    detail::check_operator("reference", *algebra_, op, inputs, outputs);
-    kernel k;
-    k.what_ = op;
-    k.inputs_.assign(inputs.begin(), inputs.end());
-    k.outputs_.assign(outputs.begin(), outputs.end());
-    k.wide_ = tensor::exceeds_float32(inputs) || tensor::exceeds_float32(outputs);
-    return k;
-  }
+                               std::span<const tensor::tensor_type> outputs);
 
-  [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region) {
-    kernel k;
-    for (std::size_t v = 0; v < region.value_count(); ++v) {
-      const auto& t = region.type(value_id{v});
-      k.wide_ = k.wide_ || tensor::exceeds_float32(t.element);
-      if (region.operands(region.producer(value_id{v})).empty()) {
-        k.inputs_.push_back(t);
-      }
-    }
-    for (const auto v : region.outputs()) {
-      k.outputs_.push_back(region.type(v));
-    }
-    k.what_ = region;
-    return k;
-  }
+  [[nodiscard]] kernel prepare_chain(const tensor::tensor_graph& region);
 
-  void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) {
-    UNITY_EXPECTS(inputs.size() == k.inputs_.size() && outputs.size() == k.outputs_.size(),
-                  "an address per operand and result of the kernel");
-    k.wide_ ? run_in<double>(k, inputs, outputs) : run_in<float>(k, inputs, outputs);
-  }
+  void run(const kernel& k, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*);
   void write(std::byte* to, std::span<const std::byte> from) { std::copy(from.begin(), from.end(), to); }
   void read(std::span<std::byte> to, const std::byte* from) { std::copy_n(from, to.size(), to.begin()); }
   void wait() noexcept {}
@@ -116,3 +87,50 @@ class reference_backend {
 };
 
 }  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_REFERENCE)
+
+#include <unity/backend/detail/kernel_check.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/element.hpp>
+
+namespace unity::backend {
+
+UNITY_INLINE auto reference_backend::prepare(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+                                             std::span<const tensor::tensor_type> outputs) -> kernel {
+  detail::check_operator("reference", *algebra_, op, inputs, outputs);
+  kernel k;
+  k.what_ = op;
+  k.inputs_.assign(inputs.begin(), inputs.end());
+  k.outputs_.assign(outputs.begin(), outputs.end());
+  k.wide_ = tensor::exceeds_float32(inputs) || tensor::exceeds_float32(outputs);
+  return k;
+}
+
+UNITY_INLINE auto reference_backend::prepare_chain(const tensor::tensor_graph& region) -> kernel {
+  kernel k;
+  for (std::size_t v = 0; v < region.value_count(); ++v) {
+    const auto& t = region.type(value_id{v});
+    k.wide_ = k.wide_ || tensor::exceeds_float32(t.element);
+    if (region.operands(region.producer(value_id{v})).empty()) {
+      k.inputs_.push_back(t);
+    }
+  }
+  for (const auto v : region.outputs()) {
+    k.outputs_.push_back(region.type(v));
+  }
+  k.what_ = region;
+  return k;
+}
+
+UNITY_INLINE void reference_backend::run(const kernel& k, std::span<const std::byte* const> inputs,
+                                         std::span<std::byte* const> outputs, std::byte*) {
+  UNITY_EXPECTS(inputs.size() == k.inputs_.size() && outputs.size() == k.outputs_.size(),
+                "an address per operand and result of the kernel");
+  k.wide_ ? run_in<double>(k, inputs, outputs) : run_in<float>(k, inputs, outputs);
+}
+
+}  // namespace unity::backend
+
+#endif

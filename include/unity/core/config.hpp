@@ -26,6 +26,15 @@
 #endif
 #endif
 
+// Functions that are no templates are declared first and defined at the end of their header. A program that defines
+// UNITY_COMPILED sees the declarations alone and links unity::compiled (cmake/unity_compiled.cmake), whose files define
+// UNITY_DEFINE_<PATH> for each header that they hold the definitions of.
+#ifdef UNITY_COMPILED
+#define UNITY_INLINE
+#else
+#define UNITY_INLINE inline
+#endif
+
 // What a broken precondition does. The build chooses; the library never guesses.
 //   0  nothing: the check is not compiled
 //   1  print one line with the place, then abort (default)

@@ -9,6 +9,7 @@
 
 #include <unity/core/file.hpp>
 #include <unity/io/trace_events.hpp>
+#include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -21,27 +22,7 @@ class trace_writer {
  public:
   trace_writer(const program::program& p, std::span<const simulate::task_times> times) : program_{p}, times_{times} {}
 
-  std::string run() {
-    events_.name_process(devices, "devices");
-    events_.name_process(links, "links");
-    for (std::size_t r = 0; r < program_.resources().size(); ++r) {
-      events_.name_thread(process(r), r, program_.resources()[r].name);
-    }
-    for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
-      for (std::uint32_t i = 0; i < program_.code(id).tasks.size(); ++i) {
-        add_task(id, i);
-      }
-    }
-    const auto memory = simulate::summarize(program_, times_).memory;
-    for (std::size_t d = 0; d < memory.size(); ++d) {
-      for (const auto& level : memory[d].levels) {
-        events_.count(devices, "memory of device " + std::to_string(d), level.from.count(), "bytes",
-                      level.held.count());
-      }
-    }
-    return events_.text();
-  }
+  std::string run();
 
  private:
   static constexpr std::size_t devices = 0;
@@ -50,20 +31,7 @@ class trace_writer {
   [[nodiscard]] std::size_t process(std::size_t r) const {
     return program_.resources()[r].kind == program::resource_kind::stream ? devices : links;
   }
-  void add_task(program::fragment_id f, std::uint32_t i) {
-    const auto& task = program_.code(f).tasks[i];
-    const auto& of = program_.owner_of(f);
-    const auto& times = times_[program_.find(f, i).index()];
-    const auto r = task.resource.index();
-    const std::string kind{program::task_kind_names[static_cast<std::size_t>(task.kind)]};
-    auto about = R"("kind":")" + kind + R"(","shard":)" + std::to_string(task.shard) + R"(,"ready_us":)" +
-                 detail::trace_time(times.ready);
-    if (task.volume.count() > 0) {
-      about += R"(,"bytes":)" + std::to_string(task.volume.count());
-    }
-    events_.add({process(r), r, of.name.empty() ? "fragment " + std::to_string(f.index()) : of.name, kind, times.start,
-                 times.end - times.start, about});
-  }
+  void add_task(program::fragment_id f, std::uint32_t i);
 
   const program::program& program_;
   std::span<const simulate::task_times> times_;
@@ -87,3 +55,47 @@ inline void write_chrome_trace(const program::program& p, std::span<const simula
 }
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_CHROME_TRACE)
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string trace_writer::run() {
+  events_.name_process(devices, "devices");
+  events_.name_process(links, "links");
+  for (std::size_t r = 0; r < program_.resources().size(); ++r) {
+    events_.name_thread(process(r), r, program_.resources()[r].name);
+  }
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    const program::fragment_id id{f};
+    for (std::uint32_t i = 0; i < program_.code(id).tasks.size(); ++i) {
+      add_task(id, i);
+    }
+  }
+  const auto memory = simulate::summarize(program_, times_).memory;
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    for (const auto& level : memory[d].levels) {
+      events_.count(devices, "memory of device " + std::to_string(d), level.from.count(), "bytes", level.held.count());
+    }
+  }
+  return events_.text();
+}
+
+UNITY_INLINE void trace_writer::add_task(program::fragment_id f, std::uint32_t i) {
+  const auto& task = program_.code(f).tasks[i];
+  const auto& of = program_.owner_of(f);
+  const auto& times = times_[program_.find(f, i).index()];
+  const auto r = task.resource.index();
+  const std::string kind{program::task_kind_names[static_cast<std::size_t>(task.kind)]};
+  auto about = R"("kind":")" + kind + R"(","shard":)" + std::to_string(task.shard) + R"(,"ready_us":)" +
+               detail::trace_time(times.ready);
+  if (task.volume.count() > 0) {
+    about += R"(,"bytes":)" + std::to_string(task.volume.count());
+  }
+  events_.add({process(r), r, of.name.empty() ? "fragment " + std::to_string(f.index()) : of.name, kind, times.start,
+               times.end - times.start, about});
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -12,16 +12,19 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/row_major.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/machine_json.hpp>
+#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::io {
 
@@ -37,128 +40,26 @@ namespace detail {
 }
 
 // Which parts, terms and copies a task is: {"part": [0, 1], ...}.
-[[nodiscard]] inline nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t) {
-  const auto place = place_of(g, t);
-  nlohmann::json task{{"part", list_to_json(position_of(place.block, g.degrees))}};
-  if (!g.reductions.empty()) {
-    task["reduction"] = list_to_json(position_of(place.reduction, g.reductions));
-  }
-  if (!g.terms.empty()) {
-    task["term"] = list_to_json(position_of(place.term, g.terms));
-  }
-  if (g.copies > 1) {
-    task["copy"] = place.copy;
-  }
-  return task;
-}
+[[nodiscard]] nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t);
 
 // What an entry has besides divided dimensions.
-inline void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g,
-                              nlohmann::json& entry) {
-  for (std::size_t r = 0; r < g.reductions.size(); ++r) {
-    const auto& p = o.reductions[r];
-    entry["reductions"].push_back(
-        {{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", g.reductions[r]}});
-  }
-  for (std::size_t k = 0; k < g.terms.size(); ++k) {
-    entry["terms"].push_back({{"operands", o.groups[k]}, {"degree", g.terms[k]}});
-  }
-  if (g.copies > 1) {
-    entry["copies"] = g.copies;
-  }
-}
+void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g, nlohmann::json& entry);
 
-[[nodiscard]] inline nlohmann::json configuration_to_json(const tensor::algebra& a,
-                                                          const parallel::operator_dimensions& o, node_id n,
-                                                          const parallel::configuration& c,
-                                                          const machine::topology& t) {
-  const auto grid = c.grid();
-  auto dimensions = nlohmann::json::array();
-  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
-    const auto& p = o.divisible[k];
-    dimensions.push_back({{"kind", parallel::parallelism_names[static_cast<std::size_t>(p.kind)]},
-                          {"dimension", p.dimension},
-                          {"size", p.size},
-                          {"degree", c.degrees[k]}});
-  }
-  auto tasks = nlohmann::json::array();
-  for (std::size_t i = 0; i < c.devices.size(); ++i) {
-    tasks.push_back(task_to_json(grid, i));
-    tasks.back()["device"] = utf8_word("name of a device", t[c.devices[i]].name);
-  }
-  nlohmann::json entry{{"node", n.index()},
-                       {"op", a.signature(o.op.kind).name},
-                       {"dimensions", std::move(dimensions)},
-                       {"tasks", std::move(tasks)}};
-  add_terms_to_json(o, grid, entry);
-  return entry;
-}
+[[nodiscard]] nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o,
+                                                   node_id n, const parallel::configuration& c,
+                                                   const machine::topology& t);
 
 // Configurations on one machine. What is read is valid.
 class configuration_reader {
  public:
-  explicit configuration_reader(const machine::topology& t) : topology_{t} {
-    for (std::size_t d = 0; d < t.device_count(); ++d) {
-      devices_.emplace(t.devices()[d].name, machine::device_id{d});
-    }
-  }
+  explicit configuration_reader(const machine::topology& t);
 
   // Complexity: linear in the text. Memory: linear in the text and devices, whatever numbers it holds.
-  [[nodiscard]] parallel::configuration read(const json_place& item, const parallel::operator_dimensions& o) const {
-    parallel::configuration c;
-    const auto dimensions = item.at("dimensions");
-    const auto list = dimensions.items();
-    if (list.size() != o.divisible.size()) {
-      throw error{dimensions.where(), std::to_string(list.size()) + " of them",
-                  std::to_string(o.divisible.size()) + ": " + names_of(o)};
-    }
-    std::int64_t tasks = 1;
-    const auto count = [&](const json_place& at, std::int64_t more) {
-      const auto most = static_cast<std::int64_t>(topology_.device_count());
-      if (more > most / tasks) {  // before anything is that large
-        throw error{at.where(), "more parts than the machine's " + std::to_string(most) + " devices",
-                    "one per device at most"};
-      }
-      tasks *= more;
-    };
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      c.degrees.push_back(degree(list[k], o.divisible[k]));
-      count(dimensions, c.degrees.back());
-    }
-    if (item.has("reductions")) {
-      c.reductions = reductions(item.at("reductions"), o, count);
-    }
-    if (item.has("terms")) {
-      c.terms = terms(item.at("terms"), o, count);
-    }
-    if (item.has("copies")) {
-      c.copies = positive(item.at("copies"));
-      count(item.at("copies"), c.copies);
-    }
-    const auto grid = c.grid();
-    c.reductions = grid.reductions;
-    c.terms = grid.terms;
-    c.devices.resize(static_cast<std::size_t>(tasks));
-    read_tasks(item.at("tasks"), o, grid, c);
-    if (const auto reason = why_not(o, c, topology_.device_count()); !reason.empty()) {
-      throw error{item.where(), reason, "a configuration that divides the operator"};
-    }
-    return c;
-  }
+  [[nodiscard]] parallel::configuration read(const json_place& item, const parallel::operator_dimensions& o) const;
 
  private:
-  [[nodiscard]] static std::int64_t positive(const json_place& in) {
-    if (in.integer() < 1) {
-      throw error{in.where(), "is " + std::to_string(in.integer()), "1 or more"};
-    }
-    return in.integer();
-  }
-  static void expect_count(const json_place& in, std::size_t count, const char* what) {
-    if (in.items().size() != count) {
-      throw error{in.where(), std::to_string(in.items().size()) + " of them",
-                  "one for each of the operator's " + std::to_string(count) + " " + what};
-    }
-  }
+  [[nodiscard]] static std::int64_t positive(const json_place& in);
+  static void expect_count(const json_place& in, std::size_t count, const char* what);
   template <class Count>
   [[nodiscard]] static parallel::degree_list reductions(const json_place& in, const parallel::operator_dimensions& o,
                                                         const Count& count) {
@@ -193,95 +94,17 @@ class configuration_reader {
     return all;
   }
 
-  [[nodiscard]] static std::string names_of(const parallel::operator_dimensions& o) {
-    std::string all;
-    for (const auto& p : o.divisible) {
-      all += (all.empty() ? "" : ", ") + dimension_name(p);
-    }
-    return all.empty() ? "the operator cannot be divided" : all;
-  }
+  [[nodiscard]] static std::string names_of(const parallel::operator_dimensions& o);
 
-  [[nodiscard]] static std::int64_t degree(const json_place& in, const parallel::parallel_dimension& p) {
-    const auto kind = static_cast<parallel::parallelism>(name_from_json(in.at("kind"), parallel::parallelism_names));
-    const auto number = in.at("dimension").integer();
-    if (kind != p.kind || number < 0 || static_cast<std::size_t>(number) != p.dimension) {
-      throw error{in.where(), "is " + in.at("kind").word() + " dimension " + std::to_string(number), dimension_name(p)};
-    }
-    if (in.has("size") && in.at("size").integer() != p.size) {
-      throw error{in.where() + ".size", "is " + std::to_string(in.at("size").integer()),
-                  std::to_string(p.size) + " as in the model, for " + dimension_name(p)};
-    }
-    const auto degree = in.at("degree").integer();
-    if (degree < 1 || p.size % degree != 0) {
-      throw error{in.where() + ".degree", "is " + std::to_string(degree),
-                  "a divisor of the size " + std::to_string(p.size) + " of " + dimension_name(p)};
-    }
-    return degree;
-  }
+  [[nodiscard]] static std::int64_t degree(const json_place& in, const parallel::parallel_dimension& p);
 
   // Every part has one task, of every term and copy.
   void read_tasks(const json_place& in, const parallel::operator_dimensions& o, const parallel::task_grid& grid,
-                  parallel::configuration& c) const {
-    const auto list = in.items();
-    constexpr auto none = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> task_of(c.devices.size(), none);
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const auto t = task_number(list[i], o, grid);
-      if (task_of[t] != none) {
-        throw error{list[i].at("part").where(),
-                    task_text(grid, t) + " is that of tasks[" + std::to_string(task_of[t]) + "] too",
-                    "shards that do not overlap"};
-      }
-      task_of[t] = i;
-      c.devices[t] = device(list[i].at("device"));
-    }
-    std::size_t missing = 0;
-    auto first = none;
-    for (std::size_t t = 0; t < task_of.size(); ++t) {
-      if (task_of[t] == none) {
-        first = first == none ? t : first;
-        ++missing;
-      }
-    }
-    if (missing > 0) {
-      const auto more = missing > 1 ? " and " + std::to_string(missing - 1) + " more" : "";
-      throw error{in.where(), "no task for " + task_text(grid, first) + more,
-                  "a shard for each of the " + std::to_string(task_of.size()) + " parts"};
-    }
-  }
+                  parallel::configuration& c) const;
   // part [0,1], and which term and copy of it.
-  [[nodiscard]] static std::string task_text(const parallel::task_grid& grid, std::size_t t) {
-    const auto task = task_to_json(grid, t);
-    std::string text = "part " + task.at("part").dump();
-    for (const auto* more : {"reduction", "term", "copy"}) {
-      text += task.contains(more) ? std::string{" "} + more + " " + task.at(more).dump() : "";
-    }
-    return text;
-  }
+  [[nodiscard]] static std::string task_text(const parallel::task_grid& grid, std::size_t t);
   [[nodiscard]] static std::size_t task_number(const json_place& in, const parallel::operator_dimensions& o,
-                                               const parallel::task_grid& grid) {
-    const auto sum = [&](std::size_t r) {
-      return std::string{"the sum over "} + o.structure.indices[o.reductions[r].indices[0]].name;
-    };
-    std::int64_t number = 0;
-    if (!grid.terms.empty()) {
-      number =
-          part_number(in.at("term"), grid.terms, [](std::size_t g) { return "linear group " + std::to_string(g); });
-    }
-    number *= grid.copies;
-    if (grid.copies > 1) {
-      const auto copy = in.at("copy").integer();
-      if (copy < 0 || copy >= grid.copies) {
-        throw error{in.at("copy").where(), "is " + std::to_string(copy),
-                    "a copy, 0 to " + std::to_string(grid.copies - 1)};
-      }
-      number += copy;
-    }
-    number *= parallel::product(grid.reductions);
-    number += grid.reductions.empty() ? 0 : part_number(in.at("reduction"), grid.reductions, sum);
-    const auto dimension = [&](std::size_t k) { return dimension_name(o.divisible[k]); };
-    return static_cast<std::size_t>(number * grid.blocks() + part_number(in.at("part"), grid.degrees, dimension));
-  }
+                                               const parallel::task_grid& grid);
   template <class Name>
   [[nodiscard]] static std::int64_t part_number(const json_place& in, const parallel::degree_list& degrees,
                                                 const Name& name) {
@@ -301,15 +124,7 @@ class configuration_reader {
     }
     return number;
   }
-  [[nodiscard]] machine::device_id device(const json_place& in) const {
-    const auto found = devices_.find(in.word());
-    if (found == devices_.end()) {
-      throw error{in.where(), "no device has the name " + shown(in.word()),
-                  "one of the machine's " + std::to_string(devices_.size()) + ", such as " +
-                      shown(topology_.devices().front().name)};
-    }
-    return found->second;
-  }
+  [[nodiscard]] machine::device_id device(const json_place& in) const;
 
   const machine::topology& topology_;
   std::unordered_map<std::string, machine::device_id> devices_{};
@@ -318,3 +133,231 @@ class configuration_reader {
 }  // namespace detail
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_CONFIGURATION_JSON)
+
+#include <unity/core/row_major.hpp>
+#include <unity/io/machine_json.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t) {
+  const auto place = place_of(g, t);
+  nlohmann::json task{{"part", list_to_json(position_of(place.block, g.degrees))}};
+  if (!g.reductions.empty()) {
+    task["reduction"] = list_to_json(position_of(place.reduction, g.reductions));
+  }
+  if (!g.terms.empty()) {
+    task["term"] = list_to_json(position_of(place.term, g.terms));
+  }
+  if (g.copies > 1) {
+    task["copy"] = place.copy;
+  }
+  return task;
+}
+
+UNITY_INLINE void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g,
+                                    nlohmann::json& entry) {
+  for (std::size_t r = 0; r < g.reductions.size(); ++r) {
+    const auto& p = o.reductions[r];
+    entry["reductions"].push_back(
+        {{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", g.reductions[r]}});
+  }
+  for (std::size_t k = 0; k < g.terms.size(); ++k) {
+    entry["terms"].push_back({{"operands", o.groups[k]}, {"degree", g.terms[k]}});
+  }
+  if (g.copies > 1) {
+    entry["copies"] = g.copies;
+  }
+}
+
+UNITY_INLINE nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o,
+                                                  node_id n, const parallel::configuration& c,
+                                                  const machine::topology& t) {
+  const auto grid = c.grid();
+  auto dimensions = nlohmann::json::array();
+  for (std::size_t k = 0; k < o.divisible.size(); ++k) {
+    const auto& p = o.divisible[k];
+    dimensions.push_back({{"kind", parallel::parallelism_names[static_cast<std::size_t>(p.kind)]},
+                          {"dimension", p.dimension},
+                          {"size", p.size},
+                          {"degree", c.degrees[k]}});
+  }
+  auto tasks = nlohmann::json::array();
+  for (std::size_t i = 0; i < c.devices.size(); ++i) {
+    tasks.push_back(task_to_json(grid, i));
+    tasks.back()["device"] = utf8_word("name of a device", t[c.devices[i]].name);
+  }
+  nlohmann::json entry{{"node", n.index()},
+                       {"op", a.signature(o.op.kind).name},
+                       {"dimensions", std::move(dimensions)},
+                       {"tasks", std::move(tasks)}};
+  add_terms_to_json(o, grid, entry);
+  return entry;
+}
+
+UNITY_INLINE configuration_reader::configuration_reader(const machine::topology& t) : topology_{t} {
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    devices_.emplace(t.devices()[d].name, machine::device_id{d});
+  }
+}
+
+UNITY_INLINE parallel::configuration configuration_reader::read(const json_place& item,
+                                                                const parallel::operator_dimensions& o) const {
+  parallel::configuration c;
+  const auto dimensions = item.at("dimensions");
+  const auto list = dimensions.items();
+  if (list.size() != o.divisible.size()) {
+    throw error{dimensions.where(), std::to_string(list.size()) + " of them",
+                std::to_string(o.divisible.size()) + ": " + names_of(o)};
+  }
+  std::int64_t tasks = 1;
+  const auto count = [&](const json_place& at, std::int64_t more) {
+    const auto most = static_cast<std::int64_t>(topology_.device_count());
+    if (more > most / tasks) {  // before anything is that large
+      throw error{at.where(), "more parts than the machine's " + std::to_string(most) + " devices",
+                  "one per device at most"};
+    }
+    tasks *= more;
+  };
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    c.degrees.push_back(degree(list[k], o.divisible[k]));
+    count(dimensions, c.degrees.back());
+  }
+  if (item.has("reductions")) {
+    c.reductions = reductions(item.at("reductions"), o, count);
+  }
+  if (item.has("terms")) {
+    c.terms = terms(item.at("terms"), o, count);
+  }
+  if (item.has("copies")) {
+    c.copies = positive(item.at("copies"));
+    count(item.at("copies"), c.copies);
+  }
+  const auto grid = c.grid();
+  c.reductions = grid.reductions;
+  c.terms = grid.terms;
+  c.devices.resize(static_cast<std::size_t>(tasks));
+  read_tasks(item.at("tasks"), o, grid, c);
+  if (const auto reason = why_not(o, c, topology_.device_count()); !reason.empty()) {
+    throw error{item.where(), reason, "a configuration that divides the operator"};
+  }
+  return c;
+}
+
+UNITY_INLINE std::int64_t configuration_reader::positive(const json_place& in) {
+  if (in.integer() < 1) {
+    throw error{in.where(), "is " + std::to_string(in.integer()), "1 or more"};
+  }
+  return in.integer();
+}
+
+UNITY_INLINE void configuration_reader::expect_count(const json_place& in, std::size_t count, const char* what) {
+  if (in.items().size() != count) {
+    throw error{in.where(), std::to_string(in.items().size()) + " of them",
+                "one for each of the operator's " + std::to_string(count) + " " + what};
+  }
+}
+
+UNITY_INLINE std::string configuration_reader::names_of(const parallel::operator_dimensions& o) {
+  std::string all;
+  for (const auto& p : o.divisible) {
+    all += (all.empty() ? "" : ", ") + dimension_name(p);
+  }
+  return all.empty() ? "the operator cannot be divided" : all;
+}
+
+UNITY_INLINE std::int64_t configuration_reader::degree(const json_place& in, const parallel::parallel_dimension& p) {
+  const auto kind = static_cast<parallel::parallelism>(name_from_json(in.at("kind"), parallel::parallelism_names));
+  const auto number = in.at("dimension").integer();
+  if (kind != p.kind || number < 0 || static_cast<std::size_t>(number) != p.dimension) {
+    throw error{in.where(), "is " + in.at("kind").word() + " dimension " + std::to_string(number), dimension_name(p)};
+  }
+  if (in.has("size") && in.at("size").integer() != p.size) {
+    throw error{in.where() + ".size", "is " + std::to_string(in.at("size").integer()),
+                std::to_string(p.size) + " as in the model, for " + dimension_name(p)};
+  }
+  const auto degree = in.at("degree").integer();
+  if (degree < 1 || p.size % degree != 0) {
+    throw error{in.where() + ".degree", "is " + std::to_string(degree),
+                "a divisor of the size " + std::to_string(p.size) + " of " + dimension_name(p)};
+  }
+  return degree;
+}
+
+UNITY_INLINE void configuration_reader::read_tasks(const json_place& in, const parallel::operator_dimensions& o,
+                                                   const parallel::task_grid& grid, parallel::configuration& c) const {
+  const auto list = in.items();
+  constexpr auto none = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> task_of(c.devices.size(), none);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto t = task_number(list[i], o, grid);
+    if (task_of[t] != none) {
+      throw error{list[i].at("part").where(),
+                  task_text(grid, t) + " is that of tasks[" + std::to_string(task_of[t]) + "] too",
+                  "shards that do not overlap"};
+    }
+    task_of[t] = i;
+    c.devices[t] = device(list[i].at("device"));
+  }
+  std::size_t missing = 0;
+  auto first = none;
+  for (std::size_t t = 0; t < task_of.size(); ++t) {
+    if (task_of[t] == none) {
+      first = first == none ? t : first;
+      ++missing;
+    }
+  }
+  if (missing > 0) {
+    const auto more = missing > 1 ? " and " + std::to_string(missing - 1) + " more" : "";
+    throw error{in.where(), "no task for " + task_text(grid, first) + more,
+                "a shard for each of the " + std::to_string(task_of.size()) + " parts"};
+  }
+}
+
+UNITY_INLINE std::string configuration_reader::task_text(const parallel::task_grid& grid, std::size_t t) {
+  const auto task = task_to_json(grid, t);
+  std::string text = "part " + task.at("part").dump();
+  for (const auto* more : {"reduction", "term", "copy"}) {
+    text += task.contains(more) ? std::string{" "} + more + " " + task.at(more).dump() : "";
+  }
+  return text;
+}
+
+UNITY_INLINE std::size_t configuration_reader::task_number(const json_place& in, const parallel::operator_dimensions& o,
+                                                           const parallel::task_grid& grid) {
+  const auto sum = [&](std::size_t r) {
+    return std::string{"the sum over "} + o.structure.indices[o.reductions[r].indices[0]].name;
+  };
+  std::int64_t number = 0;
+  if (!grid.terms.empty()) {
+    number = part_number(in.at("term"), grid.terms, [](std::size_t g) { return "linear group " + std::to_string(g); });
+  }
+  number *= grid.copies;
+  if (grid.copies > 1) {
+    const auto copy = in.at("copy").integer();
+    if (copy < 0 || copy >= grid.copies) {
+      throw error{in.at("copy").where(), "is " + std::to_string(copy),
+                  "a copy, 0 to " + std::to_string(grid.copies - 1)};
+    }
+    number += copy;
+  }
+  number *= parallel::product(grid.reductions);
+  number += grid.reductions.empty() ? 0 : part_number(in.at("reduction"), grid.reductions, sum);
+  const auto dimension = [&](std::size_t k) { return dimension_name(o.divisible[k]); };
+  return static_cast<std::size_t>(number * grid.blocks() + part_number(in.at("part"), grid.degrees, dimension));
+}
+
+UNITY_INLINE machine::device_id configuration_reader::device(const json_place& in) const {
+  const auto found = devices_.find(in.word());
+  if (found == devices_.end()) {
+    throw error{in.where(), "no device has the name " + shown(in.word()),
+                "one of the machine's " + std::to_string(devices_.size()) + ", such as " +
+                    shown(topology_.devices().front().name)};
+  }
+  return found->second;
+}
+
+}  // namespace unity::io::detail
+
+#endif

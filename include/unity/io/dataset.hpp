@@ -11,11 +11,9 @@
 // as what the data were made of, are not read.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -23,18 +21,12 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/core/index_permutation.hpp>
-#include <unity/core/random.hpp>
-#include <unity/io/json_place.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
-#include <unity/io/tensor_data.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/box_runs.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io {
@@ -65,27 +57,7 @@ class dataset {
  public:
   // Throws: unity::error where the file is missing, another kind of file or version, cut short, altered, or says what
   // cannot be.
-  explicit dataset(const std::filesystem::path& path) {
-    const sealed_reader file{path, dataset_line};
-    name_ = file.name();
-    sum_ = file.sum();
-    const auto document = detail::parse_json(file.header(), name_);
-    const detail::json_place in{document, name_ + ": header"};
-    const auto word = in.at("content").word();
-    const auto found = std::find(dataset_content_names.begin(), dataset_content_names.end(), word);
-    if (found == dataset_content_names.end()) {
-      throw error{in.at("content").where(), detail::shown(word), "images or text"};
-    }
-    content_ = static_cast<dataset_content>(found - dataset_content_names.begin());
-    classes_ = in.at("classes").integer();
-    const auto tensors = detail::stored_tensors_from(in.at("tensors"), file.value_bytes());
-    for (const auto part : {dataset_part::train, dataset_part::test}) {
-      read_part(file, tensors, part);
-    }
-    if (parts_[0].sizes != parts_[1].sizes) {
-      throw error{name_, "images for training and for testing of different sizes", "the same"};
-    }
-  }
+  explicit dataset(const std::filesystem::path& path);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   // The file's checksum.
@@ -102,53 +74,14 @@ class dataset {
   // floating-point numbers, as many as there are pixels, in any shape; of their labels, one integer. A row of text are
   // integers, fewer than the text has; its labels are the characters that follow each.
   // Throws: unity::error where it cannot.
-  void expect_fits(dataset_field field, const tensor::tensor_type& type) const {
-    const bool is_image = content_ == dataset_content::images && field == dataset_field::samples;
-    std::string expected;
-    if (is_image) {
-      expected = "floating-point numbers, " + std::to_string(row_length()) + " a row";
-    } else if (content_ == dataset_content::images) {
-      expected = "integers, one a row";
-    } else {
-      expected = "integers, rows of less than " + std::to_string(std::min(parts_[0].count, parts_[1].count));
-    }
-    const bool has_type = is_image ? tensor::is_floating(type.element) : tensor::is_integral(type.element);
-    if (!has_type || type.rank() == 0 || !fits_row(field, type.dims)) {
-      throw error{name_, "does not fill " + tensor::to_string(type), expected};
-    }
-  }
+  void expect_fits(dataset_field field, const tensor::tensor_type& type) const;
 
   // Effects: `out` has the row-major elements of a box of the tensor of that type that is the field of the batch of a
   // step. Levels of pixels are from 0 to 1.
   // Complexity: linear in the box.
   // Throws: unity::error as expect_fits.
   void fill(dataset_field field, const tensor::tensor_type& type, const parallel::box& part, std::int64_t step,
-            const dataset_reading& how, std::span<std::byte> out) const {
-    expect_fits(field, type);
-    UNITY_EXPECTS(step >= 0 && how.shift >= 0, "a step and a shift from 0 on");
-    UNITY_EXPECTS(part.begin.size() == type.rank(), "a box of the tensor");
-    UNITY_EXPECTS(static_cast<std::size_t>(part.volume() * tensor::size_of(type.element)) == out.size(),
-                  "as much room as the box has elements");
-    if (part.empty()) {
-      return;
-    }
-    const tensor::shape row_dims(std::span{type.dims}.subspan(1));
-    const parallel::box in_row{tensor::shape(std::span{part.begin}.subspan(1)),
-                               tensor::shape(std::span{part.end}.subspan(1))};
-    std::vector<double> values;
-    values.reserve(static_cast<std::size_t>(part.volume()));
-    for (auto r = part.begin[0]; r < part.end[0]; ++r) {
-      const auto row =
-          find_row(static_cast<std::uint64_t>(step * type.dims[0] + r), how, tensor::element_count(row_dims));
-      parallel::for_each_run(row_dims, in_row, [&](std::int64_t first, std::int64_t, std::int64_t count) {
-        for (auto i = first; i < first + count; ++i) {
-          values.push_back(value(field, row, i));
-        }
-      });
-    }
-    const auto data = make_data(type.element, part.sizes(), values);
-    std::memcpy(out.data(), data.bytes.data(), data.bytes.size());
-  }
+            const dataset_reading& how, std::span<std::byte> out) const;
 
  private:
   struct stored {
@@ -168,84 +101,16 @@ class dataset {
   [[nodiscard]] const stored& at(dataset_part part) const noexcept { return parts_[static_cast<std::size_t>(part)]; }
   [[nodiscard]] std::int64_t row_length() const noexcept { return tensor::element_count(parts_[0].sizes); }
 
-  [[nodiscard]] bool fits_row(dataset_field field, const tensor::shape& dims) const {
-    const auto length = tensor::element_count(std::span{dims}.subspan(1));
-    if (content_ == dataset_content::images) {
-      return length == (field == dataset_field::samples ? row_length() : 1);
-    }
-    return length < parts_[0].count && length < parts_[1].count;
-  }
+  [[nodiscard]] bool fits_row(dataset_field field, const tensor::shape& dims) const;
 
-  [[nodiscard]] row_source find_row(std::uint64_t place, const dataset_reading& how, std::int64_t length) const {
-    const auto& from = at(how.part);
-    const auto count = static_cast<std::uint64_t>(from.count);
-    const auto window = static_cast<std::uint64_t>(length);
-    const bool is_text = content_ == dataset_content::text;
-    if (how.part == dataset_part::test) {
-      const auto first = is_text ? place % ((count - 1) / window) * window : place % count;
-      return {&from, static_cast<std::int64_t>(first)};
-    }
-    random_engine random{hash_combine(how.seed, place)};
-    if (is_text) {
-      return {&from, static_cast<std::int64_t>(random.below(count - window))};
-    }
-    const index_permutation order{count, hash_combine(how.seed, place / count)};
-    return {&from, static_cast<std::int64_t>(order(place % count)), random.between(-how.shift, how.shift),
-            random.between(-how.shift, how.shift)};
-  }
+  [[nodiscard]] row_source find_row(std::uint64_t place, const dataset_reading& how, std::int64_t length) const;
 
-  [[nodiscard]] double value(dataset_field field, const row_source& row, std::int64_t i) const {
-    if (content_ == dataset_content::text) {
-      return row.from->samples[static_cast<std::size_t>(row.first + i + (field == dataset_field::labels ? 1 : 0))];
-    }
-    if (field == dataset_field::labels) {
-      return row.from->labels[static_cast<std::size_t>(row.first)];
-    }
-    const auto height = row.from->sizes[0];
-    const auto width = row.from->sizes[1];
-    const auto y = i / width - row.down;
-    const auto x = i % width - row.right;
-    if (y < 0 || y >= height || x < 0 || x >= width) {
-      return 0;
-    }
-    return row.from->samples[static_cast<std::size_t>((row.first * height + y) * width + x)] / 255.0;
-  }
+  [[nodiscard]] double value(dataset_field field, const row_source& row, std::int64_t i) const;
 
   // The values of the tensor of that name, which has so many dimensions.
   [[nodiscard]] std::vector<std::uint8_t> read(const sealed_reader& file, std::span<const stored_tensor> tensors,
-                                               const std::string& what, std::size_t rank, tensor::shape& dims) const {
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == what; });
-    if (found == tensors.end() || found->element != tensor::dtype::uint8 || found->dims.size() != rank) {
-      throw error{name_, found == tensors.end() ? "has no " + what : "has " + to_string(*found),
-                  what + " of type uint8 and rank " + std::to_string(rank)};
-    }
-    dims = found->dims;
-    std::vector<std::uint8_t> values(static_cast<std::size_t>(found->byte_count()));
-    const auto offset = offsets_of(tensors)[static_cast<std::size_t>(found - tensors.begin())];
-    file.read(offset, std::as_writable_bytes(std::span{values}));
-    return values;
-  }
-  void read_part(const sealed_reader& file, std::span<const stored_tensor> tensors, dataset_part part) {
-    auto& into = parts_[static_cast<std::size_t>(part)];
-    const std::string word{dataset_part_names[static_cast<std::size_t>(part)]};
-    const bool is_text = content_ == dataset_content::text;
-    tensor::shape dims;
-    into.samples = read(file, tensors, word + " samples", is_text ? 1 : 3, dims);
-    into.count = dims[0];
-    if (!is_text) {
-      into.sizes = {dims[1], dims[2]};
-      into.labels = read(file, tensors, word + " labels", 1, dims);
-    }
-    if (dims[0] != into.count) {
-      throw error{name_, std::to_string(dims[0]) + " " + word + " labels",
-                  std::to_string(into.count) + ", one a sample"};
-    }
-    const auto& classes = is_text ? into.samples : into.labels;
-    if (const auto most = *std::max_element(classes.begin(), classes.end()); most >= classes_) {
-      throw error{name_, "class " + std::to_string(most) + " among " + word + " samples",
-                  "less than " + std::to_string(classes_)};
-    }
-  }
+                                               const std::string& what, std::size_t rank, tensor::shape& dims) const;
+  void read_part(const sealed_reader& file, std::span<const stored_tensor> tensors, dataset_part part);
 
   std::string name_;
   fingerprint sum_{};
@@ -255,3 +120,169 @@ class dataset {
 };
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_DATASET)
+
+#include <algorithm>
+#include <cstring>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/index_permutation.hpp>
+#include <unity/core/random.hpp>
+#include <unity/io/json_place.hpp>
+#include <unity/io/tensor_data.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE dataset::dataset(const std::filesystem::path& path) {
+  const sealed_reader file{path, dataset_line};
+  name_ = file.name();
+  sum_ = file.sum();
+  const auto document = detail::parse_json(file.header(), name_);
+  const detail::json_place in{document, name_ + ": header"};
+  const auto word = in.at("content").word();
+  const auto found = std::find(dataset_content_names.begin(), dataset_content_names.end(), word);
+  if (found == dataset_content_names.end()) {
+    throw error{in.at("content").where(), detail::shown(word), "images or text"};
+  }
+  content_ = static_cast<dataset_content>(found - dataset_content_names.begin());
+  classes_ = in.at("classes").integer();
+  const auto tensors = detail::stored_tensors_from(in.at("tensors"), file.value_bytes());
+  for (const auto part : {dataset_part::train, dataset_part::test}) {
+    read_part(file, tensors, part);
+  }
+  if (parts_[0].sizes != parts_[1].sizes) {
+    throw error{name_, "images for training and for testing of different sizes", "the same"};
+  }
+}
+
+UNITY_INLINE void dataset::expect_fits(dataset_field field, const tensor::tensor_type& type) const {
+  const bool is_image = content_ == dataset_content::images && field == dataset_field::samples;
+  std::string expected;
+  if (is_image) {
+    expected = "floating-point numbers, " + std::to_string(row_length()) + " a row";
+  } else if (content_ == dataset_content::images) {
+    expected = "integers, one a row";
+  } else {
+    expected = "integers, rows of less than " + std::to_string(std::min(parts_[0].count, parts_[1].count));
+  }
+  const bool has_type = is_image ? tensor::is_floating(type.element) : tensor::is_integral(type.element);
+  if (!has_type || type.rank() == 0 || !fits_row(field, type.dims)) {
+    throw error{name_, "does not fill " + tensor::to_string(type), expected};
+  }
+}
+
+UNITY_INLINE void dataset::fill(dataset_field field, const tensor::tensor_type& type, const parallel::box& part,
+                                std::int64_t step, const dataset_reading& how, std::span<std::byte> out) const {
+  expect_fits(field, type);
+  UNITY_EXPECTS(step >= 0 && how.shift >= 0, "a step and a shift from 0 on");
+  UNITY_EXPECTS(part.begin.size() == type.rank(), "a box of the tensor");
+  UNITY_EXPECTS(static_cast<std::size_t>(part.volume() * tensor::size_of(type.element)) == out.size(),
+                "as much room as the box has elements");
+  if (part.empty()) {
+    return;
+  }
+  const tensor::shape row_dims(std::span{type.dims}.subspan(1));
+  const parallel::box in_row{tensor::shape(std::span{part.begin}.subspan(1)),
+                             tensor::shape(std::span{part.end}.subspan(1))};
+  std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(part.volume()));
+  for (auto r = part.begin[0]; r < part.end[0]; ++r) {
+    const auto row =
+        find_row(static_cast<std::uint64_t>(step * type.dims[0] + r), how, tensor::element_count(row_dims));
+    parallel::for_each_run(row_dims, in_row, [&](std::int64_t first, std::int64_t, std::int64_t count) {
+      for (auto i = first; i < first + count; ++i) {
+        values.push_back(value(field, row, i));
+      }
+    });
+  }
+  const auto data = make_data(type.element, part.sizes(), values);
+  std::memcpy(out.data(), data.bytes.data(), data.bytes.size());
+}
+
+UNITY_INLINE bool dataset::fits_row(dataset_field field, const tensor::shape& dims) const {
+  const auto length = tensor::element_count(std::span{dims}.subspan(1));
+  if (content_ == dataset_content::images) {
+    return length == (field == dataset_field::samples ? row_length() : 1);
+  }
+  return length < parts_[0].count && length < parts_[1].count;
+}
+
+UNITY_INLINE auto dataset::find_row(std::uint64_t place, const dataset_reading& how, std::int64_t length) const
+    -> row_source {
+  const auto& from = at(how.part);
+  const auto count = static_cast<std::uint64_t>(from.count);
+  const auto window = static_cast<std::uint64_t>(length);
+  const bool is_text = content_ == dataset_content::text;
+  if (how.part == dataset_part::test) {
+    const auto first = is_text ? place % ((count - 1) / window) * window : place % count;
+    return {&from, static_cast<std::int64_t>(first)};
+  }
+  random_engine random{hash_combine(how.seed, place)};
+  if (is_text) {
+    return {&from, static_cast<std::int64_t>(random.below(count - window))};
+  }
+  const index_permutation order{count, hash_combine(how.seed, place / count)};
+  return {&from, static_cast<std::int64_t>(order(place % count)), random.between(-how.shift, how.shift),
+          random.between(-how.shift, how.shift)};
+}
+
+UNITY_INLINE double dataset::value(dataset_field field, const row_source& row, std::int64_t i) const {
+  if (content_ == dataset_content::text) {
+    return row.from->samples[static_cast<std::size_t>(row.first + i + (field == dataset_field::labels ? 1 : 0))];
+  }
+  if (field == dataset_field::labels) {
+    return row.from->labels[static_cast<std::size_t>(row.first)];
+  }
+  const auto height = row.from->sizes[0];
+  const auto width = row.from->sizes[1];
+  const auto y = i / width - row.down;
+  const auto x = i % width - row.right;
+  if (y < 0 || y >= height || x < 0 || x >= width) {
+    return 0;
+  }
+  return row.from->samples[static_cast<std::size_t>((row.first * height + y) * width + x)] / 255.0;
+}
+
+UNITY_INLINE std::vector<std::uint8_t> dataset::read(const sealed_reader& file, std::span<const stored_tensor> tensors,
+                                                     const std::string& what, std::size_t rank,
+                                                     tensor::shape& dims) const {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == what; });
+  if (found == tensors.end() || found->element != tensor::dtype::uint8 || found->dims.size() != rank) {
+    throw error{name_, found == tensors.end() ? "has no " + what : "has " + to_string(*found),
+                what + " of type uint8 and rank " + std::to_string(rank)};
+  }
+  dims = found->dims;
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(found->byte_count()));
+  const auto offset = offsets_of(tensors)[static_cast<std::size_t>(found - tensors.begin())];
+  file.read(offset, std::as_writable_bytes(std::span{values}));
+  return values;
+}
+
+UNITY_INLINE void dataset::read_part(const sealed_reader& file, std::span<const stored_tensor> tensors,
+                                     dataset_part part) {
+  auto& into = parts_[static_cast<std::size_t>(part)];
+  const std::string word{dataset_part_names[static_cast<std::size_t>(part)]};
+  const bool is_text = content_ == dataset_content::text;
+  tensor::shape dims;
+  into.samples = read(file, tensors, word + " samples", is_text ? 1 : 3, dims);
+  into.count = dims[0];
+  if (!is_text) {
+    into.sizes = {dims[1], dims[2]};
+    into.labels = read(file, tensors, word + " labels", 1, dims);
+  }
+  if (dims[0] != into.count) {
+    throw error{name_, std::to_string(dims[0]) + " " + word + " labels", std::to_string(into.count) + ", one a sample"};
+  }
+  const auto& classes = is_text ? into.samples : into.labels;
+  if (const auto most = *std::max_element(classes.begin(), classes.end()); most >= classes_) {
+    throw error{name_, "class " + std::to_string(most) + " among " + word + " samples",
+                "less than " + std::to_string(classes_)};
+  }
+}
+
+}  // namespace unity::io
+
+#endif

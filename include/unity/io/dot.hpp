@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -11,10 +10,11 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::io {
 
@@ -28,41 +28,10 @@ struct dot_options {
 namespace detail {
 
 // Within double quotes: what Graphviz would read as its own is escaped, what cannot be shown is a dot.
-[[nodiscard]] inline std::string dot_text(std::string_view text, std::size_t longest = 60) {
-  std::string out;
-  for (const char c : text.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-    }
-    out += byte < 0x20 || byte >= 0x7f ? '.' : c;
-  }
-  return text.size() > longest ? out + "..." : out;
-}
+[[nodiscard]] std::string dot_text(std::string_view text, std::size_t longest = 60);
 
 // By family: what an operator costs can be guessed from its colour.
-[[nodiscard]] inline std::string_view dot_colour(std::string_view kind) {
-  struct family {
-    std::string_view colour;
-    std::string_view kinds;
-  };
-  static constexpr family families[] = {
-      {"#f4a582", " matmul linear conv2d attention lstm_cell "},
-      {"#fddbc7",
-       " softmax layer_norm batch_norm reduce_sum reduce_mean reduce_max max_pool average_pool "
-       "global_average_pool global_max_pool "},
-      {"#d1e5f0",
-       " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding embedding_bag cast "
-       "identity "},
-      {"#e0e0e0", " input weight constant fill pool_kernel identity_kernel identity_matrix "},
-      {"#e9d5f5", " opaque "}};
-  for (const auto& f : families) {
-    if (f.kinds.find(" " + std::string{kind} + " ") != std::string_view::npos) {
-      return f.colour;
-    }
-  }
-  return "#d9f0d3";  // element-wise
-}
+[[nodiscard]] std::string_view dot_colour(std::string_view kind);
 
 class dot_writer {
  public:
@@ -71,24 +40,7 @@ class dot_writer {
       : algebra_{&algebra}, graph_{&graph}, options_{&options}, prefix_{std::move(prefix)} {}
 
   // The statements of one graph, without the braces around them.
-  [[nodiscard]] std::string body() const {
-    std::string out;
-    for (std::size_t i = 0; i < graph_->node_count(); ++i) {
-      const node_id n{i};
-      if (shown(n)) {
-        out += statement(n);
-        for (std::size_t o = 0; o < graph_->operands(n).size(); ++o) {
-          out += edge(graph_->operands(n)[o], name(n));
-        }
-      }
-    }
-    for (std::size_t i = 0; i < graph_->outputs().size(); ++i) {
-      const auto id = prefix_ + "out" + std::to_string(i);
-      out += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"#e0e0e0\"];\n";
-      out += edge(graph_->outputs()[i], id);
-    }
-    return out;
-  }
+  [[nodiscard]] std::string body() const;
 
  private:
   [[nodiscard]] std::string_view kind(node_id n) const { return algebra_->signature(graph_->operation(n).kind).name; }
@@ -97,72 +49,11 @@ class dot_writer {
   }
   [[nodiscard]] std::string name(node_id n) const { return prefix_ + "n" + std::to_string(n.index()); }
 
-  [[nodiscard]] std::string statement(node_id n) const {
-    auto label = dot_text(kind(n));
-    for (const auto& a : attributes(n)) {
-      label += "\\n" + a;
-    }
-    std::string out =
-        "  " + name(n) + " [label=\"" + label + "\", fillcolor=\"" + std::string{dot_colour(kind(n))} + "\"";
-    if (graph_->operands(n).empty()) {
-      out += ", shape=ellipse";
-    }
-    if (options_->highlighted.contains(n)) {
-      out += ", color=\"#b2182b\", penwidth=3";
-    }
-    return out + "];\n";
-  }
+  [[nodiscard]] std::string statement(node_id n) const;
   // Those that differ from their defaults; at most a few, since a picture is no listing.
-  [[nodiscard]] std::vector<std::string> attributes(node_id n) const {
-    const auto& op = graph_->operation(n);
-    const auto& signature = algebra_->signature(op.kind);
-    std::vector<std::string> all;
-    for (std::size_t i = 0; i < signature.attributes.size() && i < op.attributes.size(); ++i) {
-      const auto& a = signature.attributes[i];
-      const bool dull = op.attributes[i] == a.default_value || a.name == "signature" || a.name == "element" ||
-                        a.name == "elements" || (a.name == "dims" && graph_->operands(n).empty());
-      if (!dull && all.size() < 4) {
-        all.push_back(dot_text(a.name + "=" + value(a, op.attributes[i]), 40));
-      }
-    }
-    if (op.order == tensor::layout::column_major) {
-      all.push_back("column_major");
-    }
-    return all;
-  }
-  [[nodiscard]] static std::string value(const attribute_signature& a, const attribute& v) {
-    switch (a.form) {
-      case attribute_form::word: return tensor::to_word(v);
-      case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(v[0]));
-      case attribute_form::real: {
-        char text[32];
-        std::snprintf(text, sizeof text, "%g", tensor::to_real(v[0]));
-        return text;
-      }
-      case attribute_form::integer: return std::to_string(v[0]);
-      case attribute_form::integers: break;
-    }
-    std::string list;
-    for (const auto x : v) {
-      list += (list.empty() ? "[" : ",") + std::to_string(x);
-    }
-    return (list.empty() ? "[" : list) + "]";
-  }
-  [[nodiscard]] std::string edge(value_id v, const std::string& to) const {
-    const auto from = graph_->producer(v);
-    if (!shown(from)) {
-      return {};
-    }
-    std::string out = "  " + name(from) + " -> " + to;
-    if (options_->show_types) {
-      std::string sizes;
-      for (const auto d : graph_->type(v).dims) {
-        sizes += (sizes.empty() ? "" : "x") + std::to_string(d);
-      }
-      out += " [label=\"" + sizes + "\"]";
-    }
-    return out + ";\n";
-  }
+  [[nodiscard]] std::vector<std::string> attributes(node_id n) const;
+  [[nodiscard]] static std::string value(const attribute_signature& a, const attribute& v);
+  [[nodiscard]] std::string edge(value_id v, const std::string& to) const;
 
   const tensor::algebra* algebra_;
   const tensor::tensor_graph* graph_;
@@ -189,9 +80,150 @@ inline constexpr std::string_view dot_header =
 }
 
 // Two graphs side by side, each in a frame of its own with its options' title.
-[[nodiscard]] inline std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& before,
-                                        const dot_options& before_options, const tensor::tensor_graph& after,
-                                        const dot_options& after_options) {
+[[nodiscard]] std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& before,
+                                 const dot_options& before_options, const tensor::tensor_graph& after,
+                                 const dot_options& after_options);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_DOT)
+
+#include <cstdio>
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string dot_text(std::string_view text, std::size_t longest) {
+  std::string out;
+  for (const char c : text.substr(0, longest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    out += byte < 0x20 || byte >= 0x7f ? '.' : c;
+  }
+  return text.size() > longest ? out + "..." : out;
+}
+
+UNITY_INLINE std::string_view dot_colour(std::string_view kind) {
+  struct family {
+    std::string_view colour;
+    std::string_view kinds;
+  };
+  static constexpr family families[] = {
+      {"#f4a582", " matmul linear conv2d attention lstm_cell "},
+      {"#fddbc7",
+       " softmax layer_norm batch_norm reduce_sum reduce_mean reduce_max max_pool average_pool "
+       "global_average_pool global_max_pool "},
+      {"#d1e5f0",
+       " concat split slice pad enlarge transpose reshape squeeze unsqueeze expand embedding embedding_bag cast "
+       "identity "},
+      {"#e0e0e0", " input weight constant fill pool_kernel identity_kernel identity_matrix "},
+      {"#e9d5f5", " opaque "}};
+  for (const auto& f : families) {
+    if (f.kinds.find(" " + std::string{kind} + " ") != std::string_view::npos) {
+      return f.colour;
+    }
+  }
+  return "#d9f0d3";  // element-wise
+}
+
+UNITY_INLINE std::string dot_writer::body() const {
+  std::string out;
+  for (std::size_t i = 0; i < graph_->node_count(); ++i) {
+    const node_id n{i};
+    if (shown(n)) {
+      out += statement(n);
+      for (std::size_t o = 0; o < graph_->operands(n).size(); ++o) {
+        out += edge(graph_->operands(n)[o], name(n));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < graph_->outputs().size(); ++i) {
+    const auto id = prefix_ + "out" + std::to_string(i);
+    out += "  " + id + " [label=\"output " + std::to_string(i) + "\", shape=ellipse, fillcolor=\"#e0e0e0\"];\n";
+    out += edge(graph_->outputs()[i], id);
+  }
+  return out;
+}
+
+UNITY_INLINE std::string dot_writer::statement(node_id n) const {
+  auto label = dot_text(kind(n));
+  for (const auto& a : attributes(n)) {
+    label += "\\n" + a;
+  }
+  std::string out =
+      "  " + name(n) + " [label=\"" + label + "\", fillcolor=\"" + std::string{dot_colour(kind(n))} + "\"";
+  if (graph_->operands(n).empty()) {
+    out += ", shape=ellipse";
+  }
+  if (options_->highlighted.contains(n)) {
+    out += ", color=\"#b2182b\", penwidth=3";
+  }
+  return out + "];\n";
+}
+
+UNITY_INLINE std::vector<std::string> dot_writer::attributes(node_id n) const {
+  const auto& op = graph_->operation(n);
+  const auto& signature = algebra_->signature(op.kind);
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < signature.attributes.size() && i < op.attributes.size(); ++i) {
+    const auto& a = signature.attributes[i];
+    const bool dull = op.attributes[i] == a.default_value || a.name == "signature" || a.name == "element" ||
+                      a.name == "elements" || (a.name == "dims" && graph_->operands(n).empty());
+    if (!dull && all.size() < 4) {
+      all.push_back(dot_text(a.name + "=" + value(a, op.attributes[i]), 40));
+    }
+  }
+  if (op.order == tensor::layout::column_major) {
+    all.push_back("column_major");
+  }
+  return all;
+}
+
+UNITY_INLINE std::string dot_writer::value(const attribute_signature& a, const attribute& v) {
+  switch (a.form) {
+    case attribute_form::word: return tensor::to_word(v);
+    case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(v[0]));
+    case attribute_form::real: {
+      char text[32];
+      std::snprintf(text, sizeof text, "%g", tensor::to_real(v[0]));
+      return text;
+    }
+    case attribute_form::integer: return std::to_string(v[0]);
+    case attribute_form::integers: break;
+  }
+  std::string list;
+  for (const auto x : v) {
+    list += (list.empty() ? "[" : ",") + std::to_string(x);
+  }
+  return (list.empty() ? "[" : list) + "]";
+}
+
+UNITY_INLINE std::string dot_writer::edge(value_id v, const std::string& to) const {
+  const auto from = graph_->producer(v);
+  if (!shown(from)) {
+    return {};
+  }
+  std::string out = "  " + name(from) + " -> " + to;
+  if (options_->show_types) {
+    std::string sizes;
+    for (const auto d : graph_->type(v).dims) {
+      sizes += (sizes.empty() ? "" : "x") + std::to_string(d);
+    }
+    out += " [label=\"" + sizes + "\"]";
+  }
+  return out + ";\n";
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::string to_dot(const tensor::algebra& algebra, const tensor::tensor_graph& before,
+                                const dot_options& before_options, const tensor::tensor_graph& after,
+                                const dot_options& after_options) {
   return "digraph comparison {\n" + std::string{detail::dot_header} +
          detail::dot_cluster("before", before_options.title,
                              detail::dot_writer{algebra, before, before_options, "b_"}.body()) +
@@ -201,3 +233,5 @@ inline constexpr std::string_view dot_header =
 }
 
 }  // namespace unity::io
+
+#endif

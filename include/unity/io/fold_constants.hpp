@@ -1,26 +1,15 @@
 // Computes once what depends on weights and constants alone: what inference mode saves becomes real in the file.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/graph/copy_node.hpp>
-#include <unity/io/data_provider.hpp>
-#include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx_model.hpp>
-#include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io {
@@ -32,96 +21,14 @@ class constant_folder {
   constant_folder(const tensor::algebra& algebra, onnx_model model, std::int64_t most_elements)
       : algebra_{&algebra}, model_{std::move(model)}, most_elements_{most_elements} {}
 
-  onnx_model run() && {
-    const auto& g = model_.graph;
-    computable_.assign(g.node_count(), 0);
-    std::vector<char> wanted(g.value_count(), 0);
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      const node_id n{i};
-      computable_[i] = is_computable(n) ? 1 : 0;
-      for (const auto v : g.operands(n)) {
-        wanted[v.index()] = wanted[v.index()] != 0 || computable_[i] == 0 ? 1 : 0;
-      }
-    }
-    for (const auto v : g.outputs()) {
-      wanted[v.index()] = 1;
-    }
-    tensor::tensor_graph result;
-    std::vector<value_id> moved(g.value_count());
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      copy(node_id{i}, wanted, result, moved);
-    }
-    std::vector<value_id> outputs;
-    for (const auto v : g.outputs()) {
-      outputs.push_back(moved[v.index()]);
-    }
-    result.set_outputs(outputs);
-    model_.graph = std::move(result);
-    prune(*algebra_, model_);
-    return std::move(model_);
-  }
+  onnx_model run() &&;
 
  private:
   // Sources with data or of fixed values, and what is computed from those alone.
-  [[nodiscard]] bool is_computable(node_id n) const {
-    const auto& g = model_.graph;
-    const auto& definition = algebra_->definition_of(g.operation(n).kind);
-    if (definition.source != tensor::source_kind::none) {
-      return model_.data.contains(algebra_->read(g.operation(n)).word("name"));
-    }
-    bool all = !std::holds_alternative<tensor::opaque>(definition.body);
-    for (const auto v : g.operands(n)) {
-      all = all && computable_[g.producer(v).index()] != 0;
-    }
-    for (const auto v : g.results(n)) {
-      all = all && g.type(v).constant && tensor::element_count(g.type(v).dims) <= most_elements_;
-    }
-    return all;
-  }
-  void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved) {
-    const auto& g = model_.graph;
-    const bool is_source = g.operands(n).empty();
-    if (computable_[n.index()] != 0 && !is_source) {
-      for (const auto v : g.results(n)) {
-        if (wanted[v.index()] != 0) {
-          moved[v.index()] = store(v, to);
-        }
-      }
-      return;
-    }
-    copy_node(g, n, to, moved);
-  }
+  [[nodiscard]] bool is_computable(node_id n) const;
+  void copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to, std::vector<value_id>& moved);
   // Computes one value in double and keeps it under a new name.
-  value_id store(value_id v, tensor::tensor_graph& to) {
-    auto one = model_.graph;
-    const value_id outputs[] = {v};
-    one.set_outputs(outputs);
-    const auto type = one.type(v);
-    const auto value = tensor::evaluate<double>(*algebra_, one, data_provider<double>{*algebra_, model_.data});
-    const auto& data = value.front().data;
-    auto plain = type;
-    plain.order = tensor::layout::row_major;
-    const auto add = [&](std::string_view kind, std::initializer_list<tensor::named_attribute> attributes) {
-      return to.results(to.add_node(algebra_->make_operation(kind, attributes), {}, {&plain, 1}))[0];
-    };
-    const auto element = tensor::name_of(type.element);
-    if (std::any_of(data.begin(), data.end(), [](double x) { return std::isnan(x); })) {
-      const auto node = one.producer(v);
-      throw error{
-          "node " + std::to_string(node.index()) + " (" + algebra_->signature(one.operation(node).kind).name + ")",
-          "computes NaN from weights alone", "numbers"};
-    }
-    if (std::all_of(data.begin(), data.end(), [&](double x) { return x == data.front(); })) {
-      return add("fill", {{"value", data.front()}, {"element", element}, {"dims", type.dims}});
-    }
-    std::string name;
-    do {
-      name = "folded_" + std::to_string(next_++);
-    } while (model_.data.contains(name));
-    model_.data.emplace(name, make_data(type.element, type.dims, data));
-    return add(tensor::is_floating(type.element) ? "weight" : "constant",
-               {{"name", name}, {"element", element}, {"dims", type.dims}});
-  }
+  value_id store(value_id v, tensor::tensor_graph& to);
 
   const tensor::algebra* algebra_;
   onnx_model model_;
@@ -142,3 +49,115 @@ class constant_folder {
 }
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_FOLD_CONSTANTS)
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <unity/core/error.hpp>
+#include <unity/graph/copy_node.hpp>
+#include <unity/io/data_provider.hpp>
+#include <unity/io/onnx/prune.hpp>
+#include <unity/io/tensor_data.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE onnx_model constant_folder::run() && {
+  const auto& g = model_.graph;
+  computable_.assign(g.node_count(), 0);
+  std::vector<char> wanted(g.value_count(), 0);
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    computable_[i] = is_computable(n) ? 1 : 0;
+    for (const auto v : g.operands(n)) {
+      wanted[v.index()] = wanted[v.index()] != 0 || computable_[i] == 0 ? 1 : 0;
+    }
+  }
+  for (const auto v : g.outputs()) {
+    wanted[v.index()] = 1;
+  }
+  tensor::tensor_graph result;
+  std::vector<value_id> moved(g.value_count());
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    copy(node_id{i}, wanted, result, moved);
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(moved[v.index()]);
+  }
+  result.set_outputs(outputs);
+  model_.graph = std::move(result);
+  prune(*algebra_, model_);
+  return std::move(model_);
+}
+
+UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
+  const auto& g = model_.graph;
+  const auto& definition = algebra_->definition_of(g.operation(n).kind);
+  if (definition.source != tensor::source_kind::none) {
+    return model_.data.contains(algebra_->read(g.operation(n)).word("name"));
+  }
+  bool all = !std::holds_alternative<tensor::opaque>(definition.body);
+  for (const auto v : g.operands(n)) {
+    all = all && computable_[g.producer(v).index()] != 0;
+  }
+  for (const auto v : g.results(n)) {
+    all = all && g.type(v).constant && tensor::element_count(g.type(v).dims) <= most_elements_;
+  }
+  return all;
+}
+
+UNITY_INLINE void constant_folder::copy(node_id n, const std::vector<char>& wanted, tensor::tensor_graph& to,
+                                        std::vector<value_id>& moved) {
+  const auto& g = model_.graph;
+  const bool is_source = g.operands(n).empty();
+  if (computable_[n.index()] != 0 && !is_source) {
+    for (const auto v : g.results(n)) {
+      if (wanted[v.index()] != 0) {
+        moved[v.index()] = store(v, to);
+      }
+    }
+    return;
+  }
+  copy_node(g, n, to, moved);
+}
+
+UNITY_INLINE value_id constant_folder::store(value_id v, tensor::tensor_graph& to) {
+  auto one = model_.graph;
+  const value_id outputs[] = {v};
+  one.set_outputs(outputs);
+  const auto type = one.type(v);
+  const auto value = tensor::evaluate<double>(*algebra_, one, data_provider<double>{*algebra_, model_.data});
+  const auto& data = value.front().data;
+  auto plain = type;
+  plain.order = tensor::layout::row_major;
+  const auto add = [&](std::string_view kind, std::initializer_list<tensor::named_attribute> attributes) {
+    return to.results(to.add_node(algebra_->make_operation(kind, attributes), {}, {&plain, 1}))[0];
+  };
+  const auto element = tensor::name_of(type.element);
+  if (std::any_of(data.begin(), data.end(), [](double x) { return std::isnan(x); })) {
+    const auto node = one.producer(v);
+    throw error{
+        "node " + std::to_string(node.index()) + " (" + algebra_->signature(one.operation(node).kind).name + ")",
+        "computes NaN from weights alone", "numbers"};
+  }
+  if (std::all_of(data.begin(), data.end(), [&](double x) { return x == data.front(); })) {
+    return add("fill", {{"value", data.front()}, {"element", element}, {"dims", type.dims}});
+  }
+  std::string name;
+  do {
+    name = "folded_" + std::to_string(next_++);
+  } while (model_.data.contains(name));
+  model_.data.emplace(name, make_data(type.element, type.dims, data));
+  return add(tensor::is_floating(type.element) ? "weight" : "constant",
+             {{"name", name}, {"element", element}, {"dims", type.dims}});
+}
+
+}  // namespace unity::io::detail
+
+#endif

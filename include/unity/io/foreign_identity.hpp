@@ -2,11 +2,9 @@
 // operators are.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,42 +22,10 @@ class identity_writer {
  public:
   explicit identity_writer(const foreign_rule& rule) : rule_{rule} {}
 
-  std::string text(const std::vector<std::size_t>& outputs) {
-    std::string all;
-    for (int side = 0; side < 2; ++side) {
-      written_.clear();
-      for (const auto o : outputs) {
-        append(side == 0 ? rule_.outputs[o].source : rule_.outputs[o].target, side, all);
-        all += ';';
-      }
-    }
-    return all;
-  }
+  std::string text(const std::vector<std::size_t>& outputs);
 
  private:
-  void append(const source_of& t, int side, std::string& all) {
-    if (t.node < 0) {
-      const auto number = variables_.emplace(std::pair{t.node, t.result}, variables_.size()).first->second;
-      all += '?' + std::to_string(number);
-      return;
-    }
-    const auto [place, fresh] = written_.emplace(t.node, written_.size());
-    all += '%' + std::to_string(place->second);
-    if (fresh) {
-      const auto& op = (side == 0 ? rule_.source : rule_.target)[static_cast<std::size_t>(t.node)];
-      all += '=' + op.type;
-      for (const auto& [name, value] : op.parameters) {
-        all += ',' + name + '=' + std::to_string(value);
-      }
-      all += '(';
-      for (const auto& in : op.inputs) {
-        append(in, side, all);
-        all += ',';
-      }
-      all += ')';
-    }
-    all += '.' + std::to_string(t.result);
-  }
+  void append(const source_of& t, int side, std::string& all);
 
   const foreign_rule& rule_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> variables_{};
@@ -70,7 +36,64 @@ class identity_writer {
 
 // Equal for rules that differ only in the numbers of variables and operators, in operators that no output needs, and in
 // the order of outputs (up to five; beyond that, their order counts).
-[[nodiscard]] inline std::string identity_text(const foreign_rule& rule) {
+[[nodiscard]] std::string identity_text(const foreign_rule& rule);
+
+// A variable that the target reads and no operator of the source does, as rule text names it. Such a rule has no
+// meaning: its target is not determined by what its source matches.
+[[nodiscard]] std::optional<std::string> unbound_input(const foreign_rule& rule);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_FOREIGN_IDENTITY)
+
+#include <algorithm>
+#include <numeric>
+
+#include <unity/core/config.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string identity_writer::text(const std::vector<std::size_t>& outputs) {
+  std::string all;
+  for (int side = 0; side < 2; ++side) {
+    written_.clear();
+    for (const auto o : outputs) {
+      append(side == 0 ? rule_.outputs[o].source : rule_.outputs[o].target, side, all);
+      all += ';';
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE void identity_writer::append(const source_of& t, int side, std::string& all) {
+  if (t.node < 0) {
+    const auto number = variables_.emplace(std::pair{t.node, t.result}, variables_.size()).first->second;
+    all += '?' + std::to_string(number);
+    return;
+  }
+  const auto [place, fresh] = written_.emplace(t.node, written_.size());
+  all += '%' + std::to_string(place->second);
+  if (fresh) {
+    const auto& op = (side == 0 ? rule_.source : rule_.target)[static_cast<std::size_t>(t.node)];
+    all += '=' + op.type;
+    for (const auto& [name, value] : op.parameters) {
+      all += ',' + name + '=' + std::to_string(value);
+    }
+    all += '(';
+    for (const auto& in : op.inputs) {
+      append(in, side, all);
+      all += ',';
+    }
+    all += ')';
+  }
+  all += '.' + std::to_string(t.result);
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::string identity_text(const foreign_rule& rule) {
   std::vector<std::size_t> order(rule.outputs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   constexpr std::size_t most_permuted = 5;
@@ -84,9 +107,7 @@ class identity_writer {
   return least;
 }
 
-// A variable that the target reads and no operator of the source does, as rule text names it. Such a rule has no
-// meaning: its target is not determined by what its source matches.
-[[nodiscard]] inline std::optional<std::string> unbound_input(const foreign_rule& rule) {
+UNITY_INLINE std::optional<std::string> unbound_input(const foreign_rule& rule) {
   const auto reads = [&](const foreign_rule::source_of& t) {
     return std::any_of(rule.source.begin(), rule.source.end(), [&](const auto& op) {
       return std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end();
@@ -103,3 +124,5 @@ class identity_writer {
 }
 
 }  // namespace unity::io
+
+#endif

@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/core/error.hpp>
-
 namespace unity::io {
 
 // Regular. Operator names are this library's where it has the operator ("matmul"), else the file's in lower
@@ -62,7 +60,27 @@ struct converted_rule {
 namespace detail {
 
 // Each operator may only read variables and results of operators before it.
-inline void check_operations(const std::vector<foreign_rule::operation>& all, const std::string& where) {
+void check_operations(const std::vector<foreign_rule::operation>& all, const std::string& where);
+
+void check_mapped(const std::vector<foreign_rule::operation>& all, const foreign_rule::source_of& mapped,
+                  const std::string& where);
+
+}  // namespace detail
+
+// Throws: unity::error naming the place, where an operator reads what does not come before it, where a mapped
+// output does not exist or where there is none.
+void validate(const foreign_rule& rule, std::string_view file);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_FOREIGN_RULE)
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE void check_operations(const std::vector<foreign_rule::operation>& all, const std::string& where) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (const auto& in : all[i].inputs) {
       const auto at = where + ", operator " + std::to_string(i);
@@ -78,8 +96,8 @@ inline void check_operations(const std::vector<foreign_rule::operation>& all, co
   }
 }
 
-inline void check_mapped(const std::vector<foreign_rule::operation>& all, const foreign_rule::source_of& mapped,
-                         const std::string& where) {
+UNITY_INLINE void check_mapped(const std::vector<foreign_rule::operation>& all, const foreign_rule::source_of& mapped,
+                               const std::string& where) {
   const auto count = static_cast<std::int64_t>(all.size());
   if (mapped.node < 0 || mapped.node >= count || mapped.result < 0 ||
       mapped.result >= all[static_cast<std::size_t>(mapped.node)].result_count()) {
@@ -88,11 +106,11 @@ inline void check_mapped(const std::vector<foreign_rule::operation>& all, const 
   }
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-// Throws: unity::error naming the place, where an operator reads what does not come before it, where a mapped
-// output does not exist or where there is none.
-inline void validate(const foreign_rule& rule, std::string_view file) {
+namespace unity::io {
+
+UNITY_INLINE void validate(const foreign_rule& rule, std::string_view file) {
   const auto where = std::string{file} + ": " + rule.name;
   detail::check_operations(rule.source, where + ", source");
   detail::check_operations(rule.target, where + ", target");
@@ -106,3 +124,5 @@ inline void validate(const foreign_rule& rule, std::string_view file) {
 }
 
 }  // namespace unity::io
+
+#endif

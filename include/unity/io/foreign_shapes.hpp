@@ -1,11 +1,9 @@
 // Sizes of the tensors of a foreign rule, as expressions over its variables in this library's rule syntax.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,64 +22,12 @@ class foreign_shapes {
   explicit foreign_shapes(const foreign_rule& rule) : rule_{rule}, ranks_{rule} {}
 
   // The size of a tensor along an axis counted from the front, or from the back where negative.
-  [[nodiscard]] std::string size(const source_of& t, int side, std::int64_t axis) const {
-    const auto rank = ranks_.rank(t, side);
-    if (axis < 0 && rank) {
-      axis += *rank;
-    }
-    if (t.node < 0) {
-      return size_of(variable_name(t), axis);
-    }
-    const std::array key{static_cast<std::int64_t>(side), t.node, t.result, axis};
-    if (const auto known = sizes_.find(key); known != sizes_.end()) {
-      return known->second;
-    }
-    auto expression = size_of_result(at(t, side), t, side, axis);
-    if (expression.size() > longest) {
-      throw outside{"a size that takes more than " + std::to_string(longest) + " characters"};
-    }
-    return sizes_.emplace(key, std::move(expression)).first->second;
-  }
+  [[nodiscard]] std::string size(const source_of& t, int side, std::int64_t axis) const;
   // The sizes of a split, found from the concat that it undoes: the operands of the first concat along the
   // split's axis on the way up. Nothing where there is none.
   [[nodiscard]] std::optional<std::vector<std::string>> split_sizes(const source_of& t, int side,
-                                                                    std::int64_t axis) const {
-    if (t.node < 0) {
-      return std::nullopt;
-    }
-    const auto& op = at(t, side);
-    if (op.type == "concat") {
-      if (op.parameter("axis") != axis) {
-        return split_sizes(op.inputs.at(0), side, axis);
-      }
-      std::vector<std::string> sizes;
-      for (const auto& in : op.inputs) {
-        sizes.push_back(size(in, side, axis));
-      }
-      return sizes;
-    }
-    const auto up = origin(op, side, t, axis);
-    return up ? split_sizes(up->first, side, up->second) : std::nullopt;
-  }
-  [[nodiscard]] std::vector<std::string> conditions() const {
-    std::vector<std::string> all;
-    rank_conditions(all);
-    for (int side = 0; side < 2; ++side) {
-      for (const auto& op : side == 0 ? rule_.source : rule_.target) {
-        conditions_of(op, side, all);
-      }
-    }
-    if (all.size() > most_conditions) {
-      throw outside{"more than " + std::to_string(most_conditions) + " conditions"};
-    }
-    std::vector<std::string> distinct;
-    for (auto& c : all) {
-      if (std::find(distinct.begin(), distinct.end(), c) == distinct.end()) {
-        distinct.push_back(std::move(c));
-      }
-    }
-    return distinct;
-  }
+                                                                    std::int64_t axis) const;
+  [[nodiscard]] std::vector<std::string> conditions() const;
 
  private:
   static constexpr std::size_t longest = 4000;
@@ -93,155 +39,22 @@ class foreign_shapes {
   // The tensor and axis that an axis of an operator's result comes from unchanged.
   [[nodiscard]] std::optional<std::pair<source_of, std::int64_t>> origin(const foreign_rule::operation& op, int side,
                                                                          const source_of& result,
-                                                                         std::int64_t axis) const {
-    if (op.inputs.empty()) {
-      return std::nullopt;
-    }
-    if (is_matmul(op.type)) {
-      require_inputs(op, 2);
-      const auto rank = ranks_.rank(result, side);
-      if (rank ? axis == *rank - 1 : axis == -1 || axis == 1) {  // tensors of no known rank are matrices
-        return std::pair{op.inputs[1], op.type == "linear" ? 1 : axis};
-      }
-      return std::pair{op.inputs[0], axis};
-    }
-    if (op.type == "conv2d") {
-      require_inputs(op, 2);
-      return axis == 0   ? std::optional{std::pair{op.inputs[0], axis}}
-             : axis == 1 ? std::optional{std::pair{op.inputs[1], std::int64_t{0}}}
-                         : std::nullopt;
-    }
-    if (is_pool(op.type) || op.type == "enlarge") {
-      return axis < 2 ? std::optional{std::pair{op.inputs[0], axis}} : std::nullopt;
-    }
-    if (op.type == "transpose") {
-      const auto axes = permutation_of(required(op, "permutation"), required(op, "num_dims"));
-      return axis >= 0 && axis < static_cast<std::int64_t>(axes.size())
-                 ? std::optional{std::pair{op.inputs[0], axes[static_cast<std::size_t>(axis)]}}
-                 : std::nullopt;
-    }
-    if (op.type == "split" || op.type == "concat") {
-      return op.parameter("axis") == axis ? std::nullopt : std::optional{std::pair{op.inputs[0], axis}};
-    }
-    return std::pair{op.inputs[0], axis};
-  }
+                                                                         std::int64_t axis) const;
   [[nodiscard]] std::string size_of_result(const foreign_rule::operation& op, const source_of& t, int side,
-                                           std::int64_t axis) const {
-    if (const auto up = origin(op, side, t, axis)) {
-      return size(up->first, side, up->second);
-    }
-    if (op.type == "concat") {
-      std::string sum;
-      for (const auto& in : op.inputs) {
-        sum += (sum.empty() ? "" : " + ") + size(in, side, axis);
-      }
-      return sum;
-    }
-    if (op.type == "split") {
-      const auto sizes = split_sizes(op.inputs.at(0), side, axis);
-      if (!sizes || t.result >= static_cast<std::int64_t>(sizes->size())) {
-        throw outside{"a split that undoes no concat"};
-      }
-      return (*sizes)[static_cast<std::size_t>(t.result)];
-    }
-    const char* suffix = axis == 2 ? "_h" : "_w";
-    if (op.type == "enlarge") {
-      return std::to_string(required(op, std::string{"kernel"} + suffix));
-    }
-    if (op.type == "conv2d" || is_pool(op.type)) {
-      return window(size(op.inputs.at(0), side, axis), required(op, std::string{"kernel"} + suffix),
-                    required(op, std::string{"stride"} + suffix), required(op, "pad") == 0);
-    }
-    throw outside{"the size of " + op.type};
-  }
-  static std::string window(const std::string& size, std::int64_t kernel, std::int64_t stride, bool same) {
-    if (size.starts_with("((((((((((((((((")) {
-      throw outside{"a size behind more than 16 windows"};
-    }
-    const auto shrink = same ? stride - 1 : stride - kernel;
-    if (shrink == 0 && stride == 1) {
-      return size;
-    }
-    const auto sum =
-        shrink == 0 ? size : "(" + size + (shrink < 0 ? " - " : " + ") + std::to_string(std::abs(shrink)) + ")";
-    return stride == 1 ? sum : sum + " / " + std::to_string(stride);
-  }
+                                           std::int64_t axis) const;
+  static std::string window(const std::string& size, std::int64_t kernel, std::int64_t stride, bool same);
 
   // The variable whose shape a tensor has, through operators that keep shapes.
-  [[nodiscard]] std::optional<source_of> same_shape(source_of t, int side) const {
-    while (t.node >= 0) {
-      const auto& op = at(t, side);
-      if (op.inputs.empty() || !(is_activation(op.type) || is_elementwise(op.type) || op.type == "scalar_multiply")) {
-        return std::nullopt;
-      }
-      t = op.inputs[0];
-    }
-    return t;
-  }
-  static void add_equality(const std::string& a, const std::string& b, std::vector<std::string>& all) {
-    if (a != b) {
-      const bool ordered = a < b || b.front() < 'a';  // numbers stand on the right
-      all.push_back((ordered ? a : b) + " == " + (ordered ? b : a));
-    }
-  }
-  void equal_shapes(const source_of& a, const source_of& b, int side, std::vector<std::string>& all) const {
-    const auto variable_a = same_shape(a, side);
-    const auto variable_b = same_shape(b, side);
-    if (variable_a && variable_b) {
-      add_equality("shape(" + variable_name(*variable_a) + ")", "shape(" + variable_name(*variable_b) + ")", all);
-      return;
-    }
-    const auto rank = ranks_.rank(a, side);
-    for (std::int64_t axis = rank ? 0 : -2; axis < rank.value_or(0); ++axis) {
-      add_equality(size(a, side, axis), size(b, side, axis), all);
-    }
-  }
-  void conditions_of(const foreign_rule::operation& op, int side, std::vector<std::string>& all) const {
-    if (is_elementwise(op.type)) {
-      require_inputs(op, 2);
-      const auto constant = [&](const source_of& t) { return t.node >= 0 && at(t, side).inputs.empty(); };
-      if (!constant(op.inputs[0]) && !constant(op.inputs[1])) {
-        equal_shapes(op.inputs[0], op.inputs[1], side, all);
-      }
-    } else if (op.type == "conv2d") {
-      require_inputs(op, 2);
-      const auto& kernel = op.inputs[1];
-      if (kernel.node < 0 || !at(kernel, side).inputs.empty()) {
-        add_number(size(kernel, side, 2), required(op, "kernel_h"), all);
-        add_number(size(kernel, side, 3), required(op, "kernel_w"), all);
-      }
-    }
-  }
+  [[nodiscard]] std::optional<source_of> same_shape(source_of t, int side) const;
+  static void add_equality(const std::string& a, const std::string& b, std::vector<std::string>& all);
+  void equal_shapes(const source_of& a, const source_of& b, int side, std::vector<std::string>& all) const;
+  void conditions_of(const foreign_rule::operation& op, int side, std::vector<std::string>& all) const;
   static void add_number(const std::string& size, std::int64_t number, std::vector<std::string>& all) {
     add_equality(size, std::to_string(number), all);
   }
   // Foreign operators see tensors of one rank; broadcasting would let others in. Where all operators keep
   // shapes, equal shapes say enough.
-  void rank_conditions(std::vector<std::string>& all) const {
-    std::map<foreign_ranks::tensor_key, source_of> first;
-    bool mixes = false;
-    for (int side = 0; side < 2; ++side) {
-      for (const auto& op : side == 0 ? rule_.source : rule_.target) {
-        mixes = mixes || is_matmul(op.type);
-      }
-    }
-    for (int side = 0; side < 2; ++side) {
-      for (const auto& op : side == 0 ? rule_.source : rule_.target) {
-        for (const auto& in : op.inputs) {
-          if (in.node >= 0) {
-            continue;
-          }
-          const auto name = "rank(" + variable_name(in) + ")";
-          if (const auto rank = ranks_.rank(in, side)) {
-            all.push_back(name + " == " + std::to_string(*rank));
-          } else if (mixes) {
-            const auto& other = first.try_emplace(ranks_.group(in, side), in).first->second;
-            add_equality("rank(" + variable_name(other) + ")", name, all);
-          }
-        }
-      }
-    }
-  }
+  void rank_conditions(std::vector<std::string>& all) const;
 
   const foreign_rule& rule_;
   foreign_ranks ranks_;
@@ -249,3 +62,231 @@ class foreign_shapes {
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_FOREIGN_SHAPES)
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <unity/core/config.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string foreign_shapes::size(const source_of& t, int side, std::int64_t axis) const {
+  const auto rank = ranks_.rank(t, side);
+  if (axis < 0 && rank) {
+    axis += *rank;
+  }
+  if (t.node < 0) {
+    return size_of(variable_name(t), axis);
+  }
+  const std::array key{static_cast<std::int64_t>(side), t.node, t.result, axis};
+  if (const auto known = sizes_.find(key); known != sizes_.end()) {
+    return known->second;
+  }
+  auto expression = size_of_result(at(t, side), t, side, axis);
+  if (expression.size() > longest) {
+    throw outside{"a size that takes more than " + std::to_string(longest) + " characters"};
+  }
+  return sizes_.emplace(key, std::move(expression)).first->second;
+}
+
+UNITY_INLINE std::optional<std::vector<std::string>> foreign_shapes::split_sizes(const source_of& t, int side,
+                                                                                 std::int64_t axis) const {
+  if (t.node < 0) {
+    return std::nullopt;
+  }
+  const auto& op = at(t, side);
+  if (op.type == "concat") {
+    if (op.parameter("axis") != axis) {
+      return split_sizes(op.inputs.at(0), side, axis);
+    }
+    std::vector<std::string> sizes;
+    for (const auto& in : op.inputs) {
+      sizes.push_back(size(in, side, axis));
+    }
+    return sizes;
+  }
+  const auto up = origin(op, side, t, axis);
+  return up ? split_sizes(up->first, side, up->second) : std::nullopt;
+}
+
+UNITY_INLINE std::vector<std::string> foreign_shapes::conditions() const {
+  std::vector<std::string> all;
+  rank_conditions(all);
+  for (int side = 0; side < 2; ++side) {
+    for (const auto& op : side == 0 ? rule_.source : rule_.target) {
+      conditions_of(op, side, all);
+    }
+  }
+  if (all.size() > most_conditions) {
+    throw outside{"more than " + std::to_string(most_conditions) + " conditions"};
+  }
+  std::vector<std::string> distinct;
+  for (auto& c : all) {
+    if (std::find(distinct.begin(), distinct.end(), c) == distinct.end()) {
+      distinct.push_back(std::move(c));
+    }
+  }
+  return distinct;
+}
+
+UNITY_INLINE std::optional<std::pair<source_of, std::int64_t>> foreign_shapes::origin(const foreign_rule::operation& op,
+                                                                                      int side, const source_of& result,
+                                                                                      std::int64_t axis) const {
+  if (op.inputs.empty()) {
+    return std::nullopt;
+  }
+  if (is_matmul(op.type)) {
+    require_inputs(op, 2);
+    const auto rank = ranks_.rank(result, side);
+    if (rank ? axis == *rank - 1 : axis == -1 || axis == 1) {  // tensors of no known rank are matrices
+      return std::pair{op.inputs[1], op.type == "linear" ? 1 : axis};
+    }
+    return std::pair{op.inputs[0], axis};
+  }
+  if (op.type == "conv2d") {
+    require_inputs(op, 2);
+    return axis == 0   ? std::optional{std::pair{op.inputs[0], axis}}
+           : axis == 1 ? std::optional{std::pair{op.inputs[1], std::int64_t{0}}}
+                       : std::nullopt;
+  }
+  if (is_pool(op.type) || op.type == "enlarge") {
+    return axis < 2 ? std::optional{std::pair{op.inputs[0], axis}} : std::nullopt;
+  }
+  if (op.type == "transpose") {
+    const auto axes = permutation_of(required(op, "permutation"), required(op, "num_dims"));
+    return axis >= 0 && axis < static_cast<std::int64_t>(axes.size())
+               ? std::optional{std::pair{op.inputs[0], axes[static_cast<std::size_t>(axis)]}}
+               : std::nullopt;
+  }
+  if (op.type == "split" || op.type == "concat") {
+    return op.parameter("axis") == axis ? std::nullopt : std::optional{std::pair{op.inputs[0], axis}};
+  }
+  return std::pair{op.inputs[0], axis};
+}
+
+UNITY_INLINE std::string foreign_shapes::size_of_result(const foreign_rule::operation& op, const source_of& t, int side,
+                                                        std::int64_t axis) const {
+  if (const auto up = origin(op, side, t, axis)) {
+    return size(up->first, side, up->second);
+  }
+  if (op.type == "concat") {
+    std::string sum;
+    for (const auto& in : op.inputs) {
+      sum += (sum.empty() ? "" : " + ") + size(in, side, axis);
+    }
+    return sum;
+  }
+  if (op.type == "split") {
+    const auto sizes = split_sizes(op.inputs.at(0), side, axis);
+    if (!sizes || t.result >= static_cast<std::int64_t>(sizes->size())) {
+      throw outside{"a split that undoes no concat"};
+    }
+    return (*sizes)[static_cast<std::size_t>(t.result)];
+  }
+  const char* suffix = axis == 2 ? "_h" : "_w";
+  if (op.type == "enlarge") {
+    return std::to_string(required(op, std::string{"kernel"} + suffix));
+  }
+  if (op.type == "conv2d" || is_pool(op.type)) {
+    return window(size(op.inputs.at(0), side, axis), required(op, std::string{"kernel"} + suffix),
+                  required(op, std::string{"stride"} + suffix), required(op, "pad") == 0);
+  }
+  throw outside{"the size of " + op.type};
+}
+
+UNITY_INLINE std::string foreign_shapes::window(const std::string& size, std::int64_t kernel, std::int64_t stride,
+                                                bool same) {
+  if (size.starts_with("((((((((((((((((")) {
+    throw outside{"a size behind more than 16 windows"};
+  }
+  const auto shrink = same ? stride - 1 : stride - kernel;
+  if (shrink == 0 && stride == 1) {
+    return size;
+  }
+  const auto sum =
+      shrink == 0 ? size : "(" + size + (shrink < 0 ? " - " : " + ") + std::to_string(std::abs(shrink)) + ")";
+  return stride == 1 ? sum : sum + " / " + std::to_string(stride);
+}
+
+UNITY_INLINE std::optional<source_of> foreign_shapes::same_shape(source_of t, int side) const {
+  while (t.node >= 0) {
+    const auto& op = at(t, side);
+    if (op.inputs.empty() || !(is_activation(op.type) || is_elementwise(op.type) || op.type == "scalar_multiply")) {
+      return std::nullopt;
+    }
+    t = op.inputs[0];
+  }
+  return t;
+}
+
+UNITY_INLINE void foreign_shapes::add_equality(const std::string& a, const std::string& b,
+                                               std::vector<std::string>& all) {
+  if (a != b) {
+    const bool ordered = a < b || b.front() < 'a';  // numbers stand on the right
+    all.push_back((ordered ? a : b) + " == " + (ordered ? b : a));
+  }
+}
+
+UNITY_INLINE void foreign_shapes::equal_shapes(const source_of& a, const source_of& b, int side,
+                                               std::vector<std::string>& all) const {
+  const auto variable_a = same_shape(a, side);
+  const auto variable_b = same_shape(b, side);
+  if (variable_a && variable_b) {
+    add_equality("shape(" + variable_name(*variable_a) + ")", "shape(" + variable_name(*variable_b) + ")", all);
+    return;
+  }
+  const auto rank = ranks_.rank(a, side);
+  for (std::int64_t axis = rank ? 0 : -2; axis < rank.value_or(0); ++axis) {
+    add_equality(size(a, side, axis), size(b, side, axis), all);
+  }
+}
+
+UNITY_INLINE void foreign_shapes::conditions_of(const foreign_rule::operation& op, int side,
+                                                std::vector<std::string>& all) const {
+  if (is_elementwise(op.type)) {
+    require_inputs(op, 2);
+    const auto constant = [&](const source_of& t) { return t.node >= 0 && at(t, side).inputs.empty(); };
+    if (!constant(op.inputs[0]) && !constant(op.inputs[1])) {
+      equal_shapes(op.inputs[0], op.inputs[1], side, all);
+    }
+  } else if (op.type == "conv2d") {
+    require_inputs(op, 2);
+    const auto& kernel = op.inputs[1];
+    if (kernel.node < 0 || !at(kernel, side).inputs.empty()) {
+      add_number(size(kernel, side, 2), required(op, "kernel_h"), all);
+      add_number(size(kernel, side, 3), required(op, "kernel_w"), all);
+    }
+  }
+}
+
+UNITY_INLINE void foreign_shapes::rank_conditions(std::vector<std::string>& all) const {
+  std::map<foreign_ranks::tensor_key, source_of> first;
+  bool mixes = false;
+  for (int side = 0; side < 2; ++side) {
+    for (const auto& op : side == 0 ? rule_.source : rule_.target) {
+      mixes = mixes || is_matmul(op.type);
+    }
+  }
+  for (int side = 0; side < 2; ++side) {
+    for (const auto& op : side == 0 ? rule_.source : rule_.target) {
+      for (const auto& in : op.inputs) {
+        if (in.node >= 0) {
+          continue;
+        }
+        const auto name = "rank(" + variable_name(in) + ")";
+        if (const auto rank = ranks_.rank(in, side)) {
+          all.push_back(name + " == " + std::to_string(*rank));
+        } else if (mixes) {
+          const auto& other = first.try_emplace(ranks_.group(in, side), in).first->second;
+          add_equality("rank(" + variable_name(other) + ")", name, all);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

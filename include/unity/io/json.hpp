@@ -7,12 +7,9 @@
 // Values are numbered in the order in which nodes define them.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,13 +17,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -34,7 +31,67 @@ namespace unity::io {
 
 namespace detail {
 
-[[nodiscard]] inline bool is_plain_text(std::string_view bytes) {
+[[nodiscard]] bool is_plain_text(std::string_view bytes);
+
+[[nodiscard]] nlohmann::json attribute_to_json(const attribute_signature& a, const attribute& value);
+
+[[nodiscard]] attribute integers_from_json(const json_place& in);
+
+[[nodiscard]] attribute attribute_from_json(const attribute_signature& a, const json_place& in);
+
+[[nodiscard]] nlohmann::json type_to_json(const tensor::tensor_type& t);
+
+class graph_from_json {
+ public:
+  graph_from_json(const tensor::algebra& algebra, const json_place& document);
+  [[nodiscard]] tensor::tensor_graph take() && { return std::move(graph_); }
+
+ private:
+  [[nodiscard]] std::vector<value_id> values(const json_place& in) const;
+  [[nodiscard]] tensor::operation operation(const json_place& node) const;
+  void add_node(const json_place& node);
+  static void check_results(const json_place& stated, const std::vector<tensor::tensor_type>& inferred);
+
+  const tensor::algebra* algebra_;
+  tensor::tensor_graph graph_;
+};
+
+}  // namespace detail
+
+[[nodiscard]] nlohmann::json to_json(const tensor::algebra& algebra, const tensor::tensor_graph& graph);
+
+// Types are inferred anew; stated ones must agree. `file`: for messages.
+// Throws: unity::error naming the byte or the member that is wrong.
+[[nodiscard]] inline tensor::tensor_graph parse_graph(const tensor::algebra& algebra, std::string_view text,
+                                                      std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  return detail::graph_from_json{algebra, detail::json_place{document, std::string{file} + ": graph"}}.take();
+}
+
+// Throws: unity::error.
+[[nodiscard]] inline tensor::tensor_graph read_graph(const tensor::algebra& algebra,
+                                                     const std::filesystem::path& path) {
+  return parse_graph(algebra, read_file(path), path.string());
+}
+inline void write_graph(const tensor::algebra& algebra, const tensor::tensor_graph& graph,
+                        const std::filesystem::path& path) {
+  atomic_write(path, to_json(algebra, graph).dump(1) + "\n");
+}
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_JSON)
+
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE bool is_plain_text(std::string_view bytes) {
   for (const char c : bytes) {
     if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) {
       return false;
@@ -43,7 +100,7 @@ namespace detail {
   return true;
 }
 
-[[nodiscard]] inline nlohmann::json attribute_to_json(const attribute_signature& a, const attribute& value) {
+UNITY_INLINE nlohmann::json attribute_to_json(const attribute_signature& a, const attribute& value) {
   switch (a.form) {
     case attribute_form::integer: return value[0];
     case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
@@ -64,7 +121,7 @@ namespace detail {
   return std::vector<std::int64_t>(value.begin(), value.end());
 }
 
-[[nodiscard]] inline attribute integers_from_json(const json_place& in) {
+UNITY_INLINE attribute integers_from_json(const json_place& in) {
   attribute list;
   for (const auto& item : in.items()) {
     list.push_back(item.integer());
@@ -72,7 +129,7 @@ namespace detail {
   return list;
 }
 
-[[nodiscard]] inline attribute attribute_from_json(const attribute_signature& a, const json_place& in) {
+UNITY_INLINE attribute attribute_from_json(const attribute_signature& a, const json_place& in) {
   switch (a.form) {
     case attribute_form::integer: return {in.integer()};
     case attribute_form::choice: {
@@ -107,7 +164,7 @@ namespace detail {
   return integers_from_json(in);
 }
 
-[[nodiscard]] inline nlohmann::json type_to_json(const tensor::tensor_type& t) {
+UNITY_INLINE nlohmann::json type_to_json(const tensor::tensor_type& t) {
   nlohmann::json out{{"element", tensor::name_of(t.element)},
                      {"dims", std::vector<std::int64_t>(t.dims.begin(), t.dims.end())}};
   if (t.order == tensor::layout::column_major) {
@@ -116,99 +173,98 @@ namespace detail {
   return out;
 }
 
-class graph_from_json {
- public:
-  graph_from_json(const tensor::algebra& algebra, const json_place& document) : algebra_{&algebra} {
-    if (document.at("format").word() != "unity graph" || document.at("version").integer() != 1) {
-      throw error{document.where(), "another format", "\"format\": \"unity graph\", \"version\": 1"};
-    }
-    for (const auto& node : document.at("nodes").items()) {
-      add_node(node);
-    }
-    graph_.set_outputs(values(document.at("outputs")));
+UNITY_INLINE graph_from_json::graph_from_json(const tensor::algebra& algebra, const json_place& document)
+    : algebra_{&algebra} {
+  if (document.at("format").word() != "unity graph" || document.at("version").integer() != 1) {
+    throw error{document.where(), "another format", "\"format\": \"unity graph\", \"version\": 1"};
   }
-  [[nodiscard]] tensor::tensor_graph take() && { return std::move(graph_); }
+  for (const auto& node : document.at("nodes").items()) {
+    add_node(node);
+  }
+  graph_.set_outputs(values(document.at("outputs")));
+}
 
- private:
-  [[nodiscard]] std::vector<value_id> values(const json_place& in) const {
-    std::vector<value_id> all;
-    for (const auto& item : in.items()) {
-      const auto number = item.integer();
-      if (number < 0 || static_cast<std::size_t>(number) >= graph_.value_count()) {
-        throw error{item.where(), "value " + std::to_string(number) + " is not defined before",
-                    "a value below " + std::to_string(graph_.value_count())};
-      }
-      all.emplace_back(static_cast<std::size_t>(number));
+UNITY_INLINE std::vector<value_id> graph_from_json::values(const json_place& in) const {
+  std::vector<value_id> all;
+  for (const auto& item : in.items()) {
+    const auto number = item.integer();
+    if (number < 0 || static_cast<std::size_t>(number) >= graph_.value_count()) {
+      throw error{item.where(), "value " + std::to_string(number) + " is not defined before",
+                  "a value below " + std::to_string(graph_.value_count())};
     }
-    return all;
+    all.emplace_back(static_cast<std::size_t>(number));
   }
-  [[nodiscard]] tensor::operation operation(const json_place& node) const {
-    const auto kind = algebra_->find_kind(node.at("op").word());
-    if (!kind) {
-      throw error{node.where() + ".op", "unknown operator " + shown(node.at("op").word()),
-                  "an operator of the tensor algebra"};
-    }
-    const auto attributes = node.at("attributes");
-    if (!attributes.value().is_object()) {
-      throw error{attributes.where(), std::string{"is "} + attributes.value().type_name(), "an object"};
-    }
-    attribute_list all;
-    for (const auto& a : algebra_->signature(*kind).attributes) {
-      all.push_back(attribute_from_json(a, attributes.at(a.name)));
-    }
-    auto op = algebra_->make(*kind, all);
-    if (!op) {
-      throw error{attributes.where(), "attributes of another length", "those of " + algebra_->signature(*kind).name};
-    }
-    if (node.has("layout")) {
-      const auto layout = node.at("layout").word();
-      if (layout != "row_major" && layout != "column_major") {
-        throw error{node.where() + ".layout", "another layout", "row_major or column_major"};
-      }
-      op->order = layout == "column_major" ? tensor::layout::column_major : tensor::layout::row_major;
-    }
-    return *op;
-  }
-  void add_node(const json_place& node) {
-    const auto op = operation(node);
-    const auto operands = values(node.at("operands"));
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : operands) {
-      types.push_back(graph_.type(v));
-    }
-    const auto results = algebra_->infer(op, types);
-    if (!results) {
-      throw error{node.where(), "operands that " + algebra_->signature(op.kind).name + " does not take",
-                  algebra_->why_not(op, types)};
-    }
-    if (node.has("results")) {
-      check_results(node.at("results"), *results);
-    }
-    graph_.add_node(op, operands, *results);
-  }
-  static void check_results(const json_place& stated, const std::vector<tensor::tensor_type>& inferred) {
-    const auto items = stated.items();
-    bool equal = items.size() == inferred.size();
-    for (std::size_t i = 0; equal && i < items.size(); ++i) {
-      equal = items[i].at("element").word() == tensor::name_of(inferred[i].element) &&
-              tensor::shape(std::span<const std::int64_t>{integers_from_json(items[i].at("dims"))}) == inferred[i].dims;
-    }
-    if (!equal) {
-      std::string expected;
-      for (const auto& t : inferred) {
-        expected += (expected.empty() ? "" : ", ") + tensor::to_string(t);
-      }
-      throw error{stated.where(), "results of other types", expected};
-    }
-  }
+  return all;
+}
 
-  const tensor::algebra* algebra_;
-  tensor::tensor_graph graph_;
-};
+UNITY_INLINE tensor::operation graph_from_json::operation(const json_place& node) const {
+  const auto kind = algebra_->find_kind(node.at("op").word());
+  if (!kind) {
+    throw error{node.where() + ".op", "unknown operator " + shown(node.at("op").word()),
+                "an operator of the tensor algebra"};
+  }
+  const auto attributes = node.at("attributes");
+  if (!attributes.value().is_object()) {
+    throw error{attributes.where(), std::string{"is "} + attributes.value().type_name(), "an object"};
+  }
+  attribute_list all;
+  for (const auto& a : algebra_->signature(*kind).attributes) {
+    all.push_back(attribute_from_json(a, attributes.at(a.name)));
+  }
+  auto op = algebra_->make(*kind, all);
+  if (!op) {
+    throw error{attributes.where(), "attributes of another length", "those of " + algebra_->signature(*kind).name};
+  }
+  if (node.has("layout")) {
+    const auto layout = node.at("layout").word();
+    if (layout != "row_major" && layout != "column_major") {
+      throw error{node.where() + ".layout", "another layout", "row_major or column_major"};
+    }
+    op->order = layout == "column_major" ? tensor::layout::column_major : tensor::layout::row_major;
+  }
+  return *op;
+}
 
-}  // namespace detail
+UNITY_INLINE void graph_from_json::add_node(const json_place& node) {
+  const auto op = operation(node);
+  const auto operands = values(node.at("operands"));
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(graph_.type(v));
+  }
+  const auto results = algebra_->infer(op, types);
+  if (!results) {
+    throw error{node.where(), "operands that " + algebra_->signature(op.kind).name + " does not take",
+                algebra_->why_not(op, types)};
+  }
+  if (node.has("results")) {
+    check_results(node.at("results"), *results);
+  }
+  graph_.add_node(op, operands, *results);
+}
 
-[[nodiscard]] inline nlohmann::json to_json(const tensor::algebra& algebra, const tensor::tensor_graph& graph) {
+UNITY_INLINE void graph_from_json::check_results(const json_place& stated,
+                                                 const std::vector<tensor::tensor_type>& inferred) {
+  const auto items = stated.items();
+  bool equal = items.size() == inferred.size();
+  for (std::size_t i = 0; equal && i < items.size(); ++i) {
+    equal = items[i].at("element").word() == tensor::name_of(inferred[i].element) &&
+            tensor::shape(std::span<const std::int64_t>{integers_from_json(items[i].at("dims"))}) == inferred[i].dims;
+  }
+  if (!equal) {
+    std::string expected;
+    for (const auto& t : inferred) {
+      expected += (expected.empty() ? "" : ", ") + tensor::to_string(t);
+    }
+    throw error{stated.where(), "results of other types", expected};
+  }
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE nlohmann::json to_json(const tensor::algebra& algebra, const tensor::tensor_graph& graph) {
   auto nodes = nlohmann::json::array();
   for (std::size_t i = 0; i < graph.node_count(); ++i) {
     const node_id n{i};
@@ -239,22 +295,6 @@ class graph_from_json {
   return {{"format", "unity graph"}, {"version", 1}, {"nodes", std::move(nodes)}, {"outputs", std::move(outputs)}};
 }
 
-// Types are inferred anew; stated ones must agree. `file`: for messages.
-// Throws: unity::error naming the byte or the member that is wrong.
-[[nodiscard]] inline tensor::tensor_graph parse_graph(const tensor::algebra& algebra, std::string_view text,
-                                                      std::string_view file) {
-  const auto document = detail::parse_json(text, file);
-  return detail::graph_from_json{algebra, detail::json_place{document, std::string{file} + ": graph"}}.take();
-}
-
-// Throws: unity::error.
-[[nodiscard]] inline tensor::tensor_graph read_graph(const tensor::algebra& algebra,
-                                                     const std::filesystem::path& path) {
-  return parse_graph(algebra, read_file(path), path.string());
-}
-inline void write_graph(const tensor::algebra& algebra, const tensor::tensor_graph& graph,
-                        const std::filesystem::path& path) {
-  atomic_write(path, to_json(algebra, graph).dump(1) + "\n");
-}
-
 }  // namespace unity::io
+
+#endif

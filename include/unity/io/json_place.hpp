@@ -1,7 +1,6 @@
 // JSON read with an eye on the place: every complaint names the member it is about.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,8 +9,6 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
-
-#include <unity/core/error.hpp>
 
 namespace unity::io::detail {
 
@@ -28,68 +25,95 @@ class json_place {
 
   [[nodiscard]] const nlohmann::json& value() const noexcept { return value_; }
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
-  [[nodiscard]] json_place at(const std::string& key) const {
-    if (!value_.is_object() || !value_.contains(key)) {
-      throw error{where_, "has no \"" + key + "\"", "an object with that member"};
-    }
-    return {value_.at(key), where_ + "." + step(key)};
-  }
+  [[nodiscard]] json_place at(const std::string& key) const;
   [[nodiscard]] bool has(const std::string& key) const { return value_.is_object() && value_.contains(key); }
-  [[nodiscard]] std::vector<json_place> items() const {
-    if (!value_.is_array()) {
-      throw error{where_, std::string{"is "} + value_.type_name(), "an array"};
-    }
-    std::vector<json_place> all;
-    all.reserve(value_.size());
-    for (std::size_t i = 0; i < value_.size(); ++i) {
-      all.emplace_back(value_[i], where_ + "[" + std::to_string(i) + "]");
-    }
-    return all;
-  }
-  [[nodiscard]] std::int64_t integer() const {
-    if (!value_.is_number_integer() ||
-        (value_.is_number_unsigned() && value_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))) {
-      throw error{where_, std::string{"is "} + value_.type_name(), "an integer of 64 bits"};
-    }
-    return value_.get<std::int64_t>();
-  }
-  [[nodiscard]] bool boolean() const {
-    if (!value_.is_boolean()) {
-      throw error{where_, std::string{"is "} + value_.type_name(), "true or false"};
-    }
-    return value_.get<bool>();
-  }
-  [[nodiscard]] std::string word() const {
-    if (!value_.is_string()) {
-      throw error{where_, std::string{"is "} + value_.type_name(), "a string"};
-    }
-    return value_.get<std::string>();
-  }
+  [[nodiscard]] std::vector<json_place> items() const;
+  [[nodiscard]] std::int64_t integer() const;
+  [[nodiscard]] bool boolean() const;
+  [[nodiscard]] std::string word() const;
   // A word that is on a line of messages and tables.
-  [[nodiscard]] std::string line() const {
-    auto text = word();
-    if (std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
-      throw error{where_, "is " + shown(text), "a name without control characters"};
-    }
-    return text;
-  }
+  [[nodiscard]] std::string line() const;
 
  private:
   // A member's name, as it is where that is no more than letters, digits and '_', '-' or '.'.
-  [[nodiscard]] static std::string step(const std::string& key) {
-    const bool is_plain = key.size() <= 60 && !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
-                            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                                   c == '_' || c == '-' || c == '.';
-                          });
-    return is_plain ? key : shown(key);
-  }
+  [[nodiscard]] static std::string step(const std::string& key);
 
   const nlohmann::json& value_;
   std::string where_;
 };
 
 // Throws: unity::error with the byte where the text stops being JSON.
-[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view file) {
+[[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view file);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_JSON_PLACE)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE json_place json_place::at(const std::string& key) const {
+  if (!value_.is_object() || !value_.contains(key)) {
+    throw error{where_, "has no \"" + key + "\"", "an object with that member"};
+  }
+  return {value_.at(key), where_ + "." + step(key)};
+}
+
+UNITY_INLINE std::vector<json_place> json_place::items() const {
+  if (!value_.is_array()) {
+    throw error{where_, std::string{"is "} + value_.type_name(), "an array"};
+  }
+  std::vector<json_place> all;
+  all.reserve(value_.size());
+  for (std::size_t i = 0; i < value_.size(); ++i) {
+    all.emplace_back(value_[i], where_ + "[" + std::to_string(i) + "]");
+  }
+  return all;
+}
+
+UNITY_INLINE std::int64_t json_place::integer() const {
+  if (!value_.is_number_integer() ||
+      (value_.is_number_unsigned() && value_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))) {
+    throw error{where_, std::string{"is "} + value_.type_name(), "an integer of 64 bits"};
+  }
+  return value_.get<std::int64_t>();
+}
+
+UNITY_INLINE bool json_place::boolean() const {
+  if (!value_.is_boolean()) {
+    throw error{where_, std::string{"is "} + value_.type_name(), "true or false"};
+  }
+  return value_.get<bool>();
+}
+
+UNITY_INLINE std::string json_place::word() const {
+  if (!value_.is_string()) {
+    throw error{where_, std::string{"is "} + value_.type_name(), "a string"};
+  }
+  return value_.get<std::string>();
+}
+
+UNITY_INLINE std::string json_place::line() const {
+  auto text = word();
+  if (std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
+    throw error{where_, "is " + shown(text), "a name without control characters"};
+  }
+  return text;
+}
+
+UNITY_INLINE std::string json_place::step(const std::string& key) {
+  const bool is_plain = key.size() <= 60 && !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
+                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                                 c == '_' || c == '-' || c == '.';
+                        });
+  return is_plain ? key : shown(key);
+}
+
+UNITY_INLINE nlohmann::json parse_json(std::string_view text, std::string_view file) {
   try {
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::parse_error& e) {
@@ -101,3 +125,5 @@ class json_place {
 }
 
 }  // namespace unity::io::detail
+
+#endif

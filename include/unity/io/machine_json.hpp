@@ -16,7 +16,6 @@
 // 1. Members of other names are left alone.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -29,23 +28,99 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/core/units.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::io {
 
 namespace detail {
 
-[[nodiscard]] inline double number_from_json(const json_place& in, bool may_be_zero) {
+[[nodiscard]] double number_from_json(const json_place& in, bool may_be_zero);
+[[nodiscard]] std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most);
+[[nodiscard]] std::size_t name_from_json(const json_place& in, std::span<const std::string_view> names);
+// The members of an object, in order of name.
+[[nodiscard]] std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in);
+
+// A rate in the unit of its member's name: what is below `least` was meant in thousands, millions or more of them.
+[[nodiscard]] double rate_from_json(const json_place& in, double least, std::string_view unit);
+
+[[nodiscard]] machine::device device_from_json(const json_place& in, std::int64_t schema);
+
+[[nodiscard]] std::vector<machine::cost_range> ranges_from_json(const json_place& in);
+
+[[nodiscard]] machine::link link_from_json(const json_place& in);
+
+// Device and driver names come from elsewhere, and JSON is UTF-8.
+[[nodiscard]] std::string utf8_word(std::string_view what, const std::string& text);
+
+[[nodiscard]] nlohmann::json device_to_json(const machine::device& d);
+
+[[nodiscard]] nlohmann::json link_to_json(const machine::link& l);
+
+[[nodiscard]] nlohmann::json topology_to_json(const machine::machine& m);
+
+// Devices that are placed have memory.
+void check_memory(const json_place& devices);
+
+// Reads a topology; looks names up.
+class topology_reader {
+ public:
+  topology_reader(const json_place& in, const machine::machine& m);
+
+  [[nodiscard]] machine::topology read();
+
+ private:
+  void add_vertex(const json_place& name);
+  [[nodiscard]] machine::placed_device device(const json_place& in) const;
+  [[nodiscard]] machine::vertex_id vertex(const json_place& in) const;
+  [[nodiscard]] machine::cable link(const json_place& in) const;
+
+  json_place in_;
+  std::map<std::string, std::uint32_t> models_{};
+  std::map<std::string, machine::vertex_id> vertices_{};
+};
+
+// A machine that is a document or a part of one.
+// Throws: unity::error naming the member that is wrong.
+[[nodiscard]] machine::machine machine_from_json(const json_place& in);
+
+}  // namespace detail
+
+// Throws: unity::error for a name that is not UTF-8.
+[[nodiscard]] nlohmann::json to_json(const machine::machine& m);
+
+// `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
+[[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
+  const auto document = detail::parse_json(text, file);
+  return detail::machine_from_json({document, std::string{file} + ": machine"});
+}
+
+// Throws: unity::error.
+[[nodiscard]] inline machine::machine read_machine(const std::filesystem::path& path) {
+  return parse_machine(read_file(path), path.string());
+}
+// Nothing is written that could not be read again: a rate that was never measured, ranges that do not ascend.
+void write_machine(const machine::machine& m, const std::filesystem::path& path);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_MACHINE_JSON)
+
+#include <cmath>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE double number_from_json(const json_place& in, bool may_be_zero) {
   if (!in.value().is_number()) {
     throw error{in.where(), std::string{"is "} + in.value().type_name(), "a number"};
   }
@@ -55,7 +130,8 @@ namespace detail {
   }
   return number;
 }
-[[nodiscard]] inline std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most) {
+
+UNITY_INLINE std::int64_t count_from_json(const json_place& in, std::int64_t least, std::int64_t most) {
   const auto number = in.integer();
   if (number < least || number > most) {
     throw error{in.where(), "is " + std::to_string(number),
@@ -63,7 +139,8 @@ namespace detail {
   }
   return number;
 }
-[[nodiscard]] inline std::size_t name_from_json(const json_place& in, std::span<const std::string_view> names) {
+
+UNITY_INLINE std::size_t name_from_json(const json_place& in, std::span<const std::string_view> names) {
   const auto word = in.word();
   std::string all;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -74,8 +151,8 @@ namespace detail {
   }
   throw error{in.where(), "is " + shown(word), all};
 }
-// The members of an object, in order of name.
-[[nodiscard]] inline std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in) {
+
+UNITY_INLINE std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in) {
   if (!in.value().is_object()) {
     throw error{in.where(), std::string{"is "} + in.value().type_name(), "an object"};
   }
@@ -86,8 +163,7 @@ namespace detail {
   return all;
 }
 
-// A rate in the unit of its member's name: what is below `least` was meant in thousands, millions or more of them.
-[[nodiscard]] inline double rate_from_json(const json_place& in, double least, std::string_view unit) {
+UNITY_INLINE double rate_from_json(const json_place& in, double least, std::string_view unit) {
   const auto rate = number_from_json(in, false);
   if (rate < least) {
     throw error{in.where(), "is " + in.value().dump(),
@@ -96,7 +172,7 @@ namespace detail {
   return rate;
 }
 
-[[nodiscard]] inline machine::device device_from_json(const json_place& in, std::int64_t schema) {
+UNITY_INLINE machine::device device_from_json(const json_place& in, std::int64_t schema) {
   const auto rate = [&](const json_place& p, std::string_view unit) {
     return rate_from_json(p, schema > 1 ? machine::least_device_rate : 0, unit);
   };
@@ -116,7 +192,7 @@ namespace detail {
   return d;
 }
 
-[[nodiscard]] inline std::vector<machine::cost_range> ranges_from_json(const json_place& in) {
+UNITY_INLINE std::vector<machine::cost_range> ranges_from_json(const json_place& in) {
   const auto items = in.items();
   if (items.empty()) {
     throw error{in.where(), "is empty", "a range"};
@@ -138,7 +214,7 @@ namespace detail {
   return ranges;
 }
 
-[[nodiscard]] inline machine::link link_from_json(const json_place& in) {
+UNITY_INLINE machine::link link_from_json(const json_place& in) {
   machine::link l;
   l.name = in.at("name").line();
   l.ranks = static_cast<int>(count_from_json(in.at("ranks"), 1, INT32_MAX));
@@ -151,8 +227,7 @@ namespace detail {
   return l;
 }
 
-// Device and driver names come from elsewhere, and JSON is UTF-8.
-[[nodiscard]] inline std::string utf8_word(std::string_view what, const std::string& text) {
+UNITY_INLINE std::string utf8_word(std::string_view what, const std::string& text) {
   try {
     static_cast<void>(nlohmann::json(text).dump());
   } catch (const nlohmann::json::type_error&) {
@@ -161,7 +236,7 @@ namespace detail {
   return text;
 }
 
-[[nodiscard]] inline nlohmann::json device_to_json(const machine::device& d) {
+UNITY_INLINE nlohmann::json device_to_json(const machine::device& d) {
   auto peaks = nlohmann::json::array();
   for (const auto& p : d.peaks) {
     peaks.push_back({{"element", tensor::name_of(p.element)},
@@ -181,7 +256,7 @@ namespace detail {
           {"versions", std::move(versions)}};
 }
 
-[[nodiscard]] inline nlohmann::json link_to_json(const machine::link& l) {
+UNITY_INLINE nlohmann::json link_to_json(const machine::link& l) {
   auto costs = nlohmann::json::object();
   for (const auto& [kind, ranges] : l.costs) {
     auto& all = costs[std::string{machine::exchange_names[static_cast<std::size_t>(kind)]}] = nlohmann::json::array();
@@ -196,7 +271,7 @@ namespace detail {
   return {{"name", utf8_word("name of a link", l.name)}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
 }
 
-[[nodiscard]] inline nlohmann::json topology_to_json(const machine::machine& m) {
+UNITY_INLINE nlohmann::json topology_to_json(const machine::machine& m) {
   const auto& t = m.network;
   auto devices = nlohmann::json::array();
   for (const auto& d : t.devices()) {
@@ -219,8 +294,7 @@ namespace detail {
   return {{"devices", std::move(devices)}, {"switches", std::move(switches)}, {"links", std::move(links)}};
 }
 
-// Devices that are placed have memory.
-inline void check_memory(const json_place& devices) {
+UNITY_INLINE void check_memory(const json_place& devices) {
   constexpr auto least = machine::least_device_memory.count();
   for (const auto& d : devices.items()) {
     if (const auto memory = d.at("memory_bytes"); memory.integer() < least) {
@@ -229,87 +303,79 @@ inline void check_memory(const json_place& devices) {
   }
 }
 
-// Reads a topology; looks names up.
-class topology_reader {
- public:
-  topology_reader(const json_place& in, const machine::machine& m) : in_{in} {
-    for (std::size_t i = 0; i < m.devices.size(); ++i) {
-      if (!models_.emplace(m.devices[i].name, static_cast<std::uint32_t>(i)).second) {
-        throw error{in.where(), "two kinds of device named " + shown(m.devices[i].name), "names of their own"};
-      }
+UNITY_INLINE topology_reader::topology_reader(const json_place& in, const machine::machine& m) : in_{in} {
+  for (std::size_t i = 0; i < m.devices.size(); ++i) {
+    if (!models_.emplace(m.devices[i].name, static_cast<std::uint32_t>(i)).second) {
+      throw error{in.where(), "two kinds of device named " + shown(m.devices[i].name), "names of their own"};
     }
   }
+}
 
-  [[nodiscard]] machine::topology read() {
-    std::vector<machine::placed_device> devices;
-    for (const auto& d : in_.at("devices").items()) {
-      devices.push_back(device(d));
-      add_vertex(d.at("name"));
-    }
-    if (devices.empty()) {
-      throw error{in_.at("devices").where(), "is empty", "a device"};
-    }
-    std::vector<std::string> switches;
-    for (const auto& s : in_.at("switches").items()) {
-      switches.push_back(s.line());
-      add_vertex(s);
-    }
-    std::vector<machine::cable> cables;
-    for (const auto& l : in_.at("links").items()) {
-      cables.push_back(link(l));
-    }
-    machine::topology t{std::move(devices), std::move(switches), std::move(cables), in_.where()};
-    static_cast<void>(machine::route_table{t, in_.where()});
-    return t;
+UNITY_INLINE machine::topology topology_reader::read() {
+  std::vector<machine::placed_device> devices;
+  for (const auto& d : in_.at("devices").items()) {
+    devices.push_back(device(d));
+    add_vertex(d.at("name"));
   }
+  if (devices.empty()) {
+    throw error{in_.at("devices").where(), "is empty", "a device"};
+  }
+  std::vector<std::string> switches;
+  for (const auto& s : in_.at("switches").items()) {
+    switches.push_back(s.line());
+    add_vertex(s);
+  }
+  std::vector<machine::cable> cables;
+  for (const auto& l : in_.at("links").items()) {
+    cables.push_back(link(l));
+  }
+  machine::topology t{std::move(devices), std::move(switches), std::move(cables), in_.where()};
+  static_cast<void>(machine::route_table{t, in_.where()});
+  return t;
+}
 
- private:
-  void add_vertex(const json_place& name) {
-    if (!vertices_.emplace(name.word(), machine::vertex_id{vertices_.size()}).second) {
-      throw error{name.where(), "is " + shown(name.word()) + " as before", "a name of its own"};
-    }
+UNITY_INLINE void topology_reader::add_vertex(const json_place& name) {
+  if (!vertices_.emplace(name.word(), machine::vertex_id{vertices_.size()}).second) {
+    throw error{name.where(), "is " + shown(name.word()) + " as before", "a name of its own"};
   }
-  [[nodiscard]] machine::placed_device device(const json_place& in) const {
-    const auto model = models_.find(in.at("model").word());
-    if (model == models_.end()) {
-      throw error{in.where() + ".model", "no kind of device has the name " + shown(in.at("model").word()),
-                  "a name out of machine.devices"};
-    }
-    return {in.at("name").line(), model->second,
-            static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
-  }
-  [[nodiscard]] machine::vertex_id vertex(const json_place& in) const {
-    const auto found = vertices_.find(in.word());
-    if (found == vertices_.end()) {
-      throw error{in.where(), "no device or switch has the name " + shown(in.word()), "a name out of topology"};
-    }
-    return found->second;
-  }
-  [[nodiscard]] machine::cable link(const json_place& in) const {
-    machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
-    const auto rate = rate_from_json(in.at("bytes_per_second"), machine::least_cable_rate, "bytes per second");
-    if (rate > machine::most_cable_rate) {
-      throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(),
-                  "bytes per second, 1e15 at most"};
-    }
-    c.bytes_per_second = std::llround(rate);
-    const auto latency = number_from_json(in.at("latency_s"), true);
-    if (latency > machine::longest_cable_latency) {
-      throw error{in.at("latency_s").where(), "is " + in.at("latency_s").value().dump(), "seconds, 0.1 at most"};
-    }
-    c.latency = from_seconds(latency);
-    c.mode = static_cast<machine::duplex>(name_from_json(in.at("duplex"), machine::duplex_names));
-    return c;
-  }
+}
 
-  json_place in_;
-  std::map<std::string, std::uint32_t> models_{};
-  std::map<std::string, machine::vertex_id> vertices_{};
-};
+UNITY_INLINE machine::placed_device topology_reader::device(const json_place& in) const {
+  const auto model = models_.find(in.at("model").word());
+  if (model == models_.end()) {
+    throw error{in.where() + ".model", "no kind of device has the name " + shown(in.at("model").word()),
+                "a name out of machine.devices"};
+  }
+  return {in.at("name").line(), model->second,
+          static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
+}
 
-// A machine that is a document or a part of one.
-// Throws: unity::error naming the member that is wrong.
-[[nodiscard]] inline machine::machine machine_from_json(const json_place& in) {
+UNITY_INLINE machine::vertex_id topology_reader::vertex(const json_place& in) const {
+  const auto found = vertices_.find(in.word());
+  if (found == vertices_.end()) {
+    throw error{in.where(), "no device or switch has the name " + shown(in.word()), "a name out of topology"};
+  }
+  return found->second;
+}
+
+UNITY_INLINE machine::cable topology_reader::link(const json_place& in) const {
+  machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
+  const auto rate = rate_from_json(in.at("bytes_per_second"), machine::least_cable_rate, "bytes per second");
+  if (rate > machine::most_cable_rate) {
+    throw error{in.at("bytes_per_second").where(), "is " + in.at("bytes_per_second").value().dump(),
+                "bytes per second, 1e15 at most"};
+  }
+  c.bytes_per_second = std::llround(rate);
+  const auto latency = number_from_json(in.at("latency_s"), true);
+  if (latency > machine::longest_cable_latency) {
+    throw error{in.at("latency_s").where(), "is " + in.at("latency_s").value().dump(), "seconds, 0.1 at most"};
+  }
+  c.latency = from_seconds(latency);
+  c.mode = static_cast<machine::duplex>(name_from_json(in.at("duplex"), machine::duplex_names));
+  return c;
+}
+
+UNITY_INLINE machine::machine machine_from_json(const json_place& in) {
   const auto version = in.at("format").word() == "unity machine" ? in.at("version").integer() : 0;
   if (version < 1 || version > 2) {
     throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1 or 2"};
@@ -329,10 +395,11 @@ class topology_reader {
   return m;
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-// Throws: unity::error for a name that is not UTF-8.
-[[nodiscard]] inline nlohmann::json to_json(const machine::machine& m) {
+namespace unity::io {
+
+UNITY_INLINE nlohmann::json to_json(const machine::machine& m) {
   auto devices = nlohmann::json::array();
   for (const auto& d : m.devices) {
     devices.push_back(detail::device_to_json(d));
@@ -352,21 +419,12 @@ class topology_reader {
   return all;
 }
 
-// `file`: for messages. Throws: unity::error naming the byte or the member that is wrong.
-[[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
-  const auto document = detail::parse_json(text, file);
-  return detail::machine_from_json({document, std::string{file} + ": machine"});
-}
-
-// Throws: unity::error.
-[[nodiscard]] inline machine::machine read_machine(const std::filesystem::path& path) {
-  return parse_machine(read_file(path), path.string());
-}
-// Nothing is written that could not be read again: a rate that was never measured, ranges that do not ascend.
-inline void write_machine(const machine::machine& m, const std::filesystem::path& path) {
+UNITY_INLINE void write_machine(const machine::machine& m, const std::filesystem::path& path) {
   const auto text = to_json(m).dump(2) + "\n";
   static_cast<void>(parse_machine(text, path.string()));
   atomic_write(path, text);
 }
 
 }  // namespace unity::io
+
+#endif

@@ -1,25 +1,18 @@
 // Writing ONNX models, opset 17.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <onnx/checker.h>
 
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/core/printable.hpp>
-#include <unity/io/fold_constants.hpp>
-#include <unity/io/onnx/exporter.hpp>
-#include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx_model.hpp>
+#include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::io {
@@ -29,106 +22,19 @@ namespace detail {
 // A model ready to be written, and the tensors that are still to be put into it.
 class model_writer {
  public:
-  model_writer(const tensor::algebra& algebra, const onnx_model& model) {
-    if (!proto_.ParseFromString(model.envelope)) {
-      throw error{"model " + in_quotes(model.name), "a damaged envelope", "what importing left there"};
-    }
-    graph_exporter exporter{algebra, model, proto_};
-    *proto_.mutable_graph() = exporter.run();
-    data_ = exporter.data();
-    set_header();
-    list_weights(exporter.weights_without_data());
-    check(model.name);
-  }
+  model_writer(const tensor::algebra& algebra, const onnx_model& model);
 
-  [[nodiscard]] std::int64_t data_bytes() const {
-    std::int64_t sum = 0;
-    for (const auto& [name, data] : data_) {
-      sum += static_cast<std::int64_t>(data->bytes.size());
-    }
-    return sum;
-  }
-  [[nodiscard]] std::string with_data() {
-    for (const auto& [name, data] : data_) {
-      fill_tensor(*proto_.mutable_graph()->add_initializer(), *data, name);
-    }
-    return serialized();
-  }
+  [[nodiscard]] std::int64_t data_bytes() const;
+  [[nodiscard]] std::string with_data();
   // Effects: writes the tensors to `file`, which lies beside the model as `location`.
-  [[nodiscard]] std::string with_external_data(atomic_file& file, const std::string& location) {
-    std::int64_t offset = 0;
-    for (const auto& [name, data] : data_) {
-      auto& t = *proto_.mutable_graph()->add_initializer();
-      fill_tensor(t, {data->element, data->dims, {}}, name);
-      t.clear_raw_data();
-      t.set_data_location(onnx::TensorProto::EXTERNAL);
-      const auto size = static_cast<std::int64_t>(data->bytes.size());
-      for (const auto& [key, value] : {std::pair{"location", location}, std::pair{"offset", std::to_string(offset)},
-                                       std::pair{"length", std::to_string(size)}}) {
-        auto& entry = *t.add_external_data();
-        entry.set_key(key);
-        entry.set_value(value);
-      }
-      file.write(data->bytes);
-      constexpr std::int64_t page = 4096;  // so that readers can map tensors into memory
-      const auto gap = (page - size % page) % page;
-      file.write(std::string(static_cast<std::size_t>(gap), '\0'));
-      offset += size + gap;
-    }
-    return serialized();
-  }
+  [[nodiscard]] std::string with_external_data(atomic_file& file, const std::string& location);
 
  private:
-  void set_header() {
-    proto_.set_ir_version(export_ir_version);
-    if (!proto_.has_producer_name()) {
-      proto_.set_producer_name("unity");
-    }
-    bool found = false;
-    for (auto& import : *proto_.mutable_opset_import()) {
-      if (is_default_domain(import.domain())) {
-        import.set_version(export_opset);
-        found = true;
-      }
-    }
-    if (!found) {
-      proto_.add_opset_import()->set_version(export_opset);
-    }
-  }
-  void list_weights(const std::vector<std::string>& names) {
-    if (names.empty()) {
-      return;
-    }
-    std::string list;
-    for (const auto& name : names) {
-      list += (list.empty() ? "" : "\n") + name;
-    }
-    auto& entry = *proto_.add_metadata_props();
-    entry.set_key(std::string{weights_key});
-    entry.set_value(list);
-  }
+  void set_header();
+  void list_weights(const std::vector<std::string>& names);
   // The tensors to come are inputs while the checker looks, so that it has none of their bytes to walk through.
-  void check(const std::string& name) {
-    auto& inputs = *proto_.mutable_graph()->mutable_input();
-    const int own = inputs.size();
-    for (const auto& [tensor_name, data] : data_) {
-      fill_type(*inputs.Add(), tensor_name, {data->element, tensor::layout::row_major, false, data->dims});
-    }
-    try {
-      onnx::checker::check_model(proto_);
-    } catch (const std::exception& e) {
-      throw error{"model " + in_quotes(name), printable(e.what(), 300), "a graph that ONNX can state"};
-    }
-    inputs.DeleteSubrange(own, inputs.size() - own);
-  }
-  [[nodiscard]] std::string serialized() const {
-    std::string bytes;
-    if (!proto_.SerializeToString(&bytes)) {
-      throw error{"model " + in_quotes(proto_.graph().name()), "more than 2 GiB without its weights",
-                  "a graph that fits into one file"};
-    }
-    return bytes;
-  }
+  void check(const std::string& name);
+  [[nodiscard]] std::string serialized() const;
 
   onnx::ModelProto proto_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
@@ -139,8 +45,139 @@ class model_writer {
 // A model as the bytes of an ONNX file of opset 17. Layouts are left out, since they change no value; fused
 // activations become operators of their own; weights without data become inputs, listed in the metadata.
 // Throws: unity::error where an operator has no form there, or data does not fit its node.
-[[nodiscard]] inline std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
-                                                const export_options& options = {}) {
+[[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
+                                         const export_options& options = {});
+
+// Effects: the file is written whole or not at all; large weights go to a second file, NAME.data.
+// Throws: unity::error, also where the place is full or cannot be written to.
+void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const std::filesystem::path& path,
+                 const export_options& options = {});
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXPORT)
+
+#include <algorithm>
+#include <exception>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/io/fold_constants.hpp>
+#include <unity/io/onnx/exporter.hpp>
+#include <unity/io/onnx/proto.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const onnx_model& model) {
+  if (!proto_.ParseFromString(model.envelope)) {
+    throw error{"model " + in_quotes(model.name), "a damaged envelope", "what importing left there"};
+  }
+  graph_exporter exporter{algebra, model, proto_};
+  *proto_.mutable_graph() = exporter.run();
+  data_ = exporter.data();
+  set_header();
+  list_weights(exporter.weights_without_data());
+  check(model.name);
+}
+
+UNITY_INLINE std::int64_t model_writer::data_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& [name, data] : data_) {
+    sum += static_cast<std::int64_t>(data->bytes.size());
+  }
+  return sum;
+}
+
+UNITY_INLINE std::string model_writer::with_data() {
+  for (const auto& [name, data] : data_) {
+    fill_tensor(*proto_.mutable_graph()->add_initializer(), *data, name);
+  }
+  return serialized();
+}
+
+UNITY_INLINE std::string model_writer::with_external_data(atomic_file& file, const std::string& location) {
+  std::int64_t offset = 0;
+  for (const auto& [name, data] : data_) {
+    auto& t = *proto_.mutable_graph()->add_initializer();
+    fill_tensor(t, {data->element, data->dims, {}}, name);
+    t.clear_raw_data();
+    t.set_data_location(onnx::TensorProto::EXTERNAL);
+    const auto size = static_cast<std::int64_t>(data->bytes.size());
+    for (const auto& [key, value] : {std::pair{"location", location}, std::pair{"offset", std::to_string(offset)},
+                                     std::pair{"length", std::to_string(size)}}) {
+      auto& entry = *t.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    file.write(data->bytes);
+    constexpr std::int64_t page = 4096;  // so that readers can map tensors into memory
+    const auto gap = (page - size % page) % page;
+    file.write(std::string(static_cast<std::size_t>(gap), '\0'));
+    offset += size + gap;
+  }
+  return serialized();
+}
+
+UNITY_INLINE void model_writer::set_header() {
+  proto_.set_ir_version(export_ir_version);
+  if (!proto_.has_producer_name()) {
+    proto_.set_producer_name("unity");
+  }
+  bool found = false;
+  for (auto& import : *proto_.mutable_opset_import()) {
+    if (is_default_domain(import.domain())) {
+      import.set_version(export_opset);
+      found = true;
+    }
+  }
+  if (!found) {
+    proto_.add_opset_import()->set_version(export_opset);
+  }
+}
+
+UNITY_INLINE void model_writer::list_weights(const std::vector<std::string>& names) {
+  if (names.empty()) {
+    return;
+  }
+  std::string list;
+  for (const auto& name : names) {
+    list += (list.empty() ? "" : "\n") + name;
+  }
+  auto& entry = *proto_.add_metadata_props();
+  entry.set_key(std::string{weights_key});
+  entry.set_value(list);
+}
+
+UNITY_INLINE void model_writer::check(const std::string& name) {
+  auto& inputs = *proto_.mutable_graph()->mutable_input();
+  const int own = inputs.size();
+  for (const auto& [tensor_name, data] : data_) {
+    fill_type(*inputs.Add(), tensor_name, {data->element, tensor::layout::row_major, false, data->dims});
+  }
+  try {
+    onnx::checker::check_model(proto_);
+  } catch (const std::exception& e) {
+    throw error{"model " + in_quotes(name), printable(e.what(), 300), "a graph that ONNX can state"};
+  }
+  inputs.DeleteSubrange(own, inputs.size() - own);
+}
+
+UNITY_INLINE std::string model_writer::serialized() const {
+  std::string bytes;
+  if (!proto_.SerializeToString(&bytes)) {
+    throw error{"model " + in_quotes(proto_.graph().name()), "more than 2 GiB without its weights",
+                "a graph that fits into one file"};
+  }
+  return bytes;
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
+                                        const export_options& options) {
   if (options.fold_constants) {
     const auto folded = fold_constants(algebra, model, options.most_folded_elements);
     return detail::model_writer{algebra, folded}.with_data();
@@ -148,10 +185,8 @@ class model_writer {
   return detail::model_writer{algebra, model}.with_data();
 }
 
-// Effects: the file is written whole or not at all; large weights go to a second file, NAME.data.
-// Throws: unity::error, also where the place is full or cannot be written to.
-inline void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const std::filesystem::path& path,
-                        const export_options& options = {}) {
+UNITY_INLINE void export_onnx(const tensor::algebra& algebra, const onnx_model& model,
+                              const std::filesystem::path& path, const export_options& options) {
   if (options.fold_constants) {
     auto plain = options;
     plain.fold_constants = false;
@@ -174,3 +209,5 @@ inline void export_onnx(const tensor::algebra& algebra, const onnx_model& model,
 }
 
 }  // namespace unity::io
+
+#endif

@@ -1,30 +1,23 @@
 // Reading ONNX models, opsets 7 to 21.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <onnx/checker.h>
 
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/core/printable.hpp>
 #include <unity/io/onnx/importer.hpp>
-#include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx/prune.hpp>
-#include <unity/io/onnx/read_tensor.hpp>
 #include <unity/io/onnx_model.hpp>
+#include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io {
 
@@ -36,202 +29,29 @@ class model_reader {
                const import_options& options)
       : algebra_{&algebra}, file_{std::move(file)}, directory_{std::move(directory)}, options_{&options} {}
 
-  onnx_model read(std::string bytes) {
-    parse(bytes);
-    bytes = {};
-    const auto opset = find_opset();
-    bind_dimensions();
-    structure_check{graph(), file_}.run();
-    auto initializers = take_initializers();
-    if (opset <= newest_checked_opset) {
-      check(initializers);
-    }
-    onnx::GraphProto g;
-    g.Swap(proto_.mutable_graph());
-    graph_importer importer{*algebra_, file_, opset, proto_, hints(g)};
-    add_inputs(importer, g, initializers);
-    for (auto& [name, data] : initializers) {
-      importer.add_initializer(name, std::move(data));
-    }
-    importer.add_nodes(g);
-    auto model = importer.finish(g);
-    prune(*algebra_, model);
-    model.name = g.name().empty() ? "model" : g.name();
-    proto_.clear_graph();
-    model.envelope = proto_.SerializeAsString();
-    return model;
-  }
+  onnx_model read(std::string bytes);
 
  private:
   using initializer_map = std::map<std::string, tensor_data>;
 
   [[nodiscard]] const onnx::GraphProto& graph() const { return proto_.graph(); }
 
-  void parse(std::string_view bytes) {
-    if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      throw error{file_, "has " + std::to_string(bytes.size()) + " bytes",
-                  "at most 2 GiB; larger models keep their weights as external data"};
-    }
-    if (!proto_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      throw error{file_, "is not an ONNX model or is cut short", "a serialized ModelProto"};
-    }
-    if (!proto_.has_graph()) {
-      throw error{file_, "has no graph", "an ONNX model"};
-    }
-    if (graph().output_size() == 0) {
-      throw error{file_, "computes nothing", "a graph with outputs"};
-    }
-    if (graph().sparse_initializer_size() > 0) {
-      throw error{file_ + ": tensor " + in_quotes(graph().sparse_initializer(0).values().name()), "is sparse",
-                  "dense initializers"};
-    }
-  }
-  [[nodiscard]] std::int64_t find_opset() const {
-    for (const auto& import : proto_.opset_import()) {
-      if (is_default_domain(import.domain())) {
-        if (import.version() < oldest_opset || import.version() > newest_opset) {
-          throw error{file_, "uses opset " + std::to_string(import.version()),
-                      "opset " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset)};
-        }
-        return import.version();
-      }
-    }
-    throw error{file_, "imports no opset of the default domain",
-                "opset " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset)};
-  }
+  void parse(std::string_view bytes);
+  [[nodiscard]] std::int64_t find_opset() const;
 
   // Effects: every dimension of every input is a number.
-  void bind_dimensions() {
-    std::set<std::string> initialized;
-    for (const auto& t : graph().initializer()) {
-      initialized.insert(t.name());
-    }
-    std::set<std::string> known;
-    for (auto& in : *proto_.mutable_graph()->mutable_input()) {
-      if (!initialized.contains(in.name())) {
-        bind_input(in, known);
-      }
-    }
-    for (const auto& [name, size] : options_->dimensions) {
-      if (!known.contains(name)) {
-        std::string names;
-        for (const auto& k : known) {
-          names += (names.empty() ? "" : ", ") + printable(k, 60);
-        }
-        throw error{file_, "has no dimension named " + in_quotes(name),
-                    names.empty() ? "no --dim: every dimension has a size" : "one of: " + names};
-      }
-    }
-  }
-  void bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known) {
-    const auto where = file_ + ": input " + in_quotes(in.name());
-    if (!in.type().has_tensor_type() || !in.type().tensor_type().has_shape()) {
-      throw error{where, "is not a tensor of known rank", "one"};
-    }
-    if (!from_onnx_type(in.type().tensor_type().elem_type())) {
-      throw error{where, "has element type " + onnx_type_name(in.type().tensor_type().elem_type()),
-                  "numbers of at most 64 bits or booleans"};
-    }
-    auto& shape = *in.mutable_type()->mutable_tensor_type()->mutable_shape();
-    if (shape.dim_size() > static_cast<int>(tensor::max_rank)) {
-      throw error{where, "has " + std::to_string(shape.dim_size()) + " dimensions",
-                  "at most " + std::to_string(tensor::max_rank)};
-    }
-    for (int i = 0; i < shape.dim_size(); ++i) {
-      auto& d = *shape.mutable_dim(i);
-      const auto name =
-          d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : in.name() + "." + std::to_string(i);
-      if (!d.has_dim_value() || d.dim_value() < 1) {  // older exporters write 0 or -1 for an open size
-        known.insert(name);
-        const auto bound = options_->dimensions.find(name);
-        if (bound == options_->dimensions.end()) {
-          throw error{where, "dimension " + std::to_string(i) + " (" + printable(name, 60) + ") has no size",
-                      "--dim " + printable(name, 60) + "=SIZE"};
-        }
-        d.set_dim_value(bound->second);
-      }
-      if (d.dim_value() < 1 || d.dim_value() > tensor::max_elements) {
-        throw error{where, "dimension " + std::to_string(i) + " is " + std::to_string(d.dim_value()),
-                    "a positive size"};
-      }
-    }
-  }
+  void bind_dimensions();
+  void bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known);
 
   // Reads every initializer. Those that are large or elsewhere leave the graph and become inputs of it, so that
   // the checker has little to look at; it is told nothing wrong, since their data has been read.
-  initializer_map take_initializers() {
-    initializer_map all;
-    const tensor_reader reader{file_, directory_};
-    std::set<std::string> inputs;
-    for (const auto& in : graph().input()) {
-      inputs.insert(in.name());
-    }
-    auto& g = *proto_.mutable_graph();
-    onnx::GraphProto small;
-    for (auto& t : *g.mutable_initializer()) {
-      constexpr std::size_t little = 4096;
-      const bool keep = t.data_location() != onnx::TensorProto::EXTERNAL && t.ByteSizeLong() <= little;
-      if (keep) {
-        *small.add_initializer() = t;
-      }
-      auto data = reader.read(t, t.name());
-      if (!keep && inputs.insert(t.name()).second) {
-        fill_type(*g.add_input(), t.name(), {data.element, tensor::layout::row_major, false, data.dims});
-      }
-      all.emplace(t.name(), std::move(data));
-    }
-    g.mutable_initializer()->Swap(small.mutable_initializer());
-    return all;
-  }
+  initializer_map take_initializers();
 
   // Throws: unity::error with what the packaged checker says.
-  void check(const initializer_map&) {
-    const auto version = proto_.ir_version();
-    proto_.set_ir_version(std::clamp<std::int64_t>(version, 4, export_ir_version));
-    try {
-      onnx::checker::check_model(proto_);
-    } catch (const std::exception& e) {
-      throw error{file_, printable(e.what(), 300), "a model that the ONNX checker accepts"};
-    }
-    proto_.set_ir_version(version);
-  }
+  void check(const initializer_map&);
 
-  [[nodiscard]] std::map<std::string, tensor::tensor_type> hints(const onnx::GraphProto& g) const {
-    std::map<std::string, tensor::tensor_type> all;
-    for (const auto* infos : {&g.value_info(), &g.output()}) {
-      for (const auto& info : *infos) {
-        if (const auto type = concrete_type(info.type(), options_->dimensions)) {
-          all.insert_or_assign(info.name(), *type);
-        }
-      }
-    }
-    return all;
-  }
-  void add_inputs(graph_importer& importer, const onnx::GraphProto& g, const initializer_map& initializers) {
-    std::set<std::string> weights;
-    auto& metadata = *proto_.mutable_metadata_props();
-    for (auto entry = metadata.begin(); entry != metadata.end();) {
-      if (entry->key() != weights_key) {
-        ++entry;
-        continue;
-      }
-      for (std::size_t at = 0; at < entry->value().size();) {
-        const auto end = std::min(entry->value().find('\n', at), entry->value().size());
-        weights.insert(entry->value().substr(at, end - at));
-        at = end + 1;
-      }
-      entry = metadata.erase(entry);
-    }
-    for (const auto& in : g.input()) {
-      if (!initializers.contains(in.name())) {
-        const auto type = concrete_type(in.type(), {});
-        if (!type) {
-          throw error{file_ + ": input " + in_quotes(in.name()), "has too many elements", "sizes that can be counted"};
-        }
-        importer.add_input(in.name(), *type, weights.contains(in.name()));
-      }
-    }
-  }
+  [[nodiscard]] std::map<std::string, tensor::tensor_type> hints(const onnx::GraphProto& g) const;
+  void add_inputs(graph_importer& importer, const onnx::GraphProto& g, const initializer_map& initializers);
 
   const tensor::algebra* algebra_;
   std::string file_;
@@ -258,3 +78,213 @@ class model_reader {
 }
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORT)
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/prune.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
+#include <unity/io/onnx/structure.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE onnx_model model_reader::read(std::string bytes) {
+  parse(bytes);
+  bytes = {};
+  const auto opset = find_opset();
+  bind_dimensions();
+  structure_check{graph(), file_}.run();
+  auto initializers = take_initializers();
+  if (opset <= newest_checked_opset) {
+    check(initializers);
+  }
+  onnx::GraphProto g;
+  g.Swap(proto_.mutable_graph());
+  graph_importer importer{*algebra_, file_, opset, proto_, hints(g)};
+  add_inputs(importer, g, initializers);
+  for (auto& [name, data] : initializers) {
+    importer.add_initializer(name, std::move(data));
+  }
+  importer.add_nodes(g);
+  auto model = importer.finish(g);
+  prune(*algebra_, model);
+  model.name = g.name().empty() ? "model" : g.name();
+  proto_.clear_graph();
+  model.envelope = proto_.SerializeAsString();
+  return model;
+}
+
+UNITY_INLINE void model_reader::parse(std::string_view bytes) {
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw error{file_, "has " + std::to_string(bytes.size()) + " bytes",
+                "at most 2 GiB; larger models keep their weights as external data"};
+  }
+  if (!proto_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    throw error{file_, "is not an ONNX model or is cut short", "a serialized ModelProto"};
+  }
+  if (!proto_.has_graph()) {
+    throw error{file_, "has no graph", "an ONNX model"};
+  }
+  if (graph().output_size() == 0) {
+    throw error{file_, "computes nothing", "a graph with outputs"};
+  }
+  if (graph().sparse_initializer_size() > 0) {
+    throw error{file_ + ": tensor " + in_quotes(graph().sparse_initializer(0).values().name()), "is sparse",
+                "dense initializers"};
+  }
+}
+
+UNITY_INLINE std::int64_t model_reader::find_opset() const {
+  for (const auto& import : proto_.opset_import()) {
+    if (is_default_domain(import.domain())) {
+      if (import.version() < oldest_opset || import.version() > newest_opset) {
+        throw error{file_, "uses opset " + std::to_string(import.version()),
+                    "opset " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset)};
+      }
+      return import.version();
+    }
+  }
+  throw error{file_, "imports no opset of the default domain",
+              "opset " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset)};
+}
+
+UNITY_INLINE void model_reader::bind_dimensions() {
+  std::set<std::string> initialized;
+  for (const auto& t : graph().initializer()) {
+    initialized.insert(t.name());
+  }
+  std::set<std::string> known;
+  for (auto& in : *proto_.mutable_graph()->mutable_input()) {
+    if (!initialized.contains(in.name())) {
+      bind_input(in, known);
+    }
+  }
+  for (const auto& [name, size] : options_->dimensions) {
+    if (!known.contains(name)) {
+      std::string names;
+      for (const auto& k : known) {
+        names += (names.empty() ? "" : ", ") + printable(k, 60);
+      }
+      throw error{file_, "has no dimension named " + in_quotes(name),
+                  names.empty() ? "no --dim: every dimension has a size" : "one of: " + names};
+    }
+  }
+}
+
+UNITY_INLINE void model_reader::bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known) {
+  const auto where = file_ + ": input " + in_quotes(in.name());
+  if (!in.type().has_tensor_type() || !in.type().tensor_type().has_shape()) {
+    throw error{where, "is not a tensor of known rank", "one"};
+  }
+  if (!from_onnx_type(in.type().tensor_type().elem_type())) {
+    throw error{where, "has element type " + onnx_type_name(in.type().tensor_type().elem_type()),
+                "numbers of at most 64 bits or booleans"};
+  }
+  auto& shape = *in.mutable_type()->mutable_tensor_type()->mutable_shape();
+  if (shape.dim_size() > static_cast<int>(tensor::max_rank)) {
+    throw error{where, "has " + std::to_string(shape.dim_size()) + " dimensions",
+                "at most " + std::to_string(tensor::max_rank)};
+  }
+  for (int i = 0; i < shape.dim_size(); ++i) {
+    auto& d = *shape.mutable_dim(i);
+    const auto name = d.has_dim_param() && !d.dim_param().empty() ? d.dim_param() : in.name() + "." + std::to_string(i);
+    if (!d.has_dim_value() || d.dim_value() < 1) {  // older exporters write 0 or -1 for an open size
+      known.insert(name);
+      const auto bound = options_->dimensions.find(name);
+      if (bound == options_->dimensions.end()) {
+        throw error{where, "dimension " + std::to_string(i) + " (" + printable(name, 60) + ") has no size",
+                    "--dim " + printable(name, 60) + "=SIZE"};
+      }
+      d.set_dim_value(bound->second);
+    }
+    if (d.dim_value() < 1 || d.dim_value() > tensor::max_elements) {
+      throw error{where, "dimension " + std::to_string(i) + " is " + std::to_string(d.dim_value()), "a positive size"};
+    }
+  }
+}
+
+UNITY_INLINE auto model_reader::take_initializers() -> initializer_map {
+  initializer_map all;
+  const tensor_reader reader{file_, directory_};
+  std::set<std::string> inputs;
+  for (const auto& in : graph().input()) {
+    inputs.insert(in.name());
+  }
+  auto& g = *proto_.mutable_graph();
+  onnx::GraphProto small;
+  for (auto& t : *g.mutable_initializer()) {
+    constexpr std::size_t little = 4096;
+    const bool keep = t.data_location() != onnx::TensorProto::EXTERNAL && t.ByteSizeLong() <= little;
+    if (keep) {
+      *small.add_initializer() = t;
+    }
+    auto data = reader.read(t, t.name());
+    if (!keep && inputs.insert(t.name()).second) {
+      fill_type(*g.add_input(), t.name(), {data.element, tensor::layout::row_major, false, data.dims});
+    }
+    all.emplace(t.name(), std::move(data));
+  }
+  g.mutable_initializer()->Swap(small.mutable_initializer());
+  return all;
+}
+
+UNITY_INLINE void model_reader::check(const initializer_map&) {
+  const auto version = proto_.ir_version();
+  proto_.set_ir_version(std::clamp<std::int64_t>(version, 4, export_ir_version));
+  try {
+    onnx::checker::check_model(proto_);
+  } catch (const std::exception& e) {
+    throw error{file_, printable(e.what(), 300), "a model that the ONNX checker accepts"};
+  }
+  proto_.set_ir_version(version);
+}
+
+UNITY_INLINE std::map<std::string, tensor::tensor_type> model_reader::hints(const onnx::GraphProto& g) const {
+  std::map<std::string, tensor::tensor_type> all;
+  for (const auto* infos : {&g.value_info(), &g.output()}) {
+    for (const auto& info : *infos) {
+      if (const auto type = concrete_type(info.type(), options_->dimensions)) {
+        all.insert_or_assign(info.name(), *type);
+      }
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE void model_reader::add_inputs(graph_importer& importer, const onnx::GraphProto& g,
+                                           const initializer_map& initializers) {
+  std::set<std::string> weights;
+  auto& metadata = *proto_.mutable_metadata_props();
+  for (auto entry = metadata.begin(); entry != metadata.end();) {
+    if (entry->key() != weights_key) {
+      ++entry;
+      continue;
+    }
+    for (std::size_t at = 0; at < entry->value().size();) {
+      const auto end = std::min(entry->value().find('\n', at), entry->value().size());
+      weights.insert(entry->value().substr(at, end - at));
+      at = end + 1;
+    }
+    entry = metadata.erase(entry);
+  }
+  for (const auto& in : g.input()) {
+    if (!initializers.contains(in.name())) {
+      const auto type = concrete_type(in.type(), {});
+      if (!type) {
+        throw error{file_ + ": input " + in_quotes(in.name()), "has too many elements", "sizes that can be counted"};
+      }
+      importer.add_input(in.name(), *type, weights.contains(in.name()));
+    }
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -48,7 +48,17 @@ struct export_options {
 };
 
 // A model around a graph that came from no file, such as one of the zoo's.
-[[nodiscard]] inline onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data = {}) {
+[[nodiscard]] onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data = {});
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_MODEL)
+
+#include <filesystem>
+
+namespace unity::io {
+
+UNITY_INLINE onnx_model make_model(tensor::tensor_graph graph, std::string name, data_table data) {
   onnx_model model;
   model.graph = std::move(graph);
   model.name = std::move(name);
@@ -60,3 +70,5 @@ struct export_options {
 }
 
 }  // namespace unity::io
+
+#endif

@@ -6,10 +6,6 @@
 #include <string>
 #include <utility>
 
-#include <unity/core/error.hpp>
-#include <unity/core/file.hpp>
-#include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx/read_tensor.hpp>
 #include <unity/io/tensor_data.hpp>
 
 namespace unity::io {
@@ -21,7 +17,23 @@ struct named_tensor {
 
 // Throws: unity::error that names the file where it cannot be read, is no
 // TensorProto, or holds what tensor_data cannot.
-[[nodiscard]] inline named_tensor read_onnx_tensor(const std::filesystem::path& file) {
+[[nodiscard]] named_tensor read_onnx_tensor(const std::filesystem::path& file);
+
+// Effects: writes the whole file or nothing. Throws: unity::error where it cannot be written.
+void write_onnx_tensor(const std::filesystem::path& file, const named_tensor& tensor);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_TENSOR)
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE named_tensor read_onnx_tensor(const std::filesystem::path& file) {
   const auto text = read_file(file);
   onnx::TensorProto proto;
   if (!proto.ParseFromString(text) || !proto.has_data_type()) {
@@ -32,8 +44,7 @@ struct named_tensor {
   return {std::move(name), std::move(data)};
 }
 
-// Effects: writes the whole file or nothing. Throws: unity::error where it cannot be written.
-inline void write_onnx_tensor(const std::filesystem::path& file, const named_tensor& tensor) {
+UNITY_INLINE void write_onnx_tensor(const std::filesystem::path& file, const named_tensor& tensor) {
   onnx::TensorProto proto;
   proto.set_name(tensor.name);
   proto.set_data_type(detail::to_onnx_type(tensor.data.element));
@@ -45,3 +56,5 @@ inline void write_onnx_tensor(const std::filesystem::path& file, const named_ten
 }
 
 }  // namespace unity::io
+
+#endif

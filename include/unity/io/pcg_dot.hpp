@@ -7,12 +7,8 @@
 #include <string_view>
 
 #include <unity/core/id.hpp>
-#include <unity/io/dot.hpp>
-#include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operation.hpp>
 
 namespace unity::io {
 
@@ -22,7 +18,28 @@ inline constexpr std::string_view parallel_operator_colour = "#f7b26b";
 namespace detail {
 
 // "partition\nof 0 by 4"
-[[nodiscard]] inline std::string parallel_label(const parallel::parallel_operator& p) {
+[[nodiscard]] std::string parallel_label(const parallel::parallel_operator& p);
+
+[[nodiscard]] std::string pcg_statement(const parallel::pcg_algebra& a, const parallel::pcg& g, node_id n);
+
+}  // namespace detail
+
+// Edges show how tensors are divided, as to_string of their types does.
+// Complexity: linear in nodes and edges.
+[[nodiscard]] std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_PCG_DOT)
+
+#include <unity/io/dot.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string parallel_label(const parallel::parallel_operator& p) {
   std::string label{parallel::parallel_names[static_cast<std::size_t>(p.kind)]};
   label += parallel::has_axis(p.kind) ? "\\nof " + std::to_string(p.axis) : "";
   label += parallel::has_degree(p.kind)
@@ -31,7 +48,7 @@ namespace detail {
   return label;
 }
 
-[[nodiscard]] inline std::string pcg_statement(const parallel::pcg_algebra& a, const parallel::pcg& g, node_id n) {
+UNITY_INLINE std::string pcg_statement(const parallel::pcg_algebra& a, const parallel::pcg& g, node_id n) {
   const auto& op = g.operation(n);
   const auto p = a.read(op);
   const bool is_source = !p && g.operands(n).empty();
@@ -43,16 +60,17 @@ namespace detail {
     }
   }
   return "  n" + std::to_string(n.index()) + " [label=\"" + label + "\", fillcolor=\"" +
-         std::string{p ? parallel_operator_colour : is_source ? dot_colour("input") : operator_colour} + "\"" +
-         (is_source ? ", shape=ellipse" : "") + "];\n";
+         std::string{p           ? parallel_operator_colour
+                     : is_source ? dot_colour("input")
+                                 : operator_colour} +
+         "\"" + (is_source ? ", shape=ellipse" : "") + "];\n";
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-// Edges show how tensors are divided, as to_string of their types does.
-// Complexity: linear in nodes and edges.
-[[nodiscard]] inline std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g,
-                                        std::string_view title) {
+namespace unity::io {
+
+UNITY_INLINE std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title) {
   const auto name = detail::dot_text(title);
   auto text = "digraph \"" + name + "\" {\n  label=\"" + name + "\";\n" + std::string{detail::dot_header};
   const auto edge = [&](value_id v, const std::string& to) {
@@ -75,3 +93,5 @@ namespace detail {
 }
 
 }  // namespace unity::io
+
+#endif

@@ -14,30 +14,66 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/machine_json.hpp>
 #include <unity/io/plan_notes.hpp>
-#include <unity/io/strategy_json.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
 
 namespace unity::io {
 
 namespace detail {
 
 // How a plan is run, where it is not the plain way.
-[[nodiscard]] inline std::string schedule_text(const parallel::plan& p) {
+[[nodiscard]] std::string schedule_text(const parallel::plan& p);
+void read_schedule(const json_place& in, parallel::plan& p);
+
+}  // namespace detail
+
+// A node, an operator's configuration and the machine are a line each.
+// Throws: unity::error where the plan is not valid, the machine has no topology or would be refused when the text is
+// read, or a name is not UTF-8.
+[[nodiscard]] std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes = {});
+
+// `file`: for messages.
+// Complexity: linear in the text, besides the routes of the machine (route_table).
+// Throws: unity::error naming the byte or the member that is wrong.
+[[nodiscard]] parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file);
+
+// What the same text says besides the plan.
+// Throws: likewise.
+[[nodiscard]] plan_notes parse_plan_notes(std::string_view text, std::string_view file);
+
+// Throws: unity::error.
+[[nodiscard]] inline parallel::plan read_plan(const tensor::algebra& a, const std::filesystem::path& path) {
+  return parse_plan(a, read_file(path), path.string());
+}
+inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const std::filesystem::path& path) {
+  atomic_write(path, to_plan_text(a, p));
+}
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_PLAN_JSON)
+
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/io/json.hpp>
+#include <unity/io/machine_json.hpp>
+#include <unity/io/strategy_json.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/optimizer.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string schedule_text(const parallel::plan& p) {
   std::string text;
   if (p.updates != parallel::optimizer::sgd) {
     text +=
@@ -52,7 +88,8 @@ namespace detail {
   }
   return text;
 }
-inline void read_schedule(const json_place& in, parallel::plan& p) {
+
+UNITY_INLINE void read_schedule(const json_place& in, parallel::plan& p) {
   if (in.has("optimizer")) {
     const auto at = in.at("optimizer");
     const auto found = parallel::find_optimizer(at.word());
@@ -81,13 +118,11 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
   }
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-// A node, an operator's configuration and the machine are a line each.
-// Throws: unity::error where the plan is not valid, the machine has no topology or would be refused when the text is
-// read, or a name is not UTF-8.
-[[nodiscard]] inline std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p,
-                                              const plan_notes& notes = {}) {
+namespace unity::io {
+
+UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   machine::check(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
@@ -105,10 +140,7 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
          detail::schedule_text(p) + detail::notes_text(notes, p.machine.network) + "}\n";
 }
 
-// `file`: for messages.
-// Complexity: linear in the text, besides the routes of the machine (route_table).
-// Throws: unity::error naming the byte or the member that is wrong.
-[[nodiscard]] inline parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
+UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   const detail::json_place in{document, std::string{file} + ": plan"};
   if (in.at("format").word() != "unity plan" || in.at("version").integer() != 1) {
@@ -125,20 +157,12 @@ inline void read_schedule(const json_place& in, parallel::plan& p) {
   return p;
 }
 
-// What the same text says besides the plan.
-// Throws: likewise.
-[[nodiscard]] inline plan_notes parse_plan_notes(std::string_view text, std::string_view file) {
+UNITY_INLINE plan_notes parse_plan_notes(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   const detail::json_place in{document, std::string{file} + ": plan"};
   return detail::notes_from_json(in, detail::machine_from_json(in.at("machine")).network);
 }
 
-// Throws: unity::error.
-[[nodiscard]] inline parallel::plan read_plan(const tensor::algebra& a, const std::filesystem::path& path) {
-  return parse_plan(a, read_file(path), path.string());
-}
-inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const std::filesystem::path& path) {
-  atomic_write(path, to_plan_text(a, p));
-}
-
 }  // namespace unity::io
+
+#endif

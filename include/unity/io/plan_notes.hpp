@@ -6,7 +6,6 @@
 // "mesh": {"sizes": [2, 6], "devices": ["n0/gpu0", ...]}
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,11 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/machine_json.hpp>
-#include <unity/io/strategy_json.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -63,7 +59,33 @@ struct plan_notes {
 
 namespace detail {
 
-[[nodiscard]] inline nlohmann::json to_json(const noted_division& s) {
+[[nodiscard]] nlohmann::json to_json(const noted_division& s);
+[[nodiscard]] noted_division division_from_json(const json_place& in);
+
+// Further members of an object, each on a line of its own and after a comma.
+[[nodiscard]] std::string notes_text(const plan_notes& n, const machine::topology& t);
+
+// Complexity: devices of the mesh times those of the machine.
+[[nodiscard]] machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t);
+
+// Throws: unity::error that names the member that is wrong.
+[[nodiscard]] plan_notes notes_from_json(const json_place& in, const machine::topology& t);
+
+}  // namespace detail
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_PLAN_NOTES)
+
+#include <algorithm>
+
+#include <unity/core/error.hpp>
+#include <unity/io/machine_json.hpp>
+#include <unity/io/strategy_json.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE nlohmann::json to_json(const noted_division& s) {
   nlohmann::json one{{"rule", s.rule}, {"values", s.values}};
   if (s.reversed) {
     one["reversed"] = true;
@@ -76,7 +98,8 @@ namespace detail {
   }
   return one;
 }
-[[nodiscard]] inline noted_division division_from_json(const json_place& in) {
+
+UNITY_INLINE noted_division division_from_json(const json_place& in) {
   noted_division s{in.at("rule").word(), {}, false, true, {}};
   s.reversed = in.has("reversed") && in.at("reversed").boolean();
   s.is_rule = !in.has("is_rule") || in.at("is_rule").boolean();
@@ -93,8 +116,7 @@ namespace detail {
   return s;
 }
 
-// Further members of an object, each on a line of its own and after a comma.
-[[nodiscard]] inline std::string notes_text(const plan_notes& n, const machine::topology& t) {
+UNITY_INLINE std::string notes_text(const plan_notes& n, const machine::topology& t) {
   std::string text;
   const auto add = [&](const char* name, const nlohmann::json& value) {
     text += ",\n \"" + std::string{name} + "\": " + value.dump();
@@ -134,8 +156,7 @@ namespace detail {
   return text;
 }
 
-// Complexity: devices of the mesh times those of the machine.
-[[nodiscard]] inline machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t) {
+UNITY_INLINE machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t) {
   machine::device_mesh m;
   for (const auto& s : in.at("sizes").items()) {
     m.sizes.push_back(s.integer());
@@ -157,8 +178,7 @@ namespace detail {
   return m;
 }
 
-// Throws: unity::error that names the member that is wrong.
-[[nodiscard]] inline plan_notes notes_from_json(const json_place& in, const machine::topology& t) {
+UNITY_INLINE plan_notes notes_from_json(const json_place& in, const machine::topology& t) {
   plan_notes n;
   if (in.has("substitutions")) {
     for (const auto& item : in.at("substitutions").items()) {
@@ -187,6 +207,6 @@ namespace detail {
   return n;
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-}  // namespace unity::io
+#endif

@@ -15,8 +15,6 @@
 // Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,13 +30,9 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/units.hpp>
-#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/device.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/preset_topologies.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
-#include <unity/machine/topology.hpp>
 
 namespace unity::io {
 
@@ -54,30 +48,9 @@ class yaml_place {
     const auto mark = node_.Mark();
     return file_ + (mark.is_null() ? "" : ", line " + std::to_string(mark.line + 1)) + ": " + name_;
   }
-  [[nodiscard]] std::optional<yaml_place> find(const std::string& key) const {
-    if (!node_.IsMap()) {
-      throw error{where(), "is no mapping", "keys and values"};
-    }
-    const auto value = node_[key];
-    return value.IsDefined() && !value.IsNull() ? std::optional{yaml_place{value, file_, name_ + "." + key}}
-                                                : std::nullopt;
-  }
-  [[nodiscard]] yaml_place at(const std::string& key) const {
-    if (auto found = find(key)) {
-      return *std::move(found);
-    }
-    throw error{where(), "has no '" + key + "'", "one"};
-  }
-  [[nodiscard]] std::vector<yaml_place> items() const {
-    if (!node_.IsSequence()) {
-      throw error{where(), "is no list", "a list"};
-    }
-    std::vector<yaml_place> all;
-    for (std::size_t i = 0; i < node_.size(); ++i) {
-      all.emplace_back(node_[i], file_, name_ + "[" + std::to_string(i) + "]");
-    }
-    return all;
-  }
+  [[nodiscard]] std::optional<yaml_place> find(const std::string& key) const;
+  [[nodiscard]] yaml_place at(const std::string& key) const;
+  [[nodiscard]] std::vector<yaml_place> items() const;
   template <class T>
   [[nodiscard]] T as(std::string_view expected) const {
     try {
@@ -93,14 +66,7 @@ class yaml_place {
   std::string name_;
 };
 
-[[nodiscard]] inline YAML::Node parse_yaml(std::string_view text, std::string_view file) {
-  try {
-    return YAML::Load(std::string{text});
-  } catch (const YAML::ParserException& e) {
-    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + printable(e.msg),
-                "a resource specification"};
-  }
-}
+[[nodiscard]] YAML::Node parse_yaml(std::string_view text, std::string_view file);
 
 struct resource_node {
   std::string address{};
@@ -109,7 +75,82 @@ struct resource_node {
   std::int64_t bytes_per_second = 0;  // of its network
 };
 
-[[nodiscard]] inline std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in) {
+[[nodiscard]] std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in);
+
+// Devices are named after it, and names are on lines of messages and in JSON.
+[[nodiscard]] std::string address_from_yaml(const yaml_place& in);
+
+[[nodiscard]] resource_node resource_node_from_yaml(const yaml_place& in);
+
+// Devices behind one switch per node, nodes behind one switch.
+[[nodiscard]] machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
+                                                  const machine::device& cpu, std::string_view where);
+
+}  // namespace detail
+
+// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/gpu_models.hpp.
+// Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
+[[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
+                                                   std::string_view gpu = "t4");
+
+// Throws: unity::error.
+[[nodiscard]] inline machine::machine read_resource_spec(const std::filesystem::path& path,
+                                                         std::string_view gpu = "t4") {
+  return parse_resource_spec(read_file(path), path.string(), gpu);
+}
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_RESOURCE_SPEC)
+
+#include <algorithm>
+#include <cmath>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/preset_topologies.hpp>
+#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<yaml_place> yaml_place::find(const std::string& key) const {
+  if (!node_.IsMap()) {
+    throw error{where(), "is no mapping", "keys and values"};
+  }
+  const auto value = node_[key];
+  return value.IsDefined() && !value.IsNull() ? std::optional{yaml_place{value, file_, name_ + "." + key}}
+                                              : std::nullopt;
+}
+
+UNITY_INLINE yaml_place yaml_place::at(const std::string& key) const {
+  if (auto found = find(key)) {
+    return *std::move(found);
+  }
+  throw error{where(), "has no '" + key + "'", "one"};
+}
+
+UNITY_INLINE std::vector<yaml_place> yaml_place::items() const {
+  if (!node_.IsSequence()) {
+    throw error{where(), "is no list", "a list"};
+  }
+  std::vector<yaml_place> all;
+  for (std::size_t i = 0; i < node_.size(); ++i) {
+    all.emplace_back(node_[i], file_, name_ + "[" + std::to_string(i) + "]");
+  }
+  return all;
+}
+
+UNITY_INLINE YAML::Node parse_yaml(std::string_view text, std::string_view file) {
+  try {
+    return YAML::Load(std::string{text});
+  } catch (const YAML::ParserException& e) {
+    throw error{std::string{file} + ", line " + std::to_string(e.mark.line + 1), "is not YAML: " + printable(e.msg),
+                "a resource specification"};
+  }
+}
+
+UNITY_INLINE std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in) {
   std::set<int> numbers;
   if (in) {
     for (const auto& i : in->items()) {
@@ -122,8 +163,7 @@ struct resource_node {
   return numbers;
 }
 
-// Devices are named after it, and names are on lines of messages and in JSON.
-[[nodiscard]] inline std::string address_from_yaml(const yaml_place& in) {
+UNITY_INLINE std::string address_from_yaml(const yaml_place& in) {
   auto address = in.as<std::string>("an address");
   if (address.empty() || std::any_of(address.begin(), address.end(), [](char c) { return c <= ' ' || c > '~'; })) {
     throw error{in.where(), "is '" + printable(address) + "'", "an address of visible ASCII characters"};
@@ -131,7 +171,7 @@ struct resource_node {
   return address;
 }
 
-[[nodiscard]] inline resource_node resource_node_from_yaml(const yaml_place& in) {
+UNITY_INLINE resource_node resource_node_from_yaml(const yaml_place& in) {
   constexpr double bytes_per_gigabit = 125e6;
   constexpr double most = 1e6;  // gigabits per second
   resource_node n;
@@ -151,10 +191,8 @@ struct resource_node {
   return n;
 }
 
-// Devices behind one switch per node, nodes behind one switch.
-[[nodiscard]] inline machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
-                                                         const machine::device& gpu, const machine::device& cpu,
-                                                         std::string_view where) {
+UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node>& nodes, const machine::device& gpu,
+                                                 const machine::device& cpu, std::string_view where) {
   using machine::vertex_id;
   machine::machine m;
   std::vector<machine::placed_device> devices;
@@ -190,12 +228,11 @@ struct resource_node {
   return m;
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-// `file`: for messages, and the name of the machine. `gpu`: the kind of its GPUs, as in machine/gpu_models.hpp.
-// Throws: unity::error that names the line; for a kind that is unknown; for two nodes of one address.
-[[nodiscard]] inline machine::machine parse_resource_spec(std::string_view text, std::string_view file,
-                                                          std::string_view gpu = "t4") {
+namespace unity::io {
+
+UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu) {
   const auto model = machine::find_gpu(gpu);
   if (!model) {
     std::string all;
@@ -223,10 +260,6 @@ struct resource_node {
   return m;
 }
 
-// Throws: unity::error.
-[[nodiscard]] inline machine::machine read_resource_spec(const std::filesystem::path& path,
-                                                         std::string_view gpu = "t4") {
-  return parse_resource_spec(read_file(path), path.string(), gpu);
-}
-
 }  // namespace unity::io
+
+#endif

@@ -10,23 +10,20 @@
 // Numbers are little-endian.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
@@ -51,32 +48,8 @@ inline constexpr std::uint64_t sealed_alignment = 64;
 // little-endian, the last one filled up with zeros, then over its length.
 class byte_hasher {
  public:
-  void add(std::span<const std::byte> bytes) noexcept {
-    length_ += bytes.size();
-    while (filled_ > 0 && !bytes.empty()) {
-      tail_ |= std::uint64_t{static_cast<std::uint8_t>(bytes.front())} << (8 * filled_);
-      bytes = bytes.subspan(1);
-      if (++filled_ == sizeof tail_) {
-        words_.add(std::exchange(tail_, 0));
-        filled_ = 0;
-      }
-    }
-    for (; bytes.size() >= sizeof tail_; bytes = bytes.subspan(sizeof tail_)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes.data(), sizeof word);
-      words_.add(word);
-    }
-    for (const auto b : bytes) {
-      tail_ |= std::uint64_t{static_cast<std::uint8_t>(b)} << (8 * filled_++);
-    }
-  }
-  [[nodiscard]] fingerprint result() const noexcept {
-    auto all = words_;
-    if (filled_ > 0) {
-      all.add(tail_);
-    }
-    return all.add(length_).result();
-  }
+  void add(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] fingerprint result() const noexcept;
 
  private:
   hasher words_;
@@ -86,15 +59,7 @@ class byte_hasher {
 };
 
 // The first line, the two lengths, the header and zeros: all before the values, of which there are so many bytes.
-[[nodiscard]] inline std::string sealed_head(std::string_view line, std::string_view header, std::uint64_t values) {
-  UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
-  const auto begin = sealed_aligned(sealed_prefix_length + header.size());
-  const std::uint64_t lengths[2]{begin + values + sealed_checksum_length, header.size()};
-  std::string head{line};
-  head.append(reinterpret_cast<const char*>(lengths), sizeof lengths).append(header);
-  head.resize(begin, '\0');
-  return head;
-}
+[[nodiscard]] std::string sealed_head(std::string_view line, std::string_view header, std::uint64_t values);
 
 // The checksum of the first `length` bytes of what read(offset, bytes) reads. Memory: a megabyte.
 template <class Read>
@@ -112,22 +77,7 @@ template <class Read>
 
 // Effects: all of `bytes` is read from a place of an open file.
 // Throws: unity::error naming the file where it cannot be read or ends before.
-inline void read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, const std::string& name) {
-  while (!bytes.empty()) {
-    const auto got =
-        ::pread(file, bytes.data(), std::min(bytes.size(), std::size_t{1} << 30U), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got <= 0) {
-      throw error{name,
-                  got == 0 ? std::string{"ends early"} : std::string{"cannot be read ("} + std::strerror(errno) + ")",
-                  std::to_string(bytes.size()) + " bytes from byte " + std::to_string(offset)};
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
-}
+void read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, const std::string& name);
 
 // A sealed file that is open, and was whole when it was opened.
 class sealed_reader {
@@ -135,22 +85,7 @@ class sealed_reader {
   // `line`: the one that it must begin with. `other`: a file that messages mention where it exists.
   // Effects: reads all of the file once. Memory: a megabyte and the header.
   // Throws: unity::error where the file is missing, of another kind or version, cut short or altered.
-  sealed_reader(const std::filesystem::path& path, std::string_view line, const std::filesystem::path& other = {})
-      : name_{path.string()}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC)} {
-    UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
-    std::error_code ignored;
-    if (!other.empty() && std::filesystem::is_regular_file(other, ignored)) {
-      instead_ = "; " + other.string() + " is there";
-    }
-    struct stat status {};
-    if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) {
-      refuse(std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file");
-    }
-    if (!S_ISREG(status.st_mode)) {
-      refuse("is no regular file", "a file of \"" + kind_of(line) + "\"");
-    }
-    check(line, static_cast<std::uint64_t>(status.st_size));
-  }
+  sealed_reader(const std::filesystem::path& path, std::string_view line, const std::filesystem::path& other = {});
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::string& header() const noexcept { return header_; }
@@ -175,48 +110,8 @@ class sealed_reader {
     return std::string{line.substr(0, line.size() - 1)};
   }
 
-  void check(std::string_view line, std::uint64_t size) {
-    std::string prefix(std::min(size, sealed_prefix_length), '\0');
-    read_at(file_.get(), 0, std::as_writable_bytes(std::span{prefix}), name_);
-    const auto known = std::min(prefix.size(), line.size() - 2);  // without version and line break
-    if (known == 0 || prefix.compare(0, known, line.substr(0, known)) != 0) {
-      refuse("another kind of file", "one that begins with \"" + kind_of(line) + "\"");
-    }
-    if (prefix.size() < sealed_prefix_length) {
-      refuse("is cut short at byte " + std::to_string(size), std::to_string(sealed_prefix_length) + " bytes at least");
-    }
-    if (prefix.compare(0, line.size(), line) != 0) {
-      refuse("another version", "\"" + kind_of(line) + "\"");
-    }
-    std::uint64_t lengths[2]{};
-    std::memcpy(lengths, prefix.data() + sealed_line_length, sizeof lengths);
-    if (size != lengths[0]) {
-      refuse((size < lengths[0] ? "is cut short at byte " : "goes on to byte ") + std::to_string(size),
-             std::to_string(lengths[0]) + " bytes, as it says");
-    }
-    if (size < sealed_prefix_length + sealed_checksum_length || lengths[1] > size) {
-      refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
-             "one that fits");
-    }
-    begin_ = sealed_aligned(sealed_prefix_length + lengths[1]);
-    end_ = size - sealed_checksum_length;
-    if (begin_ > end_) {
-      refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
-             "one that fits");
-    }
-    check_sum();
-    header_.resize(static_cast<std::size_t>(lengths[1]));
-    read_at(file_.get(), sealed_prefix_length, std::as_writable_bytes(std::span{header_}), name_);
-  }
-  void check_sum() {
-    const auto read = [&](std::uint64_t at, std::span<std::byte> bytes) { read_at(file_.get(), at, bytes, name_); };
-    sum_ = checksum_of(end_, read);
-    std::uint64_t stored[2]{};
-    read(end_, std::as_writable_bytes(std::span{stored}));
-    if (sum_ != fingerprint{stored[0], stored[1]}) {
-      refuse("its checksum is not that of its content", "a file that was not altered");
-    }
-  }
+  void check(std::string_view line, std::uint64_t size);
+  void check_sum();
 
   std::string name_;
   unity::detail::descriptor file_;
@@ -228,3 +123,132 @@ class sealed_reader {
 };
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_SEALED_FILE)
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace unity::io {
+
+UNITY_INLINE void byte_hasher::add(std::span<const std::byte> bytes) noexcept {
+  length_ += bytes.size();
+  while (filled_ > 0 && !bytes.empty()) {
+    tail_ |= std::uint64_t{static_cast<std::uint8_t>(bytes.front())} << (8 * filled_);
+    bytes = bytes.subspan(1);
+    if (++filled_ == sizeof tail_) {
+      words_.add(std::exchange(tail_, 0));
+      filled_ = 0;
+    }
+  }
+  for (; bytes.size() >= sizeof tail_; bytes = bytes.subspan(sizeof tail_)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    words_.add(word);
+  }
+  for (const auto b : bytes) {
+    tail_ |= std::uint64_t{static_cast<std::uint8_t>(b)} << (8 * filled_++);
+  }
+}
+
+UNITY_INLINE fingerprint byte_hasher::result() const noexcept {
+  auto all = words_;
+  if (filled_ > 0) {
+    all.add(tail_);
+  }
+  return all.add(length_).result();
+}
+
+UNITY_INLINE std::string sealed_head(std::string_view line, std::string_view header, std::uint64_t values) {
+  UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
+  const auto begin = sealed_aligned(sealed_prefix_length + header.size());
+  const std::uint64_t lengths[2]{begin + values + sealed_checksum_length, header.size()};
+  std::string head{line};
+  head.append(reinterpret_cast<const char*>(lengths), sizeof lengths).append(header);
+  head.resize(begin, '\0');
+  return head;
+}
+
+UNITY_INLINE void read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, const std::string& name) {
+  while (!bytes.empty()) {
+    const auto got =
+        ::pread(file, bytes.data(), std::min(bytes.size(), std::size_t{1} << 30U), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      throw error{name,
+                  got == 0 ? std::string{"ends early"} : std::string{"cannot be read ("} + std::strerror(errno) + ")",
+                  std::to_string(bytes.size()) + " bytes from byte " + std::to_string(offset)};
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+UNITY_INLINE sealed_reader::sealed_reader(const std::filesystem::path& path, std::string_view line,
+                                          const std::filesystem::path& other)
+    : name_{path.string()}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC)} {
+  UNITY_EXPECTS(line.size() == sealed_line_length, "a first line of 16 bytes");
+  std::error_code ignored;
+  if (!other.empty() && std::filesystem::is_regular_file(other, ignored)) {
+    instead_ = "; " + other.string() + " is there";
+  }
+  struct stat status {};
+  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) {
+    refuse(std::string{"cannot be read ("} + std::strerror(errno) + ")", "a readable file");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    refuse("is no regular file", "a file of \"" + kind_of(line) + "\"");
+  }
+  check(line, static_cast<std::uint64_t>(status.st_size));
+}
+
+UNITY_INLINE void sealed_reader::check(std::string_view line, std::uint64_t size) {
+  std::string prefix(std::min(size, sealed_prefix_length), '\0');
+  read_at(file_.get(), 0, std::as_writable_bytes(std::span{prefix}), name_);
+  const auto known = std::min(prefix.size(), line.size() - 2);  // without version and line break
+  if (known == 0 || prefix.compare(0, known, line.substr(0, known)) != 0) {
+    refuse("another kind of file", "one that begins with \"" + kind_of(line) + "\"");
+  }
+  if (prefix.size() < sealed_prefix_length) {
+    refuse("is cut short at byte " + std::to_string(size), std::to_string(sealed_prefix_length) + " bytes at least");
+  }
+  if (prefix.compare(0, line.size(), line) != 0) {
+    refuse("another version", "\"" + kind_of(line) + "\"");
+  }
+  std::uint64_t lengths[2]{};
+  std::memcpy(lengths, prefix.data() + sealed_line_length, sizeof lengths);
+  if (size != lengths[0]) {
+    refuse((size < lengths[0] ? "is cut short at byte " : "goes on to byte ") + std::to_string(size),
+           std::to_string(lengths[0]) + " bytes, as it says");
+  }
+  if (size < sealed_prefix_length + sealed_checksum_length || lengths[1] > size) {
+    refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
+           "one that fits");
+  }
+  begin_ = sealed_aligned(sealed_prefix_length + lengths[1]);
+  end_ = size - sealed_checksum_length;
+  if (begin_ > end_) {
+    refuse("a header of " + std::to_string(lengths[1]) + " bytes in a file of " + std::to_string(size),
+           "one that fits");
+  }
+  check_sum();
+  header_.resize(static_cast<std::size_t>(lengths[1]));
+  read_at(file_.get(), sealed_prefix_length, std::as_writable_bytes(std::span{header_}), name_);
+}
+
+UNITY_INLINE void sealed_reader::check_sum() {
+  const auto read = [&](std::uint64_t at, std::span<std::byte> bytes) { read_at(file_.get(), at, bytes, name_); };
+  sum_ = checksum_of(end_, read);
+  std::uint64_t stored[2]{};
+  read(end_, std::as_writable_bytes(std::span{stored}));
+  if (sum_ != fingerprint{stored[0], stored[1]}) {
+    refuse("its checksum is not that of its content", "a file that was not altered");
+  }
+}
+
+}  // namespace unity::io
+
+#endif

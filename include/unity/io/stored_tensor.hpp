@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,9 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/error.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/sealed_file.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -40,7 +38,32 @@ struct stored_tensor {
 }
 
 // Where each tensor begins, each at a multiple of 64, and last where the values end. Units: bytes.
-[[nodiscard]] inline std::vector<std::uint64_t> offsets_of(std::span<const stored_tensor> tensors) {
+[[nodiscard]] std::vector<std::uint64_t> offsets_of(std::span<const stored_tensor> tensors);
+
+namespace detail {
+
+// Throws: unity::error where a name is not UTF-8.
+[[nodiscard]] nlohmann::json to_json(std::span<const stored_tensor> tensors);
+
+[[nodiscard]] stored_tensor stored_tensor_from(const json_place& in);
+
+// Throws: unity::error where tensors are malformed, named twice, not where they belong, or do not fill `value_bytes`.
+[[nodiscard]] std::vector<stored_tensor> stored_tensors_from(const json_place& in, std::uint64_t value_bytes);
+
+}  // namespace detail
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_STORED_TENSOR)
+
+#include <set>
+
+#include <unity/core/error.hpp>
+#include <unity/io/sealed_file.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE std::vector<std::uint64_t> offsets_of(std::span<const stored_tensor> tensors) {
   std::vector<std::uint64_t> offsets{0};
   for (const auto& t : tensors) {
     offsets.back() = sealed_aligned(offsets.back());
@@ -49,10 +72,11 @@ struct stored_tensor {
   return offsets;
 }
 
-namespace detail {
+}  // namespace unity::io
 
-// Throws: unity::error where a name is not UTF-8.
-[[nodiscard]] inline nlohmann::json to_json(std::span<const stored_tensor> tensors) {
+namespace unity::io::detail {
+
+UNITY_INLINE nlohmann::json to_json(std::span<const stored_tensor> tensors) {
   const auto offsets = offsets_of(tensors);
   auto list = nlohmann::json::array();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -66,7 +90,7 @@ namespace detail {
   return list;
 }
 
-[[nodiscard]] inline stored_tensor stored_tensor_from(const json_place& in) {
+UNITY_INLINE stored_tensor stored_tensor_from(const json_place& in) {
   stored_tensor t{in.at("name").word(), in.at("kind").word(), {}, {}};
   const auto element = tensor::find_dtype(in.at("element").word());
   if (!element) {
@@ -82,8 +106,7 @@ namespace detail {
   return t;
 }
 
-// Throws: unity::error where tensors are malformed, named twice, not where they belong, or do not fill `value_bytes`.
-[[nodiscard]] inline std::vector<stored_tensor> stored_tensors_from(const json_place& in, std::uint64_t value_bytes) {
+UNITY_INLINE std::vector<stored_tensor> stored_tensors_from(const json_place& in, std::uint64_t value_bytes) {
   std::vector<stored_tensor> all;
   std::set<std::pair<std::string, std::string>> names;
   const auto items = in.items();
@@ -107,6 +130,6 @@ namespace detail {
   return all;
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-}  // namespace unity::io
+#endif

@@ -17,7 +17,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -25,20 +24,19 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/configuration_json.hpp>
-#include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/machine_json.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io {
@@ -46,7 +44,79 @@ namespace unity::io {
 namespace detail {
 
 // A list with an item per line: one of a thousand tasks is still one line.
-[[nodiscard]] inline std::string item_lines(const std::vector<std::string>& items) {
+[[nodiscard]] std::string item_lines(const std::vector<std::string>& items);
+
+[[nodiscard]] std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
+                                        const parallel::strategy& s, const machine::topology& t);
+
+// The list of configurations, for a graph and a machine. What is read is valid: parallel::check passes.
+class strategy_reader {
+ public:
+  strategy_reader(const tensor::algebra& a, const parallel::graph_dimensions& all, const machine::topology& t)
+      : algebra_{a}, all_{all}, configurations_{t} {}
+
+  // Complexity: linear in the text. Memory: linear in the graph and the text, whatever numbers it holds.
+  [[nodiscard]] parallel::strategy read(const json_place& in) const;
+
+ private:
+  [[nodiscard]] const std::string& kind(node_id n) const { return algebra_.signature(all_[n].op.kind).name; }
+  [[nodiscard]] std::string name(node_id n) const { return "node " + std::to_string(n.index()) + " (" + kind(n) + ")"; }
+
+  [[nodiscard]] node_id operator_of(const json_place& item) const;
+
+  const tensor::algebra& algebra_;
+  const parallel::graph_dimensions& all_;
+  configuration_reader configurations_;
+};
+
+void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g, const parallel::strategy& s);
+
+void expect_topology(const machine::machine& m, const std::string& where);
+
+// Throws: unity::error where a strategy file is of another model.
+void expect_model(const json_place& in, std::int64_t nodes, const std::string& fingerprint);
+void expect_machine(const json_place& in, const machine::machine& m);
+
+}  // namespace detail
+
+// 16 hexadecimal digits, the same for equal graphs; sizes and names of weights count. Complexity: linear in the graph.
+[[nodiscard]] std::string graph_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+// `model`: a name for messages, any text.
+// Throws: unity::error where the strategy is not one of the graph and machine, or a name is not UTF-8.
+[[nodiscard]] std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model);
+
+// `file`: for messages.
+// Throws: unity::error naming the byte or the member that is wrong, and where it is for another model or machine.
+[[nodiscard]] parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                const machine::machine& m, std::string_view text,
+                                                std::string_view file);
+
+// Throws: unity::error.
+[[nodiscard]] inline parallel::strategy read_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                      const machine::machine& m, const std::filesystem::path& path) {
+  return parse_strategy(a, g, m, read_file(path), path.string());
+}
+inline void write_strategy(const tensor::algebra& a, const parallel::plan& p, const std::string& model,
+                           const std::filesystem::path& path) {
+  atomic_write(path, to_strategy_text(a, p, model));
+}
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_STRATEGY_JSON)
+
+#include <cstdio>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/io/json.hpp>
+#include <unity/io/machine_json.hpp>
+#include <unity/parallel/configuration.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string item_lines(const std::vector<std::string>& items) {
   std::string text = "[";
   for (std::size_t i = 0; i < items.size(); ++i) {
     text += (i == 0 ? "\n  " : ",\n  ") + items[i];
@@ -54,8 +124,8 @@ namespace detail {
   return text + "]";
 }
 
-[[nodiscard]] inline std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
-                                               const parallel::strategy& s, const machine::topology& t) {
+UNITY_INLINE std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
+                                       const parallel::strategy& s, const machine::topology& t) {
   std::vector<std::string> lines;
   for (std::size_t n = 0; n < s.size(); ++n) {
     if (!all[node_id{n}].inputs.empty()) {
@@ -65,73 +135,57 @@ namespace detail {
   return item_lines(lines);
 }
 
-// The list of configurations, for a graph and a machine. What is read is valid: parallel::check passes.
-class strategy_reader {
- public:
-  strategy_reader(const tensor::algebra& a, const parallel::graph_dimensions& all, const machine::topology& t)
-      : algebra_{a}, all_{all}, configurations_{t} {}
-
-  // Complexity: linear in the text. Memory: linear in the graph and the text, whatever numbers it holds.
-  [[nodiscard]] parallel::strategy read(const json_place& in) const {
-    parallel::strategy s(all_.node_count());
-    std::vector<bool> is_known(all_.node_count());
-    for (const auto& item : in.items()) {
-      const auto n = operator_of(item);
-      if (is_known[n.index()]) {
-        throw error{item.where() + ".node", name(n) + " for the second time", "each operator once"};
-      }
-      is_known[n.index()] = true;
-      s[n.index()] = configurations_.read(item, all_[n]);
+UNITY_INLINE parallel::strategy strategy_reader::read(const json_place& in) const {
+  parallel::strategy s(all_.node_count());
+  std::vector<bool> is_known(all_.node_count());
+  for (const auto& item : in.items()) {
+    const auto n = operator_of(item);
+    if (is_known[n.index()]) {
+      throw error{item.where() + ".node", name(n) + " for the second time", "each operator once"};
     }
-    for (std::size_t n = 0; n < s.size(); ++n) {
-      if (!is_known[n] && !all_[node_id{n}].inputs.empty()) {
-        throw error{in.where(), "nothing for " + name(node_id{n}), "a configuration for each operator"};
-      }
-    }
-    return s;
+    is_known[n.index()] = true;
+    s[n.index()] = configurations_.read(item, all_[n]);
   }
-
- private:
-  [[nodiscard]] const std::string& kind(node_id n) const { return algebra_.signature(all_[n].op.kind).name; }
-  [[nodiscard]] std::string name(node_id n) const { return "node " + std::to_string(n.index()) + " (" + kind(n) + ")"; }
-
-  [[nodiscard]] node_id operator_of(const json_place& item) const {
-    const auto number = item.at("node").integer();
-    if (number < 0 || static_cast<std::size_t>(number) >= all_.node_count()) {
-      throw error{item.where() + ".node", "is " + std::to_string(number) + ", which the model does not have",
-                  "a node below " + std::to_string(all_.node_count())};
+  for (std::size_t n = 0; n < s.size(); ++n) {
+    if (!is_known[n] && !all_[node_id{n}].inputs.empty()) {
+      throw error{in.where(), "nothing for " + name(node_id{n}), "a configuration for each operator"};
     }
-    const node_id n{static_cast<std::size_t>(number)};
-    if (const auto op = item.at("op").word(); op != kind(n)) {
-      throw error{item.where() + ".op", "is " + shown(op) + ", and " + name(n) + " of the model is another",
-                  "a strategy for this model"};
-    }
-    if (all_[n].inputs.empty()) {
-      throw error{item.where() + ".node", name(n) + ", which has no operands", "an operator that has"};
-    }
-    return n;
   }
+  return s;
+}
 
-  const tensor::algebra& algebra_;
-  const parallel::graph_dimensions& all_;
-  configuration_reader configurations_;
-};
+UNITY_INLINE node_id strategy_reader::operator_of(const json_place& item) const {
+  const auto number = item.at("node").integer();
+  if (number < 0 || static_cast<std::size_t>(number) >= all_.node_count()) {
+    throw error{item.where() + ".node", "is " + std::to_string(number) + ", which the model does not have",
+                "a node below " + std::to_string(all_.node_count())};
+  }
+  const node_id n{static_cast<std::size_t>(number)};
+  if (const auto op = item.at("op").word(); op != kind(n)) {
+    throw error{item.where() + ".op", "is " + shown(op) + ", and " + name(n) + " of the model is another",
+                "a strategy for this model"};
+  }
+  if (all_[n].inputs.empty()) {
+    throw error{item.where() + ".node", name(n) + ", which has no operands", "an operator that has"};
+  }
+  return n;
+}
 
-inline void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g, const parallel::strategy& s) {
+UNITY_INLINE void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g,
+                                        const parallel::strategy& s) {
   if (const auto n = parallel::unsummed_output(g, s); n.valid()) {
     throw error{in.where(), "node " + std::to_string(n.index()) + " has an output of the graph that is terms of a sum",
                 "one that is added up"};
   }
 }
 
-inline void expect_topology(const machine::machine& m, const std::string& where) {
+UNITY_INLINE void expect_topology(const machine::machine& m, const std::string& where) {
   if (m.network.empty()) {
     throw error{where, "no topology", "devices and what connects them"};
   }
 }
 
-// Throws: unity::error where a strategy file is of another model.
-inline void expect_model(const json_place& in, std::int64_t nodes, const std::string& fingerprint) {
+UNITY_INLINE void expect_model(const json_place& in, std::int64_t nodes, const std::string& fingerprint) {
   const auto of = in.at("nodes").integer();
   const auto digits = in.has("fingerprint") ? in.at("fingerprint").word() : std::string{};
   if (of != nodes || (!digits.empty() && digits != fingerprint)) {
@@ -141,7 +195,8 @@ inline void expect_model(const json_place& in, std::int64_t nodes, const std::st
                 "this one (" + std::to_string(nodes) + " nodes, fingerprint \"" + fingerprint + "\")"};
   }
 }
-inline void expect_machine(const json_place& in, const machine::machine& m) {
+
+UNITY_INLINE void expect_machine(const json_place& in, const machine::machine& m) {
   const auto name = in.at("name").word();
   const auto devices = in.at("devices").integer();
   if (name != m.name || devices != static_cast<std::int64_t>(m.network.device_count())) {
@@ -150,19 +205,17 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
   }
 }
 
-}  // namespace detail
+}  // namespace unity::io::detail
 
-// 16 hexadecimal digits, the same for equal graphs; sizes and names of weights count. Complexity: linear in the graph.
-[[nodiscard]] inline std::string graph_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
+namespace unity::io {
+
+UNITY_INLINE std::string graph_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash_bytes(to_json(a, g).dump())));
   return digits;
 }
 
-// `model`: a name for messages, any text.
-// Throws: unity::error where the strategy is not one of the graph and machine, or a name is not UTF-8.
-[[nodiscard]] inline std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p,
-                                                  const std::string& model) {
+UNITY_INLINE std::string to_strategy_text(const tensor::algebra& a, const parallel::plan& p, const std::string& model) {
   detail::expect_topology(p.machine, "machine " + p.machine.name);
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
@@ -176,11 +229,9 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
          ",\n \"strategy\": " + detail::strategy_text(a, all, p.configurations, p.machine.network) + "}\n";
 }
 
-// `file`: for messages.
-// Throws: unity::error naming the byte or the member that is wrong, and where it is for another model or machine.
-[[nodiscard]] inline parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                       const machine::machine& m, std::string_view text,
-                                                       std::string_view file) {
+UNITY_INLINE parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                               const machine::machine& m, std::string_view text,
+                                               std::string_view file) {
   detail::expect_topology(m, "machine " + m.name);
   const auto document = detail::parse_json(text, file);
   const detail::json_place in{document, std::string{file} + ": strategy"};
@@ -195,14 +246,6 @@ inline void expect_machine(const json_place& in, const machine::machine& m) {
   return s;
 }
 
-// Throws: unity::error.
-[[nodiscard]] inline parallel::strategy read_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                      const machine::machine& m, const std::filesystem::path& path) {
-  return parse_strategy(a, g, m, read_file(path), path.string());
-}
-inline void write_strategy(const tensor::algebra& a, const parallel::plan& p, const std::string& model,
-                           const std::filesystem::path& path) {
-  atomic_write(path, to_strategy_text(a, p, model));
-}
-
 }  // namespace unity::io
+
+#endif

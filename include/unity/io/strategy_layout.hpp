@@ -1,21 +1,18 @@
 // Where the operators of a graph stand in a picture, and how its edges run.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
-#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io {
@@ -55,18 +52,7 @@ inline constexpr int row_height = 52;
 inline constexpr int bend_height = 14;  // where an edge passes, and no operator is
 
 // The operators that an operator reads, each once.
-[[nodiscard]] inline std::vector<std::size_t> read_operators(const tensor::tensor_graph& g, std::size_t n) {
-  std::vector<std::size_t> all;
-  for (const auto v : g.operands(node_id{n})) {
-    const auto from = g.producer(v).index();
-    if (!g.operands(node_id{from}).empty()) {
-      all.push_back(from);
-    }
-  }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
+[[nodiscard]] std::vector<std::size_t> read_operators(const tensor::tensor_graph& g, std::size_t n);
 
 // Columns by depth; within a column, operators and the bends of edges that pass it, ordered so that edges cross little:
 // by the mean place of what they are joined with, in the column before and the one behind in turn. Long graphs go on in
@@ -74,51 +60,9 @@ inline constexpr int bend_height = 14;  // where an edge passes, and no operator
 // Source: Sugiyama, Tagawa, Toda, Methods for visual understanding of hierarchical system structures, 1981.
 class depth_layout {
  public:
-  explicit depth_layout(const tensor::tensor_graph& g) : graph_{g} {
-    place_operators();
-    add_bends();
-    for (int round = 0; round < 4; ++round) {
-      order(true);
-      order(false);
-    }
-    order(true);
-    set_heights();
-  }
+  explicit depth_layout(const tensor::tensor_graph& g);
 
-  [[nodiscard]] strategy_layout run() const {
-    strategy_layout l;
-    l.corners.resize(graph_.node_count());
-    int high = std::numeric_limits<int>::max();
-    int low = std::numeric_limits<int>::min();
-    for (const auto& i : items_) {
-      high = std::min(high, i.y - i.half());
-      low = std::max(low, i.y + i.half());
-    }
-    if (items_.empty()) {
-      return l;
-    }
-    const auto band_height = low - high + row_height / 2;
-    const auto columns = static_cast<int>(columns_.size());
-    const auto bands = std::max(1, static_cast<int>(std::sqrt(columns * column_width / (2.0 * band_height))));
-    const auto per_band = (columns + bands - 1) / bands;
-    const auto place = [&](const item& i) {
-      const auto band = i.column / per_band;
-      return picture_point{picture_margin + (i.column - band * per_band) * column_width,
-                           picture_margin + band * band_height + i.y - high};
-    };
-    for (const auto& i : items_) {
-      const auto at = place(i);
-      if (i.is_operator()) {
-        l.corners[i.node] = picture_point{at.x, at.y - strategy_layout::box_height / 2};
-      }
-      l.width = std::max(l.width, at.x + column_width);
-      l.height = std::max(l.height, at.y + i.half());
-      for (const auto from : i.before) {
-        join(l, items_[from], place(items_[from]), i, at, per_band);
-      }
-    }
-    return l;
-  }
+  [[nodiscard]] strategy_layout run() const;
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -134,122 +78,16 @@ class depth_layout {
     [[nodiscard]] int half() const { return (is_operator() ? row_height : bend_height) / 2; }
   };
 
-  void place_operators() {
-    item_of_.assign(graph_.node_count(), none);
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      if (graph_.operands(node_id{n}).empty()) {
-        continue;
-      }
-      int column = 0;
-      for (const auto from : read_operators(graph_, n)) {
-        column = std::max(column, items_[item_of_[from]].column + 1);
-      }
-      item_of_[n] = items_.size();
-      items_.push_back({n, column, 0, 0, {}, {}});
-    }
-  }
+  void place_operators();
   // One bend for all edges of an operator that pass a column. Where there would be very many, long edges go straight.
-  void add_bends() {
-    const auto operators = items_.size();
-    std::vector<int> last(operators, 0);
-    std::size_t bends = 0;
-    for (std::size_t i = 0; i < operators; ++i) {
-      for (const auto from : read_operators(graph_, items_[i].node)) {
-        last[item_of_[from]] = std::max(last[item_of_[from]], items_[i].column);
-      }
-    }
-    for (std::size_t i = 0; i < operators; ++i) {
-      bends += static_cast<std::size_t>(std::max(0, last[i] - items_[i].column - 1));
-    }
-    const auto longest = bends > 16 * operators + 1000 ? 8 : std::numeric_limits<int>::max();
-    std::vector<std::vector<std::size_t>> chain(operators);  // bends of each operator
-    for (std::size_t i = 0; i < operators; ++i) {
-      for (const auto from : read_operators(graph_, items_[i].node)) {
-        const auto source = item_of_[from];
-        auto before = source;
-        const auto passed = items_[i].column - items_[source].column - 1;
-        for (int k = 0; passed <= longest && k < passed; ++k) {
-          if (chain[source].size() <= static_cast<std::size_t>(k)) {
-            chain[source].push_back(items_.size());
-            items_.push_back({none, items_[source].column + k + 1, 0, 0, {before}, {}});
-            items_[before].after.push_back(items_.size() - 1);
-          }
-          before = chain[source][static_cast<std::size_t>(k)];
-        }
-        items_[i].before.push_back(before);
-        items_[before].after.push_back(i);
-      }
-    }
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      const auto column = static_cast<std::size_t>(items_[i].column);
-      columns_.resize(std::max(columns_.size(), column + 1));
-      columns_[column].push_back(i);
-    }
-    for (auto& c : columns_) {
-      number(c);
-    }
-  }
-  void number(const std::vector<std::size_t>& column) {
-    for (std::size_t k = 0; k < column.size(); ++k) {  // relative to the middle: columns have different lengths
-      items_[column[k]].place = static_cast<double>(k) - static_cast<double>(column.size() - 1) / 2;
-    }
-  }
-  void order(bool forwards) {
-    for (std::size_t k = 0; k < columns_.size(); ++k) {
-      auto& column = columns_[forwards ? k : columns_.size() - 1 - k];
-      std::vector<std::pair<double, std::size_t>> keys;
-      for (std::size_t at = 0; at < column.size(); ++at) {
-        const auto& joined = forwards ? items_[column[at]].before : items_[column[at]].after;
-        double sum = 0;
-        for (const auto j : joined) {
-          sum += items_[j].place;
-        }
-        keys.emplace_back(joined.empty() ? items_[column[at]].place : sum / static_cast<double>(joined.size()), at);
-      }
-      std::sort(keys.begin(), keys.end());  // the place before decides ties
-      std::vector<std::size_t> sorted;
-      for (const auto& key : keys) {
-        sorted.push_back(column[key.second]);
-      }
-      column = std::move(sorted);
-      number(column);
-    }
-  }
+  void add_bends();
+  void number(const std::vector<std::size_t>& column);
+  void order(bool forwards);
   // As high as what they read, as far as there is room; a column keeps its mean.
-  void set_heights() {
-    for (const auto& column : columns_) {
-      std::vector<int> wanted;
-      long off = 0;
-      for (std::size_t k = 0; k < column.size(); ++k) {
-        auto& i = items_[column[k]];
-        long sum = 0;
-        for (const auto from : i.before) {
-          sum += items_[from].y;
-        }
-        wanted.push_back(i.before.empty() ? 0 : static_cast<int>(sum / static_cast<long>(i.before.size())));
-        i.y =
-            k == 0 ? wanted[k] : std::max(wanted[k], items_[column[k - 1]].y + items_[column[k - 1]].half() + i.half());
-        off += i.y - wanted[k];
-      }
-      for (const auto i : column) {
-        items_[i].y -= static_cast<int>(off / static_cast<long>(column.size()));
-      }
-    }
-  }
+  void set_heights();
   // Into the next band: out at the right, in again at the left, as high as before.
   static void join(strategy_layout& l, const item& from, picture_point start, const item& to, picture_point end,
-                   int per_band) {
-    start.x += from.is_operator() ? strategy_layout::box_width : column_width / 2;
-    end.x += to.is_operator() ? 0 : column_width / 2;
-    const auto first = from.column / per_band;
-    const auto second = to.column / per_band;
-    if (first == second) {
-      l.segments.push_back({start, end});
-      return;
-    }
-    l.segments.push_back({start, {picture_margin + per_band * column_width - column_width / 6, start.y}});
-    l.segments.push_back({{picture_margin / 2, end.y - to.y + from.y}, end});
-  }
+                   int per_band);
 
   const tensor::tensor_graph& graph_;
   std::vector<item> items_{};
@@ -269,110 +107,20 @@ class step_layout {
   // Most operators that read weights share them with others of their kind.
   [[nodiscard]] bool is_unrolled() const { return 2 * shared_ > reading_; }
 
-  [[nodiscard]] strategy_layout run() const {
-    strategy_layout l;
-    l.corners.resize(graph_.node_count());
-    std::vector<std::size_t> rows(layers_.count, 1);
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      if (is_shown(n)) {
-        rows[layers_.layer_of[n]] = std::max(rows[layers_.layer_of[n]], depth_[n] + 1);
-      }
-    }
-    std::size_t steps = 0;
-    for (const auto s : step_) {
-      steps = std::max(steps, s + 1);
-    }
-    std::vector<int> top;
-    int y = picture_margin;
-    l.width = picture_margin + name_width + static_cast<int>(steps) * column_width;
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-      const auto height = static_cast<int>(rows[k]) * row_height + 8;
-      l.frames.push_back({{picture_margin, y}, l.width - picture_margin, height, names_[k]});
-      top.push_back(y + 8);
-      y += height + 10;
-    }
-    l.height = y;
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      if (is_shown(n)) {
-        l.corners[n] = picture_point{picture_margin + name_width + static_cast<int>(step_[n]) * column_width,
-                                     top[layers_.layer_of[n]] + static_cast<int>(depth_[n]) * row_height};
-        for (const auto from : read_operators(graph_, n)) {
-          join(l, *l.corners[from], *l.corners[n]);
-        }
-      }
-    }
-    return l;
-  }
+  [[nodiscard]] strategy_layout run() const;
 
  private:
   static constexpr int name_width = 120;
 
   [[nodiscard]] bool is_shown(std::size_t n) const { return !graph_.operands(node_id{n}).empty(); }
   // Of a kind, so many operators read a weight before: the step. What reads none is of the last step that it reads.
-  void set_steps() {
-    const auto count = graph_.node_count();
-    step_.assign(count, 0);
-    depth_.assign(count, 0);
-    names_.resize(layers_.count);
-    std::vector<std::size_t> readers(count, 0);      // of a weight, by the kind of its first reader
-    std::vector<std::size_t> first(count, count);    // reader of a weight
-    std::vector<std::vector<std::size_t>> used(layers_.count);  // places of each step
-    for (std::size_t n = 0; n < count; ++n) {
-      if (!is_shown(n)) {
-        continue;
-      }
-      const auto layer = layers_.layer_of[n];
-      auto step = none;
-      std::size_t last = 0;
-      for (const auto v : graph_.operands(node_id{n})) {
-        const auto from = graph_.producer(v).index();
-        if (graph_.operation(node_id{from}).kind == weight_ && step == none) {
-          step = count_reader(n, from, readers, first);
-          names_[layer] = names_[layer].empty() ? name_of(from) : names_[layer];
-        }
-        last = is_shown(from) && layers_.layer_of[from] == layer ? std::max(last, step_[from]) : last;
-      }
-      step_[n] = step == none ? last : step;
-      auto& places = used[layer];
-      places.resize(std::max(places.size(), step_[n] + 1));
-      depth_[n] = places[step_[n]]++;
-      if (names_[layer].empty()) {
-        names_[layer] = algebra_.signature(graph_.operation(node_id{n}).kind).name;
-      }
-    }
-  }
+  void set_steps();
   std::size_t count_reader(std::size_t n, std::size_t weight, std::vector<std::size_t>& readers,
-                           std::vector<std::size_t>& first) {
-    ++reading_;
-    if (first[weight] == graph_.node_count()) {
-      first[weight] = n;
-    } else if (graph_.operation(node_id{n}).kind == graph_.operation(node_id{first[weight]}).kind) {
-      shared_ += readers[weight] == 1 ? 2 : 1;
-    }
-    return readers[weight]++;
-  }
+                           std::vector<std::size_t>& first);
   // "encoder.lstm.0.bias" without its last word.
-  [[nodiscard]] std::string name_of(std::size_t weight) const {
-    const auto& op = graph_.operation(node_id{weight});
-    const auto& attributes = algebra_.signature(op.kind).attributes;
-    for (std::size_t i = 0; i < attributes.size(); ++i) {
-      if (attributes[i].name == "name") {
-        const auto whole = tensor::to_word(op.attributes[i]);
-        return whole.substr(0, whole.rfind('.'));
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] std::string name_of(std::size_t weight) const;
   // Down within a step and to the next layers, else to the right.
-  static void join(strategy_layout& l, picture_point from, picture_point to) {
-    if (to.x > from.x) {
-      l.segments.push_back({{from.x + strategy_layout::box_width, from.y + strategy_layout::box_height / 2},
-                            {to.x, to.y + strategy_layout::box_height / 2}});
-    } else {
-      l.segments.push_back({{from.x + strategy_layout::box_width / 2, from.y + strategy_layout::box_height},
-                            {to.x + strategy_layout::box_width / 2, to.y}});
-    }
-  }
+  static void join(strategy_layout& l, picture_point from, picture_point to);
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
   const tensor::algebra& algebra_;
@@ -396,3 +144,296 @@ class step_layout {
 }
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_STRATEGY_LAYOUT)
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::vector<std::size_t> read_operators(const tensor::tensor_graph& g, std::size_t n) {
+  std::vector<std::size_t> all;
+  for (const auto v : g.operands(node_id{n})) {
+    const auto from = g.producer(v).index();
+    if (!g.operands(node_id{from}).empty()) {
+      all.push_back(from);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+UNITY_INLINE depth_layout::depth_layout(const tensor::tensor_graph& g) : graph_{g} {
+  place_operators();
+  add_bends();
+  for (int round = 0; round < 4; ++round) {
+    order(true);
+    order(false);
+  }
+  order(true);
+  set_heights();
+}
+
+UNITY_INLINE strategy_layout depth_layout::run() const {
+  strategy_layout l;
+  l.corners.resize(graph_.node_count());
+  int high = std::numeric_limits<int>::max();
+  int low = std::numeric_limits<int>::min();
+  for (const auto& i : items_) {
+    high = std::min(high, i.y - i.half());
+    low = std::max(low, i.y + i.half());
+  }
+  if (items_.empty()) {
+    return l;
+  }
+  const auto band_height = low - high + row_height / 2;
+  const auto columns = static_cast<int>(columns_.size());
+  const auto bands = std::max(1, static_cast<int>(std::sqrt(columns * column_width / (2.0 * band_height))));
+  const auto per_band = (columns + bands - 1) / bands;
+  const auto place = [&](const item& i) {
+    const auto band = i.column / per_band;
+    return picture_point{picture_margin + (i.column - band * per_band) * column_width,
+                         picture_margin + band * band_height + i.y - high};
+  };
+  for (const auto& i : items_) {
+    const auto at = place(i);
+    if (i.is_operator()) {
+      l.corners[i.node] = picture_point{at.x, at.y - strategy_layout::box_height / 2};
+    }
+    l.width = std::max(l.width, at.x + column_width);
+    l.height = std::max(l.height, at.y + i.half());
+    for (const auto from : i.before) {
+      join(l, items_[from], place(items_[from]), i, at, per_band);
+    }
+  }
+  return l;
+}
+
+UNITY_INLINE void depth_layout::place_operators() {
+  item_of_.assign(graph_.node_count(), none);
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    if (graph_.operands(node_id{n}).empty()) {
+      continue;
+    }
+    int column = 0;
+    for (const auto from : read_operators(graph_, n)) {
+      column = std::max(column, items_[item_of_[from]].column + 1);
+    }
+    item_of_[n] = items_.size();
+    items_.push_back({n, column, 0, 0, {}, {}});
+  }
+}
+
+UNITY_INLINE void depth_layout::add_bends() {
+  const auto operators = items_.size();
+  std::vector<int> last(operators, 0);
+  std::size_t bends = 0;
+  for (std::size_t i = 0; i < operators; ++i) {
+    for (const auto from : read_operators(graph_, items_[i].node)) {
+      last[item_of_[from]] = std::max(last[item_of_[from]], items_[i].column);
+    }
+  }
+  for (std::size_t i = 0; i < operators; ++i) {
+    bends += static_cast<std::size_t>(std::max(0, last[i] - items_[i].column - 1));
+  }
+  const auto longest = bends > 16 * operators + 1000 ? 8 : std::numeric_limits<int>::max();
+  std::vector<std::vector<std::size_t>> chain(operators);  // bends of each operator
+  for (std::size_t i = 0; i < operators; ++i) {
+    for (const auto from : read_operators(graph_, items_[i].node)) {
+      const auto source = item_of_[from];
+      auto before = source;
+      const auto passed = items_[i].column - items_[source].column - 1;
+      for (int k = 0; passed <= longest && k < passed; ++k) {
+        if (chain[source].size() <= static_cast<std::size_t>(k)) {
+          chain[source].push_back(items_.size());
+          items_.push_back({none, items_[source].column + k + 1, 0, 0, {before}, {}});
+          items_[before].after.push_back(items_.size() - 1);
+        }
+        before = chain[source][static_cast<std::size_t>(k)];
+      }
+      items_[i].before.push_back(before);
+      items_[before].after.push_back(i);
+    }
+  }
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const auto column = static_cast<std::size_t>(items_[i].column);
+    columns_.resize(std::max(columns_.size(), column + 1));
+    columns_[column].push_back(i);
+  }
+  for (auto& c : columns_) {
+    number(c);
+  }
+}
+
+UNITY_INLINE void depth_layout::number(const std::vector<std::size_t>& column) {
+  for (std::size_t k = 0; k < column.size(); ++k) {  // relative to the middle: columns have different lengths
+    items_[column[k]].place = static_cast<double>(k) - static_cast<double>(column.size() - 1) / 2;
+  }
+}
+
+UNITY_INLINE void depth_layout::order(bool forwards) {
+  for (std::size_t k = 0; k < columns_.size(); ++k) {
+    auto& column = columns_[forwards ? k : columns_.size() - 1 - k];
+    std::vector<std::pair<double, std::size_t>> keys;
+    for (std::size_t at = 0; at < column.size(); ++at) {
+      const auto& joined = forwards ? items_[column[at]].before : items_[column[at]].after;
+      double sum = 0;
+      for (const auto j : joined) {
+        sum += items_[j].place;
+      }
+      keys.emplace_back(joined.empty() ? items_[column[at]].place : sum / static_cast<double>(joined.size()), at);
+    }
+    std::sort(keys.begin(), keys.end());  // the place before decides ties
+    std::vector<std::size_t> sorted;
+    for (const auto& key : keys) {
+      sorted.push_back(column[key.second]);
+    }
+    column = std::move(sorted);
+    number(column);
+  }
+}
+
+UNITY_INLINE void depth_layout::set_heights() {
+  for (const auto& column : columns_) {
+    std::vector<int> wanted;
+    long off = 0;
+    for (std::size_t k = 0; k < column.size(); ++k) {
+      auto& i = items_[column[k]];
+      long sum = 0;
+      for (const auto from : i.before) {
+        sum += items_[from].y;
+      }
+      wanted.push_back(i.before.empty() ? 0 : static_cast<int>(sum / static_cast<long>(i.before.size())));
+      i.y = k == 0 ? wanted[k] : std::max(wanted[k], items_[column[k - 1]].y + items_[column[k - 1]].half() + i.half());
+      off += i.y - wanted[k];
+    }
+    for (const auto i : column) {
+      items_[i].y -= static_cast<int>(off / static_cast<long>(column.size()));
+    }
+  }
+}
+
+UNITY_INLINE void depth_layout::join(strategy_layout& l, const item& from, picture_point start, const item& to,
+                                     picture_point end, int per_band) {
+  start.x += from.is_operator() ? strategy_layout::box_width : column_width / 2;
+  end.x += to.is_operator() ? 0 : column_width / 2;
+  const auto first = from.column / per_band;
+  const auto second = to.column / per_band;
+  if (first == second) {
+    l.segments.push_back({start, end});
+    return;
+  }
+  l.segments.push_back({start, {picture_margin + per_band * column_width - column_width / 6, start.y}});
+  l.segments.push_back({{picture_margin / 2, end.y - to.y + from.y}, end});
+}
+
+UNITY_INLINE strategy_layout step_layout::run() const {
+  strategy_layout l;
+  l.corners.resize(graph_.node_count());
+  std::vector<std::size_t> rows(layers_.count, 1);
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    if (is_shown(n)) {
+      rows[layers_.layer_of[n]] = std::max(rows[layers_.layer_of[n]], depth_[n] + 1);
+    }
+  }
+  std::size_t steps = 0;
+  for (const auto s : step_) {
+    steps = std::max(steps, s + 1);
+  }
+  std::vector<int> top;
+  int y = picture_margin;
+  l.width = picture_margin + name_width + static_cast<int>(steps) * column_width;
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    const auto height = static_cast<int>(rows[k]) * row_height + 8;
+    l.frames.push_back({{picture_margin, y}, l.width - picture_margin, height, names_[k]});
+    top.push_back(y + 8);
+    y += height + 10;
+  }
+  l.height = y;
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    if (is_shown(n)) {
+      l.corners[n] = picture_point{picture_margin + name_width + static_cast<int>(step_[n]) * column_width,
+                                   top[layers_.layer_of[n]] + static_cast<int>(depth_[n]) * row_height};
+      for (const auto from : read_operators(graph_, n)) {
+        join(l, *l.corners[from], *l.corners[n]);
+      }
+    }
+  }
+  return l;
+}
+
+UNITY_INLINE void step_layout::set_steps() {
+  const auto count = graph_.node_count();
+  step_.assign(count, 0);
+  depth_.assign(count, 0);
+  names_.resize(layers_.count);
+  std::vector<std::size_t> readers(count, 0);                 // of a weight, by the kind of its first reader
+  std::vector<std::size_t> first(count, count);               // reader of a weight
+  std::vector<std::vector<std::size_t>> used(layers_.count);  // places of each step
+  for (std::size_t n = 0; n < count; ++n) {
+    if (!is_shown(n)) {
+      continue;
+    }
+    const auto layer = layers_.layer_of[n];
+    auto step = none;
+    std::size_t last = 0;
+    for (const auto v : graph_.operands(node_id{n})) {
+      const auto from = graph_.producer(v).index();
+      if (graph_.operation(node_id{from}).kind == weight_ && step == none) {
+        step = count_reader(n, from, readers, first);
+        names_[layer] = names_[layer].empty() ? name_of(from) : names_[layer];
+      }
+      last = is_shown(from) && layers_.layer_of[from] == layer ? std::max(last, step_[from]) : last;
+    }
+    step_[n] = step == none ? last : step;
+    auto& places = used[layer];
+    places.resize(std::max(places.size(), step_[n] + 1));
+    depth_[n] = places[step_[n]]++;
+    if (names_[layer].empty()) {
+      names_[layer] = algebra_.signature(graph_.operation(node_id{n}).kind).name;
+    }
+  }
+}
+
+UNITY_INLINE std::size_t step_layout::count_reader(std::size_t n, std::size_t weight, std::vector<std::size_t>& readers,
+                                                   std::vector<std::size_t>& first) {
+  ++reading_;
+  if (first[weight] == graph_.node_count()) {
+    first[weight] = n;
+  } else if (graph_.operation(node_id{n}).kind == graph_.operation(node_id{first[weight]}).kind) {
+    shared_ += readers[weight] == 1 ? 2 : 1;
+  }
+  return readers[weight]++;
+}
+
+UNITY_INLINE std::string step_layout::name_of(std::size_t weight) const {
+  const auto& op = graph_.operation(node_id{weight});
+  const auto& attributes = algebra_.signature(op.kind).attributes;
+  for (std::size_t i = 0; i < attributes.size(); ++i) {
+    if (attributes[i].name == "name") {
+      const auto whole = tensor::to_word(op.attributes[i]);
+      return whole.substr(0, whole.rfind('.'));
+    }
+  }
+  return {};
+}
+
+UNITY_INLINE void step_layout::join(strategy_layout& l, picture_point from, picture_point to) {
+  if (to.x > from.x) {
+    l.segments.push_back({{from.x + strategy_layout::box_width, from.y + strategy_layout::box_height / 2},
+                          {to.x, to.y + strategy_layout::box_height / 2}});
+  } else {
+    l.segments.push_back({{from.x + strategy_layout::box_width / 2, from.y + strategy_layout::box_height},
+                          {to.x + strategy_layout::box_width / 2, to.y}});
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

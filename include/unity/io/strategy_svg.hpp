@@ -1,11 +1,8 @@
 // Pictures of plans: which device does which part of which operator.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,36 +10,127 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/core/row_major.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/strategy_layout.hpp>
+#include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/operation.hpp>
+#include <unity/tensor/index_structure.hpp>
 
 namespace unity::io {
 
 namespace detail {
 
 // As XML; what cannot be shown is a dot.
-[[nodiscard]] inline std::string svg_text(std::string_view text, std::size_t longest = 60) {
+[[nodiscard]] std::string svg_text(std::string_view text, std::size_t longest = 60);
+
+// hue in turns, lightness from 0 to 1, of a saturation of 0.6; as #rrggbb.
+[[nodiscard]] std::string svg_colour(double hue, double lightness);
+
+// On one host each device has a hue of its own; on several, each host, and its devices are lighter and darker.
+[[nodiscard]] std::vector<std::string> device_colours(const machine::topology& t);
+
+// How an operator's box is divided: samples from top to bottom, parameters from left to right; the fields that this
+// makes are divided further, attributes in turn from top to bottom and from left to right.
+struct box_grid {
+  std::int64_t samples = 1;
+  std::int64_t parameters = 1;
+  std::int64_t rows = 1;                                        // a multiple of samples
+  std::int64_t columns = 1;                                     // a multiple of parameters
+  std::vector<std::pair<std::int64_t, std::int64_t>> places{};  // row and column of each task
+};
+[[nodiscard]] box_grid grid_of(const parallel::operator_dimensions& o, const parallel::configuration& c);
+
+// Hundredths of a pixel.
+[[nodiscard]] std::string svg_length(std::int64_t hundredths);
+
+class strategy_drawing {
+ public:
+  strategy_drawing(const tensor::algebra& a, const parallel::plan& p, std::string_view title)
+      : algebra_{a}, plan_{p}, title_{title}, dimensions_{a, p.graph}, layout_{layout_of(a, p.graph)} {
+    parallel::check(a, dimensions_, p.configurations, p.machine.network.device_count());
+  }
+
+  [[nodiscard]] std::string run();
+
+ private:
+  static constexpr int least_width = 480;
+
+  [[nodiscard]] std::string style() const;
+  [[nodiscard]] std::string frames() const;
+  // One path: there are many.
+  [[nodiscard]] std::string edges() const;
+
+  [[nodiscard]] std::string operator_at(node_id n, picture_point at);
+
+  // The number of the drawing of a box; equal ones are drawn once.
+  [[nodiscard]] std::size_t box(const parallel::operator_dimensions& o, const parallel::configuration& c);
+  // Of equal neighbours in a row, one: boxes of a thousand fields are drawn in few.
+  [[nodiscard]] static std::string fields(const box_grid& g, const std::vector<std::uint32_t>& devices);
+  // The border, and lines between samples and between parameters.
+  [[nodiscard]] static std::string cuts(const box_grid& g);
+
+  [[nodiscard]] std::string legend();
+  [[nodiscard]] static std::string line(int y, const char* words) {
+    return "<text class=\"l\" x=\"" + std::to_string(picture_margin) + "\" y=\"" + std::to_string(y) + "\">" + words +
+           "</text>\n";
+  }
+
+  static constexpr std::int64_t wide = 100 * strategy_layout::box_width;
+  static constexpr std::int64_t high = 100 * strategy_layout::box_height;
+  const tensor::algebra& algebra_;
+  const parallel::plan& plan_;
+  std::string_view title_;
+  parallel::graph_dimensions dimensions_;
+  strategy_layout layout_;
+  std::map<std::vector<std::int64_t>, std::size_t> known_boxes_{};
+  std::string boxes_{};
+  int height_ = 0;
+};
+
+}  // namespace detail
+
+// An SVG: each operator a box, divided as its tasks divide it and coloured by their devices; edges; a legend.
+// Source: the manner of Jia's dissertation (2020), figures 3.14 and 3.15.
+// Complexity: linear in tasks, besides the layout (strategy_layout.hpp).
+// Throws: unity::error where the plan is not valid.
+[[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p,
+                                                 std::string_view title = {}) {
+  return detail::strategy_drawing{a, p, title}.run();
+}
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_STRATEGY_SVG)
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <unity/core/row_major.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string svg_text(std::string_view text, std::size_t longest) {
   std::string out;
   for (const char c : text.substr(0, longest)) {
     const auto byte = static_cast<unsigned char>(c);
-    out += c == '&'                     ? "&amp;"
-           : c == '<'                   ? "&lt;"
-           : c == '>'                   ? "&gt;"
-           : c == '"'                   ? "&quot;"
+    out += c == '&'                      ? "&amp;"
+           : c == '<'                    ? "&lt;"
+           : c == '>'                    ? "&gt;"
+           : c == '"'                    ? "&quot;"
            : byte < 0x20 || byte >= 0x7f ? "."
                                          : std::string(1, c);
   }
   return text.size() > longest ? out + "..." : out;
 }
 
-// hue in turns, lightness from 0 to 1, of a saturation of 0.6; as #rrggbb.
-[[nodiscard]] inline std::string svg_colour(double hue, double lightness) {
+UNITY_INLINE std::string svg_colour(double hue, double lightness) {
   const auto chroma = 0.6 * std::min(lightness, 1 - lightness);
   const auto channel = [&](double offset) {
     const auto k = std::fmod(offset + hue * 12, 12.0);
@@ -53,8 +141,7 @@ namespace detail {
   return digits;
 }
 
-// On one host each device has a hue of its own; on several, each host, and its devices are lighter and darker.
-[[nodiscard]] inline std::vector<std::string> device_colours(const machine::topology& t) {
+UNITY_INLINE std::vector<std::string> device_colours(const machine::topology& t) {
   std::map<std::uint32_t, std::vector<std::size_t>> hosts;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
     hosts[t.devices()[d].node].push_back(d);
@@ -72,16 +159,7 @@ namespace detail {
   return all;
 }
 
-// How an operator's box is divided: samples from top to bottom, parameters from left to right; the fields that this
-// makes are divided further, attributes in turn from top to bottom and from left to right.
-struct box_grid {
-  std::int64_t samples = 1;
-  std::int64_t parameters = 1;
-  std::int64_t rows = 1;     // a multiple of samples
-  std::int64_t columns = 1;  // a multiple of parameters
-  std::vector<std::pair<std::int64_t, std::int64_t>> places{};  // row and column of each task
-};
-[[nodiscard]] inline box_grid grid_of(const parallel::operator_dimensions& o, const parallel::configuration& c) {
+UNITY_INLINE box_grid grid_of(const parallel::operator_dimensions& o, const parallel::configuration& c) {
   struct axis {
     std::size_t dimension;
     bool down;
@@ -120,8 +198,7 @@ struct box_grid {
   return g;
 }
 
-// Hundredths of a pixel.
-[[nodiscard]] inline std::string svg_length(std::int64_t hundredths) {
+UNITY_INLINE std::string svg_length(std::int64_t hundredths) {
   auto text = std::to_string(hundredths / 100);
   if (const auto rest = hundredths % 100; rest != 0) {
     text += (rest < 10 ? ".0" : ".") + std::to_string(rest % 10 == 0 ? rest / 10 : rest);
@@ -129,199 +206,162 @@ struct box_grid {
   return text;
 }
 
-class strategy_drawing {
- public:
-  strategy_drawing(const tensor::algebra& a, const parallel::plan& p, std::string_view title)
-      : algebra_{a}, plan_{p}, title_{title}, dimensions_{a, p.graph}, layout_{layout_of(a, p.graph)} {
-    parallel::check(a, dimensions_, p.configurations, p.machine.network.device_count());
+UNITY_INLINE std::string strategy_drawing::run() {
+  std::string operators;
+  for (std::size_t n = 0; n < plan_.graph.node_count(); ++n) {
+    if (const auto& corner = layout_.corners[n]) {
+      operators += operator_at(node_id{n}, *corner);
+    }
   }
-
-  [[nodiscard]] std::string run() {
-    std::string operators;
-    for (std::size_t n = 0; n < plan_.graph.node_count(); ++n) {
-      if (const auto& corner = layout_.corners[n]) {
-        operators += operator_at(node_id{n}, *corner);
-      }
-    }
-    const auto legend = this->legend();
-    const auto width = std::to_string(std::max(layout_.width, least_width) + picture_margin);
-    const auto height = std::to_string(height_ + picture_margin);
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
-           "\" viewBox=\"0 0 " + width + " " + height + "\">\n" +
-           (title_.empty() ? "" : "<title>" + svg_text(title_) + "</title>\n") + style() + "<defs>\n" + boxes_ +
-           "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + frames() + edges() + operators +
-           legend + "</svg>\n";
-  }
-
- private:
-  static constexpr int least_width = 480;
-
-  [[nodiscard]] std::string style() const {
-    std::string text =
-        "<style>\ntext{font-family:Helvetica,Arial,sans-serif;font-size:8px;text-anchor:middle}\n"
-        ".l{font-size:11px;text-anchor:start}\n.e{fill:none;stroke:#707070;stroke-width:.7;opacity:.7}\n"
-        ".f{fill:#ececec}\n.c{fill:none;stroke:#202020;stroke-width:.8}\n.a{stroke:#ffffff;stroke-width:.3}\n";
-    const auto colours = device_colours(plan_.machine.network);
-    for (std::size_t d = 0; d < colours.size(); ++d) {
-      text += ".d" + std::to_string(d) + "{fill:" + colours[d] + "}\n";
-    }
-    return text + "</style>\n";
-  }
-  [[nodiscard]] std::string frames() const {
-    std::string text;
-    for (const auto& f : layout_.frames) {
-      text += "<rect class=\"f\" x=\"" + std::to_string(f.corner.x) + "\" y=\"" + std::to_string(f.corner.y) +
-              "\" width=\"" + std::to_string(f.width) + "\" height=\"" + std::to_string(f.height) +
-              "\" rx=\"6\"/><text class=\"l\" x=\"" + std::to_string(f.corner.x + 6) + "\" y=\"" +
-              std::to_string(f.corner.y + 24) + "\">" + svg_text(f.name, 18) + "</text>\n";
-    }
-    return text;
-  }
-  // One path: there are many.
-  [[nodiscard]] std::string edges() const {
-    std::string text = "<path class=\"e\" d=\"";
-    const auto point = [](int x, int y) { return std::to_string(x) + " " + std::to_string(y); };
-    for (const auto& [from, to] : layout_.segments) {
-      text += "M" + point(from.x, from.y);
-      if (from.x == to.x || from.y == to.y) {
-        text += "L" + point(to.x, to.y);
-      } else if (to.x > from.x) {
-        const auto middle = (from.x + to.x) / 2;
-        text += "C" + point(middle, from.y) + " " + point(middle, to.y) + " " + point(to.x, to.y);
-      } else {
-        const auto middle = (from.y + to.y) / 2;
-        text += "C" + point(from.x, middle) + " " + point(to.x, middle) + " " + point(to.x, to.y);
-      }
-      text += "\n";
-    }
-    return text + "\"/>\n";
-  }
-
-  [[nodiscard]] std::string operator_at(node_id n, picture_point at) {
-    const auto& o = dimensions_[n];
-    const auto& c = plan_.configurations[n.index()];
-    const auto& name = algebra_.signature(o.op.kind).name;
-    const auto& machine = plan_.machine.network;
-    std::string tip = name + " " + std::to_string(n.index()) + ":";
-    for (std::size_t k = 0; k < c.degrees.size(); ++k) {
-      const auto kind = parallel::parallelism_names[static_cast<std::size_t>(o.divisible[k].kind)];
-      tip += c.degrees[k] == 1 ? ""
-                               : " " + std::string{kind} + " dimension " + std::to_string(o.divisible[k].dimension) +
-                                     " by " + std::to_string(c.degrees[k]) + ",";
-    }
-    for (std::size_t r = 0; r < c.reductions.size(); ++r) {
-      const auto* index = o.structure.indices[o.reductions[r].indices[0]].name;
-      tip += c.reductions[r] == 1 ? ""
-                                  : " sum over " + std::string{index} + " by " + std::to_string(c.reductions[r]) + ",";
-    }
-    const auto terms = parallel::product(c.terms);
-    tip += terms == 1 ? "" : " " + std::to_string(terms) + " terms,";
-    tip += c.copies == 1 ? "" : " " + std::to_string(c.copies) + " copies,";
-    tip +=
-        " on " + machine[c.devices.front()].name + (c.task_count() > 1 ? " to " + machine[c.devices.back()].name : "");
-    const auto x = std::to_string(at.x);
-    return "<g><title>" + svg_text(tip, 200) + "</title><use href=\"#b" + std::to_string(box(o, c)) + "\" x=\"" + x +
-           "\" y=\"" + std::to_string(at.y) + "\"/><text x=\"" + std::to_string(at.x + strategy_layout::box_width / 2) +
-           "\" y=\"" + std::to_string(at.y + strategy_layout::box_height + 9) + "\">" + svg_text(name, 12) +
-           "</text></g>\n";
-  }
-
-  // The number of the drawing of a box; equal ones are drawn once.
-  [[nodiscard]] std::size_t box(const parallel::operator_dimensions& o, const parallel::configuration& c) {
-    auto grid = detail::grid_of(o, c);
-    std::vector<std::int64_t> key{grid.samples, grid.parameters, grid.rows, grid.columns};
-    std::vector<std::uint32_t> devices(static_cast<std::size_t>(grid.rows * grid.columns), 0);
-    for (std::size_t t = 0; t < c.task_count(); ++t) {
-      devices[static_cast<std::size_t>(grid.places[t].first * grid.columns + grid.places[t].second)] =
-          c.devices[t].index();
-    }
-    key.insert(key.end(), devices.begin(), devices.end());
-    const auto [known, is_new] = known_boxes_.emplace(std::move(key), known_boxes_.size());
-    if (is_new) {
-      boxes_ += "<g id=\"b" + std::to_string(known->second) + "\">" + fields(grid, devices) + cuts(grid) + "</g>\n";
-    }
-    return known->second;
-  }
-  // Of equal neighbours in a row, one: boxes of a thousand fields are drawn in few.
-  [[nodiscard]] static std::string fields(const box_grid& g, const std::vector<std::uint32_t>& devices) {
-    std::string text;
-    const auto is_fine = g.rows * g.columns > 64;
-    for (std::int64_t r = 0; r < g.rows; ++r) {
-      for (std::int64_t c = 0; c < g.columns;) {
-        const auto device = devices[static_cast<std::size_t>(r * g.columns + c)];
-        auto end = c + 1;
-        while (is_fine && end < g.columns && devices[static_cast<std::size_t>(r * g.columns + end)] == device) {
-          ++end;
-        }
-        const auto left = wide * c / g.columns;
-        const auto top = high * r / g.rows;
-        text += "<rect class=\"d" + std::to_string(device) + (is_fine ? "" : " a") + "\" x=\"" + svg_length(left) +
-                "\" y=\"" + svg_length(top) + "\" width=\"" + svg_length(wide * end / g.columns - left) +
-                "\" height=\"" + svg_length(high * (r + 1) / g.rows - top) + "\"/>";
-        c = end;
-      }
-    }
-    return text;
-  }
-  // The border, and lines between samples and between parameters.
-  [[nodiscard]] static std::string cuts(const box_grid& g) {
-    std::string path = "M0 0H" + svg_length(wide) + "V" + svg_length(high) + "H0Z";
-    for (std::int64_t s = 1; s < g.samples && g.samples <= 16; ++s) {
-      path += "M0 " + svg_length(high * s / g.samples) + "H" + svg_length(wide);
-    }
-    for (std::int64_t p = 1; p < g.parameters && g.parameters <= 16; ++p) {
-      path += "M" + svg_length(wide * p / g.parameters) + " 0V" + svg_length(high);
-    }
-    return "<path class=\"c\" d=\"" + path + "\"/>";
-  }
-
-  [[nodiscard]] std::string legend() {
-    constexpr int entry_width = 120;
-    constexpr int entry_height = 16;
-    const auto columns = std::max(1, std::max(layout_.width, least_width) / entry_width);
-    auto y = layout_.height + 2 * picture_margin;
-    std::string text = line(y, "Boxes: samples from top to bottom, parameters from left to right;");
-    text += line(y + entry_height,
-                 "white lines: attributes, in turn from top to bottom and left to right. Colours: devices.");
-    y += 2 * entry_height;
-    const auto& t = plan_.machine.network;
-    for (std::size_t d = 0; d < t.device_count(); ++d) {
-      const auto left = picture_margin + static_cast<int>(d) % columns * entry_width;
-      const auto top = y + static_cast<int>(d) / columns * entry_height;
-      text += "<rect class=\"d" + std::to_string(d) + "\" x=\"" + std::to_string(left) + "\" y=\"" +
-              std::to_string(top) + "\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"" +
-              std::to_string(left + 16) + "\" y=\"" + std::to_string(top + 10) + "\">" +
-              svg_text(t.devices()[d].name, 16) + "</text>\n";
-      height_ = top + entry_height;
-    }
-    return text;
-  }
-  [[nodiscard]] static std::string line(int y, const char* words) {
-    return "<text class=\"l\" x=\"" + std::to_string(picture_margin) + "\" y=\"" + std::to_string(y) + "\">" + words +
-           "</text>\n";
-  }
-
-  static constexpr std::int64_t wide = 100 * strategy_layout::box_width;
-  static constexpr std::int64_t high = 100 * strategy_layout::box_height;
-  const tensor::algebra& algebra_;
-  const parallel::plan& plan_;
-  std::string_view title_;
-  parallel::graph_dimensions dimensions_;
-  strategy_layout layout_;
-  std::map<std::vector<std::int64_t>, std::size_t> known_boxes_{};
-  std::string boxes_{};
-  int height_ = 0;
-};
-
-}  // namespace detail
-
-// An SVG: each operator a box, divided as its tasks divide it and coloured by their devices; edges; a legend.
-// Source: the manner of Jia's dissertation (2020), figures 3.14 and 3.15.
-// Complexity: linear in tasks, besides the layout (strategy_layout.hpp).
-// Throws: unity::error where the plan is not valid.
-[[nodiscard]] inline std::string to_strategy_svg(const tensor::algebra& a, const parallel::plan& p,
-                                                 std::string_view title = {}) {
-  return detail::strategy_drawing{a, p, title}.run();
+  const auto legend = this->legend();
+  const auto width = std::to_string(std::max(layout_.width, least_width) + picture_margin);
+  const auto height = std::to_string(height_ + picture_margin);
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height + "\" viewBox=\"0 0 " +
+         width + " " + height + "\">\n" + (title_.empty() ? "" : "<title>" + svg_text(title_) + "</title>\n") +
+         style() + "<defs>\n" + boxes_ + "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" +
+         frames() + edges() + operators + legend + "</svg>\n";
 }
 
-}  // namespace unity::io
+UNITY_INLINE std::string strategy_drawing::style() const {
+  std::string text =
+      "<style>\ntext{font-family:Helvetica,Arial,sans-serif;font-size:8px;text-anchor:middle}\n"
+      ".l{font-size:11px;text-anchor:start}\n.e{fill:none;stroke:#707070;stroke-width:.7;opacity:.7}\n"
+      ".f{fill:#ececec}\n.c{fill:none;stroke:#202020;stroke-width:.8}\n.a{stroke:#ffffff;stroke-width:.3}\n";
+  const auto colours = device_colours(plan_.machine.network);
+  for (std::size_t d = 0; d < colours.size(); ++d) {
+    text += ".d" + std::to_string(d) + "{fill:" + colours[d] + "}\n";
+  }
+  return text + "</style>\n";
+}
+
+UNITY_INLINE std::string strategy_drawing::frames() const {
+  std::string text;
+  for (const auto& f : layout_.frames) {
+    text += "<rect class=\"f\" x=\"" + std::to_string(f.corner.x) + "\" y=\"" + std::to_string(f.corner.y) +
+            "\" width=\"" + std::to_string(f.width) + "\" height=\"" + std::to_string(f.height) +
+            "\" rx=\"6\"/><text class=\"l\" x=\"" + std::to_string(f.corner.x + 6) + "\" y=\"" +
+            std::to_string(f.corner.y + 24) + "\">" + svg_text(f.name, 18) + "</text>\n";
+  }
+  return text;
+}
+
+UNITY_INLINE std::string strategy_drawing::edges() const {
+  std::string text = "<path class=\"e\" d=\"";
+  const auto point = [](int x, int y) { return std::to_string(x) + " " + std::to_string(y); };
+  for (const auto& [from, to] : layout_.segments) {
+    text += "M" + point(from.x, from.y);
+    if (from.x == to.x || from.y == to.y) {
+      text += "L" + point(to.x, to.y);
+    } else if (to.x > from.x) {
+      const auto middle = (from.x + to.x) / 2;
+      text += "C" + point(middle, from.y) + " " + point(middle, to.y) + " " + point(to.x, to.y);
+    } else {
+      const auto middle = (from.y + to.y) / 2;
+      text += "C" + point(from.x, middle) + " " + point(to.x, middle) + " " + point(to.x, to.y);
+    }
+    text += "\n";
+  }
+  return text + "\"/>\n";
+}
+
+UNITY_INLINE std::string strategy_drawing::operator_at(node_id n, picture_point at) {
+  const auto& o = dimensions_[n];
+  const auto& c = plan_.configurations[n.index()];
+  const auto& name = algebra_.signature(o.op.kind).name;
+  const auto& machine = plan_.machine.network;
+  std::string tip = name + " " + std::to_string(n.index()) + ":";
+  for (std::size_t k = 0; k < c.degrees.size(); ++k) {
+    const auto kind = parallel::parallelism_names[static_cast<std::size_t>(o.divisible[k].kind)];
+    tip += c.degrees[k] == 1 ? ""
+                             : " " + std::string{kind} + " dimension " + std::to_string(o.divisible[k].dimension) +
+                                   " by " + std::to_string(c.degrees[k]) + ",";
+  }
+  for (std::size_t r = 0; r < c.reductions.size(); ++r) {
+    const auto* index = o.structure.indices[o.reductions[r].indices[0]].name;
+    tip +=
+        c.reductions[r] == 1 ? "" : " sum over " + std::string{index} + " by " + std::to_string(c.reductions[r]) + ",";
+  }
+  const auto terms = parallel::product(c.terms);
+  tip += terms == 1 ? "" : " " + std::to_string(terms) + " terms,";
+  tip += c.copies == 1 ? "" : " " + std::to_string(c.copies) + " copies,";
+  tip += " on " + machine[c.devices.front()].name + (c.task_count() > 1 ? " to " + machine[c.devices.back()].name : "");
+  const auto x = std::to_string(at.x);
+  return "<g><title>" + svg_text(tip, 200) + "</title><use href=\"#b" + std::to_string(box(o, c)) + "\" x=\"" + x +
+         "\" y=\"" + std::to_string(at.y) + "\"/><text x=\"" + std::to_string(at.x + strategy_layout::box_width / 2) +
+         "\" y=\"" + std::to_string(at.y + strategy_layout::box_height + 9) + "\">" + svg_text(name, 12) +
+         "</text></g>\n";
+}
+
+UNITY_INLINE std::size_t strategy_drawing::box(const parallel::operator_dimensions& o,
+                                               const parallel::configuration& c) {
+  auto grid = detail::grid_of(o, c);
+  std::vector<std::int64_t> key{grid.samples, grid.parameters, grid.rows, grid.columns};
+  std::vector<std::uint32_t> devices(static_cast<std::size_t>(grid.rows * grid.columns), 0);
+  for (std::size_t t = 0; t < c.task_count(); ++t) {
+    devices[static_cast<std::size_t>(grid.places[t].first * grid.columns + grid.places[t].second)] =
+        c.devices[t].index();
+  }
+  key.insert(key.end(), devices.begin(), devices.end());
+  const auto [known, is_new] = known_boxes_.emplace(std::move(key), known_boxes_.size());
+  if (is_new) {
+    boxes_ += "<g id=\"b" + std::to_string(known->second) + "\">" + fields(grid, devices) + cuts(grid) + "</g>\n";
+  }
+  return known->second;
+}
+
+UNITY_INLINE std::string strategy_drawing::fields(const box_grid& g, const std::vector<std::uint32_t>& devices) {
+  std::string text;
+  const auto is_fine = g.rows * g.columns > 64;
+  for (std::int64_t r = 0; r < g.rows; ++r) {
+    for (std::int64_t c = 0; c < g.columns;) {
+      const auto device = devices[static_cast<std::size_t>(r * g.columns + c)];
+      auto end = c + 1;
+      while (is_fine && end < g.columns && devices[static_cast<std::size_t>(r * g.columns + end)] == device) {
+        ++end;
+      }
+      const auto left = wide * c / g.columns;
+      const auto top = high * r / g.rows;
+      text += "<rect class=\"d" + std::to_string(device) + (is_fine ? "" : " a") + "\" x=\"" + svg_length(left) +
+              "\" y=\"" + svg_length(top) + "\" width=\"" + svg_length(wide * end / g.columns - left) + "\" height=\"" +
+              svg_length(high * (r + 1) / g.rows - top) + "\"/>";
+      c = end;
+    }
+  }
+  return text;
+}
+
+UNITY_INLINE std::string strategy_drawing::cuts(const box_grid& g) {
+  std::string path = "M0 0H" + svg_length(wide) + "V" + svg_length(high) + "H0Z";
+  for (std::int64_t s = 1; s < g.samples && g.samples <= 16; ++s) {
+    path += "M0 " + svg_length(high * s / g.samples) + "H" + svg_length(wide);
+  }
+  for (std::int64_t p = 1; p < g.parameters && g.parameters <= 16; ++p) {
+    path += "M" + svg_length(wide * p / g.parameters) + " 0V" + svg_length(high);
+  }
+  return "<path class=\"c\" d=\"" + path + "\"/>";
+}
+
+UNITY_INLINE std::string strategy_drawing::legend() {
+  constexpr int entry_width = 120;
+  constexpr int entry_height = 16;
+  const auto columns = std::max(1, std::max(layout_.width, least_width) / entry_width);
+  auto y = layout_.height + 2 * picture_margin;
+  std::string text = line(y, "Boxes: samples from top to bottom, parameters from left to right;");
+  text += line(y + entry_height,
+               "white lines: attributes, in turn from top to bottom and left to right. Colours: devices.");
+  y += 2 * entry_height;
+  const auto& t = plan_.machine.network;
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    const auto left = picture_margin + static_cast<int>(d) % columns * entry_width;
+    const auto top = y + static_cast<int>(d) / columns * entry_height;
+    text += "<rect class=\"d" + std::to_string(d) + "\" x=\"" + std::to_string(left) + "\" y=\"" + std::to_string(top) +
+            "\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"" + std::to_string(left + 16) + "\" y=\"" +
+            std::to_string(top + 10) + "\">" + svg_text(t.devices()[d].name, 16) + "</text>\n";
+    height_ = top + entry_height;
+  }
+  return text;
+}
+
+}  // namespace unity::io::detail
+
+#endif

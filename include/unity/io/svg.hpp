@@ -1,26 +1,19 @@
 // Graphviz text to SVG, where Graphviz is there.
 #pragma once
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
-#include <unity/core/file.hpp>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 extern "C" char** environ;
 
@@ -29,40 +22,10 @@ namespace unity::io {
 namespace detail {
 
 // The full path of a program, found as a shell would but without one.
-[[nodiscard]] inline std::optional<std::filesystem::path> find_program(std::string_view name) {
-  const char* variable = std::getenv("PATH");
-  std::string_view path = variable == nullptr ? std::string_view{"/usr/bin:/bin"} : std::string_view{variable};
-  while (!path.empty()) {
-    const auto end = std::min(path.find(':'), path.size());
-    const auto candidate = std::filesystem::path{path.substr(0, end)} / name;
-    if (end > 0 && ::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate)) {
-      return candidate;
-    }
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return std::nullopt;
-}
+[[nodiscard]] std::optional<std::filesystem::path> find_program(std::string_view name);
 
 // Waits for a child and returns its exit status; kills it after the limit and returns nothing.
-[[nodiscard]] inline std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  int status = 0;
-  for (;;) {
-    const auto got = ::waitpid(child, &status, WNOHANG);
-    if (got == child) {
-      return WIFEXITED(status) ? std::optional{WEXITSTATUS(status)} : std::optional{-1};
-    }
-    if (got < 0 && errno != EINTR) {
-      return -1;
-    }
-    if (std::chrono::steady_clock::now() >= end) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, &status, 0);
-      return std::nullopt;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds{5});
-  }
-}
+[[nodiscard]] std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit);
 
 // A file name that goes away with its owner.
 class temporary_path {
@@ -85,8 +48,64 @@ class temporary_path {
 // Effects: draws `dot` into the file. Returns why there is no picture, or nothing where there is one: Graphviz is
 // not installed, fails, or takes longer than `limit` (its layout is superlinear).
 // Throws: unity::error where the file cannot be written.
-[[nodiscard]] inline std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
-                                                          std::chrono::milliseconds limit = std::chrono::seconds{20}) {
+[[nodiscard]] std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
+                                                   std::chrono::milliseconds limit = std::chrono::seconds{20});
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_SVG)
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include <unity/core/config.hpp>
+#include <unity/core/file.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<std::filesystem::path> find_program(std::string_view name) {
+  const char* variable = std::getenv("PATH");
+  std::string_view path = variable == nullptr ? std::string_view{"/usr/bin:/bin"} : std::string_view{variable};
+  while (!path.empty()) {
+    const auto end = std::min(path.find(':'), path.size());
+    const auto candidate = std::filesystem::path{path.substr(0, end)} / name;
+    if (end > 0 && ::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate)) {
+      return candidate;
+    }
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  int status = 0;
+  for (;;) {
+    const auto got = ::waitpid(child, &status, WNOHANG);
+    if (got == child) {
+      return WIFEXITED(status) ? std::optional{WEXITSTATUS(status)} : std::optional{-1};
+    }
+    if (got < 0 && errno != EINTR) {
+      return -1;
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
+                                                  std::chrono::milliseconds limit) {
   const auto program = detail::find_program("dot");
   if (!program) {
     return "no SVG: the program `dot` is not installed (package graphviz)";
@@ -118,3 +137,5 @@ class temporary_path {
 }
 
 }  // namespace unity::io
+
+#endif

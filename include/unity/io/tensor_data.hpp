@@ -2,7 +2,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
@@ -115,7 +114,19 @@ template <class Number>
 }
 
 // The position of the first element that is not a number, in elements.
-[[nodiscard]] inline std::optional<std::size_t> find_nan(const tensor_data& data) {
+[[nodiscard]] std::optional<std::size_t> find_nan(const tensor_data& data);
+
+}  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_TENSOR_DATA)
+
+#include <cmath>
+
+#include <unity/core/config.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE std::optional<std::size_t> find_nan(const tensor_data& data) {
   if (!tensor::is_floating(data.element)) {
     return std::nullopt;
   }
@@ -132,3 +143,5 @@ template <class Number>
 }
 
 }  // namespace unity::io
+
+#endif

@@ -42,12 +42,7 @@ class trace_events {
   void name_thread(std::size_t process, std::size_t thread, const std::string& text) {
     name("thread_name", process, thread, text);
   }
-  void add(const trace_span& s) {
-    event(R"("ph":"X","pid":)" + std::to_string(s.process) + R"(,"tid":)" + std::to_string(s.thread) + R"(,"name":)" +
-          detail::quoted(s.name) + R"(,"cat":)" + detail::quoted(s.category) + R"(,"ts":)" +
-          detail::trace_time(s.start) + R"(,"dur":)" + detail::trace_time(s.duration) + R"(,"args":{)" + s.arguments +
-          "}");
-  }
+  void add(const trace_span& s);
   // From `time` on what `name` counts is so many `unit`.
   void count(std::size_t process, const std::string& name, std::int64_t time, const std::string& unit,
              std::int64_t value) {
@@ -70,3 +65,19 @@ class trace_events {
 };
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_TRACE_EVENTS)
+
+#include <unity/core/config.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE void trace_events::add(const trace_span& s) {
+  event(R"("ph":"X","pid":)" + std::to_string(s.process) + R"(,"tid":)" + std::to_string(s.thread) + R"(,"name":)" +
+        detail::quoted(s.name) + R"(,"cat":)" + detail::quoted(s.category) + R"(,"ts":)" + detail::trace_time(s.start) +
+        R"(,"dur":)" + detail::trace_time(s.duration) + R"(,"args":{)" + s.arguments + "}");
+}
+
+}  // namespace unity::io
+
+#endif

@@ -27,28 +27,7 @@ class wire_reader {
       : message_{message}, file_{file}, base_{position} {}
 
   // False at the end of the message. Throws: unity::error naming the byte where the message is malformed.
-  bool next(field& f) {
-    while (at_ < message_.size()) {
-      f = {};
-      f.position = base_ + at_;
-      const auto tag = varint();
-      f.number = static_cast<std::uint32_t>(tag >> 3U);
-      if (f.number == 0 || (tag >> 3U) > 0x1fffffffU) {
-        fail("field number " + std::to_string(tag >> 3U), "one from 1 to 536870911");
-      }
-      switch (tag & 7U) {
-        case 0: f.integer = varint(); return true;
-        case 2:
-          f.bytes = take(varint());
-          f.is_bytes = true;
-          return true;
-        case 1: (void)take(8); break;
-        case 5: (void)take(4); break;
-        default: fail("wire type " + std::to_string(tag & 7U), "0, 1, 2 or 5");
-      }
-    }
-    return false;
-  }
+  bool next(field& f);
 
   // Where a length-delimited field's bytes start in the file.
   [[nodiscard]] std::size_t start_of(const field& f) const {
@@ -59,29 +38,8 @@ class wire_reader {
   }
 
  private:
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at_ == message_.size()) {
-        fail("the message ends within a number", "more bytes (is the file truncated?)");
-      }
-      const auto byte = static_cast<unsigned char>(message_[at_++]);
-      value |= static_cast<std::uint64_t>(byte & 0x7fU) << shift;
-      if ((byte & 0x80U) == 0) {
-        return value;
-      }
-    }
-    fail("a number of more than 64 bits", "a varint");
-  }
-  std::string_view take(std::uint64_t length) {
-    if (length > message_.size() - at_) {
-      fail("a field of " + std::to_string(length) + " bytes where " + std::to_string(message_.size() - at_) + " remain",
-           "a field that fits (is the file truncated?)");
-    }
-    const auto bytes = message_.substr(at_, static_cast<std::size_t>(length));
-    at_ += bytes.size();
-    return bytes;
-  }
+  std::uint64_t varint();
+  std::string_view take(std::uint64_t length);
 
   std::string_view message_;
   std::string_view file_;
@@ -90,3 +48,61 @@ class wire_reader {
 };
 
 }  // namespace unity::io
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_WIRE)
+
+#include <unity/core/config.hpp>
+
+namespace unity::io {
+
+UNITY_INLINE bool wire_reader::next(field& f) {
+  while (at_ < message_.size()) {
+    f = {};
+    f.position = base_ + at_;
+    const auto tag = varint();
+    f.number = static_cast<std::uint32_t>(tag >> 3U);
+    if (f.number == 0 || (tag >> 3U) > 0x1fffffffU) {
+      fail("field number " + std::to_string(tag >> 3U), "one from 1 to 536870911");
+    }
+    switch (tag & 7U) {
+      case 0: f.integer = varint(); return true;
+      case 2:
+        f.bytes = take(varint());
+        f.is_bytes = true;
+        return true;
+      case 1: (void)take(8); break;
+      case 5: (void)take(4); break;
+      default: fail("wire type " + std::to_string(tag & 7U), "0, 1, 2 or 5");
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE std::uint64_t wire_reader::varint() {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    if (at_ == message_.size()) {
+      fail("the message ends within a number", "more bytes (is the file truncated?)");
+    }
+    const auto byte = static_cast<unsigned char>(message_[at_++]);
+    value |= static_cast<std::uint64_t>(byte & 0x7fU) << shift;
+    if ((byte & 0x80U) == 0) {
+      return value;
+    }
+  }
+  fail("a number of more than 64 bits", "a varint");
+}
+
+UNITY_INLINE std::string_view wire_reader::take(std::uint64_t length) {
+  if (length > message_.size() - at_) {
+    fail("a field of " + std::to_string(length) + " bytes where " + std::to_string(message_.size() - at_) + " remain",
+         "a field that fits (is the file truncated?)");
+  }
+  const auto bytes = message_.substr(at_, static_cast<std::size_t>(length));
+  at_ += bytes.size();
+  return bytes;
+}
+
+}  // namespace unity::io
+
+#endif

@@ -12,6 +12,7 @@
 #include <boost/property_map/function_property_map.hpp>
 #include <boost/property_map/property_map.hpp>
 
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -42,15 +43,7 @@ class boost_topology {
 
   static vertex_descriptor null_vertex() noexcept { return std::numeric_limits<vertex_descriptor>::max(); }
 
-  explicit boost_topology(const topology& t) : topology_{&t} {
-    for (std::size_t v = 0; v < t.vertex_count(); ++v) {
-      for (const auto l : t.links_from(vertex_id{v})) {
-        links_.push_back(l);
-        targets_.push_back(t.target(l).index());
-      }
-      first_.push_back(links_.size());
-    }
-  }
+  explicit boost_topology(const topology& t);
   explicit boost_topology(const topology&&) = delete;
 
   [[nodiscard]] const topology& graph() const noexcept { return *topology_; }
@@ -112,3 +105,21 @@ struct boost::property_map<unity::machine::boost_topology, boost::vertex_index_t
   using type = boost::typed_identity_property_map<std::size_t>;
   using const_type = type;
 };
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_BOOST_TOPOLOGY)
+
+namespace unity::machine {
+
+UNITY_INLINE boost_topology::boost_topology(const topology& t) : topology_{&t} {
+  for (std::size_t v = 0; v < t.vertex_count(); ++v) {
+    for (const auto l : t.links_from(vertex_id{v})) {
+      links_.push_back(l);
+      targets_.push_back(t.target(l).index());
+    }
+    first_.push_back(links_.size());
+  }
+}
+
+}  // namespace unity::machine
+
+#endif

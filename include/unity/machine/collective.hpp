@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>
@@ -51,42 +50,12 @@ namespace detail {
 // Ranks in the order in which they are visited.
 using team = std::vector<std::uint32_t>;
 
-inline void check_collective(const topology& t, const collective& c) {
-  UNITY_EXPECTS(!c.devices.empty() && c.root < c.devices.size() && c.size.count() >= 0,
-                "devices, one of them the root, and bytes");
-  UNITY_EXPECTS(c.kind != exchange::message || c.devices.size() == 2, "two devices for a message");
-  auto sorted = std::vector<device_id>(c.devices.begin(), c.devices.end());
-  std::sort(sorted.begin(), sorted.end());
-  UNITY_EXPECTS(
-      std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() && sorted.back().index() < t.device_count(),
-      "distinct devices of the topology");
-}
+void check_collective(const topology& t, const collective& c);
 
 // The ranks of each node, nodes by number, ranks ascending.
-[[nodiscard]] inline std::vector<team> by_node(const topology& t, std::span<const device_id> devices) {
-  team order(devices.size());
-  for (std::size_t r = 0; r < order.size(); ++r) {
-    order[r] = static_cast<std::uint32_t>(r);
-  }
-  const auto node = [&](std::uint32_t r) { return t[devices[r]].node; };
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return node(a) != node(b) ? node(a) < node(b) : a < b; });
-  std::vector<team> nodes;
-  for (const auto r : order) {
-    if (nodes.empty() || node(nodes.back().front()) != node(r)) {
-      nodes.emplace_back();
-    }
-    nodes.back().push_back(r);
-  }
-  return nodes;
-}
+[[nodiscard]] std::vector<team> by_node(const topology& t, std::span<const device_id> devices);
 
-[[nodiscard]] inline team all_of(const std::vector<team>& nodes) {
-  team all;
-  for (const auto& n : nodes) {
-    all.insert(all.end(), n.begin(), n.end());
-  }
-  return all;
-}
+[[nodiscard]] team all_of(const std::vector<team>& nodes);
 
 // The same ranks in turn, from `first` on.
 [[nodiscard]] inline team starting_with(team ranks, std::uint32_t first) {
@@ -101,25 +70,10 @@ inline void check_collective(const topology& t, const collective& c) {
 }
 
 // The ranks of place i in each node of a grid.
-[[nodiscard]] inline team across(const std::vector<team>& nodes, std::size_t i) {
-  team ranks;
-  for (const auto& n : nodes) {
-    ranks.push_back(n[i]);
-  }
-  return ranks;
-}
+[[nodiscard]] team across(const std::vector<team>& nodes, std::size_t i);
 
 // The first rank of each node and, first of all, the root for its own. `nodes`: each begins with its first rank then.
-[[nodiscard]] inline team leaders(std::vector<team>& nodes, std::uint32_t root) {
-  team first;
-  for (auto& n : nodes) {
-    if (std::find(n.begin(), n.end(), root) != n.end()) {
-      n = starting_with(std::move(n), root);
-    }
-    first.push_back(n.front());
-  }
-  return starting_with(std::move(first), root);
-}
+[[nodiscard]] team leaders(std::vector<team>& nodes, std::uint32_t root);
 
 // The largest power of two below `count`, or 0 for less than 2.
 [[nodiscard]] constexpr std::size_t widest_step(std::size_t count) noexcept {
@@ -142,3 +96,68 @@ void binomial_round(std::size_t count, std::size_t step, const F& f) {
 }  // namespace detail
 
 }  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_COLLECTIVE)
+
+#include <unity/core/config.hpp>
+
+namespace unity::machine::detail {
+
+UNITY_INLINE void check_collective(const topology& t, const collective& c) {
+  UNITY_EXPECTS(!c.devices.empty() && c.root < c.devices.size() && c.size.count() >= 0,
+                "devices, one of them the root, and bytes");
+  UNITY_EXPECTS(c.kind != exchange::message || c.devices.size() == 2, "two devices for a message");
+  auto sorted = std::vector<device_id>(c.devices.begin(), c.devices.end());
+  std::sort(sorted.begin(), sorted.end());
+  UNITY_EXPECTS(
+      std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() && sorted.back().index() < t.device_count(),
+      "distinct devices of the topology");
+}
+
+UNITY_INLINE std::vector<team> by_node(const topology& t, std::span<const device_id> devices) {
+  team order(devices.size());
+  for (std::size_t r = 0; r < order.size(); ++r) {
+    order[r] = static_cast<std::uint32_t>(r);
+  }
+  const auto node = [&](std::uint32_t r) { return t[devices[r]].node; };
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return node(a) != node(b) ? node(a) < node(b) : a < b; });
+  std::vector<team> nodes;
+  for (const auto r : order) {
+    if (nodes.empty() || node(nodes.back().front()) != node(r)) {
+      nodes.emplace_back();
+    }
+    nodes.back().push_back(r);
+  }
+  return nodes;
+}
+
+UNITY_INLINE team all_of(const std::vector<team>& nodes) {
+  team all;
+  for (const auto& n : nodes) {
+    all.insert(all.end(), n.begin(), n.end());
+  }
+  return all;
+}
+
+UNITY_INLINE team across(const std::vector<team>& nodes, std::size_t i) {
+  team ranks;
+  for (const auto& n : nodes) {
+    ranks.push_back(n[i]);
+  }
+  return ranks;
+}
+
+UNITY_INLINE team leaders(std::vector<team>& nodes, std::uint32_t root) {
+  team first;
+  for (auto& n : nodes) {
+    if (std::find(n.begin(), n.end(), root) != n.end()) {
+      n = starting_with(std::move(n), root);
+    }
+    first.push_back(n.front());
+  }
+  return starting_with(std::move(first), root);
+}
+
+}  // namespace unity::machine::detail
+
+#endif

@@ -4,15 +4,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/collective.hpp>
-#include <unity/machine/link.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -26,20 +25,7 @@ class collective_clock {
   collective_clock(const topology& t, const route_table& routes, const collective& c)
       : t_{t}, routes_{routes}, c_{c}, nodes_{by_node(t, c.devices)} {}
 
-  [[nodiscard]] picoseconds run() {
-    const bool tree = c_.how == collective_algorithm::tree;
-    const bool grid = c_.how == collective_algorithm::hierarchical && is_grid(nodes_);
-    const auto around = [&] { return grid ? two_rings() : ring(all_of(nodes_), one_part()); };
-    switch (c_.kind) {
-      case exchange::message: return alone(0, 1, c_.size);
-      case exchange::all_reduce: return tree ? twice(binomial(all_of(nodes_), whole())) : twice(around());
-      case exchange::reduce_scatter:
-      case exchange::all_gather: return tree ? to_one_and_back() : around();
-      case exchange::broadcast: return broadcast();
-      case exchange::all_to_all: return tree ? bruck() : grid ? two_shifts() : shifts(all_of(nodes_), one_part());
-    }
-    return {};
-  }
+  [[nodiscard]] picoseconds run();
 
  private:
   [[nodiscard]] static picoseconds times(std::size_t count, picoseconds t) {
@@ -63,24 +49,8 @@ class collective_clock {
   [[nodiscard]] whole_size whole() const noexcept { return {c_.size}; }
 
   // One step less than places; in each all send a block of that size to the next.
-  [[nodiscard]] picoseconds ring(const team& ranks, bytes block) const {
-    picoseconds slowest{};
-    for (std::size_t x = 0; x < ranks.size(); ++x) {
-      slowest = std::max(slowest, alone(ranks[x], ranks[(x + 1) % ranks.size()], block));
-    }
-    return times(ranks.size() - 1, slowest);
-  }
-  [[nodiscard]] picoseconds shifts(const team& ranks, bytes block) const {
-    picoseconds sum{};
-    for (std::size_t shift = 1; shift < ranks.size(); ++shift) {
-      picoseconds slowest{};
-      for (std::size_t x = 0; x < ranks.size(); ++x) {
-        slowest = std::max(slowest, alone(ranks[x], ranks[(x + shift) % ranks.size()], block));
-      }
-      sum += slowest;
-    }
-    return sum;
-  }
+  [[nodiscard]] picoseconds ring(const team& ranks, bytes block) const;
+  [[nodiscard]] picoseconds shifts(const team& ranks, bytes block) const;
   template <class F>
   [[nodiscard]] picoseconds slowest_node(const F& f) const {
     picoseconds slowest{};
@@ -127,45 +97,10 @@ class collective_clock {
     const auto ranks = all_of(nodes_);
     return binomial(ranks, whole()) + binomial(ranks, [this](std::size_t places) { return parts(places); });
   }
-  [[nodiscard]] picoseconds broadcast() {
-    const auto root = static_cast<std::uint32_t>(c_.root);
-    switch (c_.how) {
-      case collective_algorithm::ring: return chain(starting_with(all_of(nodes_), root));
-      case collective_algorithm::tree: return binomial(starting_with(all_of(nodes_), root), whole());
-      case collective_algorithm::hierarchical: {
-        const auto first = leaders(nodes_, root);
-        return binomial(first, whole()) + slowest_node([&](const team& n) { return binomial(n, whole()); });
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] picoseconds broadcast();
   // One part per rank through all links, one behind the other: the first through all, the others behind the slowest.
-  [[nodiscard]] picoseconds chain(const team& ranks) const {
-    picoseconds first{};
-    picoseconds slowest{};
-    for (std::size_t x = 0; x + 1 < ranks.size(); ++x) {
-      const auto link = alone(ranks[x], ranks[x + 1], one_part());
-      first += link;
-      slowest = std::max(slowest, link);
-    }
-    return first + times(ranks.size() - 1, slowest);
-  }
-  [[nodiscard]] picoseconds bruck() const {
-    const auto ranks = all_of(nodes_);
-    picoseconds sum{};
-    for (std::size_t bit = 1; bit < ranks.size(); bit *= 2) {
-      std::size_t blocks = 0;
-      for (std::size_t distance = bit; distance < ranks.size(); ++distance) {
-        blocks += (distance & bit) != 0 ? 1 : 0;
-      }
-      picoseconds slowest{};
-      for (std::size_t x = 0; x < ranks.size(); ++x) {
-        slowest = std::max(slowest, alone(ranks[x], ranks[(x + bit) % ranks.size()], parts(blocks)));
-      }
-      sum += slowest;
-    }
-    return sum;
-  }
+  [[nodiscard]] picoseconds chain(const team& ranks) const;
+  [[nodiscard]] picoseconds bruck() const;
 
   const topology& t_;
   const route_table& routes_;
@@ -185,9 +120,101 @@ class collective_clock {
 }
 
 // The algorithm for which collective_time is least, and that time; the first of those alike. Ignores c.how.
-[[nodiscard]] inline std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t,
-                                                                                    const route_table& routes,
-                                                                                    collective c) {
+[[nodiscard]] std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t,
+                                                                             const route_table& routes, collective c);
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_COLLECTIVE_COST)
+
+#include <array>
+
+#include <unity/machine/link.hpp>
+
+namespace unity::machine::detail {
+
+UNITY_INLINE picoseconds collective_clock::run() {
+  const bool tree = c_.how == collective_algorithm::tree;
+  const bool grid = c_.how == collective_algorithm::hierarchical && is_grid(nodes_);
+  const auto around = [&] { return grid ? two_rings() : ring(all_of(nodes_), one_part()); };
+  switch (c_.kind) {
+    case exchange::message: return alone(0, 1, c_.size);
+    case exchange::all_reduce: return tree ? twice(binomial(all_of(nodes_), whole())) : twice(around());
+    case exchange::reduce_scatter:
+    case exchange::all_gather: return tree ? to_one_and_back() : around();
+    case exchange::broadcast: return broadcast();
+    case exchange::all_to_all: return tree ? bruck() : grid ? two_shifts() : shifts(all_of(nodes_), one_part());
+  }
+  return {};
+}
+
+UNITY_INLINE picoseconds collective_clock::ring(const team& ranks, bytes block) const {
+  picoseconds slowest{};
+  for (std::size_t x = 0; x < ranks.size(); ++x) {
+    slowest = std::max(slowest, alone(ranks[x], ranks[(x + 1) % ranks.size()], block));
+  }
+  return times(ranks.size() - 1, slowest);
+}
+
+UNITY_INLINE picoseconds collective_clock::shifts(const team& ranks, bytes block) const {
+  picoseconds sum{};
+  for (std::size_t shift = 1; shift < ranks.size(); ++shift) {
+    picoseconds slowest{};
+    for (std::size_t x = 0; x < ranks.size(); ++x) {
+      slowest = std::max(slowest, alone(ranks[x], ranks[(x + shift) % ranks.size()], block));
+    }
+    sum += slowest;
+  }
+  return sum;
+}
+
+UNITY_INLINE picoseconds collective_clock::broadcast() {
+  const auto root = static_cast<std::uint32_t>(c_.root);
+  switch (c_.how) {
+    case collective_algorithm::ring: return chain(starting_with(all_of(nodes_), root));
+    case collective_algorithm::tree: return binomial(starting_with(all_of(nodes_), root), whole());
+    case collective_algorithm::hierarchical: {
+      const auto first = leaders(nodes_, root);
+      return binomial(first, whole()) + slowest_node([&](const team& n) { return binomial(n, whole()); });
+    }
+  }
+  return {};
+}
+
+UNITY_INLINE picoseconds collective_clock::chain(const team& ranks) const {
+  picoseconds first{};
+  picoseconds slowest{};
+  for (std::size_t x = 0; x + 1 < ranks.size(); ++x) {
+    const auto link = alone(ranks[x], ranks[x + 1], one_part());
+    first += link;
+    slowest = std::max(slowest, link);
+  }
+  return first + times(ranks.size() - 1, slowest);
+}
+
+UNITY_INLINE picoseconds collective_clock::bruck() const {
+  const auto ranks = all_of(nodes_);
+  picoseconds sum{};
+  for (std::size_t bit = 1; bit < ranks.size(); bit *= 2) {
+    std::size_t blocks = 0;
+    for (std::size_t distance = bit; distance < ranks.size(); ++distance) {
+      blocks += (distance & bit) != 0 ? 1 : 0;
+    }
+    picoseconds slowest{};
+    for (std::size_t x = 0; x < ranks.size(); ++x) {
+      slowest = std::max(slowest, alone(ranks[x], ranks[(x + bit) % ranks.size()], parts(blocks)));
+    }
+    sum += slowest;
+  }
+  return sum;
+}
+
+}  // namespace unity::machine::detail
+
+namespace unity::machine {
+
+UNITY_INLINE std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t,
+                                                                            const route_table& routes, collective c) {
   std::pair<collective_algorithm, picoseconds> best{};
   for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {
     c.how = static_cast<collective_algorithm>(a);
@@ -199,3 +226,5 @@ class collective_clock {
 }
 
 }  // namespace unity::machine
+
+#endif

@@ -1,7 +1,6 @@
 // One device as cost models see it.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,14 +35,27 @@ struct device {
   std::vector<peak_rate> peaks{};
   double bytes_per_second = 0;  // of memory, reads and writes together
   bytes memory{};
-  double launch_seconds = 0;  // of the smallest operator
+  double launch_seconds = 0;                                    // of the smallest operator
   std::vector<std::pair<std::string, std::string>> versions{};  // of each library that it was measured with, by name
 
   friend bool operator==(const device&, const device&) = default;
 };
 
 // The fastest operator on the element type, or nothing where none was measured.
-[[nodiscard]] inline std::optional<double> peak_flops_per_second(const device& d, tensor::dtype element) {
+[[nodiscard]] std::optional<double> peak_flops_per_second(const device& d, tensor::dtype element);
+
+// What a roofline of such elements needs, or nothing where that was not measured. Refers to the device's name.
+[[nodiscard]] std::optional<device_rates> roofline_of(const device& d, tensor::dtype element = tensor::dtype::float32);
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_DEVICE)
+
+#include <algorithm>
+
+namespace unity::machine {
+
+UNITY_INLINE std::optional<double> peak_flops_per_second(const device& d, tensor::dtype element) {
   std::optional<double> best;
   for (const auto& p : d.peaks) {
     if (p.element == element) {
@@ -53,9 +65,7 @@ struct device {
   return best;
 }
 
-// What a roofline of such elements needs, or nothing where that was not measured. Refers to the device's name.
-[[nodiscard]] inline std::optional<device_rates> roofline_of(const device& d,
-                                                             tensor::dtype element = tensor::dtype::float32) {
+UNITY_INLINE std::optional<device_rates> roofline_of(const device& d, tensor::dtype element) {
   const auto peak = peak_flops_per_second(d, element);
   if (!peak) {
     return std::nullopt;
@@ -70,3 +80,5 @@ struct device {
 }
 
 }  // namespace unity::machine
+
+#endif

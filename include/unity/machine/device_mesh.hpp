@@ -1,17 +1,12 @@
 // Devices as an array of several dimensions: what grids of tasks are laid onto.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -29,13 +24,7 @@ struct device_mesh {
 
   [[nodiscard]] std::size_t axis_count() const noexcept { return sizes.size(); }
   // How far apart in `devices` neighbours along an axis are.
-  [[nodiscard]] std::size_t stride(std::size_t axis) const noexcept {
-    std::size_t s = 1;
-    for (auto a = sizes.size(); a-- > axis + 1;) {
-      s *= static_cast<std::size_t>(sizes[a]);
-    }
-    return s;
-  }
+  [[nodiscard]] std::size_t stride(std::size_t axis) const noexcept;
   [[nodiscard]] std::size_t coordinate(std::size_t place, std::size_t axis) const noexcept {
     return place / stride(axis) % static_cast<std::size_t>(sizes[axis]);
   }
@@ -44,7 +33,56 @@ struct device_mesh {
 };
 
 // Throws: unity::error where the mesh is not an array of different devices of the topology.
-inline void check(const topology& t, const device_mesh& m) {
+void check(const topology& t, const device_mesh& m);
+
+namespace detail {
+
+// All ways to write n as a product of at most `most` factors of 2 and more, in order; {} for 1.
+void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::vector<mesh_sizes>& all);
+
+[[nodiscard]] std::vector<mesh_sizes> ordered_factors(std::int64_t n, std::size_t most);
+
+}  // namespace detail
+
+// Devices by node, nodes by their first device. One row per node; of different lengths where nodes differ.
+[[nodiscard]] std::vector<std::vector<device_id>> devices_by_node(const topology& t);
+
+// Of devices, a row per node: the outer axes run over nodes, the inner ones over the devices of a node, and every
+// factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of
+// devices, and where there may be one axis alone, axes run over all devices in order. Fewest axes first.
+// Complexity: linear in devices, for each mesh.
+[[nodiscard]] std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows,
+                                                 std::size_t most_axes);
+// Rows of some of the devices: as many nodes, or devices of each, as a power of two is less than there are, one node,
+// and one device. Sizes that all devices do not divide, these may; and some work is not worth dividing among all.
+[[nodiscard]] std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t);
+// Of all devices.
+[[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {
+  return meshes_of(devices_by_node(t), most_axes);
+}
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_DEVICE_MESH)
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE std::size_t device_mesh::stride(std::size_t axis) const noexcept {
+  std::size_t s = 1;
+  for (auto a = sizes.size(); a-- > axis + 1;) {
+    s *= static_cast<std::size_t>(sizes[a]);
+  }
+  return s;
+}
+
+UNITY_INLINE void check(const topology& t, const device_mesh& m) {
   const auto where = "device mesh " + m.name;
   std::size_t places = 1;
   for (const auto s : m.sizes) {
@@ -67,10 +105,11 @@ inline void check(const topology& t, const device_mesh& m) {
   }
 }
 
-namespace detail {
+}  // namespace unity::machine
 
-// All ways to write n as a product of at most `most` factors of 2 and more, in order; {} for 1.
-inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::vector<mesh_sizes>& all) {
+namespace unity::machine::detail {
+
+UNITY_INLINE void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::vector<mesh_sizes>& all) {
   if (n == 1) {
     all.push_back(so_far);
     return;
@@ -87,17 +126,18 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
   }
 }
 
-[[nodiscard]] inline std::vector<mesh_sizes> ordered_factors(std::int64_t n, std::size_t most) {
+UNITY_INLINE std::vector<mesh_sizes> ordered_factors(std::int64_t n, std::size_t most) {
   std::vector<mesh_sizes> all;
   mesh_sizes so_far;
   ordered_factors(n, most, so_far, all);
   return all;
 }
 
-}  // namespace detail
+}  // namespace unity::machine::detail
 
-// Devices by node, nodes by their first device. One row per node; of different lengths where nodes differ.
-[[nodiscard]] inline std::vector<std::vector<device_id>> devices_by_node(const topology& t) {
+namespace unity::machine {
+
+UNITY_INLINE std::vector<std::vector<device_id>> devices_by_node(const topology& t) {
   std::map<std::uint32_t, std::size_t> row_of;
   std::vector<std::vector<device_id>> rows;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
@@ -110,12 +150,8 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
   return rows;
 }
 
-// Of devices, a row per node: the outer axes run over nodes, the inner ones over the devices of a node, and every
-// factorization of both into at most `most_axes` axes together is a mesh. Where nodes have different numbers of
-// devices, and where there may be one axis alone, axes run over all devices in order. Fewest axes first.
-// Complexity: linear in devices, for each mesh.
-[[nodiscard]] inline std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows,
-                                                        std::size_t most_axes) {
+UNITY_INLINE std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows,
+                                                std::size_t most_axes) {
   UNITY_EXPECTS(most_axes > 0 && !rows.empty(), "devices, and an axis at least");
   const bool alike = most_axes > 1 && std::all_of(rows.begin(), rows.end(),
                                                   [&](const auto& r) { return r.size() == rows.front().size(); });
@@ -148,9 +184,8 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
   });
   return meshes;
 }
-// Rows of some of the devices: as many nodes, or devices of each, as a power of two is less than there are, one node,
-// and one device. Sizes that all devices do not divide, these may; and some work is not worth dividing among all.
-[[nodiscard]] inline std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t) {
+
+UNITY_INLINE std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t) {
   const auto rows = devices_by_node(t);
   const auto fewest = std::min_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
                         return a.size() < b.size();
@@ -181,9 +216,7 @@ inline void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far
   }
   return parts;
 }
-// Of all devices.
-[[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {
-  return meshes_of(devices_by_node(t), most_axes);
-}
 
 }  // namespace unity::machine
+
+#endif

@@ -1,17 +1,13 @@
 // GPUs by name, with the rates of their data sheets. Where each number is from stands in docs/machines.md.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
-#include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::machine {
 
@@ -19,8 +15,8 @@ namespace unity::machine {
 struct gpu_model {
   std::string_view name{};
   std::string_view title{};
-  double float32 = 0;   // FLOP/s, without tensor cores
-  double float16 = 0;   // with them where there are any
+  double float32 = 0;  // FLOP/s, without tensor cores
+  double float16 = 0;  // with them where there are any
   double bfloat16 = 0;
   double bytes_per_second = 0;
   std::int64_t memory = 0;    // bytes
@@ -38,7 +34,21 @@ inline constexpr std::array<gpu_model, 7> gpu_models{{
 }};
 
 // The kind of device, or nothing for a name that is unknown.
-[[nodiscard]] inline std::optional<device> find_gpu(std::string_view name) {
+[[nodiscard]] std::optional<device> find_gpu(std::string_view name);
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_GPU_MODELS)
+
+#include <algorithm>
+#include <string>
+
+#include <unity/core/units.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE std::optional<device> find_gpu(std::string_view name) {
   const auto found =
       std::find_if(gpu_models.begin(), gpu_models.end(), [&](const gpu_model& g) { return g.name == name; });
   if (found == gpu_models.end()) {
@@ -61,3 +71,5 @@ inline constexpr std::array<gpu_model, 7> gpu_models{{
 }
 
 }  // namespace unity::machine
+
+#endif

@@ -1,9 +1,7 @@
 // What it costs to move data between devices.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,8 +10,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <unity/core/config.hpp>
 
 namespace unity::machine {
 
@@ -46,11 +42,7 @@ struct link {
 
 // What one exchange takes. Units: size in bytes, as link counts them; the result in seconds.
 // Complexity: linear in the ranges.
-[[nodiscard]] inline double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size) {
-  UNITY_EXPECTS(!ranges.empty() && ranges.back().up_to == cost_range::no_end, "ranges for all sizes");
-  const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const cost_range& r) { return size <= r.up_to; });
-  return range->alpha + range->beta * static_cast<double>(size);
-}
+[[nodiscard]] double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size);
 
 // A measured exchange.
 struct exchange_sample {
@@ -67,7 +59,38 @@ struct line_fit {
 };
 
 // Least squares of relative errors, so that small sizes count as much as large ones; neither coefficient is negative.
-[[nodiscard]] inline line_fit fit_line(std::span<const exchange_sample> samples) {
+[[nodiscard]] line_fit fit_line(std::span<const exchange_sample> samples);
+
+}  // namespace detail
+
+// At most `most` ranges of three samples or more, fitted by least squares of relative errors; where they part is chosen
+// to make the sum of squares least, and another range must make it at least a tenth smaller.
+// Samples ascend in size, times are positive, and there is at least one.
+// Complexity: O(most * samples^2) fits, linear each.
+[[nodiscard]] std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3);
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_LINK)
+
+#include <algorithm>
+#include <cmath>
+
+#include <unity/core/config.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size) {
+  UNITY_EXPECTS(!ranges.empty() && ranges.back().up_to == cost_range::no_end, "ranges for all sizes");
+  const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const cost_range& r) { return size <= r.up_to; });
+  return range->alpha + range->beta * static_cast<double>(size);
+}
+
+}  // namespace unity::machine
+
+namespace unity::machine::detail {
+
+UNITY_INLINE line_fit fit_line(std::span<const exchange_sample> samples) {
   double one = 0;  // sums of weighted 1, x, x^2, y, x*y, y^2, with y weighted to 1
   double x = 0;
   double xx = 0;
@@ -108,14 +131,11 @@ struct line_fit {
   return best;
 }
 
-}  // namespace detail
+}  // namespace unity::machine::detail
 
-// At most `most` ranges of three samples or more, fitted by least squares of relative errors; where they part is chosen
-// to make the sum of squares least, and another range must make it at least a tenth smaller.
-// Samples ascend in size, times are positive, and there is at least one.
-// Complexity: O(most * samples^2) fits, linear each.
-[[nodiscard]] inline std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples,
-                                                        std::size_t most = 3) {
+namespace unity::machine {
+
+UNITY_INLINE std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most) {
   UNITY_EXPECTS(!samples.empty() && most > 0, "samples");
   constexpr std::size_t least = 3;
   const auto count = samples.size();
@@ -156,3 +176,5 @@ struct line_fit {
 }
 
 }  // namespace unity::machine
+
+#endif

@@ -1,8 +1,6 @@
 // Kinds of device, what connects them, and what their exchanges were measured to take.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,9 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
@@ -32,11 +27,7 @@ struct machine {
 };
 
 // The kind of a device of the machine's topology.
-[[nodiscard]] inline const device& model_of(const machine& m, device_id d) {
-  const auto model = m.network[d].model;
-  UNITY_EXPECTS(model < m.devices.size(), "a model for every device of the topology");
-  return m.devices[model];
-}
+[[nodiscard]] const device& model_of(const machine& m, device_id d);
 
 // What looks like another unit: files say it in bytes and seconds. Of cables, and of devices that are placed.
 inline constexpr double least_cable_rate = 1e6;  // bytes per second
@@ -48,7 +39,66 @@ inline constexpr bytes least_device_memory{1'000'000};
 namespace detail {
 
 // The first link that says what messages between two or more ranks take.
-[[nodiscard]] inline const link* measured_messages(const machine& m) {
+[[nodiscard]] const link* measured_messages(const machine& m);
+
+// What each of `count` ranks has of a device that they share.
+void divide(device& d, int count);
+
+// What a cable carries in each direction while the other one is at work, too, as in training: of a vector
+// that all ranks add up in rings, 2 (n - 1) / n cross each. Of messages, which go one way, where no such
+// sums were measured. Unit: bytes per second.
+// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
+[[nodiscard]] double measured_rate(const link& l);
+
+// One switch between all; half of the latency on either side of it. Units: bytes per second, seconds.
+[[nodiscard]] topology around_switch(std::vector<placed_device> devices, double rate, double latency,
+                                     std::string_view where);
+
+}  // namespace detail
+
+namespace detail {
+
+void expect_one_name_each(const std::vector<device>& kinds, std::string_view where);
+void expect_units(const device& d, std::string_view where);
+void expect_units(double rate, double latency, std::string_view where);
+
+}  // namespace detail
+
+// Throws: unity::error for a machine with a topology that would be refused when it is read from a file again;
+// `where`: of the message, the file or the machine.
+void check(const machine& m, std::string_view where);
+
+// Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
+// exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share
+// it: each becomes a device with an equal part of its rates and memory.
+// Throws: unity::error without devices, or for several without measured messages; as check; `where`: of the message,
+// the file.
+[[nodiscard]] machine with_topology(machine m, std::string_view where);
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_MACHINE)
+
+#include <algorithm>
+#include <cmath>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE const device& model_of(const machine& m, device_id d) {
+  const auto model = m.network[d].model;
+  UNITY_EXPECTS(model < m.devices.size(), "a model for every device of the topology");
+  return m.devices[model];
+}
+
+}  // namespace unity::machine
+
+namespace unity::machine::detail {
+
+UNITY_INLINE const link* measured_messages(const machine& m) {
   for (const auto& l : m.links) {
     if (l.ranks > 1 && l.costs.contains(exchange::message)) {
       return &l;
@@ -57,8 +107,7 @@ namespace detail {
   return nullptr;
 }
 
-// What each of `count` ranks has of a device that they share.
-inline void divide(device& d, int count) {
+UNITY_INLINE void divide(device& d, int count) {
   for (auto& p : d.peaks) {
     p.flops_per_second /= count;
   }
@@ -66,11 +115,7 @@ inline void divide(device& d, int count) {
   d.memory = bytes{d.memory.count() / count};
 }
 
-// What a cable carries in each direction while the other one is at work, too, as in training: of a vector
-// that all ranks add up in rings, 2 (n - 1) / n cross each. Of messages, which go one way, where no such
-// sums were measured. Unit: bytes per second.
-// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
-[[nodiscard]] inline double measured_rate(const link& l) {
+UNITY_INLINE double measured_rate(const link& l) {
   constexpr double fastest = most_cable_rate;  // where a byte was measured to take no time
   const auto sums = l.costs.find(exchange::all_reduce);
   const auto share = sums != l.costs.end() ? 2.0 * (l.ranks - 1) / l.ranks : 1;
@@ -78,9 +123,8 @@ inline void divide(device& d, int count) {
   return beta > 0 ? std::clamp(share / beta, 1.0, fastest) : fastest;
 }
 
-// One switch between all; half of the latency on either side of it. Units: bytes per second, seconds.
-[[nodiscard]] inline topology around_switch(std::vector<placed_device> devices, double rate, double latency,
-                                            std::string_view where) {
+UNITY_INLINE topology around_switch(std::vector<placed_device> devices, double rate, double latency,
+                                    std::string_view where) {
   const auto count = devices.size();
   std::vector<cable> cables;
   for (std::size_t i = 0; i < count; ++i) {
@@ -89,11 +133,7 @@ inline void divide(device& d, int count) {
   return {std::move(devices), {"host"}, std::move(cables), where};
 }
 
-}  // namespace detail
-
-namespace detail {
-
-inline void expect_one_name_each(const std::vector<device>& kinds, std::string_view where) {
+UNITY_INLINE void expect_one_name_each(const std::vector<device>& kinds, std::string_view where) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
       if (kinds[k].name == kinds[i].name) {
@@ -102,7 +142,8 @@ inline void expect_one_name_each(const std::vector<device>& kinds, std::string_v
     }
   }
 }
-inline void expect_units(const device& d, std::string_view where) {
+
+UNITY_INLINE void expect_units(const device& d, std::string_view where) {
   const auto of = " of device '" + printable(d.name) + "'";
   auto least = d.bytes_per_second;
   for (const auto& p : d.peaks) {
@@ -115,7 +156,8 @@ inline void expect_units(const device& d, std::string_view where) {
     throw error{where, std::to_string(d.memory.count()) + " bytes of memory" + of, "1e6 or more"};
   }
 }
-inline void expect_units(double rate, double latency, std::string_view where) {
+
+UNITY_INLINE void expect_units(double rate, double latency, std::string_view where) {
   if (!(rate >= least_cable_rate && rate <= most_cable_rate)) {
     throw error{where, "a link of " + std::to_string(rate) + " bytes per second", "1e6 to 1e15"};
   }
@@ -124,11 +166,11 @@ inline void expect_units(double rate, double latency, std::string_view where) {
   }
 }
 
-}  // namespace detail
+}  // namespace unity::machine::detail
 
-// Throws: unity::error for a machine with a topology that would be refused when it is read from a file again;
-// `where`: of the message, the file or the machine.
-inline void check(const machine& m, std::string_view where) {
+namespace unity::machine {
+
+UNITY_INLINE void check(const machine& m, std::string_view where) {
   detail::expect_one_name_each(m.devices, where);
   for (const auto& d : m.devices) {
     detail::expect_units(d, where);
@@ -138,12 +180,7 @@ inline void check(const machine& m, std::string_view where) {
   }
 }
 
-// Effects: a machine without a topology gets one, as of one host. Its devices are joined by a switch with what large
-// exchanges were measured to take. Where there is one device and messages between ranks were measured, the ranks share
-// it: each becomes a device with an equal part of its rates and memory.
-// Throws: unity::error without devices, or for several without measured messages; as check; `where`: of the message,
-// the file.
-[[nodiscard]] inline machine with_topology(machine m, std::string_view where) {
+UNITY_INLINE machine with_topology(machine m, std::string_view where) {
   if (!m.network.empty()) {
     return m;
   }
@@ -177,3 +214,5 @@ inline void check(const machine& m, std::string_view where) {
 }
 
 }  // namespace unity::machine
+
+#endif

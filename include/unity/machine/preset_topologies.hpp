@@ -1,14 +1,13 @@
 // How the nodes of each preset are wired. Where each number is from stands in docs/machines.md.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -43,13 +42,7 @@ struct preset_size {
 // Collects a topology. Switches are numbered from 0 here, and after the devices in the end.
 class preset_builder {
  public:
-  explicit preset_builder(preset_size size) : size_{size} {
-    for (std::size_t n = 0; n < size.nodes; ++n) {
-      for (std::size_t i = 0; i < size.devices; ++i) {
-        devices_.push_back({in_node(n, "gpu" + std::to_string(i)), 0, static_cast<std::uint32_t>(n)});
-      }
-    }
-  }
+  explicit preset_builder(preset_size size);
 
   [[nodiscard]] static std::string in_node(std::size_t node, const std::string& name) {
     std::string full{'n'};  // not "n" + ..., of which g++ 12 warns falsely
@@ -75,7 +68,45 @@ class preset_builder {
 };
 
 // Every pair by NVLink; a PCIe switch with the network adapter beside it. Source: Jia (2020), figure 3.5a.
-inline void connect_p100(preset_builder& b) {
+void connect_p100(preset_builder& b);
+
+// Two by two behind a PCIe switch each; both of those share the one that leads
+// to the processors and the network adapter.
+// Source: Jia (2020), figure 3.5b.
+void connect_k80(preset_builder& b);
+
+// Two processors with three GPUs each, all pairs of a processor and its GPUs by two NVLinks; the X-Bus between
+// processors; one network adapter that both reach. Source: Jia (2020), figure 3.11; OLCF's guide.
+void connect_summit(preset_builder& b);
+
+// NVSwitch inside; each GPU has a network adapter of its own, and adapter i of every node leads to switch i (a rail).
+// A spine joins the rails, and carries all that they do (a fat tree).
+void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter);
+
+// Four on either processor, the network adapter on the first.
+void connect_t4(preset_builder& b);
+
+inline void connect_dgx_a100(preset_builder& b) { connect_dgx(b, nvswitch_a100, infiniband_200); }
+inline void connect_dgx_h100(preset_builder& b) { connect_dgx(b, nvswitch_h100, infiniband_400); }
+
+}  // namespace unity::machine::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_PRESET_TOPOLOGIES)
+
+#include <algorithm>
+#include <array>
+
+namespace unity::machine::detail {
+
+UNITY_INLINE preset_builder::preset_builder(preset_size size) : size_{size} {
+  for (std::size_t n = 0; n < size.nodes; ++n) {
+    for (std::size_t i = 0; i < size.devices; ++i) {
+      devices_.push_back({in_node(n, "gpu" + std::to_string(i)), 0, static_cast<std::uint32_t>(n)});
+    }
+  }
+}
+
+UNITY_INLINE void connect_p100(preset_builder& b) {
   const auto fabric = b.add_switch("infiniband");
   for (std::size_t n = 0; n < b.nodes(); ++n) {
     const auto pcie = b.add_switch(b.in_node(n, "pcie"));
@@ -89,10 +120,7 @@ inline void connect_p100(preset_builder& b) {
   }
 }
 
-// Two by two behind a PCIe switch each; both of those share the one that leads
-// to the processors and the network adapter.
-// Source: Jia (2020), figure 3.5b.
-inline void connect_k80(preset_builder& b) {
+UNITY_INLINE void connect_k80(preset_builder& b) {
   const auto fabric = b.add_switch("infiniband");
   for (std::size_t n = 0; n < b.nodes(); ++n) {
     const auto root = b.add_switch(b.in_node(n, "pcie"));
@@ -107,9 +135,7 @@ inline void connect_k80(preset_builder& b) {
   }
 }
 
-// Two processors with three GPUs each, all pairs of a processor and its GPUs by two NVLinks; the X-Bus between
-// processors; one network adapter that both reach. Source: Jia (2020), figure 3.11; OLCF's guide.
-inline void connect_summit(preset_builder& b) {
+UNITY_INLINE void connect_summit(preset_builder& b) {
   constexpr std::size_t per_socket = 3;
   const auto fabric = b.add_switch("infiniband");
   for (std::size_t n = 0; n < b.nodes(); ++n) {
@@ -128,9 +154,7 @@ inline void connect_summit(preset_builder& b) {
   }
 }
 
-// NVSwitch inside; each GPU has a network adapter of its own, and adapter i of every node leads to switch i (a rail).
-// A spine joins the rails, and carries all that they do (a fat tree).
-inline void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter) {
+UNITY_INLINE void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter) {
   std::vector<vertex_id> rails;
   for (std::size_t i = 0; b.nodes() > 1 && i < b.per_node(); ++i) {
     rails.push_back(b.add_switch("rail" + std::to_string(i)));
@@ -152,8 +176,7 @@ inline void connect_dgx(preset_builder& b, cable_kind inside, cable_kind adapter
   }
 }
 
-// Four on either processor, the network adapter on the first.
-inline void connect_t4(preset_builder& b) {
+UNITY_INLINE void connect_t4(preset_builder& b) {
   constexpr std::size_t per_socket = 4;
   const auto fabric = b.add_switch("ethernet");
   for (std::size_t n = 0; n < b.nodes(); ++n) {
@@ -166,7 +189,6 @@ inline void connect_t4(preset_builder& b) {
   }
 }
 
-inline void connect_dgx_a100(preset_builder& b) { connect_dgx(b, nvswitch_a100, infiniband_200); }
-inline void connect_dgx_h100(preset_builder& b) { connect_dgx(b, nvswitch_h100, infiniband_400); }
-
 }  // namespace unity::machine::detail
+
+#endif

@@ -1,9 +1,6 @@
 // Machines by name: "p100:4x4" is four nodes of four P100. What each number is from stands in docs/machines.md.
 #pragma once
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,19 +8,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
-#include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
-#include <unity/machine/gpu_models.hpp>
-#include <unity/machine/link.hpp>
+#include <unistd.h>
+
 #include <unity/machine/machine.hpp>
 #include <unity/machine/preset_topologies.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::machine {
 
@@ -46,7 +35,42 @@ inline constexpr std::size_t most_nodes = 4096;
 inline constexpr std::size_t most_host_devices = 1024;
 
 // "4x6"
-[[nodiscard]] inline std::optional<preset_size> parse_size(std::string_view text) {
+[[nodiscard]] std::optional<preset_size> parse_size(std::string_view text);
+
+// Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
+// measures.
+[[nodiscard]] machine host_preset(std::size_t count);
+
+}  // namespace detail
+
+// What a preset's text may begin with, as messages and help list it: "p100, k80, ..., host".
+[[nodiscard]] std::string preset_names();
+
+// The machine that the text names: one of preset_names, a colon, and nodes x devices: "dgx_a100:4x8". Those of host are
+// cores of this one; its number of nodes is 1.
+// Throws: unity::error for any other name, and for more devices than such a node has.
+[[nodiscard]] machine preset(std::string_view text);
+
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_PRESETS)
+
+#include <algorithm>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/core/to_number.hpp>
+#include <unity/core/units.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/machine/gpu_models.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::machine::detail {
+
+UNITY_INLINE std::optional<preset_size> parse_size(std::string_view text) {
   const auto x = text.find('x');
   if (x == std::string_view::npos) {
     return std::nullopt;
@@ -56,9 +80,7 @@ inline constexpr std::size_t most_host_devices = 1024;
   return nodes > 0 && devices > 0 ? std::optional{preset_size{nodes, devices}} : std::nullopt;
 }
 
-// Ranks on this host, a core each. Its rates are not known: one core of a server with AVX2 is assumed; `calibrate`
-// measures.
-[[nodiscard]] inline machine host_preset(std::size_t count) {
+UNITY_INLINE machine host_preset(std::size_t count) {
   machine m;
   auto& core = m.devices.emplace_back();
   core.name = "core";
@@ -76,10 +98,11 @@ inline constexpr std::size_t most_host_devices = 1024;
   return m;
 }
 
-}  // namespace detail
+}  // namespace unity::machine::detail
 
-// What a preset's text may begin with, as messages and help list it: "p100, k80, ..., host".
-[[nodiscard]] inline std::string preset_names() {
+namespace unity::machine {
+
+UNITY_INLINE std::string preset_names() {
   std::string all;
   for (const auto& k : detail::preset_kinds) {
     all += std::string{k.name} + ", ";
@@ -87,10 +110,7 @@ inline constexpr std::size_t most_host_devices = 1024;
   return all + "host";
 }
 
-// The machine that the text names: one of preset_names, a colon, and nodes x devices: "dgx_a100:4x8". Those of host are
-// cores of this one; its number of nodes is 1.
-// Throws: unity::error for any other name, and for more devices than such a node has.
-[[nodiscard]] inline machine preset(std::string_view text) {
+UNITY_INLINE machine preset(std::string_view text) {
   const auto where = "machine '" + printable(text) + "'";
   const auto colon = std::min(text.find(':'), text.size());
   const auto name = text.substr(0, colon);
@@ -124,3 +144,5 @@ inline constexpr std::size_t most_host_devices = 1024;
 }
 
 }  // namespace unity::machine
+
+#endif

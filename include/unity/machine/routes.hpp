@@ -1,16 +1,13 @@
 // The way that data takes from one device of a topology to another.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
@@ -40,19 +37,8 @@ class route_table {
   explicit route_table(const topology& t, std::string_view where = "topology");
 
   // No links from a device to itself. Complexity: linear in the route.
-  [[nodiscard]] route between(const topology& t, device_id from, device_id to) const {
-    route links;
-    walk(t, from, to, [&](link_id l) { links.push_back(l); });
-    return links;
-  }
-  [[nodiscard]] route_cost cost(const topology& t, device_id from, device_id to) const {
-    route_cost c{picoseconds{0}, std::numeric_limits<std::int64_t>::max()};
-    walk(t, from, to, [&](link_id l) {
-      c.latency += t.latency(l);
-      c.bytes_per_second = std::min(c.bytes_per_second, t.bytes_per_second(l));
-    });
-    return from == to ? route_cost{} : c;
-  }
+  [[nodiscard]] route between(const topology& t, device_id from, device_id to) const;
+  [[nodiscard]] route_cost cost(const topology& t, device_id from, device_id to) const;
 
   friend bool operator==(const route_table&, const route_table&) = default;
 
@@ -71,8 +57,8 @@ class route_table {
   void find(const topology& t, device_id goal);
 
   struct reached {
-    std::uint32_t links = 0;     // to the goal
-    std::int64_t width = 0;      // bytes per second of the slowest
+    std::uint32_t links = 0;  // to the goal
+    std::int64_t width = 0;   // bytes per second of the slowest
   };
   std::size_t vertices_ = 0;
   std::vector<link_id> next_{};  // [goal][vertex]
@@ -84,7 +70,34 @@ class route_table {
   return c.bytes_per_second == 0 ? picoseconds{0} : c.latency + transfer_time(size, c.bytes_per_second);
 }
 
-inline route_table::route_table(const topology& t, std::string_view where) : vertices_{t.vertex_count()} {
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_ROUTES)
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include <unity/core/error.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE route route_table::between(const topology& t, device_id from, device_id to) const {
+  route links;
+  walk(t, from, to, [&](link_id l) { links.push_back(l); });
+  return links;
+}
+
+UNITY_INLINE route_cost route_table::cost(const topology& t, device_id from, device_id to) const {
+  route_cost c{picoseconds{0}, std::numeric_limits<std::int64_t>::max()};
+  walk(t, from, to, [&](link_id l) {
+    c.latency += t.latency(l);
+    c.bytes_per_second = std::min(c.bytes_per_second, t.bytes_per_second(l));
+  });
+  return from == to ? route_cost{} : c;
+}
+
+UNITY_INLINE route_table::route_table(const topology& t, std::string_view where) : vertices_{t.vertex_count()} {
   next_.resize(t.device_count() * vertices_);
   for (std::size_t goal = 0; goal < t.device_count(); ++goal) {
     find(t, device_id{goal});
@@ -99,7 +112,7 @@ inline route_table::route_table(const topology& t, std::string_view where) : ver
 
 // Breadth first from the goal, against the links: a vertex is left after all those nearer are settled, so the
 // width of what is left of its routes is known.
-inline void route_table::find(const topology& t, device_id goal) {
+UNITY_INLINE void route_table::find(const topology& t, device_id goal) {
   constexpr auto never = std::numeric_limits<std::uint32_t>::max();
   auto* next = next_.data() + vertices_ * goal.index();
   std::vector<reached> known(vertices_, {never, 0});
@@ -128,3 +141,5 @@ inline void route_table::find(const topology& t, device_id goal) {
 }
 
 }  // namespace unity::machine
+
+#endif

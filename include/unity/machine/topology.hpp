@@ -2,7 +2,6 @@
 // Source: Jia's dissertation (2020), section 3.3 (device topology); figure 3.5 (nodes with switches).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +13,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 
 namespace unity::machine {
@@ -141,8 +138,19 @@ class topology {
   std::size_t resources_ = 0;
 };
 
-inline topology::topology(std::vector<placed_device> devices, std::vector<std::string> switches,
-                          std::vector<cable> cables, std::string_view where)
+}  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_TOPOLOGY)
+
+#include <algorithm>
+
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+
+namespace unity::machine {
+
+UNITY_INLINE topology::topology(std::vector<placed_device> devices, std::vector<std::string> switches,
+                                std::vector<cable> cables, std::string_view where)
     : devices_{std::move(devices)}, switches_{std::move(switches)}, cables_{std::move(cables)} {
   check_names(where);
   for (std::size_t i = 0; i < cables_.size(); ++i) {
@@ -151,7 +159,7 @@ inline topology::topology(std::vector<placed_device> devices, std::vector<std::s
   index_links();
 }
 
-inline void topology::check_names(std::string_view where) const {
+UNITY_INLINE void topology::check_names(std::string_view where) const {
   std::vector<std::string_view> names;
   names.reserve(vertex_count());
   for (const auto& d : devices_) {
@@ -167,7 +175,7 @@ inline void topology::check_names(std::string_view where) const {
   }
 }
 
-inline void topology::check_cable(std::size_t i, std::string_view where) const {
+UNITY_INLINE void topology::check_cable(std::size_t i, std::string_view where) const {
   const auto& c = cables_[i];
   const auto place = std::string{where} + ", links[" + std::to_string(i) + "]";
   if (c.from.index() >= vertex_count() || c.to.index() >= vertex_count()) {
@@ -186,7 +194,7 @@ inline void topology::check_cable(std::size_t i, std::string_view where) const {
   }
 }
 
-inline void topology::index_links() {
+UNITY_INLINE void topology::index_links() {
   for (std::size_t i = 0; i < cables_.size(); ++i) {
     const auto& c = cables_[i];
     const auto number = static_cast<std::uint32_t>(i);
@@ -216,3 +224,5 @@ inline void topology::index_links() {
 }
 
 }  // namespace unity::machine
+
+#endif

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -43,18 +43,7 @@ class transfer_graph {
 
   // Returns its number.
   std::uint32_t add(const transfer& t, std::span<const std::uint32_t> dependencies,
-                    std::span<const std::uint32_t> chunks) {
-    const auto number = static_cast<std::uint32_t>(size());
-    for (const auto d : dependencies) {
-      UNITY_EXPECTS(d < number, "dependencies that were added before");
-    }
-    transfers_.push_back(t);
-    dependencies_.insert(dependencies_.end(), dependencies.begin(), dependencies.end());
-    first_dependency_.push_back(dependencies_.size());
-    chunks_.insert(chunks_.end(), chunks.begin(), chunks.end());
-    first_chunk_.push_back(chunks_.size());
-    return number;
-  }
+                    std::span<const std::uint32_t> chunks);
 
   friend bool operator==(const transfer_graph&, const transfer_graph&) = default;
 
@@ -73,3 +62,27 @@ class transfer_graph {
 };
 
 }  // namespace unity::machine
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_MACHINE_TRANSFERS)
+
+#include <limits>
+
+namespace unity::machine {
+
+UNITY_INLINE std::uint32_t transfer_graph::add(const transfer& t, std::span<const std::uint32_t> dependencies,
+                                               std::span<const std::uint32_t> chunks) {
+  const auto number = static_cast<std::uint32_t>(size());
+  for (const auto d : dependencies) {
+    UNITY_EXPECTS(d < number, "dependencies that were added before");
+  }
+  transfers_.push_back(t);
+  dependencies_.insert(dependencies_.end(), dependencies.begin(), dependencies.end());
+  first_dependency_.push_back(dependencies_.size());
+  chunks_.insert(chunks_.end(), chunks.begin(), chunks.end());
+  first_chunk_.push_back(chunks_.size());
+  return number;
+}
+
+}  // namespace unity::machine
+
+#endif

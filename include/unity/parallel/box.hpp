@@ -1,11 +1,11 @@
 // Boxes of elements of a tensor.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -15,29 +15,10 @@ struct box {
   tensor::shape begin{};
   tensor::shape end{};
 
-  [[nodiscard]] bool empty() const noexcept {
-    for (std::size_t d = 0; d < begin.size(); ++d) {
-      if (begin[d] >= end[d]) {
-        return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool empty() const noexcept;
   // Elements.
-  [[nodiscard]] std::int64_t volume() const noexcept {
-    std::int64_t v = 1;
-    for (std::size_t d = 0; d < begin.size(); ++d) {
-      v *= std::max(end[d] - begin[d], std::int64_t{0});
-    }
-    return v;
-  }
-  [[nodiscard]] tensor::shape sizes() const {
-    auto s = end;
-    for (std::size_t d = 0; d < s.size(); ++d) {
-      s[d] -= begin[d];
-    }
-    return s;
-  }
+  [[nodiscard]] std::int64_t volume() const noexcept;
+  [[nodiscard]] tensor::shape sizes() const;
 
   friend bool operator==(const box&, const box&) = default;
 };
@@ -45,7 +26,45 @@ struct box {
 [[nodiscard]] inline box whole(const tensor::shape& dims) { return {tensor::shape(dims.size(), 0), dims}; }
 
 // Of boxes of one tensor.
-[[nodiscard]] inline box intersection(const box& a, const box& b) {
+[[nodiscard]] box intersection(const box& a, const box& b);
+
+// Appends disjoint boxes that together are the elements of `a` that `b` does not have. Complexity: linear in the rank.
+void subtract(const box& a, const box& b, std::vector<box>& rest);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_BOX)
+
+#include <algorithm>
+
+namespace unity::parallel {
+
+UNITY_INLINE bool box::empty() const noexcept {
+  for (std::size_t d = 0; d < begin.size(); ++d) {
+    if (begin[d] >= end[d]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE std::int64_t box::volume() const noexcept {
+  std::int64_t v = 1;
+  for (std::size_t d = 0; d < begin.size(); ++d) {
+    v *= std::max(end[d] - begin[d], std::int64_t{0});
+  }
+  return v;
+}
+
+UNITY_INLINE tensor::shape box::sizes() const {
+  auto s = end;
+  for (std::size_t d = 0; d < s.size(); ++d) {
+    s[d] -= begin[d];
+  }
+  return s;
+}
+
+UNITY_INLINE box intersection(const box& a, const box& b) {
   auto c = a;
   for (std::size_t d = 0; d < c.begin.size(); ++d) {
     c.begin[d] = std::max(a.begin[d], b.begin[d]);
@@ -54,8 +73,7 @@ struct box {
   return c;
 }
 
-// Appends disjoint boxes that together are the elements of `a` that `b` does not have. Complexity: linear in the rank.
-inline void subtract(const box& a, const box& b, std::vector<box>& rest) {
+UNITY_INLINE void subtract(const box& a, const box& b, std::vector<box>& rest) {
   const auto common = intersection(a, b);
   if (common.empty()) {
     if (!a.empty()) {
@@ -79,3 +97,5 @@ inline void subtract(const box& a, const box& b, std::vector<box>& rest) {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,7 +1,6 @@
 // How one operator is divided: degrees, and a device per task; and what each task reads and writes.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,18 +8,12 @@
 #include <string>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/row_major.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/index_box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/task_grid.hpp>
-#include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -45,8 +38,59 @@ namespace detail {
 
 // The degree of each index of the structure, or nothing where a degree does not fall into them: an outer
 // index is divided fully before an inner one.
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
-                                                                            const degree_list& degrees) {
+[[nodiscard]] std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
+                                                                     const degree_list& degrees);
+[[nodiscard]] std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const task_grid& g);
+
+// The first dimension whose parts would not be boxes, as text; empty: none.
+[[nodiscard]] std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees);
+
+// Why these are no terms, parts of sums or copies of the operator; empty where they are.
+[[nodiscard]] std::string why_not_terms(const operator_dimensions& o, const configuration& c);
+
+}  // namespace detail
+
+// Why the operator cannot be divided so on a machine of that many devices, in one line; empty where it can.
+[[nodiscard]] std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices);
+
+// What a task reads of each operand (halos included; padding is not read) and writes of each result.
+struct shard {
+  std::vector<box> operands{};
+  std::vector<box> results{};
+
+  friend bool operator==(const shard&, const shard&) = default;
+};
+
+namespace detail {
+
+// Which part of every index is a task's. parts: how many each index has.
+[[nodiscard]] std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
+                                                     std::span<const std::int64_t> parts, const task_place& place);
+
+}  // namespace detail
+
+// What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of
+// it; each is written by one task for every term and copy.
+// Complexity: linear in tasks, and in operands, results and their ranks.
+[[nodiscard]] std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_CONFIGURATION)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/core/row_major.hpp>
+#include <unity/parallel/index_box.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
+                                                                    const degree_list& degrees) {
   std::vector<std::int64_t> all(o.structure.indices.size(), 1);
   for (std::size_t k = 0; k < o.divisible.size(); ++k) {
     auto left = degrees[k];
@@ -65,8 +109,8 @@ namespace detail {
   }
   return all;
 }
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o,
-                                                                            const task_grid& g) {
+
+UNITY_INLINE std::optional<std::vector<std::int64_t>> index_degrees(const operator_dimensions& o, const task_grid& g) {
   auto all = index_degrees(o, g.degrees);
   for (std::size_t r = 0; all && r < g.reductions.size(); ++r) {
     (*all)[o.reductions[r].indices[0]] = g.reductions[r];
@@ -74,8 +118,7 @@ namespace detail {
   return all;
 }
 
-// The first dimension whose parts would not be boxes, as text; empty: none.
-[[nodiscard]] inline std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees) {
+UNITY_INLINE std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees) {
   const auto check = [&](const std::vector<tensor::tensor_indices>& tensors, const char* what) -> std::string {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       for (std::size_t d = 0; d < tensors[t].size(); ++d) {
@@ -95,8 +138,7 @@ namespace detail {
   return operands.empty() ? check(o.structure.results, "result") : operands;
 }
 
-// Why these are no terms, parts of sums or copies of the operator; empty where they are.
-[[nodiscard]] inline std::string why_not_terms(const operator_dimensions& o, const configuration& c) {
+UNITY_INLINE std::string why_not_terms(const operator_dimensions& o, const configuration& c) {
   if (!c.reductions.empty() && c.reductions.size() != o.reductions.size()) {
     return std::to_string(c.reductions.size()) + " degrees for " + std::to_string(o.reductions.size()) +
            " sums that can be divided";
@@ -126,10 +168,11 @@ namespace detail {
   return c.copies < 1 ? std::to_string(c.copies) + " copies" : std::string{};
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Why the operator cannot be divided so on a machine of that many devices, in one line; empty where it can.
-[[nodiscard]] inline std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices) {
+namespace unity::parallel {
+
+UNITY_INLINE std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices) {
   if (auto reason = detail::why_not_terms(o, c); !reason.empty()) {
     return reason;
   }
@@ -183,20 +226,12 @@ namespace detail {
   return detail::scattered(o, *degrees);
 }
 
-// What a task reads of each operand (halos included; padding is not read) and writes of each result.
-struct shard {
-  std::vector<box> operands{};
-  std::vector<box> results{};
+}  // namespace unity::parallel
 
-  friend bool operator==(const shard&, const shard&) = default;
-};
+namespace unity::parallel::detail {
 
-namespace detail {
-
-// Which part of every index is a task's. parts: how many each index has.
-[[nodiscard]] inline std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
-                                                            std::span<const std::int64_t> parts,
-                                                            const task_place& place) {
+UNITY_INLINE std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
+                                                    std::span<const std::int64_t> parts, const task_place& place) {
   std::vector<std::int64_t> numbers(parts.size(), 0);
   const auto sums = position_of(place.reduction, g.reductions);
   for (std::size_t r = 0; r < sums.size(); ++r) {
@@ -214,12 +249,11 @@ namespace detail {
   return numbers;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// What each task of a valid configuration reads and writes. The blocks of a result are disjoint, and together all of
-// it; each is written by one task for every term and copy.
-// Complexity: linear in tasks, and in operands, results and their ranks.
-[[nodiscard]] inline std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g) {
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g) {
   const auto parts = detail::index_degrees(o, g);
   UNITY_EXPECTS(parts.has_value(), "a valid configuration");
   const auto distinct = static_cast<std::size_t>(g.blocks() * product(g.reductions));
@@ -247,3 +281,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

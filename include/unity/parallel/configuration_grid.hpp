@@ -3,14 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -20,7 +17,43 @@
 namespace unity::parallel {
 
 // The grid of a valid configuration: as many tasks, on the same parts.
-[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const task_grid& g) {
+[[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const task_grid& g);
+[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const configuration& c) {
+  return grid_of(o, c.grid());
+}
+
+namespace detail {
+
+// The configuration's task that each task of a grid is, for the parts of the indices and the terms and copies of both.
+[[nodiscard]] std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to,
+                                                       const task_grid& g);
+
+// A task grid that could be that grid; indices that no degree divides are left out.
+[[nodiscard]] task_grid degrees_on(const operator_dimensions& o, const operator_grid& g);
+
+}  // namespace detail
+
+// Why the tasks of a grid are not those of a configuration, in one line; empty where they are. A configuration divides
+// no index whose parts need statistics of the whole, and has no steps.
+[[nodiscard]] std::string why_no_configuration(const operator_dimensions& o, const operator_grid& g);
+
+// The configuration whose tasks are those of a grid. devices: of each task, in the grid's order.
+// Throws: unity::error where there is none.
+[[nodiscard]] configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
+                                             std::span<const machine::device_id> devices);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_CONFIGURATION_GRID)
+
+#include <optional>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const task_grid& g) {
   const auto parts = detail::index_degrees(o, g);
   UNITY_EXPECTS(parts.has_value(), "a valid configuration");
   auto all = undivided_grid(o);
@@ -31,15 +64,13 @@ namespace unity::parallel {
   all.copies = g.copies;
   return all;
 }
-[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const configuration& c) {
-  return grid_of(o, c.grid());
-}
 
-namespace detail {
+}  // namespace unity::parallel
 
-// The configuration's task that each task of a grid is, for the parts of the indices and the terms and copies of both.
-[[nodiscard]] inline std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to,
-                                                              const task_grid& g) {
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<std::size_t> numbers_in_grid(const operator_dimensions& o, const operator_grid& to,
+                                                      const task_grid& g) {
   std::vector<std::size_t> all(static_cast<std::size_t>(g.tasks()));
   const std::vector<std::int64_t> parts(to.indices.begin(), to.indices.end());
   for (std::size_t t = 0; t < all.size(); ++t) {
@@ -54,8 +85,7 @@ namespace detail {
   return all;
 }
 
-// A task grid that could be that grid; indices that no degree divides are left out.
-[[nodiscard]] inline task_grid degrees_on(const operator_dimensions& o, const operator_grid& g) {
+UNITY_INLINE task_grid degrees_on(const operator_dimensions& o, const operator_grid& g) {
   degree_list degrees;
   for (const auto& p : o.divisible) {
     std::int64_t degree = 1;
@@ -71,11 +101,11 @@ namespace detail {
   return {std::move(degrees), std::move(reductions), g.groups, g.copies};
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Why the tasks of a grid are not those of a configuration, in one line; empty where they are. A configuration divides
-// no index whose parts need statistics of the whole, and has no steps.
-[[nodiscard]] inline std::string why_no_configuration(const operator_dimensions& o, const operator_grid& g) {
+namespace unity::parallel {
+
+UNITY_INLINE std::string why_no_configuration(const operator_dimensions& o, const operator_grid& g) {
   if (auto reason = why_not(o, g); !reason.empty()) {
     return reason;
   }
@@ -99,10 +129,8 @@ namespace detail {
   return {};
 }
 
-// The configuration whose tasks are those of a grid. devices: of each task, in the grid's order.
-// Throws: unity::error where there is none.
-[[nodiscard]] inline configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
-                                                    std::span<const machine::device_id> devices) {
+UNITY_INLINE configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
+                                            std::span<const machine::device_id> devices) {
   if (auto reason = why_no_configuration(o, g); !reason.empty()) {
     throw error{"grid of an operator", std::move(reason), "one whose tasks are those of a configuration"};
   }
@@ -123,3 +151,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

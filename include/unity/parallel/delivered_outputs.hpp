@@ -2,22 +2,31 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
-#include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
 // The graph with an identity behind each output that an operator makes of floating-point elements: what
 // leaves a graph is no sum of terms, and here terms can be added up before it leaves. Nodes keep their numbers.
 // Complexity: linear in the graph.
-[[nodiscard]] inline tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a,
-                                                                 const tensor::tensor_graph& g) {
+[[nodiscard]] tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_DELIVERED_OUTPUTS)
+
+#include <span>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g) {
   auto copy = g;
   std::vector<value_id> outputs(g.outputs().begin(), g.outputs().end());
   std::vector<value_id> delivered(g.value_count());
@@ -40,3 +49,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

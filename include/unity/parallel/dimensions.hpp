@@ -1,31 +1,22 @@
 // Along which dimensions an operator can be divided among devices, derived from its definition.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -64,15 +55,101 @@ struct operator_dimensions {
 
 namespace detail {
 
-[[nodiscard]] inline bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims,
-                                    std::size_t index) {
+[[nodiscard]] bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims, std::size_t index);
+
+[[nodiscard]] bool is_of_all_results(const tensor::index_structure& s, std::size_t index);
+
+[[nodiscard]] bool divides_parameters(const operator_dimensions& o, std::span<const std::size_t> indices);
+
+// The outer indices of a dimension that can be divided; those of size 1 do not count.
+[[nodiscard]] std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d);
+
+// Operands outside of a primitive's sum that every linear group has.
+[[nodiscard]] std::vector<bool> additive_operands(const tensor::algebra& a, const tensor::operation& op,
+                                                  std::span<const tensor::tensor_type> inputs,
+                                                  const std::vector<std::vector<std::size_t>>& groups);
+
+// Do parts of the sum over an index add up to the results. Where a composite has an operand that every group has and
+// that does not see the index, it is not known whether that is inside of the sum.
+[[nodiscard]] bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index);
+
+// Per value: is it computed from weights, and nothing that changes from run to run.
+[[nodiscard]] std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+}  // namespace detail
+
+// The dimensions of an operator on operands of these types; nothing where it does not take them. One
+// without operands has none: it is no work.
+// Complexity: as tensor::dimension_indices.
+// Source: Jia's dissertation (2020), section 3.3 and table 3.1, for any definition.
+[[nodiscard]] std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
+                                                               std::span<const tensor::tensor_type> inputs);
+
+// What an operator's results are of the samples: none of them, a part for each (or no word on
+// it), sums over all, as means of a batch are.
+enum class sample_role : std::uint8_t { apart, by_sample, of_all };
+
+// The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
+// graph, but constant only where they depend on weights: a state that starts at zero is no parameter. A value.
+class graph_dimensions {
+ public:
+  graph_dimensions() = default;
+  // Complexity: linear in the graph, and dimensions_of for each distinct operator.
+  graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+  [[nodiscard]] std::size_t node_count() const noexcept { return kind_of_.size(); }
+  [[nodiscard]] std::size_t kind_count() const noexcept { return kinds_.size(); }
+  // Which of the distinct operators a node is.
+  [[nodiscard]] std::uint32_t kind(node_id n) const { return kind_of_[n.index()]; }
+  [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return kinds_[kind_of_[n.index()]]; }
+  // Samples are along the first dimension of inputs, and of what keeps that.
+  [[nodiscard]] sample_role role(node_id n) const { return roles_[n.index()]; }
+  // The reduction of the node that adds up over samples.
+  [[nodiscard]] std::optional<std::size_t> sum_over_samples(node_id n) const {
+    return sums_[n.index()] == none ? std::nullopt : std::optional{sums_[n.index()]};
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  void find_roles(const tensor::algebra& a, const tensor::tensor_graph& g);
+  // The reduction over the first dimension of an operand.
+  [[nodiscard]] static std::size_t reduction_of_first(const operator_dimensions& o, std::size_t operand);
+  void add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n, const std::vector<bool>& parameters,
+           std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known);
+
+  std::vector<operator_dimensions> kinds_{};
+  std::vector<std::uint32_t> kind_of_{};  // per node
+  std::vector<sample_role> roles_{};      // per node
+  std::vector<std::size_t> sums_{};       // per node: a reduction, or none
+};
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_DIMENSIONS)
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims, std::size_t index) {
   return std::any_of(dims.begin(), dims.end(), [&](const tensor::dimension_index& d) {
     return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end() ||
            (d.window && s.windows[*d.window].outer == static_cast<int>(index));
   });
 }
 
-[[nodiscard]] inline bool is_of_all_results(const tensor::index_structure& s, std::size_t index) {
+UNITY_INLINE bool is_of_all_results(const tensor::index_structure& s, std::size_t index) {
   return std::all_of(s.results.begin(), s.results.end(), [&](const auto& dims) {
     return std::any_of(dims.begin(), dims.end(), [&](const tensor::dimension_index& d) {
       return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end();
@@ -80,7 +157,7 @@ namespace detail {
   });
 }
 
-[[nodiscard]] inline bool divides_parameters(const operator_dimensions& o, std::span<const std::size_t> indices) {
+UNITY_INLINE bool divides_parameters(const operator_dimensions& o, std::span<const std::size_t> indices) {
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
     for (const auto index : indices) {
       if (o.inputs[i].constant && has_index(o.structure, o.structure.operands[i], index)) {
@@ -91,8 +168,7 @@ namespace detail {
   return false;
 }
 
-// The outer indices of a dimension that can be divided; those of size 1 do not count.
-[[nodiscard]] inline std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d) {
+UNITY_INLINE std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d) {
   parallel_dimension p;
   p.dimension = d;
   for (const auto i : o.structure.results[0][d].indices) {
@@ -115,10 +191,9 @@ namespace detail {
   return p;
 }
 
-// Operands outside of a primitive's sum that every linear group has.
-[[nodiscard]] inline std::vector<bool> additive_operands(const tensor::algebra& a, const tensor::operation& op,
-                                                         std::span<const tensor::tensor_type> inputs,
-                                                         const std::vector<std::vector<std::size_t>>& groups) {
+UNITY_INLINE std::vector<bool> additive_operands(const tensor::algebra& a, const tensor::operation& op,
+                                                 std::span<const tensor::tensor_type> inputs,
+                                                 const std::vector<std::vector<std::size_t>>& groups) {
   std::vector<bool> additive(inputs.size(), !groups.empty());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (const auto& g : groups) {
@@ -135,9 +210,7 @@ namespace detail {
   return additive;
 }
 
-// Do parts of the sum over an index add up to the results. Where a composite has an operand that every group has and
-// that does not see the index, it is not known whether that is inside of the sum.
-[[nodiscard]] inline bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
+UNITY_INLINE bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
   if (o.groups.empty()) {
     return false;
   }
@@ -150,8 +223,7 @@ namespace detail {
   return true;
 }
 
-// Per value: is it computed from weights, and nothing that changes from run to run.
-[[nodiscard]] inline std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+UNITY_INLINE std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto weight = a.kind("weight");
   std::vector<bool> all(g.value_count());
   for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -166,15 +238,12 @@ namespace detail {
   return all;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// The dimensions of an operator on operands of these types; nothing where it does not take them. One
-// without operands has none: it is no work.
-// Complexity: as tensor::dimension_indices.
-// Source: Jia's dissertation (2020), section 3.3 and table 3.1, for any definition.
-[[nodiscard]] inline std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a,
-                                                                      const tensor::operation& op,
-                                                                      std::span<const tensor::tensor_type> inputs) {
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
+                                                              std::span<const tensor::tensor_type> inputs) {
   auto outputs = a.infer(op, inputs);
   auto structure = outputs ? tensor::dimension_indices(a, op, inputs) : std::nullopt;
   if (!structure) {
@@ -200,100 +269,73 @@ namespace detail {
   return o;
 }
 
-// What an operator's results are of the samples: none of them, a part for each (or no word on
-// it), sums over all, as means of a batch are.
-enum class sample_role : std::uint8_t { apart, by_sample, of_all };
-
-// The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
-// graph, but constant only where they depend on weights: a state that starts at zero is no parameter. A value.
-class graph_dimensions {
- public:
-  graph_dimensions() = default;
-  // Complexity: linear in the graph, and dimensions_of for each distinct operator.
-  graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g) {
-    std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> known;
-    const auto parameters = detail::parameters_of(a, g);
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      add(a, g, node_id{n}, parameters, known);
-    }
-    find_roles(a, g);
+UNITY_INLINE graph_dimensions::graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> known;
+  const auto parameters = detail::parameters_of(a, g);
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    add(a, g, node_id{n}, parameters, known);
   }
+  find_roles(a, g);
+}
 
-  [[nodiscard]] std::size_t node_count() const noexcept { return kind_of_.size(); }
-  [[nodiscard]] std::size_t kind_count() const noexcept { return kinds_.size(); }
-  // Which of the distinct operators a node is.
-  [[nodiscard]] std::uint32_t kind(node_id n) const { return kind_of_[n.index()]; }
-  [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return kinds_[kind_of_[n.index()]]; }
-  // Samples are along the first dimension of inputs, and of what keeps that.
-  [[nodiscard]] sample_role role(node_id n) const { return roles_[n.index()]; }
-  // The reduction of the node that adds up over samples.
-  [[nodiscard]] std::optional<std::size_t> sum_over_samples(node_id n) const {
-    return sums_[n.index()] == none ? std::nullopt : std::optional{sums_[n.index()]};
-  }
-
- private:
-  static constexpr std::size_t none = static_cast<std::size_t>(-1);
-
-  void find_roles(const tensor::algebra& a, const tensor::tensor_graph& g) {
-    const auto input = a.kind("input");
-    roles_.assign(g.node_count(), sample_role::apart);
-    sums_.assign(g.node_count(), none);
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      auto& role = roles_[n];
-      role = g.operation(node_id{n}).kind == input ? sample_role::by_sample : role;
-      const auto& o = kinds_[kind_of_[n]];
-      for (std::size_t i = 0; i < o.inputs.size() && role != sample_role::by_sample; ++i) {
-        const auto from = roles_[g.producer(g.operands(node_id{n})[i]).index()];
-        role = from == sample_role::of_all ? from : role;
-        if (from == sample_role::by_sample) {
-          sums_[n] = reduction_of_first(o, i);
-          role = sums_[n] == none ? from : sample_role::of_all;
-        }
-      }
-      sums_[n] = role == sample_role::of_all ? sums_[n] : none;
-    }
-  }
-  // The reduction over the first dimension of an operand.
-  [[nodiscard]] static std::size_t reduction_of_first(const operator_dimensions& o, std::size_t operand) {
-    const auto& dims = o.structure.operands[operand];
-    for (std::size_t r = 0; r < o.reductions.size() && !dims.empty() && !dims[0].indices.empty(); ++r) {
-      if (o.reductions[r].indices[0] == dims[0].indices[0]) {
-        return r;
+UNITY_INLINE void graph_dimensions::find_roles(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto input = a.kind("input");
+  roles_.assign(g.node_count(), sample_role::apart);
+  sums_.assign(g.node_count(), none);
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    auto& role = roles_[n];
+    role = g.operation(node_id{n}).kind == input ? sample_role::by_sample : role;
+    const auto& o = kinds_[kind_of_[n]];
+    for (std::size_t i = 0; i < o.inputs.size() && role != sample_role::by_sample; ++i) {
+      const auto from = roles_[g.producer(g.operands(node_id{n})[i]).index()];
+      role = from == sample_role::of_all ? from : role;
+      if (from == sample_role::by_sample) {
+        sums_[n] = reduction_of_first(o, i);
+        role = sums_[n] == none ? from : sample_role::of_all;
       }
     }
-    return none;
+    sums_[n] = role == sample_role::of_all ? sums_[n] : none;
   }
-  void add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n, const std::vector<bool>& parameters,
-           std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known) {
-    std::vector<tensor::tensor_type> inputs;
-    auto hash = std::hash<tensor::operation>{}(g.operation(n));
-    for (const auto v : g.operands(n)) {
-      inputs.push_back(g.type(v));
-      inputs.back().constant = parameters[v.index()];
-      hash = hash_combine(hash, std::hash<tensor::tensor_type>{}(inputs.back()));
-    }
-    auto& same = known[hash];
-    const auto found = std::find_if(same.begin(), same.end(), [&](std::uint32_t k) {
-      return kinds_[k].op == g.operation(n) && kinds_[k].inputs == inputs;
-    });
-    if (found != same.end()) {
-      kind_of_.push_back(*found);
-      return;
-    }
-    auto o = dimensions_of(a, g.operation(n), inputs);
-    if (!o) {
-      throw error{"node " + std::to_string(n.index()), "operands that its operator does not take",
-                  a.why_not(g.operation(n), inputs)};
-    }
-    kind_of_.push_back(static_cast<std::uint32_t>(kinds_.size()));
-    same.push_back(kind_of_.back());
-    kinds_.push_back(std::move(*o));
-  }
+}
 
-  std::vector<operator_dimensions> kinds_{};
-  std::vector<std::uint32_t> kind_of_{};  // per node
-  std::vector<sample_role> roles_{};      // per node
-  std::vector<std::size_t> sums_{};       // per node: a reduction, or none
-};
+UNITY_INLINE std::size_t graph_dimensions::reduction_of_first(const operator_dimensions& o, std::size_t operand) {
+  const auto& dims = o.structure.operands[operand];
+  for (std::size_t r = 0; r < o.reductions.size() && !dims.empty() && !dims[0].indices.empty(); ++r) {
+    if (o.reductions[r].indices[0] == dims[0].indices[0]) {
+      return r;
+    }
+  }
+  return none;
+}
+
+UNITY_INLINE void graph_dimensions::add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
+                                        const std::vector<bool>& parameters,
+                                        std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known) {
+  std::vector<tensor::tensor_type> inputs;
+  auto hash = std::hash<tensor::operation>{}(g.operation(n));
+  for (const auto v : g.operands(n)) {
+    inputs.push_back(g.type(v));
+    inputs.back().constant = parameters[v.index()];
+    hash = hash_combine(hash, std::hash<tensor::tensor_type>{}(inputs.back()));
+  }
+  auto& same = known[hash];
+  const auto found = std::find_if(same.begin(), same.end(), [&](std::uint32_t k) {
+    return kinds_[k].op == g.operation(n) && kinds_[k].inputs == inputs;
+  });
+  if (found != same.end()) {
+    kind_of_.push_back(*found);
+    return;
+  }
+  auto o = dimensions_of(a, g.operation(n), inputs);
+  if (!o) {
+    throw error{"node " + std::to_string(n.index()), "operands that its operator does not take",
+                a.why_not(g.operation(n), inputs)};
+  }
+  kind_of_.push_back(static_cast<std::uint32_t>(kinds_.size()));
+  same.push_back(kind_of_.back());
+  kinds_.push_back(std::move(*o));
+}
 
 }  // namespace unity::parallel
+
+#endif

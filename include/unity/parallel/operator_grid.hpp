@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -50,8 +50,67 @@ namespace detail {
 
 // Degrees and steps of a tensor's dimensions. False where blocks of an inner index would lie scattered, or be worked on
 // in steps within those of an outer one; or where degrees do not divide the sizes.
-[[nodiscard]] inline bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims,
-                                 const operator_grid& g, parallel_type& t) {
+[[nodiscard]] bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims, const operator_grid& g,
+                          parallel_type& t);
+
+// Can parts of the index come one after the other. Steps of a sum add up in their result, as gradients of micro-batches
+// do; what is added outside of the sum would be added at each.
+[[nodiscard]] bool can_step(const operator_dimensions& o, std::size_t index);
+
+}  // namespace detail
+
+[[nodiscard]] axis_view view_of_index(const operator_dimensions& o, std::size_t operand, std::size_t index);
+[[nodiscard]] inline axis_view view_of_index_in_result(const operator_dimensions& o, std::size_t result,
+                                                       std::size_t index) {
+  return detail::has_index(o.structure, o.structure.results[result], index) ? axis_view::dimension : axis_view::partial;
+}
+[[nodiscard]] inline axis_view view_of_group(const operator_dimensions& o, std::size_t operand, std::size_t group) {
+  return detail::is_in(o.groups[group], operand) ? axis_view::partial : axis_view::copies;
+}
+
+// Types of the operands and results of an operator on a grid. global: those that the operator infers.
+struct grid_types {
+  std::vector<parallel_type> operands{};
+  std::vector<parallel_type> results{};
+
+  friend bool operator==(const grid_types&, const grid_types&) = default;
+};
+
+// Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums
+// that more than sums follow; a result that does not have an index can be divided along it only where its parts add up.
+// Along a result's windows parts add up, too, where they overlap.
+[[nodiscard]] std::string why_not(const operator_dimensions& o, const operator_grid& g);
+
+// Nothing where the operator has no such grid.
+// Source: the table of axes and views of Unger et al., Unity (OSDI 2022), section 3, completed by linear groups.
+[[nodiscard]] std::optional<grid_types> types_on(const operator_dimensions& o, const operator_grid& g);
+
+namespace detail {
+
+// The degrees of the indices along a dimension that is divided into so many parts: outer ones first, fully before inner
+// ones. False where they do not fall into the sizes, or contradict what other operands say.
+[[nodiscard]] bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along, std::int64_t degree,
+                          std::int64_t steps, std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known);
+
+}  // namespace detail
+
+// The grid on which an operator's operands have these types: it is unique. Nothing where there is none; a dimension
+// that no index runs along, of size 1 or broadcast, says nothing.
+// Complexity: linear in operands, indices and groups.
+[[nodiscard]] std::optional<operator_grid> infer_grid(const operator_dimensions& o,
+                                                      std::span<const parallel_type> operands);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_OPERATOR_GRID)
+
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE bool divide(const tensor::index_structure& s, const tensor::tensor_indices& dims, const operator_grid& g,
+                         parallel_type& t) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d].window) {
       const auto outer = static_cast<std::size_t>(s.windows[*dims[d].window].outer);
@@ -73,9 +132,7 @@ namespace detail {
   return is_valid(t);
 }
 
-// Can parts of the index come one after the other. Steps of a sum add up in their result, as gradients of micro-batches
-// do; what is added outside of the sum would be added at each.
-[[nodiscard]] inline bool can_step(const operator_dimensions& o, std::size_t index) {
+UNITY_INLINE bool can_step(const operator_dimensions& o, std::size_t index) {
   const auto kind = o.structure.indices[index].kind;
   for (std::size_t x = 0; kind == tensor::index_kind::reduction && x < o.inputs.size(); ++x) {
     if (o.additive[x] && !has_index(o.structure, o.structure.operands[x], index)) {
@@ -85,35 +142,19 @@ namespace detail {
   return kind == tensor::index_kind::reduction || kind == tensor::index_kind::parallel;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-[[nodiscard]] inline axis_view view_of_index(const operator_dimensions& o, std::size_t operand, std::size_t index) {
+namespace unity::parallel {
+
+UNITY_INLINE axis_view view_of_index(const operator_dimensions& o, std::size_t operand, std::size_t index) {
   if (detail::has_index(o.structure, o.structure.operands[operand], index)) {
     return axis_view::dimension;
   }
   const bool is_summed = o.structure.indices[index].kind == tensor::index_kind::reduction;
   return is_summed && o.additive[operand] ? axis_view::partial : axis_view::copies;
 }
-[[nodiscard]] inline axis_view view_of_index_in_result(const operator_dimensions& o, std::size_t result,
-                                                       std::size_t index) {
-  return detail::has_index(o.structure, o.structure.results[result], index) ? axis_view::dimension : axis_view::partial;
-}
-[[nodiscard]] inline axis_view view_of_group(const operator_dimensions& o, std::size_t operand, std::size_t group) {
-  return detail::is_in(o.groups[group], operand) ? axis_view::partial : axis_view::copies;
-}
 
-// Types of the operands and results of an operator on a grid. global: those that the operator infers.
-struct grid_types {
-  std::vector<parallel_type> operands{};
-  std::vector<parallel_type> results{};
-
-  friend bool operator==(const grid_types&, const grid_types&) = default;
-};
-
-// Why an operator has no such grid, in one line; empty where it has. `whole` indices are never divided, nor are sums
-// that more than sums follow; a result that does not have an index can be divided along it only where its parts add up.
-// Along a result's windows parts add up, too, where they overlap.
-[[nodiscard]] inline std::string why_not(const operator_dimensions& o, const operator_grid& g) {
+UNITY_INLINE std::string why_not(const operator_dimensions& o, const operator_grid& g) {
   const auto& s = o.structure;
   if (g.indices.size() != s.indices.size() || g.steps.size() != s.indices.size() ||
       g.groups.size() != o.groups.size() || g.copies < 1) {
@@ -143,9 +184,7 @@ struct grid_types {
   return {};
 }
 
-// Nothing where the operator has no such grid.
-// Source: the table of axes and views of Unger et al., Unity (OSDI 2022), section 3, completed by linear groups.
-[[nodiscard]] inline std::optional<grid_types> types_on(const operator_dimensions& o, const operator_grid& g) {
+UNITY_INLINE std::optional<grid_types> types_on(const operator_dimensions& o, const operator_grid& g) {
   if (!why_not(o, g).empty()) {
     return std::nullopt;
   }
@@ -182,13 +221,12 @@ struct grid_types {
   return all;
 }
 
-namespace detail {
+}  // namespace unity::parallel
 
-// The degrees of the indices along a dimension that is divided into so many parts: outer ones first, fully before inner
-// ones. False where they do not fall into the sizes, or contradict what other operands say.
-[[nodiscard]] inline bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along,
-                                 std::int64_t degree, std::int64_t steps,
-                                 std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known) {
+namespace unity::parallel::detail {
+
+UNITY_INLINE bool assign(const tensor::index_structure& s, const std::vector<std::size_t>& along, std::int64_t degree,
+                         std::int64_t steps, std::vector<std::optional<std::pair<std::int64_t, std::int64_t>>>& known) {
   for (const auto i : along) {
     const auto size = s.indices[i].size;
     // Steps are the outermost digits of a dimension.
@@ -213,13 +251,12 @@ namespace detail {
   return degree == 1 && steps == 1;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// The grid on which an operator's operands have these types: it is unique. Nothing where there is none; a dimension
-// that no index runs along, of size 1 or broadcast, says nothing.
-// Complexity: linear in operands, indices and groups.
-[[nodiscard]] inline std::optional<operator_grid> infer_grid(const operator_dimensions& o,
-                                                             std::span<const parallel_type> operands) {
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<operator_grid> infer_grid(const operator_dimensions& o,
+                                                     std::span<const parallel_type> operands) {
   if (operands.size() != o.inputs.size() || operands.empty()) {
     return std::nullopt;
   }
@@ -276,3 +313,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -36,13 +36,7 @@ struct parallel_type {
   return {std::move(t), degree_list(rank, 1), degree_list(rank, 1), 1, 1};
 }
 
-[[nodiscard]] inline std::int64_t product(const degree_list& all) noexcept {
-  std::int64_t p = 1;
-  for (const auto d : all) {
-    p *= d;
-  }
-  return p;
-}
+[[nodiscard]] std::int64_t product(const degree_list& all) noexcept;
 
 // The number of shards.
 [[nodiscard]] inline std::int64_t total(const parallel_type& t) noexcept {
@@ -56,7 +50,49 @@ struct parallel_type {
 }
 
 // Does the type describe a division of its tensor at all.
-[[nodiscard]] inline bool is_valid(const parallel_type& t) noexcept {
+[[nodiscard]] bool is_valid(const parallel_type& t) noexcept;
+
+// What one device holds of it at a time.
+[[nodiscard]] tensor::tensor_type shard_type(const parallel_type& t);
+
+// Elements of all shards together: product of sizes, copies and terms.
+[[nodiscard]] inline std::int64_t element_count(const parallel_type& t) noexcept {
+  return tensor::element_count(t.global.dims) * t.copies * t.partial;
+}
+
+// For messages: float32[64/2,512] copies 2 partial 4; a size over degree, and steps as 64/2*8.
+[[nodiscard]] std::string to_string(const parallel_type& t);
+
+}  // namespace unity::parallel
+
+template <>
+struct std::hash<unity::parallel::parallel_type> {
+  std::size_t operator()(const unity::parallel::parallel_type& t) const noexcept {
+    auto h = std::hash<unity::tensor::tensor_type>{}(t.global);
+    for (const auto d : t.degrees) {
+      h = unity::hash_combine(h, static_cast<std::uint64_t>(d));
+    }
+    for (const auto s : t.steps) {
+      h = unity::hash_combine(h, static_cast<std::uint64_t>(s));
+    }
+    return unity::hash_combine(unity::hash_combine(h, static_cast<std::uint64_t>(t.copies)),
+                               static_cast<std::uint64_t>(t.partial));
+  }
+};
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PARALLEL_TYPE)
+
+namespace unity::parallel {
+
+UNITY_INLINE std::int64_t product(const degree_list& all) noexcept {
+  std::int64_t p = 1;
+  for (const auto d : all) {
+    p *= d;
+  }
+  return p;
+}
+
+UNITY_INLINE bool is_valid(const parallel_type& t) noexcept {
   const auto rank = t.global.dims.size();
   if (t.degrees.size() != rank || t.steps.size() != rank || t.copies < 1 || t.partial < 1 ||
       !tensor::checked_element_count(t.global.dims)) {
@@ -71,8 +107,7 @@ struct parallel_type {
   return true;
 }
 
-// What one device holds of it at a time.
-[[nodiscard]] inline tensor::tensor_type shard_type(const parallel_type& t) {
+UNITY_INLINE tensor::tensor_type shard_type(const parallel_type& t) {
   auto s = t.global;
   for (std::size_t d = 0; d < s.dims.size(); ++d) {
     s.dims[d] /= t.degrees[d] * t.steps[d];
@@ -80,13 +115,7 @@ struct parallel_type {
   return s;
 }
 
-// Elements of all shards together: product of sizes, copies and terms.
-[[nodiscard]] inline std::int64_t element_count(const parallel_type& t) noexcept {
-  return tensor::element_count(t.global.dims) * t.copies * t.partial;
-}
-
-// For messages: float32[64/2,512] copies 2 partial 4; a size over degree, and steps as 64/2*8.
-[[nodiscard]] inline std::string to_string(const parallel_type& t) {
+UNITY_INLINE std::string to_string(const parallel_type& t) {
   std::string text{tensor::name_of(t.global.element)};
   text += '[';
   for (std::size_t d = 0; d < t.global.dims.size(); ++d) {
@@ -115,17 +144,4 @@ struct parallel_type {
 
 }  // namespace unity::parallel
 
-template <>
-struct std::hash<unity::parallel::parallel_type> {
-  std::size_t operator()(const unity::parallel::parallel_type& t) const noexcept {
-    auto h = std::hash<unity::tensor::tensor_type>{}(t.global);
-    for (const auto d : t.degrees) {
-      h = unity::hash_combine(h, static_cast<std::uint64_t>(d));
-    }
-    for (const auto s : t.steps) {
-      h = unity::hash_combine(h, static_cast<std::uint64_t>(s));
-    }
-    return unity::hash_combine(unity::hash_combine(h, static_cast<std::uint64_t>(t.copies)),
-                               static_cast<std::uint64_t>(t.partial));
-  }
-};
+#endif

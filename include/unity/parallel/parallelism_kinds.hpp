@@ -1,17 +1,13 @@
 // The kinds of parallelism that the indices of an operator stand for.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <variant>
 
 #include <unity/parallel/dimensions.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/definition.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -32,7 +28,21 @@ inline constexpr index_uses all_index_uses = 127;
   return (set >> static_cast<unsigned>(use) & 1U) != 0;
 }
 
-[[nodiscard]] inline index_use use_of(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
+[[nodiscard]] index_use use_of(const tensor::algebra& a, const operator_dimensions& o, std::size_t index);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PARALLELISM_KINDS)
+
+#include <algorithm>
+#include <variant>
+
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE index_use use_of(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
   const auto& s = o.structure;
   const bool is_primitive = std::holds_alternative<tensor::primitive>(a.definition_of(o.op.kind).body);
   if (s.indices[index].kind == tensor::index_kind::reduction) {
@@ -57,3 +67,5 @@ inline constexpr index_uses all_index_uses = 127;
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,16 +1,11 @@
 // Iterations in micro-batches, over stages of devices.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
-#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -18,7 +13,23 @@ namespace unity::parallel {
 // What must hold for the devices of an operator: all are of one stage, and what it
 // reads comes from that stage or one before.
 // Throws: unity::error that names the node.
-inline void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
+void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PIPELINE)
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/configuration.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
   if (p.microbatches < 1) {
     throw error{"pipeline", std::to_string(p.microbatches) + " micro-batches", "1 or more"};
   }
@@ -62,3 +73,5 @@ inline void check(const tensor::tensor_graph& g, const strategy& s, const pipeli
 }
 
 }  // namespace unity::parallel
+
+#endif

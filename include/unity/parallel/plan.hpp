@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -54,11 +55,35 @@ struct plan {
 };
 
 // Throws: unity::error that names the node and says why, where the strategy is not one of the graph on so many devices.
-inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s,
-                  std::size_t devices) {
+void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s, std::size_t devices);
+
+// The first node with an output of the graph that is terms of a sum, which nobody
+// computes; the null id where there is none.
+[[nodiscard]] node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s);
+
+// Likewise, and outputs of the graph are no terms of a sum.
+void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
+           const strategy& s, std::size_t devices);
+
+inline void check(const tensor::algebra& a, const plan& p) {
+  check(a, p.graph, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
+}
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PLAN)
+
+#include <string>
+
+#include <unity/core/error.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s,
+                        std::size_t devices) {
   if (s.size() != dimensions.node_count()) {
-    throw error{"strategy", std::to_string(s.size()) + " configurations", "one for each of the " +
-                std::to_string(dimensions.node_count()) + " nodes"};
+    throw error{"strategy", std::to_string(s.size()) + " configurations",
+                "one for each of the " + std::to_string(dimensions.node_count()) + " nodes"};
   }
   for (std::size_t n = 0; n < s.size(); ++n) {
     const auto& o = dimensions[node_id{n}];
@@ -73,9 +98,7 @@ inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, 
   }
 }
 
-// The first node with an output of the graph that is terms of a sum, which nobody
-// computes; the null id where there is none.
-[[nodiscard]] inline node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s) {
+UNITY_INLINE node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s) {
   for (const auto v : g.outputs()) {
     if (const auto n = g.producer(v); product(s[n.index()].terms) * product(s[n.index()].reductions) > 1) {
       return n;
@@ -84,9 +107,8 @@ inline void check(const tensor::algebra& a, const graph_dimensions& dimensions, 
   return {};
 }
 
-// Likewise, and outputs of the graph are no terms of a sum.
-inline void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
-                  const strategy& s, std::size_t devices) {
+UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
+                        const strategy& s, std::size_t devices) {
   check(a, dimensions, s, devices);
   if (const auto n = unsummed_output(g, s); n.valid()) {
     throw error{"strategy, node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")",
@@ -94,8 +116,6 @@ inline void check(const tensor::algebra& a, const tensor::tensor_graph& g, const
   }
 }
 
-inline void check(const tensor::algebra& a, const plan& p) {
-  check(a, p.graph, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
-}
-
 }  // namespace unity::parallel
+
+#endif

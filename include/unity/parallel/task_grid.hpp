@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/parallel/parallel_type.hpp>
 
 namespace unity::parallel {
@@ -38,11 +39,7 @@ struct task_grid {
   friend auto operator<=>(const task_grid&, const task_grid&) = default;
 
  private:
-  static void drop_ones(degree_list& all) {
-    if (product(all) == 1) {
-      all.clear();
-    }
-  }
+  static void drop_ones(degree_list& all);
 };
 
 // The digits of a task's number, those of several axes taken together.
@@ -55,7 +52,21 @@ struct task_place {
   friend bool operator==(const task_place&, const task_place&) = default;
 };
 
-[[nodiscard]] inline task_place place_of(const task_grid& g, std::size_t task) noexcept {
+[[nodiscard]] task_place place_of(const task_grid& g, std::size_t task) noexcept;
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASK_GRID)
+
+namespace unity::parallel {
+
+UNITY_INLINE void task_grid::drop_ones(degree_list& all) {
+  if (product(all) == 1) {
+    all.clear();
+  }
+}
+
+UNITY_INLINE task_place place_of(const task_grid& g, std::size_t task) noexcept {
   auto rest = static_cast<std::int64_t>(task);
   const auto next = [&rest](std::int64_t count) {
     const auto digit = rest % count;
@@ -71,3 +82,5 @@ struct task_place {
 }
 
 }  // namespace unity::parallel
+
+#endif

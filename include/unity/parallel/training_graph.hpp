@@ -1,16 +1,15 @@
 // Which operators and edges of a graph have a backward pass, and who reads each weight.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -55,73 +54,9 @@ class training_graph {
   [[nodiscard]] std::span<const std::uint32_t> weights_of(node_id n) const { return weights_of_[n.index()]; }
 
  private:
-  void find_backward(const tensor::algebra& a, const tensor::tensor_graph& g) {
-    std::vector<bool> active(g.value_count());
-    std::vector<bool> counts(g.value_count());  // an output depends on it over real numbers
-    for (const auto v : tensor::trained_weights(a, g)) {
-      active[v.index()] = true;
-    }
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      bool any = false;
-      for (const auto v : g.operands(node_id{n})) {
-        any = any || active[v.index()];
-      }
-      for (const auto v : g.results(node_id{n})) {
-        active[v.index()] = active[v.index()] || (any && tensor::is_floating(g.type(v).element));
-      }
-    }
-    for (const auto v : g.outputs()) {
-      counts[v.index()] = tensor::is_floating(g.type(v).element);
-    }
-    for (auto n = g.node_count(); n-- > 0;) {
-      bool any = false;
-      for (const auto v : g.results(node_id{n})) {
-        any = any || (counts[v.index()] && active[v.index()]);
-      }
-      for (const auto v : g.operands(node_id{n})) {
-        wanted_[n].push_back(any && active[v.index()]);
-        counts[v.index()] = counts[v.index()] || wanted_[n].back();
-        has_backward_[n] = has_backward_[n] || wanted_[n].back();
-      }
-    }
-  }
-  void find_edges(const tensor::algebra& a, const tensor::tensor_graph& g) {
-    const auto weight = a.kind("weight");
-    const auto trained = tensor::trained_weights(a, g);
-    std::vector<std::uint32_t> number(g.value_count());
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operation(node_id{n}).kind == weight) {
-        const auto v = g.results(node_id{n})[0];
-        number[v.index()] = static_cast<std::uint32_t>(weights_.size());
-        weights_.push_back({v, std::find(trained.begin(), trained.end(), v) != trained.end(), {}});
-      }
-      const auto first = edges_.size();
-      for (std::uint32_t i = 0; i < g.operands(node_id{n}).size(); ++i) {
-        const auto v = g.operands(node_id{n})[i];
-        const auto from = g.producer(v);
-        if (g.operation(from).kind == weight) {
-          const auto w = number[v.index()];
-          weights_[w].uses.push_back({node_id{n}, i});
-          if (std::find(weights_of_[n].begin(), weights_of_[n].end(), w) == weights_of_[n].end()) {
-            weights_of_[n].push_back(w);
-          }
-        } else if (!g.operands(from).empty()) {
-          add_use(first, v, from, node_id{n}, i);
-        }
-      }
-    }
-  }
-  void add_use(std::size_t first, value_id v, node_id from, node_id to, std::uint32_t operand) {
-    for (auto e = first; e < edges_.size(); ++e) {
-      if (edges_[e].value == v) {
-        edges_[e].operands.push_back(operand);
-        return;
-      }
-    }
-    edges_of_[from.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
-    edges_of_[to.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
-    edges_.push_back({v, from, to, {operand}});
-  }
+  void find_backward(const tensor::algebra& a, const tensor::tensor_graph& g);
+  void find_edges(const tensor::algebra& a, const tensor::tensor_graph& g);
+  void add_use(std::size_t first, value_id v, node_id from, node_id to, std::uint32_t operand);
 
   std::vector<std::vector<bool>> wanted_{};
   std::vector<bool> has_backward_{};
@@ -132,3 +67,86 @@ class training_graph {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TRAINING_GRAPH)
+
+#include <algorithm>
+
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void training_graph::find_backward(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  std::vector<bool> active(g.value_count());
+  std::vector<bool> counts(g.value_count());  // an output depends on it over real numbers
+  for (const auto v : tensor::trained_weights(a, g)) {
+    active[v.index()] = true;
+  }
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    bool any = false;
+    for (const auto v : g.operands(node_id{n})) {
+      any = any || active[v.index()];
+    }
+    for (const auto v : g.results(node_id{n})) {
+      active[v.index()] = active[v.index()] || (any && tensor::is_floating(g.type(v).element));
+    }
+  }
+  for (const auto v : g.outputs()) {
+    counts[v.index()] = tensor::is_floating(g.type(v).element);
+  }
+  for (auto n = g.node_count(); n-- > 0;) {
+    bool any = false;
+    for (const auto v : g.results(node_id{n})) {
+      any = any || (counts[v.index()] && active[v.index()]);
+    }
+    for (const auto v : g.operands(node_id{n})) {
+      wanted_[n].push_back(any && active[v.index()]);
+      counts[v.index()] = counts[v.index()] || wanted_[n].back();
+      has_backward_[n] = has_backward_[n] || wanted_[n].back();
+    }
+  }
+}
+
+UNITY_INLINE void training_graph::find_edges(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto weight = a.kind("weight");
+  const auto trained = tensor::trained_weights(a, g);
+  std::vector<std::uint32_t> number(g.value_count());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == weight) {
+      const auto v = g.results(node_id{n})[0];
+      number[v.index()] = static_cast<std::uint32_t>(weights_.size());
+      weights_.push_back({v, std::find(trained.begin(), trained.end(), v) != trained.end(), {}});
+    }
+    const auto first = edges_.size();
+    for (std::uint32_t i = 0; i < g.operands(node_id{n}).size(); ++i) {
+      const auto v = g.operands(node_id{n})[i];
+      const auto from = g.producer(v);
+      if (g.operation(from).kind == weight) {
+        const auto w = number[v.index()];
+        weights_[w].uses.push_back({node_id{n}, i});
+        if (std::find(weights_of_[n].begin(), weights_of_[n].end(), w) == weights_of_[n].end()) {
+          weights_of_[n].push_back(w);
+        }
+      } else if (!g.operands(from).empty()) {
+        add_use(first, v, from, node_id{n}, i);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void training_graph::add_use(std::size_t first, value_id v, node_id from, node_id to,
+                                          std::uint32_t operand) {
+  for (auto e = first; e < edges_.size(); ++e) {
+    if (edges_[e].value == v) {
+      edges_[e].operands.push_back(operand);
+      return;
+    }
+  }
+  edges_of_[from.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
+  edges_of_[to.index()].push_back(static_cast<std::uint32_t>(edges_.size()));
+  edges_.push_back({v, from, to, {operand}});
+}
+
+}  // namespace unity::parallel
+
+#endif

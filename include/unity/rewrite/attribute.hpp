@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 
 namespace unity {
@@ -16,7 +14,19 @@ namespace unity {
 using attribute = small_vector<std::int64_t, 4>;
 using attribute_list = std::vector<attribute>;
 
-[[nodiscard]] inline std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept {
+[[nodiscard]] std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept;
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_ATTRIBUTE)
+
+#include <functional>
+
+#include <unity/core/hash.hpp>
+
+namespace unity {
+
+UNITY_INLINE std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept {
   std::uint64_t h = a.size();
   for (const auto i : a) {
     h = hash_combine(h, static_cast<std::uint64_t>(i));
@@ -25,3 +35,5 @@ using attribute_list = std::vector<attribute>;
 }
 
 }  // namespace unity
+
+#endif

@@ -12,6 +12,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/expression.hpp>
@@ -33,16 +34,8 @@ struct rule_variables {
   std::vector<value> values{};
   std::vector<attribute> attributes{};
 
-  [[nodiscard]] std::optional<std::size_t> find_value(const std::string& name, bool indexed) const {
-    const auto found =
-        std::ranges::find_if(values, [&](const auto& v) { return v.name == name && v.indexed == indexed; });
-    return found == values.end() ? std::nullopt : std::optional{static_cast<std::size_t>(found - values.begin())};
-  }
-  [[nodiscard]] std::optional<std::size_t> find_attribute(const std::string& name) const {
-    const auto found = std::ranges::find(attributes, name, &attribute::name);
-    return found == attributes.end() ? std::nullopt
-                                     : std::optional{static_cast<std::size_t>(found - attributes.begin())};
-  }
+  [[nodiscard]] std::optional<std::size_t> find_value(const std::string& name, bool indexed) const;
+  [[nodiscard]] std::optional<std::size_t> find_attribute(const std::string& name) const;
 };
 
 [[noreturn]] inline void refuse_rule(const std::string& name, const std::string& found, const std::string& expected) {
@@ -267,3 +260,22 @@ class expression_compiler {
 };
 
 }  // namespace unity::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_COMPILE_EXPRESSION)
+
+namespace unity::detail {
+
+UNITY_INLINE std::optional<std::size_t> rule_variables::find_value(const std::string& name, bool indexed) const {
+  const auto found =
+      std::ranges::find_if(values, [&](const auto& v) { return v.name == name && v.indexed == indexed; });
+  return found == values.end() ? std::nullopt : std::optional{static_cast<std::size_t>(found - values.begin())};
+}
+
+UNITY_INLINE std::optional<std::size_t> rule_variables::find_attribute(const std::string& name) const {
+  const auto found = std::ranges::find(attributes, name, &attribute::name);
+  return found == attributes.end() ? std::nullopt : std::optional{static_cast<std::size_t>(found - attributes.begin())};
+}
+
+}  // namespace unity::detail
+
+#endif

@@ -5,12 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute.hpp>
 
 namespace unity {
@@ -19,9 +19,37 @@ namespace unity {
 // goes with a list of any length. What has no value (overflow, division by zero, an index out of range)
 // makes the rule not apply.
 enum class function : std::uint8_t {
-  add, subtract, multiply, divide, remainder, negate, minimum, maximum,
-  equal, unequal, less, less_equal, greater, greater_equal, logical_and, logical_or, logical_not,
-  at, length, sum, product, concat, prefix, suffix, insert, remove, replace, compose, inverse, iota, repeat,
+  add,
+  subtract,
+  multiply,
+  divide,
+  remainder,
+  negate,
+  minimum,
+  maximum,
+  equal,
+  unequal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  logical_and,
+  logical_or,
+  logical_not,
+  at,
+  length,
+  sum,
+  product,
+  concat,
+  prefix,
+  suffix,
+  insert,
+  remove,
+  replace,
+  compose,
+  inverse,
+  iota,
+  repeat,
 };
 
 struct function_signature {
@@ -56,170 +84,31 @@ inline constexpr std::array<function_signature, 31> functions{{
 
 namespace detail {
 
-inline std::optional<std::int64_t> checked(function f, std::int64_t a, std::int64_t b) {
-  std::int64_t r = 0;
-  switch (f) {
-    case function::add: return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional{r};
-    case function::subtract: return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional{r};
-    case function::multiply: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional{r};
-    case function::divide:
-    case function::remainder:
-      if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) {
-        return std::nullopt;
-      }
-      return f == function::divide ? a / b : a % b;
-    case function::minimum: return std::min(a, b);
-    case function::maximum: return std::max(a, b);
-    case function::less: return a < b;
-    case function::less_equal: return a <= b;
-    case function::greater: return a > b;
-    case function::greater_equal: return a >= b;
-    default: return std::nullopt;
-  }
-}
+std::optional<std::int64_t> checked(function f, std::int64_t a, std::int64_t b);
 
-inline std::optional<attribute> element_wise(function f, const attribute& a, const attribute& b) {
-  const auto n = a.size() == 1 ? b.size() : a.size();
-  if (a.size() != n && a.size() != 1) {
-    return std::nullopt;
-  }
-  if (b.size() != n && b.size() != 1) {
-    return std::nullopt;
-  }
-  attribute r;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto element = checked(f, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
-    if (!element) {
-      return std::nullopt;
-    }
-    r.push_back(*element);
-  }
-  return r;
-}
+std::optional<attribute> element_wise(function f, const attribute& a, const attribute& b);
 
-inline bool is_permutation_list(const attribute& p) {
-  std::vector<bool> seen(p.size());
-  for (const auto i : p) {
-    if (i < 0 || static_cast<std::size_t>(i) >= p.size() || seen[static_cast<std::size_t>(i)]) {
-      return false;
-    }
-    seen[static_cast<std::size_t>(i)] = true;
-  }
-  return true;
-}
+bool is_permutation_list(const attribute& p);
 
 inline bool truth(const attribute& a) {
   return std::all_of(a.begin(), a.end(), [](auto x) { return x != 0; });
 }
 
 // An index into `list`, `end` itself allowed if `inclusive`.
-inline std::optional<std::size_t> position(const attribute& list, const attribute& index, bool inclusive = false) {
-  if (index.size() != 1 || index[0] < 0 || static_cast<std::size_t>(index[0]) >= list.size() + (inclusive ? 1 : 0)) {
-    return std::nullopt;
-  }
-  return static_cast<std::size_t>(index[0]);
-}
+std::optional<std::size_t> position(const attribute& list, const attribute& index, bool inclusive = false);
 
-inline std::optional<attribute> fold(function f, const attribute& a) {
-  std::int64_t r = f == function::sum ? 0 : 1;
-  for (const auto x : a) {
-    const auto next = checked(f == function::sum ? function::add : function::multiply, r, x);
-    if (!next) {
-      return std::nullopt;
-    }
-    r = *next;
-  }
-  return attribute{r};
-}
+std::optional<attribute> fold(function f, const attribute& a);
 
-inline std::optional<attribute> permute(function f, const attribute& p, const attribute& q) {
-  if (!is_permutation_list(p) || !is_permutation_list(q) || p.size() != q.size()) {
-    return std::nullopt;
-  }
-  attribute r(p.size(), 0);
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    if (f == function::inverse) {
-      r[static_cast<std::size_t>(p[i])] = static_cast<std::int64_t>(i);
-    } else {
-      r[i] = q[static_cast<std::size_t>(p[i])];
-    }
-  }
-  return r;
-}
+std::optional<attribute> permute(function f, const attribute& p, const attribute& q);
 
-inline std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index,
-                                          const attribute& value) {
-  const auto at = position(list, index, f == function::insert || f == function::prefix || f == function::suffix);
-  if (!at) {
-    return std::nullopt;
-  }
-  auto r = list;
-  const auto where = r.begin() + *at;
-  switch (f) {
-    case function::at: return attribute{list[*at]};
-    case function::prefix: r.resize(*at); return r;
-    case function::suffix: return attribute{std::span<const std::int64_t>{where, r.end()}};
-    case function::remove: r.erase(where); return r;
-    case function::insert:
-      if (value.size() != 1) {
-        return std::nullopt;
-      }
-      r.insert(where, value[0]);
-      return r;
-    default:
-      if (value.size() != 1) {
-        return std::nullopt;
-      }
-      *where = value[0];
-      return r;
-  }
-}
+std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index, const attribute& value);
 
-inline std::optional<attribute> repeated(std::int64_t first, std::int64_t step, const attribute& count) {
-  constexpr std::int64_t longest = 4096;
-  if (count.size() != 1 || count[0] < 0 || count[0] > longest) {
-    return std::nullopt;
-  }
-  attribute r;
-  for (std::int64_t i = 0; i < count[0]; ++i) {
-    r.push_back(first + step * i);
-  }
-  return r;
-}
+std::optional<attribute> repeated(std::int64_t first, std::int64_t step, const attribute& count);
 
 }  // namespace detail
 
 // Applies `f` to as many arguments as its signature says. Nothing where the result is not defined.
-[[nodiscard]] inline std::optional<attribute> call(function f, std::span<const attribute> a) {
-  using detail::truth;
-  switch (f) {
-    case function::negate: return detail::element_wise(function::subtract, attribute{0}, a[0]);
-    case function::equal: return attribute{a[0] == a[1]};
-    case function::unequal: return attribute{!(a[0] == a[1])};
-    case function::logical_and: return attribute{truth(a[0]) && truth(a[1])};
-    case function::logical_or: return attribute{truth(a[0]) || truth(a[1])};
-    case function::logical_not: return attribute{!truth(a[0])};
-    case function::length: return attribute{static_cast<std::int64_t>(a[0].size())};
-    case function::sum:
-    case function::product: return detail::fold(f, a[0]);
-    case function::concat: {
-      auto r = a[0];
-      r.append(a[1].begin(), a[1].end());
-      return r;
-    }
-    case function::at:
-    case function::prefix:
-    case function::suffix:
-    case function::remove: return detail::edit_list(f, a[0], a[1], {});
-    case function::insert:
-    case function::replace: return detail::edit_list(f, a[0], a[1], a[2]);
-    case function::compose: return detail::permute(f, a[0], a[1]);
-    case function::inverse: return detail::permute(f, a[0], a[0]);
-    case function::iota: return detail::repeated(0, 1, a[0]);
-    case function::repeat: return a[0].size() == 1 ? detail::repeated(a[0][0], 0, a[1]) : std::nullopt;
-    default: return detail::element_wise(f, a[0], a[1]);
-  }
-}
+[[nodiscard]] std::optional<attribute> call(function f, std::span<const attribute> a);
 
 // An expression whose names are resolved: attribute variables and values to slots, measures to their numbers.
 struct expression {
@@ -272,3 +161,174 @@ template <class Environment>
 }
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_EXPRESSION)
+
+#include <limits>
+
+namespace unity::detail {
+
+UNITY_INLINE std::optional<std::int64_t> checked(function f, std::int64_t a, std::int64_t b) {
+  std::int64_t r = 0;
+  switch (f) {
+    case function::add: return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional{r};
+    case function::subtract: return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional{r};
+    case function::multiply: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional{r};
+    case function::divide:
+    case function::remainder:
+      if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) {
+        return std::nullopt;
+      }
+      return f == function::divide ? a / b : a % b;
+    case function::minimum: return std::min(a, b);
+    case function::maximum: return std::max(a, b);
+    case function::less: return a < b;
+    case function::less_equal: return a <= b;
+    case function::greater: return a > b;
+    case function::greater_equal: return a >= b;
+    default: return std::nullopt;
+  }
+}
+
+UNITY_INLINE std::optional<attribute> element_wise(function f, const attribute& a, const attribute& b) {
+  const auto n = a.size() == 1 ? b.size() : a.size();
+  if (a.size() != n && a.size() != 1) {
+    return std::nullopt;
+  }
+  if (b.size() != n && b.size() != 1) {
+    return std::nullopt;
+  }
+  attribute r;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto element = checked(f, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    if (!element) {
+      return std::nullopt;
+    }
+    r.push_back(*element);
+  }
+  return r;
+}
+
+UNITY_INLINE bool is_permutation_list(const attribute& p) {
+  std::vector<bool> seen(p.size());
+  for (const auto i : p) {
+    if (i < 0 || static_cast<std::size_t>(i) >= p.size() || seen[static_cast<std::size_t>(i)]) {
+      return false;
+    }
+    seen[static_cast<std::size_t>(i)] = true;
+  }
+  return true;
+}
+
+UNITY_INLINE std::optional<std::size_t> position(const attribute& list, const attribute& index, bool inclusive) {
+  if (index.size() != 1 || index[0] < 0 || static_cast<std::size_t>(index[0]) >= list.size() + (inclusive ? 1 : 0)) {
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(index[0]);
+}
+
+UNITY_INLINE std::optional<attribute> fold(function f, const attribute& a) {
+  std::int64_t r = f == function::sum ? 0 : 1;
+  for (const auto x : a) {
+    const auto next = checked(f == function::sum ? function::add : function::multiply, r, x);
+    if (!next) {
+      return std::nullopt;
+    }
+    r = *next;
+  }
+  return attribute{r};
+}
+
+UNITY_INLINE std::optional<attribute> permute(function f, const attribute& p, const attribute& q) {
+  if (!is_permutation_list(p) || !is_permutation_list(q) || p.size() != q.size()) {
+    return std::nullopt;
+  }
+  attribute r(p.size(), 0);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (f == function::inverse) {
+      r[static_cast<std::size_t>(p[i])] = static_cast<std::int64_t>(i);
+    } else {
+      r[i] = q[static_cast<std::size_t>(p[i])];
+    }
+  }
+  return r;
+}
+
+UNITY_INLINE std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index,
+                                                const attribute& value) {
+  const auto at = position(list, index, f == function::insert || f == function::prefix || f == function::suffix);
+  if (!at) {
+    return std::nullopt;
+  }
+  auto r = list;
+  const auto where = r.begin() + *at;
+  switch (f) {
+    case function::at: return attribute{list[*at]};
+    case function::prefix: r.resize(*at); return r;
+    case function::suffix: return attribute{std::span<const std::int64_t>{where, r.end()}};
+    case function::remove: r.erase(where); return r;
+    case function::insert:
+      if (value.size() != 1) {
+        return std::nullopt;
+      }
+      r.insert(where, value[0]);
+      return r;
+    default:
+      if (value.size() != 1) {
+        return std::nullopt;
+      }
+      *where = value[0];
+      return r;
+  }
+}
+
+UNITY_INLINE std::optional<attribute> repeated(std::int64_t first, std::int64_t step, const attribute& count) {
+  constexpr std::int64_t longest = 4096;
+  if (count.size() != 1 || count[0] < 0 || count[0] > longest) {
+    return std::nullopt;
+  }
+  attribute r;
+  for (std::int64_t i = 0; i < count[0]; ++i) {
+    r.push_back(first + step * i);
+  }
+  return r;
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE std::optional<attribute> call(function f, std::span<const attribute> a) {
+  using detail::truth;
+  switch (f) {
+    case function::negate: return detail::element_wise(function::subtract, attribute{0}, a[0]);
+    case function::equal: return attribute{a[0] == a[1]};
+    case function::unequal: return attribute{!(a[0] == a[1])};
+    case function::logical_and: return attribute{truth(a[0]) && truth(a[1])};
+    case function::logical_or: return attribute{truth(a[0]) || truth(a[1])};
+    case function::logical_not: return attribute{!truth(a[0])};
+    case function::length: return attribute{static_cast<std::int64_t>(a[0].size())};
+    case function::sum:
+    case function::product: return detail::fold(f, a[0]);
+    case function::concat: {
+      auto r = a[0];
+      r.append(a[1].begin(), a[1].end());
+      return r;
+    }
+    case function::at:
+    case function::prefix:
+    case function::suffix:
+    case function::remove: return detail::edit_list(f, a[0], a[1], {});
+    case function::insert:
+    case function::replace: return detail::edit_list(f, a[0], a[1], a[2]);
+    case function::compose: return detail::permute(f, a[0], a[1]);
+    case function::inverse: return detail::permute(f, a[0], a[0]);
+    case function::iota: return detail::repeated(0, 1, a[0]);
+    case function::repeat: return a[0].size() == 1 ? detail::repeated(a[0][0], 0, a[1]) : std::nullopt;
+    default: return detail::element_wise(f, a[0], a[1]);
+  }
+}
+
+}  // namespace unity
+
+#endif

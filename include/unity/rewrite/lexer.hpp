@@ -4,11 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
-
-#include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 
 namespace unity::detail {
 
@@ -25,11 +21,7 @@ class lexer {
   lexer(std::string_view text, std::string_view file) : text_{text}, file_{file} { advance(); }
 
   [[nodiscard]] const token& peek() const noexcept { return current_; }
-  token next() {
-    const auto t = current_;
-    advance();
-    return t;
-  }
+  token next();
 
   [[nodiscard]] bool at(std::string_view symbol) const noexcept {
     return current_.kind == token::form::symbol && current_.text == symbol;
@@ -37,25 +29,10 @@ class lexer {
   [[nodiscard]] bool at_name(std::string_view name) const noexcept {
     return current_.kind == token::form::name && current_.text == name;
   }
-  bool accept(std::string_view symbol) {
-    if (!at(symbol)) {
-      return false;
-    }
-    advance();
-    return true;
-  }
-  void expect(std::string_view symbol) {
-    if (!accept(symbol)) {
-      fail("'" + std::string{symbol} + "'");
-    }
-  }
+  bool accept(std::string_view symbol);
+  void expect(std::string_view symbol);
   // Throws: always; the message names file, line, column, what stands there and what was expected.
-  [[noreturn]] void fail(std::string_view expected) const {
-    const auto found =
-        current_.kind == token::form::end ? std::string{"end of file"} : "'" + printable(current_.text) + "'";
-    throw error{std::string{file_} + ":" + std::to_string(current_.line) + ":" + std::to_string(current_.column),
-                "found " + found, expected};
-  }
+  [[noreturn]] void fail(std::string_view expected) const;
 
  private:
   static bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -65,21 +42,7 @@ class lexer {
   [[nodiscard]] char look(std::size_t ahead = 0) const {
     return position_ + ahead < text_.size() ? text_[position_ + ahead] : '\0';
   }
-  void skip_space() {
-    for (;; ++position_) {
-      if (look() == '#') {
-        while (position_ < text_.size() && look() != '\n') {
-          ++position_;
-        }
-      }
-      if (look() == '\n') {
-        ++line_;
-        line_start_ = position_ + 1;
-      } else if (position_ >= text_.size() || std::isspace(static_cast<unsigned char>(look())) == 0) {
-        return;
-      }
-    }
-  }
+  void skip_space();
   void take(token::form kind, std::size_t from, std::size_t to) {
     current_ = {kind, text_.substr(from, to - from), line_, start_ - line_start_ + 1};
   }
@@ -91,63 +54,10 @@ class lexer {
     return position_;
   }
 
-  void advance() {
-    skip_space();
-    const auto from = position_;
-    start_ = from;
-    const char c = look();
-    if (position_ >= text_.size()) {
-      take(token::form::end, from, from);
-    } else if (starts_name(c)) {
-      const auto to = scan(continues_name);
-      take(token::form::name, from, to);
-    } else if (c == '?') {
-      const bool indexed = look(1) == '?';
-      position_ += indexed ? 2 : 1;
-      const auto start = position_;
-      take(indexed ? token::form::indexed_variable : token::form::variable, start, scan(continues_name));
-    } else if (is_digit(c)) {
-      take_number(from);
-    } else if (c == '"') {
-      take_text();
-    } else {
-      take_symbol(from);
-    }
-  }
-  void take_number(std::size_t from) {
-    scan(is_digit);
-    if (look() == '.' && is_digit(look(1))) {
-      ++position_;
-      scan(is_digit);
-    }
-    const bool exponent =
-        look() == 'e' && (is_digit(look(1)) || ((look(1) == '-' || look(1) == '+') && is_digit(look(2))));
-    if (exponent) {
-      position_ += 2;
-      scan(is_digit);
-    }
-    take(token::form::number, from, position_);
-  }
-  void take_text() {
-    const auto from = ++position_;
-    const auto to = scan([](char c) { return c != '"' && c != '\n'; });
-    take(token::form::text, from, to);
-    if (look() != '"') {
-      fail("a closing quote");
-    }
-    ++position_;
-  }
-  void take_symbol(std::size_t from) {
-    std::size_t length = 1;
-    for (const std::string_view longer : {"...", "..", "==", "=>", "!=", "<=", ">=", "&&", "||"}) {
-      if (text_.substr(position_, longer.size()) == longer) {
-        length = longer.size();
-        break;
-      }
-    }
-    position_ += length;
-    take(token::form::symbol, from, position_);
-  }
+  void advance();
+  void take_number(std::size_t from);
+  void take_text();
+  void take_symbol(std::size_t from);
 
   std::string_view text_;
   std::string_view file_;
@@ -159,3 +69,121 @@ class lexer {
 };
 
 }  // namespace unity::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_LEXER)
+
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
+
+namespace unity::detail {
+
+UNITY_INLINE token lexer::next() {
+  const auto t = current_;
+  advance();
+  return t;
+}
+
+UNITY_INLINE bool lexer::accept(std::string_view symbol) {
+  if (!at(symbol)) {
+    return false;
+  }
+  advance();
+  return true;
+}
+
+UNITY_INLINE void lexer::expect(std::string_view symbol) {
+  if (!accept(symbol)) {
+    fail("'" + std::string{symbol} + "'");
+  }
+}
+
+UNITY_INLINE void lexer::fail(std::string_view expected) const {
+  const auto found =
+      current_.kind == token::form::end ? std::string{"end of file"} : "'" + printable(current_.text) + "'";
+  throw error{std::string{file_} + ":" + std::to_string(current_.line) + ":" + std::to_string(current_.column),
+              "found " + found, expected};
+}
+
+UNITY_INLINE void lexer::skip_space() {
+  for (;; ++position_) {
+    if (look() == '#') {
+      while (position_ < text_.size() && look() != '\n') {
+        ++position_;
+      }
+    }
+    if (look() == '\n') {
+      ++line_;
+      line_start_ = position_ + 1;
+    } else if (position_ >= text_.size() || std::isspace(static_cast<unsigned char>(look())) == 0) {
+      return;
+    }
+  }
+}
+
+UNITY_INLINE void lexer::advance() {
+  skip_space();
+  const auto from = position_;
+  start_ = from;
+  const char c = look();
+  if (position_ >= text_.size()) {
+    take(token::form::end, from, from);
+  } else if (starts_name(c)) {
+    const auto to = scan(continues_name);
+    take(token::form::name, from, to);
+  } else if (c == '?') {
+    const bool indexed = look(1) == '?';
+    position_ += indexed ? 2 : 1;
+    const auto start = position_;
+    take(indexed ? token::form::indexed_variable : token::form::variable, start, scan(continues_name));
+  } else if (is_digit(c)) {
+    take_number(from);
+  } else if (c == '"') {
+    take_text();
+  } else {
+    take_symbol(from);
+  }
+}
+
+UNITY_INLINE void lexer::take_number(std::size_t from) {
+  scan(is_digit);
+  if (look() == '.' && is_digit(look(1))) {
+    ++position_;
+    scan(is_digit);
+  }
+  const bool exponent =
+      look() == 'e' && (is_digit(look(1)) || ((look(1) == '-' || look(1) == '+') && is_digit(look(2))));
+  if (exponent) {
+    position_ += 2;
+    scan(is_digit);
+  }
+  take(token::form::number, from, position_);
+}
+
+UNITY_INLINE void lexer::take_text() {
+  const auto from = ++position_;
+  const auto to = scan([](char c) { return c != '"' && c != '\n'; });
+  take(token::form::text, from, to);
+  if (look() != '"') {
+    fail("a closing quote");
+  }
+  ++position_;
+}
+
+UNITY_INLINE void lexer::take_symbol(std::size_t from) {
+  std::size_t length = 1;
+  for (const std::string_view longer : {"...", "..", "==", "=>", "!=", "<=", ">=", "&&", "||"}) {
+    if (text_.substr(position_, longer.size()) == longer) {
+      length = longer.size();
+      break;
+    }
+  }
+  position_ += length;
+  take(token::form::symbol, from, position_);
+}
+
+}  // namespace unity::detail
+
+#endif

@@ -5,16 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute_check.hpp>
 #include <unity/rewrite/node_store.hpp>
+#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
+#include <unity/rewrite/substitution.hpp>
 
 namespace unity {
 
@@ -29,14 +31,7 @@ struct bindings {
   std::vector<value_id> values{};
   std::vector<attribute_id> attributes{};
 
-  void clear(std::uint32_t for_rule, const prepared_rule& r) {
-    rule = for_rule;
-    stride = r.repeats ? most_repetitions : 1;
-    repetitions = 0;
-    nodes.assign(r.rule->source.nodes.size() * stride, node_id{});
-    values.assign(r.rule->variables * stride, value_id{});
-    attributes.assign(r.rule->attribute_variables, attribute_id{});
-  }
+  void clear(std::uint32_t for_rule, const prepared_rule& r);
   node_id& node(std::size_t slot, std::size_t i) { return nodes[slot * stride + i]; }
   value_id& value(std::size_t slot, std::size_t i) { return values[slot * stride + i]; }
   [[nodiscard]] node_id node(std::size_t slot, std::size_t i) const { return nodes[slot * stride + i]; }
@@ -488,3 +483,22 @@ class matcher {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_MATCHER)
+
+#include <optional>
+
+namespace unity {
+
+UNITY_INLINE void bindings::clear(std::uint32_t for_rule, const prepared_rule& r) {
+  rule = for_rule;
+  stride = r.repeats ? most_repetitions : 1;
+  repetitions = 0;
+  nodes.assign(r.rule->source.nodes.size() * stride, node_id{});
+  values.assign(r.rule->variables * stride, value_id{});
+  attributes.assign(r.rule->attribute_variables, attribute_id{});
+}
+
+}  // namespace unity
+
+#endif

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/state_view.hpp>
 
@@ -54,15 +55,25 @@ class merkle_hasher {
     return {hashes_[position].low + result * 0x9e3779b97f4a7c15U, hashes_[position].high};
   }
   // Two independent multiplicative lanes: operands are hashes already, so little mixing is needed between them.
-  static void absorb(fingerprint& h, fingerprint o) {
-    h.low = (h.low ^ o.low) * 0x9fb21c651e98df25U;
-    h.low ^= h.low >> 32U;
-    h.high = (h.high + o.high) * 0xd6e8feb86659fd93U;
-    h.high ^= h.high >> 29U;
-  }
+  static void absorb(fingerprint& h, fingerprint o);
 
   std::vector<fingerprint> hashes_;
   small_vector<fingerprint, 8> operands_;
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_MERKLE)
+
+namespace unity {
+
+UNITY_INLINE void merkle_hasher::absorb(fingerprint& h, fingerprint o) {
+  h.low = (h.low ^ o.low) * 0x9fb21c651e98df25U;
+  h.low ^= h.low >> 32U;
+  h.high = (h.high + o.high) * 0xd6e8feb86659fd93U;
+  h.high ^= h.high >> 29U;
+}
+
+}  // namespace unity
+
+#endif

@@ -1,7 +1,6 @@
 // The operators of rule text's expressions, as its parser and its printer know them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <string_view>
@@ -19,7 +18,19 @@ inline constexpr std::string_view operator_levels[][6] = {
 inline constexpr std::size_t sign_level = std::size(operator_levels);
 inline constexpr std::size_t primary_level = sign_level + 1;
 
-[[nodiscard]] inline std::size_t level_of(const syntax::expression& e) {
+[[nodiscard]] std::size_t level_of(const syntax::expression& e);
+
+}  // namespace unity::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_OPERATORS)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::detail {
+
+UNITY_INLINE std::size_t level_of(const syntax::expression& e) {
   if (e.kind != syntax::expression::form::call || e.name.empty()) {
     return primary_level;
   }
@@ -33,3 +44,5 @@ inline constexpr std::size_t primary_level = sign_level + 1;
 }
 
 }  // namespace unity::detail
+
+#endif

@@ -1,19 +1,14 @@
 // Rule text to syntax. The grammar is in docs/formats.md.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/rewrite/lexer.hpp>
-#include <unity/rewrite/operators.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity {
@@ -23,286 +18,54 @@ class rule_parser {
  public:
   rule_parser(std::string_view text, std::string_view file) : in_{text, file} {}
 
-  std::vector<syntax::rule> rules() {
-    std::vector<syntax::rule> all;
-    while (in_.peek().kind != token::form::end) {
-      if (!in_.at_name("rule")) {
-        in_.fail("'rule'");
-      }
-      in_.next();
-      all.push_back(rule());
-    }
-    return all;
-  }
+  std::vector<syntax::rule> rules();
 
  private:
   // Nested input is bad input: it must end in a message, not in a full stack.
   struct nesting {
-    explicit nesting(rule_parser& p) : depth{p.depth_} {
-      if (++depth > 200) {
-        p.in_.fail("at most 200 levels of nesting");
-      }
-    }
+    explicit nesting(rule_parser& p);
     ~nesting() { --depth; }
     nesting(const nesting&) = delete;
     nesting& operator=(const nesting&) = delete;
     int& depth;
   };
 
-  syntax::rule rule() {
-    syntax::rule r;
-    operators_ = 0;
-    r.name = name("a rule's name");
-    r.source = terms();
-    r.both_ways = in_.at("==");
-    if (!in_.accept("==") && !in_.accept("=>")) {
-      in_.fail("'==' or '=>'");
-    }
-    r.target = terms();
-    while (in_.peek().kind == token::form::name && !in_.at_name("rule")) {
-      clause(r);
-    }
-    return r;
-  }
+  syntax::rule rule();
 
-  void clause(syntax::rule& r) {
-    if (accept_name("if")) {
-      do {
-        r.conditions.push_back(expression());
-      } while (in_.accept(","));
-    } else if (accept_name("safe")) {
-      if (!in_.at_name("training") && !in_.at_name("inference")) {
-        in_.fail("'training' or 'inference'");
-      }
-      r.safe_for = in_.next().text == "training" ? syntax::safety::training : syntax::safety::inference;
-    } else if (accept_name("tested")) {
-      stand(r, syntax::standing::tested);
-      r.tested_bits = small_integer();
-    } else if (accept_name("proved")) {
-      stand(r, syntax::standing::proved);
-      r.prover = text("the prover's name and version in quotes");
-      if (accept_name("by")) {
-        do {
-          r.axioms.push_back(name("an axiom's name"));
-        } while (in_.accept(","));
-      }
-    } else if (accept_name("real")) {
-      r.real_only = true;
-    } else if (accept_name("assumed")) {
-      stand(r, syntax::standing::assumed);
-    } else {
-      in_.fail("'if', 'safe', 'tested', 'proved', 'assumed', 'real' or 'rule'");
-    }
-  }
+  void clause(syntax::rule& r);
 
   // Of several standings the last counts, alone.
-  static void stand(syntax::rule& r, syntax::standing known) {
-    r.known = known;
-    r.tested_bits = 0;
-    r.prover.clear();
-    r.axioms.clear();
-  }
+  static void stand(syntax::rule& r, syntax::standing known);
 
-  std::vector<syntax::term> terms() {
-    std::vector<syntax::term> all;
-    if (in_.accept("(")) {
-      do {
-        all.push_back(term());
-      } while (in_.accept(","));
-      in_.expect(")");
-    } else {
-      all.push_back(term());
-    }
-    return all;
-  }
+  std::vector<syntax::term> terms();
 
-  syntax::term term() {
-    const nesting guard{*this};
-    syntax::term t;
-    const auto head = in_.peek();
-    if (head.kind == token::form::variable || head.kind == token::form::indexed_variable) {
-      t.kind = head.kind == token::form::variable ? syntax::term::form::variable : syntax::term::form::indexed_variable;
-      t.name = in_.next().text;
-      if (t.name.empty()) {
-        in_.fail("a variable's name after '?'");
-      }
-    } else {
-      t.name = name("an operator or a variable");
-      if (in_.accept("{")) {
-        attributes(t);
-      }
-      operands(t);
-    }
-    if (in_.accept(".")) {
-      t.selector = in_.accept("*") ? syntax::term::each : small_integer();
-    }
-    t.repeated = in_.accept("...");
-    return t;
-  }
+  syntax::term term();
 
-  void attributes(syntax::term& t) {
-    do {
-      if (in_.accept("..")) {
-        t.open = true;
-        break;
-      }
-      auto attribute = name("an attribute's name or '..'");
-      in_.expect("=");
-      t.attributes.push_back({std::move(attribute), expression()});
-    } while (in_.accept(","));
-    in_.expect("}");
-  }
+  void attributes(syntax::term& t);
 
-  void operands(syntax::term& t) {
-    in_.expect("(");
-    if (in_.accept(")")) {
-      return;
-    }
-    do {
-      t.operands.push_back(term());
-    } while (in_.accept(","));
-    in_.expect(")");
-  }
+  void operands(syntax::term& t);
 
   syntax::expression expression() { return binary(0); }
 
   // Precedence climbing over the levels below, weakest first; all operators group to the left.
-  syntax::expression binary(std::size_t level) {
-    if (level == sign_level) {
-      return unary();
-    }
-    auto left = binary(level + 1);
-    for (;;) {
-      std::string_view found;
-      for (const auto symbol : operator_levels[level]) {
-        if (!symbol.empty() && in_.at(symbol)) {
-          found = symbol;
-        }
-      }
-      if (found.empty()) {
-        return left;
-      }
-      if (++operators_ > 1000) {  // a long row is a deep tree
-        in_.fail("at most 1000 operators in a rule");
-      }
-      in_.next();
-      auto right = binary(level + 1);
-      left = call(std::string{found}, {std::move(left), std::move(right)});
-    }
-  }
+  syntax::expression binary(std::size_t level);
 
-  syntax::expression unary() {
-    const nesting guard{*this};
-    if (in_.accept("-")) {
-      return call("-", {unary()});
-    }
-    if (in_.accept("!")) {
-      return call("!", {unary()});
-    }
-    return primary();
-  }
+  syntax::expression unary();
 
-  syntax::expression primary() {
-    const auto t = in_.peek();
-    switch (t.kind) {
-      case token::form::number: return number();
-      case token::form::text: return leaf(syntax::expression::form::word);
-      case token::form::variable: return leaf(syntax::expression::form::variable);
-      case token::form::indexed_variable: return leaf(syntax::expression::form::indexed_variable);
-      case token::form::name: {
-        auto word = leaf(syntax::expression::form::word);
-        return in_.accept("(") ? call(std::move(word.name), arguments(")")) : word;
-      }
-      default: break;
-    }
-    if (in_.accept("[")) {
-      auto list = call("", arguments("]"));
-      list.kind = syntax::expression::form::list;
-      return list;
-    }
-    if (in_.accept("(")) {
-      auto inner = expression();
-      in_.expect(")");
-      return inner;
-    }
-    in_.fail("a number, a word, a variable, a list or a call");
-  }
+  syntax::expression primary();
 
-  std::vector<syntax::expression> arguments(std::string_view closing) {
-    std::vector<syntax::expression> all;
-    if (in_.accept(closing)) {
-      return all;
-    }
-    do {
-      auto e = expression();
-      if (in_.accept("...")) {
-        e = {syntax::expression::form::pack, 0, {}, {std::move(e)}};
-      }
-      all.push_back(std::move(e));
-    } while (in_.accept(","));
-    in_.expect(closing);
-    return all;
-  }
+  std::vector<syntax::expression> arguments(std::string_view closing);
 
   static syntax::expression call(std::string callee, std::vector<syntax::expression> arguments) {
     return {syntax::expression::form::call, 0, std::move(callee), std::move(arguments)};
   }
-  syntax::expression leaf(syntax::expression::form kind) {
-    const bool variable =
-        kind == syntax::expression::form::variable || kind == syntax::expression::form::indexed_variable;
-    if (variable && in_.peek().text.empty()) {
-      in_.fail("a variable's name after '?'");
-    }
-    return {kind, 0, std::string{in_.next().text}, {}};
-  }
-  syntax::expression number() {
-    const auto text = in_.peek().text;
-    if (text.find_first_of(".e") == std::string_view::npos) {
-      return {syntax::expression::form::integer, integer(), {}, {}};
-    }
-    const auto value = to_number<double>(text);
-    if (!value) {
-      in_.fail("a number that a double can hold");
-    }
-    in_.next();
-    return {syntax::expression::form::real, std::bit_cast<std::int64_t>(*value), {}, {}};
-  }
-  int small_integer() {
-    const auto place = in_;
-    const auto value = integer();
-    if (value > std::numeric_limits<int>::max()) {
-      place.fail("an integer of 31 bits");
-    }
-    return static_cast<int>(value);
-  }
-  std::int64_t integer() {
-    const auto t = in_.peek();
-    const auto value = to_number<std::int64_t>(t.text);
-    if (t.kind != token::form::number || !value) {
-      in_.fail("an integer of 64 bits");
-    }
-    in_.next();
-    return *value;
-  }
-  std::string name(std::string_view expected) {
-    if (in_.peek().kind != token::form::name) {
-      in_.fail(expected);
-    }
-    return std::string{in_.next().text};
-  }
-  std::string text(std::string_view expected) {
-    if (in_.peek().kind != token::form::text) {
-      in_.fail(expected);
-    }
-    return std::string{in_.next().text};
-  }
-  bool accept_name(std::string_view word) {
-    if (!in_.at_name(word)) {
-      return false;
-    }
-    in_.next();
-    return true;
-  }
+  syntax::expression leaf(syntax::expression::form kind);
+  syntax::expression number();
+  int small_integer();
+  std::int64_t integer();
+  std::string name(std::string_view expected);
+  std::string text(std::string_view expected);
+  bool accept_name(std::string_view word);
 
   lexer in_;
   int depth_ = 0;
@@ -318,3 +81,291 @@ class rule_parser {
 }
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_PARSE)
+
+#include <bit>
+#include <limits>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/to_number.hpp>
+#include <unity/rewrite/operators.hpp>
+
+namespace unity::detail {
+
+UNITY_INLINE std::vector<syntax::rule> rule_parser::rules() {
+  std::vector<syntax::rule> all;
+  while (in_.peek().kind != token::form::end) {
+    if (!in_.at_name("rule")) {
+      in_.fail("'rule'");
+    }
+    in_.next();
+    all.push_back(rule());
+  }
+  return all;
+}
+
+UNITY_INLINE rule_parser::nesting::nesting(rule_parser& p) : depth{p.depth_} {
+  if (++depth > 200) {
+    p.in_.fail("at most 200 levels of nesting");
+  }
+}
+
+UNITY_INLINE syntax::rule rule_parser::rule() {
+  syntax::rule r;
+  operators_ = 0;
+  r.name = name("a rule's name");
+  r.source = terms();
+  r.both_ways = in_.at("==");
+  if (!in_.accept("==") && !in_.accept("=>")) {
+    in_.fail("'==' or '=>'");
+  }
+  r.target = terms();
+  while (in_.peek().kind == token::form::name && !in_.at_name("rule")) {
+    clause(r);
+  }
+  return r;
+}
+
+UNITY_INLINE void rule_parser::clause(syntax::rule& r) {
+  if (accept_name("if")) {
+    do {
+      r.conditions.push_back(expression());
+    } while (in_.accept(","));
+  } else if (accept_name("safe")) {
+    if (!in_.at_name("training") && !in_.at_name("inference")) {
+      in_.fail("'training' or 'inference'");
+    }
+    r.safe_for = in_.next().text == "training" ? syntax::safety::training : syntax::safety::inference;
+  } else if (accept_name("tested")) {
+    stand(r, syntax::standing::tested);
+    r.tested_bits = small_integer();
+  } else if (accept_name("proved")) {
+    stand(r, syntax::standing::proved);
+    r.prover = text("the prover's name and version in quotes");
+    if (accept_name("by")) {
+      do {
+        r.axioms.push_back(name("an axiom's name"));
+      } while (in_.accept(","));
+    }
+  } else if (accept_name("real")) {
+    r.real_only = true;
+  } else if (accept_name("assumed")) {
+    stand(r, syntax::standing::assumed);
+  } else {
+    in_.fail("'if', 'safe', 'tested', 'proved', 'assumed', 'real' or 'rule'");
+  }
+}
+
+UNITY_INLINE void rule_parser::stand(syntax::rule& r, syntax::standing known) {
+  r.known = known;
+  r.tested_bits = 0;
+  r.prover.clear();
+  r.axioms.clear();
+}
+
+UNITY_INLINE std::vector<syntax::term> rule_parser::terms() {
+  std::vector<syntax::term> all;
+  if (in_.accept("(")) {
+    do {
+      all.push_back(term());
+    } while (in_.accept(","));
+    in_.expect(")");
+  } else {
+    all.push_back(term());
+  }
+  return all;
+}
+
+UNITY_INLINE syntax::term rule_parser::term() {
+  const nesting guard{*this};
+  syntax::term t;
+  const auto head = in_.peek();
+  if (head.kind == token::form::variable || head.kind == token::form::indexed_variable) {
+    t.kind = head.kind == token::form::variable ? syntax::term::form::variable : syntax::term::form::indexed_variable;
+    t.name = in_.next().text;
+    if (t.name.empty()) {
+      in_.fail("a variable's name after '?'");
+    }
+  } else {
+    t.name = name("an operator or a variable");
+    if (in_.accept("{")) {
+      attributes(t);
+    }
+    operands(t);
+  }
+  if (in_.accept(".")) {
+    t.selector = in_.accept("*") ? syntax::term::each : small_integer();
+  }
+  t.repeated = in_.accept("...");
+  return t;
+}
+
+UNITY_INLINE void rule_parser::attributes(syntax::term& t) {
+  do {
+    if (in_.accept("..")) {
+      t.open = true;
+      break;
+    }
+    auto attribute = name("an attribute's name or '..'");
+    in_.expect("=");
+    t.attributes.push_back({std::move(attribute), expression()});
+  } while (in_.accept(","));
+  in_.expect("}");
+}
+
+UNITY_INLINE void rule_parser::operands(syntax::term& t) {
+  in_.expect("(");
+  if (in_.accept(")")) {
+    return;
+  }
+  do {
+    t.operands.push_back(term());
+  } while (in_.accept(","));
+  in_.expect(")");
+}
+
+UNITY_INLINE syntax::expression rule_parser::binary(std::size_t level) {
+  if (level == sign_level) {
+    return unary();
+  }
+  auto left = binary(level + 1);
+  for (;;) {
+    std::string_view found;
+    for (const auto symbol : operator_levels[level]) {
+      if (!symbol.empty() && in_.at(symbol)) {
+        found = symbol;
+      }
+    }
+    if (found.empty()) {
+      return left;
+    }
+    if (++operators_ > 1000) {  // a long row is a deep tree
+      in_.fail("at most 1000 operators in a rule");
+    }
+    in_.next();
+    auto right = binary(level + 1);
+    left = call(std::string{found}, {std::move(left), std::move(right)});
+  }
+}
+
+UNITY_INLINE syntax::expression rule_parser::unary() {
+  const nesting guard{*this};
+  if (in_.accept("-")) {
+    return call("-", {unary()});
+  }
+  if (in_.accept("!")) {
+    return call("!", {unary()});
+  }
+  return primary();
+}
+
+UNITY_INLINE syntax::expression rule_parser::primary() {
+  const auto t = in_.peek();
+  switch (t.kind) {
+    case token::form::number: return number();
+    case token::form::text: return leaf(syntax::expression::form::word);
+    case token::form::variable: return leaf(syntax::expression::form::variable);
+    case token::form::indexed_variable: return leaf(syntax::expression::form::indexed_variable);
+    case token::form::name: {
+      auto word = leaf(syntax::expression::form::word);
+      return in_.accept("(") ? call(std::move(word.name), arguments(")")) : word;
+    }
+    default: break;
+  }
+  if (in_.accept("[")) {
+    auto list = call("", arguments("]"));
+    list.kind = syntax::expression::form::list;
+    return list;
+  }
+  if (in_.accept("(")) {
+    auto inner = expression();
+    in_.expect(")");
+    return inner;
+  }
+  in_.fail("a number, a word, a variable, a list or a call");
+}
+
+UNITY_INLINE std::vector<syntax::expression> rule_parser::arguments(std::string_view closing) {
+  std::vector<syntax::expression> all;
+  if (in_.accept(closing)) {
+    return all;
+  }
+  do {
+    auto e = expression();
+    if (in_.accept("...")) {
+      e = {syntax::expression::form::pack, 0, {}, {std::move(e)}};
+    }
+    all.push_back(std::move(e));
+  } while (in_.accept(","));
+  in_.expect(closing);
+  return all;
+}
+
+UNITY_INLINE syntax::expression rule_parser::leaf(syntax::expression::form kind) {
+  const bool variable =
+      kind == syntax::expression::form::variable || kind == syntax::expression::form::indexed_variable;
+  if (variable && in_.peek().text.empty()) {
+    in_.fail("a variable's name after '?'");
+  }
+  return {kind, 0, std::string{in_.next().text}, {}};
+}
+
+UNITY_INLINE syntax::expression rule_parser::number() {
+  const auto text = in_.peek().text;
+  if (text.find_first_of(".e") == std::string_view::npos) {
+    return {syntax::expression::form::integer, integer(), {}, {}};
+  }
+  const auto value = to_number<double>(text);
+  if (!value) {
+    in_.fail("a number that a double can hold");
+  }
+  in_.next();
+  return {syntax::expression::form::real, std::bit_cast<std::int64_t>(*value), {}, {}};
+}
+
+UNITY_INLINE int rule_parser::small_integer() {
+  const auto place = in_;
+  const auto value = integer();
+  if (value > std::numeric_limits<int>::max()) {
+    place.fail("an integer of 31 bits");
+  }
+  return static_cast<int>(value);
+}
+
+UNITY_INLINE std::int64_t rule_parser::integer() {
+  const auto t = in_.peek();
+  const auto value = to_number<std::int64_t>(t.text);
+  if (t.kind != token::form::number || !value) {
+    in_.fail("an integer of 64 bits");
+  }
+  in_.next();
+  return *value;
+}
+
+UNITY_INLINE std::string rule_parser::name(std::string_view expected) {
+  if (in_.peek().kind != token::form::name) {
+    in_.fail(expected);
+  }
+  return std::string{in_.next().text};
+}
+
+UNITY_INLINE std::string rule_parser::text(std::string_view expected) {
+  if (in_.peek().kind != token::form::text) {
+    in_.fail(expected);
+  }
+  return std::string{in_.next().text};
+}
+
+UNITY_INLINE bool rule_parser::accept_name(std::string_view word) {
+  if (!in_.at_name(word)) {
+    return false;
+  }
+  in_.next();
+  return true;
+}
+
+}  // namespace unity::detail
+
+#endif

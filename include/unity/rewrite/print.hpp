@@ -2,39 +2,62 @@
 // inside a word.
 #pragma once
 
-#include <bit>
-#include <charconv>
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include <unity/rewrite/operators.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity {
 namespace detail {
 
-inline bool is_plain_word(const std::string& word) {
+bool is_plain_word(const std::string& word);
+
+std::string real_text(double value);
+
+}  // namespace detail
+
+[[nodiscard]] std::string to_text(const syntax::expression& e);
+
+namespace detail {
+
+std::string arguments_text(const std::vector<syntax::expression>& arguments);
+
+}  // namespace detail
+
+[[nodiscard]] std::string to_text(const syntax::term& t);
+
+[[nodiscard]] std::string to_text(const std::vector<syntax::term>& terms);
+
+[[nodiscard]] std::string to_text(const syntax::rule& r);
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_PRINT)
+
+#include <bit>
+#include <charconv>
+
+#include <unity/core/config.hpp>
+#include <unity/rewrite/operators.hpp>
+
+namespace unity::detail {
+
+UNITY_INLINE bool is_plain_word(const std::string& word) {
   return !word.empty() &&
          word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
              std::string::npos &&
          (word[0] < '0' || word[0] > '9');
 }
 
-inline std::string real_text(double value) {
+UNITY_INLINE std::string real_text(double value) {
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   const std::string text{buffer, end};
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
-}  // namespace detail
-
-[[nodiscard]] inline std::string to_text(const syntax::expression& e);
-
-namespace detail {
-
-inline std::string arguments_text(const std::vector<syntax::expression>& arguments) {
+UNITY_INLINE std::string arguments_text(const std::vector<syntax::expression>& arguments) {
   std::string text;
   for (const auto& a : arguments) {
     text += (text.empty() ? "" : ", ") + to_text(a);
@@ -42,9 +65,11 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
   return text;
 }
 
-}  // namespace detail
+}  // namespace unity::detail
 
-[[nodiscard]] inline std::string to_text(const syntax::expression& e) {
+namespace unity {
+
+UNITY_INLINE std::string to_text(const syntax::expression& e) {
   using form = syntax::expression::form;
   switch (e.kind) {
     case form::integer: return std::to_string(e.integer);
@@ -69,7 +94,7 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
              : operand(e.arguments[0], level) + " " + e.name + " " + operand(e.arguments[1], level + 1);
 }
 
-[[nodiscard]] inline std::string to_text(const syntax::term& t) {
+UNITY_INLINE std::string to_text(const syntax::term& t) {
   using form = syntax::term::form;
   std::string text = (t.kind == form::variable ? "?" : t.kind == form::indexed_variable ? "??" : "") + t.name;
   if (t.kind == form::application) {
@@ -93,7 +118,7 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
   return t.repeated ? text + "..." : text;
 }
 
-[[nodiscard]] inline std::string to_text(const std::vector<syntax::term>& terms) {
+UNITY_INLINE std::string to_text(const std::vector<syntax::term>& terms) {
   if (terms.size() == 1) {
     return to_text(terms[0]);
   }
@@ -104,7 +129,7 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
   return text + ")";
 }
 
-[[nodiscard]] inline std::string to_text(const syntax::rule& r) {
+UNITY_INLINE std::string to_text(const syntax::rule& r) {
   std::string text =
       "rule " + r.name + "\n  " + to_text(r.source) + (r.both_ways ? " == " : " => ") + to_text(r.target) + "\n";
   for (std::size_t i = 0; i < r.conditions.size(); ++i) {
@@ -128,3 +153,5 @@ inline std::string arguments_text(const std::vector<syntax::expression>& argumen
 }
 
 }  // namespace unity
+
+#endif

@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute_check.hpp>
+#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/node_store.hpp>
+#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
 
 namespace unity {
@@ -26,12 +29,12 @@ using climb = std::vector<climb_step>;
 
 // How to find a further root once others are matched.
 struct root_link {
-  std::size_t root = 0;         // index in source.roots
-  bool connected = false;       // else every node of the root's kind is tried
-  pattern_operand from{};       // a variable or node that is bound by then
-  kind_id first_kind{};         // of the first node above a variable
+  std::size_t root = 0;    // index in source.roots
+  bool connected = false;  // else every node of the root's kind is tried
+  pattern_operand from{};  // a variable or node that is bound by then
+  kind_id first_kind{};    // of the first node above a variable
   std::int32_t first_operand = -1;
-  climb path{};                 // from that node (or from.slot itself) up to the root
+  climb path{};  // from that node (or from.slot itself) up to the root
 };
 
 // A place of a pattern that a node of some kind can take.
@@ -46,38 +49,17 @@ struct prepared_rule {
   const substitution* rule = nullptr;
   bool repeats = false;
   std::vector<std::vector<attribute_check<attribute_id>>> checks{};  // by pattern node
-  std::vector<std::vector<root_link>> links{};             // by the root that is matched first
-  std::vector<std::pair<std::size_t, std::size_t>> symmetric{};  // roots that could be exchanged
+  std::vector<std::vector<root_link>> links{};                       // by the root that is matched first
+  std::vector<std::pair<std::size_t, std::size_t>> symmetric{};      // roots that could be exchanged
   std::optional<root_link> sibling{};  // of a repeated root: from what the repetitions share up to each of them
 };
 
 namespace detail {
 
-inline std::int32_t read_position(const pattern_node& n, std::size_t k) {
-  const bool moves =
-      n.commutative || std::any_of(n.operands.begin(), n.operands.end(), [](const auto& o) { return o.repeated; });
-  return moves ? -1 : static_cast<std::int32_t>(k);
-}
+std::int32_t read_position(const pattern_node& n, std::size_t k);
 
 // The way from pattern node `slot` up to some root, and which root.
-inline std::pair<std::size_t, climb> path_to_root(const pattern& p, std::size_t slot) {
-  for (std::size_t r = 0; r < p.roots.size(); ++r) {
-    if (p.roots[r].slot == slot) {
-      return {r, {}};
-    }
-  }
-  for (std::size_t user = slot + 1; user < p.nodes.size(); ++user) {
-    for (std::size_t k = 0; k < p.nodes[user].operands.size(); ++k) {
-      const auto& o = p.nodes[user].operands[k];
-      if (!o.is_variable && o.slot == slot) {
-        auto [root, rest] = path_to_root(p, user);
-        rest.insert(rest.begin(), {o.result, p.nodes[user].kind, read_position(p.nodes[user], k)});
-        return {root, std::move(rest)};
-      }
-    }
-  }
-  return {p.roots.size(), {}};
-}
+std::pair<std::size_t, climb> path_to_root(const pattern& p, std::size_t slot);
 
 // Finds a term below `slot` for which bound(term) holds, and the way from it up to `slot`.
 template <class Bound>
@@ -105,68 +87,13 @@ std::optional<root_link> link_below(const pattern& p, std::size_t slot, const cl
   return std::nullopt;
 }
 
-inline void mark_below(const pattern& p, std::size_t slot, std::vector<bool>& nodes, std::vector<bool>& variables) {
-  nodes[slot] = true;
-  for (const auto& o : p.nodes[slot].operands) {
-    if (o.is_variable) {
-      variables[o.slot] = true;
-    } else {
-      mark_below(p, o.slot, nodes, variables);
-    }
-  }
-}
+void mark_below(const pattern& p, std::size_t slot, std::vector<bool>& nodes, std::vector<bool>& variables);
 
 // The order in which the other roots are found when root `first` is matched.
-inline std::vector<root_link> plan_roots(const substitution& s, std::size_t first) {
-  const auto& p = s.source;
-  std::vector<bool> nodes(p.nodes.size());
-  std::vector<bool> variables(s.variables);
-  mark_below(p, p.roots[first].slot, nodes, variables);
-  const auto bound = [&](const pattern_operand& o) {
-    const bool own = o.is_variable ? s.indexed_variables[o.slot] : p.nodes[o.slot].indexed;
-    return !own && (o.is_variable ? variables[o.slot] : nodes[o.slot]);
-  };
-  std::vector<root_link> plan;
-  std::vector<std::size_t> waiting;
-  for (std::size_t r = 0; r < p.roots.size(); ++r) {
-    if (r != first) {
-      waiting.push_back(r);
-    }
-  }
-  while (!waiting.empty()) {
-    auto chosen = waiting.begin();
-    root_link link{*chosen, false, {}, {}, -1, {}};
-    for (auto it = waiting.begin(); it != waiting.end() && !link.connected; ++it) {
-      if (nodes[p.roots[*it].slot]) {
-        link = {*it, true, p.roots[*it], {}, -1, {}};
-        chosen = it;
-      } else if (auto found = link_below(p, p.roots[*it].slot, {}, bound)) {
-        link = *found;
-        link.root = *it;
-        chosen = it;
-      }
-    }
-    mark_below(p, p.roots[link.root].slot, nodes, variables);
-    plan.push_back(std::move(link));
-    waiting.erase(chosen);
-  }
-  return plan;
-}
+std::vector<root_link> plan_roots(const substitution& s, std::size_t first);
 
 // How the repetitions of an indexed root hang together.
-inline std::optional<root_link> sibling_link(const substitution& s) {
-  const auto& root = s.source.roots[0];
-  if (!root.repeated || !s.source.nodes[root.slot].indexed) {
-    return std::nullopt;
-  }
-  // A node whose results they share among them tells which repetition is which.
-  auto by_result = link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
-    return !o.is_variable && o.result == pattern_operand::each && !s.source.nodes[o.slot].indexed;
-  });
-  return by_result ? by_result : link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
-    return o.is_variable ? !s.indexed_variables[o.slot] : !s.source.nodes[o.slot].indexed;
-  });
-}
+std::optional<root_link> sibling_link(const substitution& s);
 
 // Whether exchanging two roots maps the source onto itself: an involution on variables and nodes.
 class root_exchange {
@@ -174,70 +101,15 @@ class root_exchange {
   explicit root_exchange(const substitution& s)
       : s_{s}, variables_(s.variables, unset), attributes_(s.attribute_variables, unset) {}
 
-  bool holds(std::size_t a, std::size_t b) {
-    const auto& roots = s_.source.roots;
-    return roots[a].slot != roots[b].slot && roots[a].result == roots[b].result &&
-           nodes(roots[a].slot, roots[b].slot) && others_stay(a, b) &&
-           std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const auto& c) {
-             return std::find(s_.conditions.begin(), s_.conditions.end(), renamed(c)) != s_.conditions.end();
-           });
-  }
+  bool holds(std::size_t a, std::size_t b);
 
  private:
   static constexpr std::size_t unset = ~std::size_t{0};
 
-  bool others_stay(std::size_t a, std::size_t b) {
-    const auto& roots = s_.source.roots;
-    for (std::size_t r = 0; r < roots.size(); ++r) {
-      if (r != a && r != b && !nodes(roots[r].slot, roots[r].slot)) {
-        return false;
-      }
-    }
-    return true;
-  }
-  static bool pair(std::vector<std::size_t>& map, std::size_t a, std::size_t b) {
-    if (map[a] == unset && map[b] == unset) {
-      map[a] = b;
-      map[b] = a;
-    }
-    return map[a] == b && map[b] == a;
-  }
-  bool nodes(std::size_t a, std::size_t b) {
-    const auto& x = s_.source.nodes[a];
-    const auto& y = s_.source.nodes[b];
-    if (x.kind != y.kind || x.operands.size() != y.operands.size()) {
-      return false;
-    }
-    for (std::size_t i = 0; i < x.attributes.size(); ++i) {
-      const auto& f = x.attributes[i];
-      const auto& g = y.attributes[i];
-      const bool same =
-          f.kind == pattern_attribute::form::bind && g.kind == f.kind ? pair(attributes_, f.slot, g.slot) : f == g;
-      if (!same) {
-        return false;
-      }
-    }
-    for (std::size_t k = 0; k < x.operands.size(); ++k) {
-      const auto& o = x.operands[k];
-      const auto& q = y.operands[k];
-      const bool alike = o.is_variable == q.is_variable && o.result == q.result && o.repeated == q.repeated;
-      if (!alike || !(o.is_variable ? pair(variables_, o.slot, q.slot) : nodes(o.slot, q.slot))) {
-        return false;
-      }
-    }
-    return true;
-  }
-  [[nodiscard]] expression renamed(expression e) const {
-    if (e.kind == expression::form::measure && variables_[e.slot] != unset) {
-      e.slot = variables_[e.slot];
-    } else if (e.kind == expression::form::attribute_variable && attributes_[e.slot] != unset) {
-      e.slot = attributes_[e.slot];
-    }
-    for (auto& a : e.arguments) {
-      a = renamed(std::move(a));
-    }
-    return e;
-  }
+  bool others_stay(std::size_t a, std::size_t b);
+  static bool pair(std::vector<std::size_t>& map, std::size_t a, std::size_t b);
+  bool nodes(std::size_t a, std::size_t b);
+  [[nodiscard]] expression renamed(expression e) const;
 
   const substitution& s_;
   std::vector<std::size_t> variables_;
@@ -322,3 +194,164 @@ class rule_index {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_RULE_INDEX)
+
+#include <map>
+
+namespace unity::detail {
+
+UNITY_INLINE std::int32_t read_position(const pattern_node& n, std::size_t k) {
+  const bool moves =
+      n.commutative || std::any_of(n.operands.begin(), n.operands.end(), [](const auto& o) { return o.repeated; });
+  return moves ? -1 : static_cast<std::int32_t>(k);
+}
+
+UNITY_INLINE std::pair<std::size_t, climb> path_to_root(const pattern& p, std::size_t slot) {
+  for (std::size_t r = 0; r < p.roots.size(); ++r) {
+    if (p.roots[r].slot == slot) {
+      return {r, {}};
+    }
+  }
+  for (std::size_t user = slot + 1; user < p.nodes.size(); ++user) {
+    for (std::size_t k = 0; k < p.nodes[user].operands.size(); ++k) {
+      const auto& o = p.nodes[user].operands[k];
+      if (!o.is_variable && o.slot == slot) {
+        auto [root, rest] = path_to_root(p, user);
+        rest.insert(rest.begin(), {o.result, p.nodes[user].kind, read_position(p.nodes[user], k)});
+        return {root, std::move(rest)};
+      }
+    }
+  }
+  return {p.roots.size(), {}};
+}
+
+UNITY_INLINE void mark_below(const pattern& p, std::size_t slot, std::vector<bool>& nodes,
+                             std::vector<bool>& variables) {
+  nodes[slot] = true;
+  for (const auto& o : p.nodes[slot].operands) {
+    if (o.is_variable) {
+      variables[o.slot] = true;
+    } else {
+      mark_below(p, o.slot, nodes, variables);
+    }
+  }
+}
+
+UNITY_INLINE std::vector<root_link> plan_roots(const substitution& s, std::size_t first) {
+  const auto& p = s.source;
+  std::vector<bool> nodes(p.nodes.size());
+  std::vector<bool> variables(s.variables);
+  mark_below(p, p.roots[first].slot, nodes, variables);
+  const auto bound = [&](const pattern_operand& o) {
+    const bool own = o.is_variable ? s.indexed_variables[o.slot] : p.nodes[o.slot].indexed;
+    return !own && (o.is_variable ? variables[o.slot] : nodes[o.slot]);
+  };
+  std::vector<root_link> plan;
+  std::vector<std::size_t> waiting;
+  for (std::size_t r = 0; r < p.roots.size(); ++r) {
+    if (r != first) {
+      waiting.push_back(r);
+    }
+  }
+  while (!waiting.empty()) {
+    auto chosen = waiting.begin();
+    root_link link{*chosen, false, {}, {}, -1, {}};
+    for (auto it = waiting.begin(); it != waiting.end() && !link.connected; ++it) {
+      if (nodes[p.roots[*it].slot]) {
+        link = {*it, true, p.roots[*it], {}, -1, {}};
+        chosen = it;
+      } else if (auto found = link_below(p, p.roots[*it].slot, {}, bound)) {
+        link = *found;
+        link.root = *it;
+        chosen = it;
+      }
+    }
+    mark_below(p, p.roots[link.root].slot, nodes, variables);
+    plan.push_back(std::move(link));
+    waiting.erase(chosen);
+  }
+  return plan;
+}
+
+UNITY_INLINE std::optional<root_link> sibling_link(const substitution& s) {
+  const auto& root = s.source.roots[0];
+  if (!root.repeated || !s.source.nodes[root.slot].indexed) {
+    return std::nullopt;
+  }
+  // A node whose results they share among them tells which repetition is which.
+  auto by_result = link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
+    return !o.is_variable && o.result == pattern_operand::each && !s.source.nodes[o.slot].indexed;
+  });
+  return by_result ? by_result : link_below(s.source, root.slot, {}, [&](const pattern_operand& o) {
+    return o.is_variable ? !s.indexed_variables[o.slot] : !s.source.nodes[o.slot].indexed;
+  });
+}
+
+UNITY_INLINE bool root_exchange::holds(std::size_t a, std::size_t b) {
+  const auto& roots = s_.source.roots;
+  return roots[a].slot != roots[b].slot && roots[a].result == roots[b].result && nodes(roots[a].slot, roots[b].slot) &&
+         others_stay(a, b) && std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const auto& c) {
+           return std::find(s_.conditions.begin(), s_.conditions.end(), renamed(c)) != s_.conditions.end();
+         });
+}
+
+UNITY_INLINE bool root_exchange::others_stay(std::size_t a, std::size_t b) {
+  const auto& roots = s_.source.roots;
+  for (std::size_t r = 0; r < roots.size(); ++r) {
+    if (r != a && r != b && !nodes(roots[r].slot, roots[r].slot)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool root_exchange::pair(std::vector<std::size_t>& map, std::size_t a, std::size_t b) {
+  if (map[a] == unset && map[b] == unset) {
+    map[a] = b;
+    map[b] = a;
+  }
+  return map[a] == b && map[b] == a;
+}
+
+UNITY_INLINE bool root_exchange::nodes(std::size_t a, std::size_t b) {
+  const auto& x = s_.source.nodes[a];
+  const auto& y = s_.source.nodes[b];
+  if (x.kind != y.kind || x.operands.size() != y.operands.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < x.attributes.size(); ++i) {
+    const auto& f = x.attributes[i];
+    const auto& g = y.attributes[i];
+    const bool same =
+        f.kind == pattern_attribute::form::bind && g.kind == f.kind ? pair(attributes_, f.slot, g.slot) : f == g;
+    if (!same) {
+      return false;
+    }
+  }
+  for (std::size_t k = 0; k < x.operands.size(); ++k) {
+    const auto& o = x.operands[k];
+    const auto& q = y.operands[k];
+    const bool alike = o.is_variable == q.is_variable && o.result == q.result && o.repeated == q.repeated;
+    if (!alike || !(o.is_variable ? pair(variables_, o.slot, q.slot) : nodes(o.slot, q.slot))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE expression root_exchange::renamed(expression e) const {
+  if (e.kind == expression::form::measure && variables_[e.slot] != unset) {
+    e.slot = variables_[e.slot];
+  } else if (e.kind == expression::form::attribute_variable && attributes_[e.slot] != unset) {
+    e.slot = attributes_[e.slot];
+  }
+  for (auto& a : e.arguments) {
+    a = renamed(std::move(a));
+  }
+  return e;
+}
+
+}  // namespace unity::detail
+
+#endif

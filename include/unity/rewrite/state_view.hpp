@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
-#include <unity/rewrite/node_store.hpp>
 
 namespace unity {
 
@@ -180,17 +180,7 @@ class state_view {
     std::uint32_t level = 0;  // the longest way from a node without operands
   };
 
-  void begin(std::size_t nodes, std::size_t values, std::span<const node_id> live) {
-    nodes_.assign(live.begin(), live.end());
-    if (nodes_at_.size() < nodes) {
-      nodes_at_.resize(nodes + nodes / 2);
-    }
-    if (values_.size() < values) {
-      values_.resize(values + values / 2);
-    }
-    uses_.clear();
-    ++epoch_;
-  }
+  void begin(std::size_t nodes, std::size_t values, std::span<const node_id> live);
   template <class Store>
   void compute_ancestors(const Store& store) {
     if (ancestors_epoch_ == epoch_) {
@@ -214,14 +204,7 @@ class state_view {
       }
     }
   }
-  void inherit_ancestors(std::size_t row, std::size_t from) {
-    auto* const mine = ancestors_.data() + words_ * row;
-    const auto* const theirs = ancestors_.data() + words_ * from;
-    for (std::size_t w = 0; w <= from / 64; ++w) {
-      mine[w] |= theirs[w];
-    }
-    mine[from / 64] |= std::uint64_t{1} << (from % 64);
-  }
+  void inherit_ancestors(std::size_t row, std::size_t from);
 
   std::uint32_t epoch_ = 0;
   std::uint32_t ancestors_epoch_ = 0;
@@ -237,3 +220,34 @@ class state_view {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_STATE_VIEW)
+
+#include <unity/rewrite/node_store.hpp>
+
+namespace unity {
+
+UNITY_INLINE void state_view::begin(std::size_t nodes, std::size_t values, std::span<const node_id> live) {
+  nodes_.assign(live.begin(), live.end());
+  if (nodes_at_.size() < nodes) {
+    nodes_at_.resize(nodes + nodes / 2);
+  }
+  if (values_.size() < values) {
+    values_.resize(values + values / 2);
+  }
+  uses_.clear();
+  ++epoch_;
+}
+
+UNITY_INLINE void state_view::inherit_ancestors(std::size_t row, std::size_t from) {
+  auto* const mine = ancestors_.data() + words_ * row;
+  const auto* const theirs = ancestors_.data() + words_ * from;
+  for (std::size_t w = 0; w <= from / 64; ++w) {
+    mine[w] |= theirs[w];
+  }
+  mine[from / 64] |= std::uint64_t{1} << (from % 64);
+}
+
+}  // namespace unity
+
+#endif

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/syntax.hpp>
 
@@ -24,19 +25,7 @@ struct substitution {
   std::size_t attribute_variables = 0;
   syntax::rule rule{};  // what was written
 
-  [[nodiscard]] bool repeats() const noexcept {
-    for (const auto& n : source.nodes) {
-      if (n.indexed) {
-        return true;
-      }
-      for (const auto& o : n.operands) {
-        if (o.repeated) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool repeats() const noexcept;
 
   friend bool operator==(const substitution&, const substitution&) = default;
 };
@@ -44,3 +33,25 @@ struct substitution {
 using rule_set = std::vector<substitution>;
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_SUBSTITUTION)
+
+namespace unity {
+
+UNITY_INLINE bool substitution::repeats() const noexcept {
+  for (const auto& n : source.nodes) {
+    if (n.indexed) {
+      return true;
+    }
+    for (const auto& o : n.operands) {
+      if (o.repeated) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace unity
+
+#endif

@@ -137,11 +137,7 @@ struct term {
   [[nodiscard]] term operator[](each_result) const { return selected(syntax::term::each); }
 
  private:
-  [[nodiscard]] term selected(int result) const {
-    auto t = *this;
-    t.tree.selector = result;
-    return t;
-  }
+  [[nodiscard]] term selected(int result) const;
 };
 
 // `...`: one per repetition.
@@ -162,13 +158,7 @@ struct attribute_name {
   const char* name;
 
   [[nodiscard]] binding operator=(const expression& value) const { return {{name, value.tree}}; }
-  [[nodiscard]] binding operator=(std::initializer_list<expression> elements) const {
-    binding b{{name, list().tree}};
-    for (const auto& e : elements) {
-      b.tree.value.arguments.push_back(e.tree);
-    }
-    return b;
-  }
+  [[nodiscard]] binding operator=(std::initializer_list<expression> elements) const;
 };
 
 // `..`, given to an operator's function: attributes that are not written match anything.
@@ -213,55 +203,21 @@ struct statement : syntax::rule {
     (s.conditions.push_back(expression(all_conditions).tree), ...);
     return s;
   }
-  [[nodiscard]] statement inference_only() const {
-    auto s = *this;
-    s.safe_for = syntax::safety::inference;
-    return s;
-  }
+  [[nodiscard]] statement inference_only() const;
   // Rests on order or on identities of exp.
-  [[nodiscard]] statement over_reals() const {
-    auto s = *this;
-    s.real_only = true;
-    return s;
-  }
-  [[nodiscard]] statement tested(int bits) const {
-    auto s = standing(syntax::standing::tested);
-    s.tested_bits = bits;
-    return s;
-  }
-  [[nodiscard]] statement proved(std::string by, std::vector<std::string> from_axioms = {}) const {
-    auto s = standing(syntax::standing::proved);
-    s.prover = std::move(by);
-    s.axioms = std::move(from_axioms);
-    return s;
-  }
+  [[nodiscard]] statement over_reals() const;
+  [[nodiscard]] statement tested(int bits) const;
+  [[nodiscard]] statement proved(std::string by, std::vector<std::string> from_axioms = {}) const;
 
  private:
   // Of several standings the last counts, alone.
-  [[nodiscard]] statement standing(syntax::standing known_as) const {
-    auto s = *this;
-    s.known = known_as;
-    s.tested_bits = 0;
-    s.prover.clear();
-    s.axioms.clear();
-    return s;
-  }
+  [[nodiscard]] statement standing(syntax::standing known_as) const;
 };
 
 // Both directions.
-[[nodiscard]] inline statement operator==(const outputs& source, const outputs& target) {
-  statement s;
-  s.source = source.terms;
-  s.target = target.terms;
-  s.both_ways = true;
-  return s;
-}
+[[nodiscard]] statement operator==(const outputs& source, const outputs& target);
 // Source to target alone.
-[[nodiscard]] inline statement operator>>(const outputs& source, const outputs& target) {
-  auto s = source == target;
-  s.both_ways = false;
-  return s;
-}
+[[nodiscard]] statement operator>>(const outputs& source, const outputs& target);
 
 [[nodiscard]] inline statement rule(std::string name, statement s) {
   s.name = std::move(name);
@@ -269,3 +225,75 @@ struct statement : syntax::rule {
 }
 
 }  // namespace unity::terms
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_TERMS)
+
+#include <unity/core/config.hpp>
+
+namespace unity::terms {
+
+UNITY_INLINE term term::selected(int result) const {
+  auto t = *this;
+  t.tree.selector = result;
+  return t;
+}
+
+UNITY_INLINE binding attribute_name::operator=(std::initializer_list<expression> elements) const {
+  binding b{{name, list().tree}};
+  for (const auto& e : elements) {
+    b.tree.value.arguments.push_back(e.tree);
+  }
+  return b;
+}
+
+UNITY_INLINE statement statement::inference_only() const {
+  auto s = *this;
+  s.safe_for = syntax::safety::inference;
+  return s;
+}
+
+UNITY_INLINE statement statement::over_reals() const {
+  auto s = *this;
+  s.real_only = true;
+  return s;
+}
+
+UNITY_INLINE statement statement::tested(int bits) const {
+  auto s = standing(syntax::standing::tested);
+  s.tested_bits = bits;
+  return s;
+}
+
+UNITY_INLINE statement statement::proved(std::string by, std::vector<std::string> from_axioms) const {
+  auto s = standing(syntax::standing::proved);
+  s.prover = std::move(by);
+  s.axioms = std::move(from_axioms);
+  return s;
+}
+
+UNITY_INLINE statement statement::standing(syntax::standing known_as) const {
+  auto s = *this;
+  s.known = known_as;
+  s.tested_bits = 0;
+  s.prover.clear();
+  s.axioms.clear();
+  return s;
+}
+
+UNITY_INLINE statement operator==(const outputs& source, const outputs& target) {
+  statement s;
+  s.source = source.terms;
+  s.target = target.terms;
+  s.both_ways = true;
+  return s;
+}
+
+UNITY_INLINE statement operator>>(const outputs& source, const outputs& target) {
+  auto s = source == target;
+  s.both_ways = false;
+  return s;
+}
+
+}  // namespace unity::terms
+
+#endif

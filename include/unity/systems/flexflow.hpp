@@ -2,30 +2,29 @@
 // Source: Jia's dissertation (2020), chapter 3; sections 3.5 and 3.7.1.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/random.hpp>
+#include <unity/core/budget.hpp>
 #include <unity/cost/cost_model.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/placements.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
-#include <unity/search/beam.hpp>
+#include <unity/parallel/strategies/units.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
-#include <unity/systems/flexflow/exact.hpp>
 #include <unity/systems/flexflow/moves.hpp>
-#include <unity/systems/flexflow/space.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
@@ -47,7 +46,7 @@ struct flexflow_options : chain_options {
 
 struct flexflow_result {
   parallel::strategy best{};
-  cost_value cost = 0;  // picoseconds, or over_memory and more
+  cost_value cost = 0;         // picoseconds, or over_memory and more
   cost_value lower_bound = 0;  // of exact: no strategy of its space costs less
   std::vector<cost_value> initial_costs{};
   std::vector<improvement> history{};
@@ -72,58 +71,96 @@ class flexflow_search {
   }
 
  private:
-  flexflow_result chains(std::vector<parallel::strategy> initial) {
-    chain_options options = options_;
-    options.keep_path = false;
-    const auto most = std::min(options.proposals, options.limits.expansions);
-    initial.resize(std::min<std::size_t>(initial.size(), std::max<std::uint64_t>(1, most)));
-    options.chains = std::min<std::size_t>(options.chains, std::max<std::uint64_t>(1, most / initial.size()));
-    const auto share = initial.size() * options.chains;
-    options.proposals /= share;
-    options.limits.expansions /= share;
-    const strategy_proposal proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread,
-                                     options_.devices};
-    const auto found = mcmc_chains([this] { return prototype_; }, proposal, initial, options);
-    flexflow_result r{found.best,           found.cost,               0,             {},           found.history,
-                      found.counts.expanded, found.counts.candidates, found.seconds, found.stopped};
-    for (std::size_t i = 0; i < found.chains.size(); i += options.chains) {
-      r.initial_costs.push_back(found.chains[i].initial_cost);
-    }
-    return r;
-  }
-  flexflow_result beams(const std::vector<parallel::strategy>& initial) {
-    flexflow_result r;
-    std::size_t cheapest = 0;
-    for (const auto& s : initial) {
-      r.initial_costs.push_back(prototype_.reset(s));
-      cheapest = r.initial_costs.back() < r.initial_costs[cheapest] ? r.initial_costs.size() - 1 : cheapest;
-    }
-    beam_options options{options_};
-    const bool is_greedy = options_.algorithm == strategy_algorithm::greedy;
-    options.width = is_greedy ? 1 : options_.width;
-    options.patience = is_greedy ? 1 : options.patience;
-    strategy_space space{moves_, prototype_, initial[cheapest]};
-    options.limits.expansions /=
-        std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
-    const auto found = beam(space, options);
-    r.best = found.best.at;
-    r.cost = found.cost;
-    r.history = found.history;
-    r.proposals = found.counts.candidates + found.counts.rejected;
-    r.accepted = found.path.size();
-    r.seconds = found.seconds;
-    r.stopped = found.stopped;
-    return r;
-  }
+  flexflow_result chains(std::vector<parallel::strategy> initial);
+  flexflow_result beams(const std::vector<parallel::strategy>& initial);
 
   strategy_evaluator prototype_;
   strategy_moves moves_;
   const flexflow_options& options_;
 };
 
-[[nodiscard]] inline flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
-                                           parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
-                                           const flexflow_options& options) {
+[[nodiscard]] flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
+                                    parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
+                                    const flexflow_options& options);
+
+}  // namespace detail
+
+// Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
+[[nodiscard]] std::vector<parallel::strategy> initial_strategies(
+    const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, std::size_t random,
+    std::uint64_t seed, parallel::block_strides strides = parallel::block_strides::all);
+
+// The cheapest strategy that was found for one iteration of training, from the initial ones on.
+// `lowering`: of the graph on the machine; it has the model of time. Without a limit of time the
+// answer depends on the seed, not on threads.
+// Complexity: per proposal, a trial of strategy_evaluator.
+// Throws: unity::error where an initial strategy is not one of the graph and machine.
+[[nodiscard]] flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                       const machine::machine& m, parallel::lowering lowering,
+                                       std::vector<parallel::strategy> initial, const flexflow_options& options = {});
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/core/random.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/search/beam.hpp>
+#include <unity/systems/flexflow/exact.hpp>
+#include <unity/systems/flexflow/space.hpp>
+
+namespace unity::systems::detail {
+
+UNITY_INLINE flexflow_result flexflow_search::chains(std::vector<parallel::strategy> initial) {
+  chain_options options = options_;
+  options.keep_path = false;
+  const auto most = std::min(options.proposals, options.limits.expansions);
+  initial.resize(std::min<std::size_t>(initial.size(), std::max<std::uint64_t>(1, most)));
+  options.chains = std::min<std::size_t>(options.chains, std::max<std::uint64_t>(1, most / initial.size()));
+  const auto share = initial.size() * options.chains;
+  options.proposals /= share;
+  options.limits.expansions /= share;
+  const strategy_proposal proposal{&moves_, options_.unit_share.value_or(moves_.unit_share()), options_.spread,
+                                   options_.devices};
+  const auto found = mcmc_chains([this] { return prototype_; }, proposal, initial, options);
+  flexflow_result r{found.best,    found.cost,   0, {}, found.history, found.counts.expanded, found.counts.candidates,
+                    found.seconds, found.stopped};
+  for (std::size_t i = 0; i < found.chains.size(); i += options.chains) {
+    r.initial_costs.push_back(found.chains[i].initial_cost);
+  }
+  return r;
+}
+
+UNITY_INLINE flexflow_result flexflow_search::beams(const std::vector<parallel::strategy>& initial) {
+  flexflow_result r;
+  std::size_t cheapest = 0;
+  for (const auto& s : initial) {
+    r.initial_costs.push_back(prototype_.reset(s));
+    cheapest = r.initial_costs.back() < r.initial_costs[cheapest] ? r.initial_costs.size() - 1 : cheapest;
+  }
+  beam_options options{options_};
+  const bool is_greedy = options_.algorithm == strategy_algorithm::greedy;
+  options.width = is_greedy ? 1 : options_.width;
+  options.patience = is_greedy ? 1 : options.patience;
+  strategy_space space{moves_, prototype_, initial[cheapest]};
+  options.limits.expansions /= std::max<std::size_t>(1, space.moves(space.initial()).size());  // each prices all moves
+  const auto found = beam(space, options);
+  r.best = found.best.at;
+  r.cost = found.cost;
+  r.history = found.history;
+  r.proposals = found.counts.candidates + found.counts.rejected;
+  r.accepted = found.path.size();
+  r.seconds = found.seconds;
+  r.stopped = found.stopped;
+  return r;
+}
+
+UNITY_INLINE flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
+                                   parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
+                                   const flexflow_options& options) {
   flexflow_exact_options exact{options};
   exact.strides = options.strides;
   auto found = flexflow_exact(g, m, std::move(lowering), initial, exact);
@@ -131,12 +168,13 @@ class flexflow_search {
           found.counts.expanded, found.simulated, found.seconds,     found.stopped};
 }
 
-}  // namespace detail
+}  // namespace unity::systems::detail
 
-// Data parallel, expert, and `random` strategies whose units are drawn (random_unit_strategy).
-[[nodiscard]] inline std::vector<parallel::strategy> initial_strategies(
-    const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, std::size_t random,
-    std::uint64_t seed, parallel::block_strides strides = parallel::block_strides::all) {
+namespace unity::systems {
+
+UNITY_INLINE std::vector<parallel::strategy> initial_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                const machine::machine& m, std::size_t random,
+                                                                std::uint64_t seed, parallel::block_strides strides) {
   const parallel::graph_dimensions all{a, g};
   std::vector<parallel::strategy> s{parallel::data_parallel(all, m.network), parallel::expert(a, g, all, m.network)};
   const strategy_moves moves{a, g, all, m.network.device_count(), strides};
@@ -147,15 +185,9 @@ class flexflow_search {
   return s;
 }
 
-// The cheapest strategy that was found for one iteration of training, from the initial ones on.
-// `lowering`: of the graph on the machine; it has the model of time. Without a limit of time the
-// answer depends on the seed, not on threads.
-// Complexity: per proposal, a trial of strategy_evaluator.
-// Throws: unity::error where an initial strategy is not one of the graph and machine.
-[[nodiscard]] inline flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                              const machine::machine& m, parallel::lowering lowering,
-                                              std::vector<parallel::strategy> initial,
-                                              const flexflow_options& options = {}) {
+UNITY_INLINE flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                      const machine::machine& m, parallel::lowering lowering,
+                                      std::vector<parallel::strategy> initial, const flexflow_options& options) {
   UNITY_EXPECTS(!initial.empty(), "at least one initial strategy");
   if (options.algorithm == strategy_algorithm::exact) {
     return detail::prove(g, m, std::move(lowering), initial, options);
@@ -164,3 +196,5 @@ class flexflow_search {
 }
 
 }  // namespace unity::systems
+
+#endif

@@ -7,27 +7,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/combinators.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
+#include <unity/search/result.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::systems {
 
@@ -37,7 +42,7 @@ enum class algorithm : std::uint8_t { backtracking, beam, mcmc, exact };
 struct objective {
   device_rates device = *find_device("v100");  // of the roofline, where no other model of time is given
   tensor::mode mode = tensor::mode::inference;
-  double flops_weight = 0;                                          // 0: time alone, 1: operations alone
+  double flops_weight = 0;                                           // 0: time alone, 1: operations alone
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost
 };
 
@@ -71,13 +76,7 @@ struct taso_result {
 };
 
 // Rules that may be used: known at least as well as `floor`, and safe for the mode.
-[[nodiscard]] inline rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode) {
-  rule_set chosen;
-  std::copy_if(rules.begin(), rules.end(), std::back_inserter(chosen), [&](const substitution& s) {
-    return s.rule.known >= floor && (mode == tensor::mode::inference || s.rule.safe_for == syntax::safety::training);
-  });
-  return chosen;
-}
+[[nodiscard]] rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode);
 
 // What says how long an operator takes: tensor::analytic_cost, tensor::measured_cost.
 template <class M>
@@ -134,9 +133,8 @@ std::vector<rule_use> uses(const Space& space, const search_of<Space>& found, co
     use->gain_s += to_seconds(picoseconds{before - cost});
     before = cost;
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.gain_s != b.gain_s ? a.gain_s > b.gain_s : a.name < b.name;
-  });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.gain_s != b.gain_s ? a.gain_s > b.gain_s : a.name < b.name; });
   return all;
 }
 
@@ -227,3 +225,21 @@ template <time_model Time>
 }
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_TASO)
+
+#include <iterator>
+
+namespace unity::systems {
+
+UNITY_INLINE rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode) {
+  rule_set chosen;
+  std::copy_if(rules.begin(), rules.end(), std::back_inserter(chosen), [&](const substitution& s) {
+    return s.rule.known >= floor && (mode == tensor::mode::inference || s.rule.safe_for == syntax::safety::training);
+  });
+  return chosen;
+}
+
+}  // namespace unity::systems
+
+#endif

@@ -3,47 +3,38 @@
 // parallelization, OSDI 2022, section 5.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
-#include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/memory_limits.hpp>
-#include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/strategies/units.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/parallel/training_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
 #include <unity/search/result.hpp>
-#include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/pipelines.hpp>
-#include <unity/systems/unity/polish.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
@@ -56,15 +47,15 @@ struct unity_options : search_options {
   std::size_t stages = 64;                     // of pipelines, at most
   std::size_t candidates = 12;  // mappings of each graph that are simulated, and as many pipelines; four times as many
                                 // mappings where programs are small
-  std::uint64_t program_tasks = 2'000'000;     // of larger programs those of one device of each stage are simulated
-  std::uint64_t proposals = 300;               // of the polish, from the best of them
+  std::uint64_t program_tasks = 2'000'000;  // of larger programs those of one device of each stage are simulated
+  std::uint64_t proposals = 300;            // of the polish, from the best of them
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   joint_options joint{};
 };
 
 // A mapping that was simulated.
 struct simulated_mapping {
-  std::size_t graph = 0;  // 0: the given one; others: after substitutions for one objective
+  std::size_t graph = 0;        // 0: the given one; others: after substitutions for one objective
   machine::device_mesh mesh{};  // of the devices of the first stage
   std::uint32_t stages = 1;
   std::int64_t microbatches = 1;
@@ -78,14 +69,14 @@ struct unity_result {
   parallel::strategy strategy{};
   parallel::pipeline pipeline{};
   parallel::strategy_report report{};
-  machine::device_mesh mesh{};  // of the first stage
+  machine::device_mesh mesh{};        // of the first stage
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   picoseconds mapping_bound{};  // no mapping of this graph onto one of the meshes takes less
   picoseconds graphs_bound{};   // no plan of any graph that was met takes less
   std::size_t segments = 0;
-  std::uint64_t goals = 0;      // of dynamic programs
-  std::uint64_t expanded = 0;   // graphs whose substitutions were looked at
+  std::uint64_t goals = 0;     // of dynamic programs
+  std::uint64_t expanded = 0;  // graphs whose substitutions were looked at
   std::uint64_t proposals = 0;
   stop_reason stopped = stop_reason::exhausted;  // time: some step was ended early
   double seconds = 0;
@@ -94,97 +85,17 @@ struct unity_result {
 namespace detail {
 
 // Of each kind that a mesh of all devices could have.
-[[nodiscard]] inline std::vector<std::uint32_t> models_of(const machine::machine& m) {
-  std::vector<std::uint32_t> models;
-  for (const auto& d : m.network.devices()) {
-    if (std::find(models.begin(), models.end(), d.model) == models.end()) {
-      models.push_back(d.model);
-    }
-  }
-  return models;
-}
+[[nodiscard]] std::vector<std::uint32_t> models_of(const machine::machine& m);
 
 class unity_search {
  public:
   unity_search(const tensor::algebra& a, const machine::machine& m, parallel::operation_timer timer,
-               const unity_options& options)
-      : algebra_{a},
-        machine_{m},
-        timer_{timer},
-        options_{options},
-        routes_{m.network, "machine " + m.name},
-        clock_{a, timer, models_of(m)},
-        computing_{a, std::move(timer), models_of(m), m.network.device_count()} {
-    for (const auto limit : parallel::memory_limits(m)) {
-      limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
-    }
-    auto meshes = machine::meshes_of(m.network, options.mesh_axes);
-    for (const auto& mesh : options.meshes) {
-      machine::check(m.network, mesh);
-      meshes.push_back(mesh);
-    }
-    // What is best with fewer uses is often close to the best of all, and simulation may prefer it.
-    constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
-    std::vector<parallel::index_uses> sets{options.uses};
-    for (const auto fewer : {options.uses & ~bit(parallel::index_use::placement), options.uses & samples_alone}) {
-      if (fewer != 0 && std::find(sets.begin(), sets.end(), fewer) == sets.end()) {
-        sets.push_back(fewer);
-      }
-    }
-    for (const auto& mesh : meshes) {
-      for (const auto uses : sets) {
-        add_room(mesh, uses);
-      }
-    }
-  }
+               const unity_options& options);
 
-  [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g) {
-    unity_result r;
-    for (const auto v : g.outputs()) {
-      if (g.operands(g.producer(v)).empty()) {
-        throw error{"graph", "an output that no operator makes", "operators between inputs and outputs"};
-      }
-    }
-    std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
-    r.graphs_bound = computing_of(variants[0].graph);
-    auto best = simulate(variants[0], 0, r);
-    add_variants(rules, variants, r);
-    for (std::size_t v = 1; v < variants.size(); ++v) {
-      if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
-        best = other;
-      }
-    }
-    auto in_stages = best_pipeline(variants, best, r);
-    const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
-    auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
-    r.rules = chosen.rules;
-    if (is_pipeline) {
-      take(*std::move(in_stages), r);
-    } else {
-      r.mesh = best.candidate.room->mesh();
-      r.strategy = std::move(best.strategy);
-      r.report = std::move(best.report);
-      r.graph = std::move(chosen.graph);
-      finish(r, *best.candidate.room);
-    }
-    for (const auto& one : rooms_) {
-      r.goals += one->goals();
-      ended_early_ = ended_early_ || one->ended_early();
-    }
-    r.goals += pipelines_ ? pipelines_->goals() : 0;
-    r.seconds = watch_.seconds();
-    r.stopped = ended_early_ ? stop_reason::time : stop_reason::exhausted;
-    return r;
-  }
+  [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
 
  private:
-  void add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
-    rooms_.push_back(
-        std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
-    if (!options_.joint.dynamic) {
-      rooms_.back()->enumerate_until(watch_, options_.limits.seconds);
-    }
-  }
+  void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
   // A graph and the substitutions that led to it.
   struct graph_variant {
     tensor::tensor_graph graph{};
@@ -198,86 +109,12 @@ class unity_search {
     parallel::strategy_report report{};
   };
 
-  [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r) {
-    parallel::lowering lowering{algebra_,          v.graph, machine_, timer_, parallel::transfers::exchanges,
-                                options_.optimizer};
-    const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
-    auto all = mapping_candidates(rooms_for(number), ops, limit_);
-    if (number == 0 && !all.empty() && add_parts(v.graph, picoseconds{all.front().predicted})) {
-      all = mapping_candidates(rooms_for(number), ops, limit_);
-    }
-    if (all.empty()) {
-      throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
-    }
-    if (number == 0) {
-      first_ = all;
-    }
-    simulated_best best;
-    bool is_first = true;
-    const auto first_simulated = r.simulated.size();
-    const auto least = options_.candidates;
-    std::uint64_t tasks = 0;
-    for (const auto& c : chosen_candidates(all, 4 * least, limit_)) {
-      if (r.simulated.size() >= first_simulated + least && tasks > options_.program_tasks / 4) {
-        break;
-      }
-      auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
-      auto report = is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
-                                               : parallel::report_on(lowering, v.graph, machine_, strategy);
-      tasks += report.tasks;
-      r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
-      if (is_first || is_better(report, best.report)) {
-        best = {number, c, std::move(strategy), std::move(report)};
-        is_first = false;
-      }
-    }
-    return best;
-  }
+  [[nodiscard]] simulated_best simulate(const graph_variant& v, std::size_t number, unity_result& r);
   // Effects: rooms of some of the devices, where these alone could compute the graph in
   // that time. Returns whether there are any.
-  [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time) {
-    const auto count = rooms_.size();
-    const auto all = machine_.network.device_count();
-    if (!parallel::has(options_.uses, parallel::index_use::placement)) {
-      return false;
-    }
-    for (const auto& part : machine::parts_of(machine_.network)) {
-      std::size_t devices = 0;
-      for (const auto& row : part) {
-        devices += row.size();
-      }
-      if (computing_of(g).count() / static_cast<std::int64_t>(devices) >=
-          time.count() / static_cast<std::int64_t>(all)) {
-        continue;
-      }
-      for (const auto& mesh : machine::meshes_of(part, options_.mesh_axes)) {
-        add_room(mesh, options_.uses);
-      }
-    }
-    return rooms_.size() > count;
-  }
+  [[nodiscard]] bool add_parts(const tensor::tensor_graph& g, picoseconds time);
   // All for the given graph; for others those in which it is mapped best.
-  [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const {
-    constexpr std::array<std::size_t, 3> most{4, 4,
-                                              1};  // with all devices, with some, and where samples alone are divided
-    std::vector<mesh_room*> all;
-    if (graph == 0) {
-      for (const auto& room : rooms_) {
-        all.push_back(room.get());
-      }
-    }
-    std::array<std::size_t, 3> counts{};
-    for (std::size_t i = 0; i < first_.size() && graph != 0; ++i) {
-      const bool is_whole = first_[i].room->mesh().devices.size() == machine_.network.device_count();
-      const auto kind = first_[i].room->uses() == samples_alone ? 2U : is_whole ? 0U : 1U;
-      auto& count = counts[kind];
-      if (count < most[kind] && std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
-        all.push_back(first_[i].room);
-        ++count;
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<mesh_room*> rooms_for(std::size_t graph) const;
   // A program of all devices, of so many micro-batches, would be too large.
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
     const auto of_one = 2 * operators * machine_.network.device_count() / stages;
@@ -285,11 +122,7 @@ class unity_search {
   }
   [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room,
                                                                     const parallel::operator_graph& ops,
-                                                                    const std::vector<std::uint32_t>& options) const {
-    const parallel::stage_mesh all{machine_.network, routes_, room.mesh().devices, 1};
-    return parallel::mesh_report(algebra_, machine_, room.tables(), all, ops,
-                                 {options, std::vector<std::uint32_t>(ops.size()), 1});
-  }
+                                                                    const std::vector<std::uint32_t>& options) const;
 
   // The best simulated pipeline of the given graph, and of the one that is best without.
   struct simulated_pipeline {
@@ -298,154 +131,24 @@ class unity_search {
     parallel::strategy_report report{};
   };
   [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants,
-                                                                const simulated_best& without, unity_result& r) {
-    std::optional<simulated_pipeline> best;
-    if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic) {
-      return best;
-    }
-    pipelines_.emplace(algebra_, machine_, routes_, clock_,
-                       pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1,
-                                        options_.uses, options_.optimizer, limit_});
-    // Predictions are not that far off.
-    const auto slowest =
-        without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
-    for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
-      auto all = pipelines_->run(variants[v].graph);
-      std::uint64_t tasks = 0;  // large programs: few of them
-      for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
-        auto& c = all[i];
-        if (c.predicted > slowest) {
-          continue;
-        }
-        auto report = report_on(c);
-        tasks += report.tasks;
-        r.simulated.push_back({v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
-                               picoseconds{c.predicted}, report});
-        if (!best || is_better(report, best->report)) {
-          best = simulated_pipeline{v, std::move(c), std::move(report)};
-        }
-      }
-    }
-    return best;
-  }
-  [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const {
-    if (is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count)) {
-      return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping,
-                                   c.graph->count);
-    }
-    parallel::lowering lowering{algebra_,          c.graph->graph, machine_, timer_, parallel::transfers::exchanges,
-                                options_.optimizer};
-    return parallel::report_on(lowering, c.graph->graph, machine_, pipeline_search::strategy_of(c),
-                               pipeline_search::pipeline_of(c));
-  }
-  void take(simulated_pipeline best, unity_result& r) {
-    const auto& c = best.candidate;
-    r.mesh = c.room->mesh();
-    r.strategy = pipeline_search::strategy_of(c);
-    r.pipeline = pipeline_search::pipeline_of(c);
-    r.report = std::move(best.report);
-    r.graph = c.graph->graph;
-    const auto of_one = bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
-    r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
-  }
+                                                                const simulated_best& without, unity_result& r);
+  [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
+  void take(simulated_pipeline best, unity_result& r);
 
   // Effects: graphs after substitutions, for the cheapest mesh if gradient reductions count in full, and if they do not
   // count; and those where all operators divide samples: these reductions overlap best.
-  void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r) {
-    if (rules.empty()) {
-      return;
-    }
-    for (const auto& [uses, share] :
-         {std::pair{options_.uses, overlap_shares.front()}, std::pair{options_.uses, overlap_shares.back()},
-          std::pair{samples_alone, overlap_shares.back()}}) {
-      const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
-        return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
-      });
-      if (c == first_.end()) {
-        continue;
-      }
-      auto joint = options_.joint;
-      joint.limits.seconds = std::min(joint.limits.seconds, options_.limits.seconds / 4);
-      if (!joint.dynamic) {  // a single mapping may have taken all the time
-        joint.limits.seconds =
-            std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
-      }
-      joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
-      auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
-      r.expanded += found.expanded;
-      ended_early_ = ended_early_ || found.ended_early;
-      r.graphs_bound = std::min(r.graphs_bound, found.computing);
-      r.segments = std::max(r.segments, found.segments);
-      const bool is_known =
-          std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
-      if (!is_known) {
-        variants.push_back({std::move(found.graph), std::move(found.rules)});
-      }
-    }
-  }
+  void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
   // Effects: the last improvements of the chosen plan, and what is said of it.
-  void finish(unity_result& r, mesh_room& room) {
-    parallel::lowering lowering{algebra_,          r.graph, machine_, timer_, parallel::transfers::exchanges,
-                                options_.optimizer};
-    const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
-    if (!r.report.is_of_representatives) {
-      polish(r, ops, room, lowering);
-    }
-    r.mapping_bound = bound(ops, rooms_, machine_.network.device_count());
-  }
+  void finish(unity_result& r, mesh_room& room);
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
     return computing_.of(analyzed_graph{algebra_, g}.ops);
   }
-  [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
-    const auto over = [](const parallel::strategy_report& s) {
-      bytes sum{};
-      for (const auto& e : s.excess) {
-        sum += e.over;
-      }
-      return sum;
-    };
-    return over(a) != over(b) ? over(a) < over(b) : a.iteration < b.iteration;
-  }
-  void polish(unity_result& r, const parallel::operator_graph& ops, mesh_room& room, parallel::lowering& lowering) {
-    if (options_.proposals == 0 || ops.size() == 0) {
-      return;
-    }
-    const strategy_evaluator evaluator{lowering, parallel::memory_limits(machine_)};
-    const mesh_proposal proposal{room, ops};
-    chain_options chain;
-    chain.proposals = options_.proposals;
-    chain.seed = options_.seed;
-    chain.limits = options_.limits;
-    chain.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
-    chain.watch = options_.watch;
-    chain.keep_path = false;
-    chain.patience = 1;
-    const std::vector<parallel::strategy> initial{r.strategy};
-    const auto found = mcmc_chains([&] { return evaluator; }, proposal, initial, chain);
-    r.proposals = found.counts.expanded;
-    ended_early_ = ended_early_ || found.stopped == stop_reason::time;
-    auto report = parallel::report_on(lowering, r.graph, machine_, found.best);
-    if (is_better(report, r.report)) {
-      r.report = std::move(report);
-      r.strategy = found.best;
-    }
-  }
+  [[nodiscard]] static bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b);
+  void polish(unity_result& r, const parallel::operator_graph& ops, mesh_room& room, parallel::lowering& lowering);
   // Each operator at its least, on whichever mesh, the average of so many devices: some device computes no less than
   // the sum. Updates do not count: operators may share weights.
   [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops,
-                                         const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
-    std::int64_t sum = 0;
-    for (std::uint32_t i = 0; i < ops.size(); ++i) {
-      auto least = std::numeric_limits<std::int64_t>::max();
-      for (const auto& room : rooms) {
-        for (const auto& o : room->tables().of(ops.placed(i)).options) {
-          least = std::min(least, o.busy.count() * static_cast<std::int64_t>(room->mesh().devices.size()));
-        }
-      }
-      sum += least;
-    }
-    return picoseconds{sum / static_cast<std::int64_t>(devices)};
-  }
+                                         const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices);
 
   static constexpr auto samples_alone = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::data);
 
@@ -459,8 +162,8 @@ class unity_search {
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
   std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // of the given graph
-  std::int64_t limit_ = 0;  // bytes of the smallest device; 0: not known
-  bool ended_early_ = false;  // some step
+  std::int64_t limit_ = 0;                  // bytes of the smallest device; 0: not known
+  bool ended_early_ = false;                // some step
   stopwatch watch_{};
 };
 
@@ -476,3 +179,351 @@ class unity_search {
 }
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY)
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/parallel/delivered_outputs.hpp>
+#include <unity/parallel/mesh/mesh_program.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
+#include <unity/parallel/training_graph.hpp>
+#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/systems/flexflow/evaluator.hpp>
+#include <unity/systems/unity/polish.hpp>
+
+namespace unity::systems::detail {
+
+UNITY_INLINE std::vector<std::uint32_t> models_of(const machine::machine& m) {
+  std::vector<std::uint32_t> models;
+  for (const auto& d : m.network.devices()) {
+    if (std::find(models.begin(), models.end(), d.model) == models.end()) {
+      models.push_back(d.model);
+    }
+  }
+  return models;
+}
+
+UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine::machine& m,
+                                        parallel::operation_timer timer, const unity_options& options)
+    : algebra_{a},
+      machine_{m},
+      timer_{timer},
+      options_{options},
+      routes_{m.network, "machine " + m.name},
+      clock_{a, timer, models_of(m)},
+      computing_{a, std::move(timer), models_of(m), m.network.device_count()} {
+  for (const auto limit : parallel::memory_limits(m)) {
+    limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
+  }
+  auto meshes = machine::meshes_of(m.network, options.mesh_axes);
+  for (const auto& mesh : options.meshes) {
+    machine::check(m.network, mesh);
+    meshes.push_back(mesh);
+  }
+  // What is best with fewer uses is often close to the best of all, and simulation may prefer it.
+  constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
+  std::vector<parallel::index_uses> sets{options.uses};
+  for (const auto fewer : {options.uses & ~bit(parallel::index_use::placement), options.uses & samples_alone}) {
+    if (fewer != 0 && std::find(sets.begin(), sets.end(), fewer) == sets.end()) {
+      sets.push_back(fewer);
+    }
+  }
+  for (const auto& mesh : meshes) {
+    for (const auto uses : sets) {
+      add_room(mesh, uses);
+    }
+  }
+}
+
+UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor::tensor_graph& g) {
+  unity_result r;
+  for (const auto v : g.outputs()) {
+    if (g.operands(g.producer(v)).empty()) {
+      throw error{"graph", "an output that no operator makes", "operators between inputs and outputs"};
+    }
+  }
+  std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
+  r.graphs_bound = computing_of(variants[0].graph);
+  auto best = simulate(variants[0], 0, r);
+  add_variants(rules, variants, r);
+  for (std::size_t v = 1; v < variants.size(); ++v) {
+    if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
+      best = other;
+    }
+  }
+  auto in_stages = best_pipeline(variants, best, r);
+  const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
+  auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
+  r.rules = chosen.rules;
+  if (is_pipeline) {
+    take(*std::move(in_stages), r);
+  } else {
+    r.mesh = best.candidate.room->mesh();
+    r.strategy = std::move(best.strategy);
+    r.report = std::move(best.report);
+    r.graph = std::move(chosen.graph);
+    finish(r, *best.candidate.room);
+  }
+  for (const auto& one : rooms_) {
+    r.goals += one->goals();
+    ended_early_ = ended_early_ || one->ended_early();
+  }
+  r.goals += pipelines_ ? pipelines_->goals() : 0;
+  r.seconds = watch_.seconds();
+  r.stopped = ended_early_ ? stop_reason::time : stop_reason::exhausted;
+  return r;
+}
+
+UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
+  rooms_.push_back(
+      std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
+  if (!options_.joint.dynamic) {
+    rooms_.back()->enumerate_until(watch_, options_.limits.seconds);
+  }
+}
+
+UNITY_INLINE auto unity_search::simulate(const graph_variant& v, std::size_t number, unity_result& r)
+    -> simulated_best {
+  parallel::lowering lowering{algebra_, v.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+  const parallel::operator_graph ops{algebra_, v.graph, lowering.dimensions(), lowering.training()};
+  auto all = mapping_candidates(rooms_for(number), ops, limit_);
+  if (number == 0 && !all.empty() && add_parts(v.graph, picoseconds{all.front().predicted})) {
+    all = mapping_candidates(rooms_for(number), ops, limit_);
+  }
+  if (all.empty()) {
+    throw error{"graph", "an operator that runs on no part of the machine", "operators of known meaning and sizes"};
+  }
+  if (number == 0) {
+    first_ = all;
+  }
+  simulated_best best;
+  bool is_first = true;
+  const auto first_simulated = r.simulated.size();
+  const auto least = options_.candidates;
+  std::uint64_t tasks = 0;
+  for (const auto& c : chosen_candidates(all, 4 * least, limit_)) {
+    if (r.simulated.size() >= first_simulated + least && tasks > options_.program_tasks / 4) {
+      break;
+    }
+    auto strategy = c.room->strategy_of(ops, c.solution.options, v.graph.node_count());
+    auto report = is_large(ops.size(), 1, 1) ? report_of_representatives(*c.room, ops, c.solution.options)
+                                             : parallel::report_on(lowering, v.graph, machine_, strategy);
+    tasks += report.tasks;
+    r.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
+    if (is_first || is_better(report, best.report)) {
+      best = {number, c, std::move(strategy), std::move(report)};
+      is_first = false;
+    }
+  }
+  return best;
+}
+
+UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picoseconds time) {
+  const auto count = rooms_.size();
+  const auto all = machine_.network.device_count();
+  if (!parallel::has(options_.uses, parallel::index_use::placement)) {
+    return false;
+  }
+  for (const auto& part : machine::parts_of(machine_.network)) {
+    std::size_t devices = 0;
+    for (const auto& row : part) {
+      devices += row.size();
+    }
+    if (computing_of(g).count() / static_cast<std::int64_t>(devices) >= time.count() / static_cast<std::int64_t>(all)) {
+      continue;
+    }
+    for (const auto& mesh : machine::meshes_of(part, options_.mesh_axes)) {
+      add_room(mesh, options_.uses);
+    }
+  }
+  return rooms_.size() > count;
+}
+
+UNITY_INLINE std::vector<mesh_room*> unity_search::rooms_for(std::size_t graph) const {
+  constexpr std::array<std::size_t, 3> most{4, 4,
+                                            1};  // with all devices, with some, and where samples alone are divided
+  std::vector<mesh_room*> all;
+  if (graph == 0) {
+    for (const auto& room : rooms_) {
+      all.push_back(room.get());
+    }
+  }
+  std::array<std::size_t, 3> counts{};
+  for (std::size_t i = 0; i < first_.size() && graph != 0; ++i) {
+    const bool is_whole = first_[i].room->mesh().devices.size() == machine_.network.device_count();
+    const auto kind = first_[i].room->uses() == samples_alone ? 2U : is_whole ? 0U : 1U;
+    auto& count = counts[kind];
+    if (count < most[kind] && std::find(all.begin(), all.end(), first_[i].room) == all.end()) {
+      all.push_back(first_[i].room);
+      ++count;
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE parallel::strategy_report unity_search::report_of_representatives(
+    mesh_room& room, const parallel::operator_graph& ops, const std::vector<std::uint32_t>& options) const {
+  const parallel::stage_mesh all{machine_.network, routes_, room.mesh().devices, 1};
+  return parallel::mesh_report(algebra_, machine_, room.tables(), all, ops,
+                               {options, std::vector<std::uint32_t>(ops.size()), 1});
+}
+
+UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& variants, const simulated_best& without,
+                                              unity_result& r) -> std::optional<simulated_pipeline> {
+  std::optional<simulated_pipeline> best;
+  if (!parallel::has(options_.uses, parallel::index_use::pipeline) || !options_.joint.dynamic) {
+    return best;
+  }
+  pipelines_.emplace(algebra_, machine_, routes_, clock_,
+                     pipeline_options{options_.stages, std::max<std::size_t>(options_.mesh_axes, 2) - 1, options_.uses,
+                                      options_.optimizer, limit_});
+  // Predictions are not that far off.
+  const auto slowest =
+      without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
+  for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
+    auto all = pipelines_->run(variants[v].graph);
+    std::uint64_t tasks = 0;  // large programs: few of them
+    for (std::size_t i = 0; i < std::min(all.size(), options_.candidates) && tasks <= options_.program_tasks; ++i) {
+      auto& c = all[i];
+      if (c.predicted > slowest) {
+        continue;
+      }
+      auto report = report_on(c);
+      tasks += report.tasks;
+      r.simulated.push_back(
+          {v, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(), picoseconds{c.predicted}, report});
+      if (!best || is_better(report, best->report)) {
+        best = simulated_pipeline{v, std::move(c), std::move(report)};
+      }
+    }
+  }
+  return best;
+}
+
+UNITY_INLINE parallel::strategy_report unity_search::report_on(const pipeline_candidate& c) const {
+  if (is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count)) {
+    return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, c.graph->ops, c.mapping,
+                                 c.graph->count);
+  }
+  parallel::lowering lowering{algebra_,          c.graph->graph, machine_, timer_, parallel::transfers::exchanges,
+                              options_.optimizer};
+  return parallel::report_on(lowering, c.graph->graph, machine_, pipeline_search::strategy_of(c),
+                             pipeline_search::pipeline_of(c));
+}
+
+UNITY_INLINE void unity_search::take(simulated_pipeline best, unity_result& r) {
+  const auto& c = best.candidate;
+  r.mesh = c.room->mesh();
+  r.strategy = pipeline_search::strategy_of(c);
+  r.pipeline = pipeline_search::pipeline_of(c);
+  r.report = std::move(best.report);
+  r.graph = c.graph->graph;
+  const auto of_one = bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
+  r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
+}
+
+UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<graph_variant>& variants,
+                                             unity_result& r) {
+  if (rules.empty()) {
+    return;
+  }
+  for (const auto& [uses, share] :
+       {std::pair{options_.uses, overlap_shares.front()}, std::pair{options_.uses, overlap_shares.back()},
+        std::pair{samples_alone, overlap_shares.back()}}) {
+    const auto c = std::find_if(first_.begin(), first_.end(), [&](const mapping_candidate& k) {
+      return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
+    });
+    if (c == first_.end()) {
+      continue;
+    }
+    auto joint = options_.joint;
+    joint.limits.seconds = std::min(joint.limits.seconds, options_.limits.seconds / 4);
+    if (!joint.dynamic) {  // a single mapping may have taken all the time
+      joint.limits.seconds = std::min(joint.limits.seconds, std::max(0.0, options_.limits.seconds - watch_.seconds()));
+    }
+    joint.computing = [this](const parallel::operator_graph& ops) { return computing_.of(ops); };
+    auto found = improve(algebra_, rules, variants[0].graph, *c->room, {share, c->objective.per_mebibyte}, joint);
+    r.expanded += found.expanded;
+    ended_early_ = ended_early_ || found.ended_early;
+    r.graphs_bound = std::min(r.graphs_bound, found.computing);
+    r.segments = std::max(r.segments, found.segments);
+    const bool is_known =
+        std::any_of(variants.begin(), variants.end(), [&](const graph_variant& v) { return v.graph == found.graph; });
+    if (!is_known) {
+      variants.push_back({std::move(found.graph), std::move(found.rules)});
+    }
+  }
+}
+
+UNITY_INLINE void unity_search::finish(unity_result& r, mesh_room& room) {
+  parallel::lowering lowering{algebra_, r.graph, machine_, timer_, parallel::transfers::exchanges, options_.optimizer};
+  const parallel::operator_graph ops{algebra_, r.graph, lowering.dimensions(), lowering.training()};
+  if (!r.report.is_of_representatives) {
+    polish(r, ops, room, lowering);
+  }
+  r.mapping_bound = bound(ops, rooms_, machine_.network.device_count());
+}
+
+UNITY_INLINE bool unity_search::is_better(const parallel::strategy_report& a, const parallel::strategy_report& b) {
+  const auto over = [](const parallel::strategy_report& s) {
+    bytes sum{};
+    for (const auto& e : s.excess) {
+      sum += e.over;
+    }
+    return sum;
+  };
+  return over(a) != over(b) ? over(a) < over(b) : a.iteration < b.iteration;
+}
+
+UNITY_INLINE void unity_search::polish(unity_result& r, const parallel::operator_graph& ops, mesh_room& room,
+                                       parallel::lowering& lowering) {
+  if (options_.proposals == 0 || ops.size() == 0) {
+    return;
+  }
+  const strategy_evaluator evaluator{lowering, parallel::memory_limits(machine_)};
+  const mesh_proposal proposal{room, ops};
+  chain_options chain;
+  chain.proposals = options_.proposals;
+  chain.seed = options_.seed;
+  chain.limits = options_.limits;
+  chain.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
+  chain.watch = options_.watch;
+  chain.keep_path = false;
+  chain.patience = 1;
+  const std::vector<parallel::strategy> initial{r.strategy};
+  const auto found = mcmc_chains([&] { return evaluator; }, proposal, initial, chain);
+  r.proposals = found.counts.expanded;
+  ended_early_ = ended_early_ || found.stopped == stop_reason::time;
+  auto report = parallel::report_on(lowering, r.graph, machine_, found.best);
+  if (is_better(report, r.report)) {
+    r.report = std::move(report);
+    r.strategy = found.best;
+  }
+}
+
+UNITY_INLINE picoseconds unity_search::bound(const parallel::operator_graph& ops,
+                                             const std::vector<std::unique_ptr<mesh_room>>& rooms,
+                                             std::size_t devices) {
+  std::int64_t sum = 0;
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    auto least = std::numeric_limits<std::int64_t>::max();
+    for (const auto& room : rooms) {
+      for (const auto& o : room->tables().of(ops.placed(i)).options) {
+        least = std::min(least, o.busy.count() * static_cast<std::int64_t>(room->mesh().devices.size()));
+      }
+    }
+    sum += least;
+  }
+  return picoseconds{sum / static_cast<std::int64_t>(devices)};
+}
+
+}  // namespace unity::systems::detail
+
+#endif

@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
-#include <unity/tensor/adjoint_rule.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -27,8 +25,23 @@ struct operator_adjoint {
 // body. Operators whose definition has an adjoint of its own (convolution, pooling, lookups, normalizations) use it.
 // Complexity: linear in the definition; a composite whose inner values are needed computes them again.
 // Throws: unity::error where the operator does not take the inputs or has no adjoint.
-[[nodiscard]] inline operator_adjoint adjoint_of(const algebra& a, const operation& op,
-                                                 std::span<const tensor_type> inputs, std::vector<bool> wanted = {}) {
+[[nodiscard]] operator_adjoint adjoint_of(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
+                                          std::vector<bool> wanted = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ADJOINT)
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/detail/derive_adjoint.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE operator_adjoint adjoint_of(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
+                                         std::vector<bool> wanted) {
   const auto outputs = a.infer(op, inputs);
   if (!outputs) {
     throw error{"adjoint", "operands that the operator does not take", a.why_not(op, inputs)};
@@ -66,3 +79,5 @@ struct operator_adjoint {
 }
 
 }  // namespace unity::tensor
+
+#endif

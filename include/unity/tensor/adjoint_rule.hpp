@@ -9,9 +9,10 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/body_builder.hpp>
-#include <unity/tensor/operation.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
@@ -38,9 +39,21 @@ using adjoint_rule =
 }
 
 // The attributes `names` of a reader and `more`, for an operator that shares them.
-[[nodiscard]] inline std::vector<named_attribute> shared_attributes(const attribute_reader& a,
-                                                                    std::initializer_list<std::string_view> names,
-                                                                    std::initializer_list<named_attribute> more = {}) {
+[[nodiscard]] std::vector<named_attribute> shared_attributes(const attribute_reader& a,
+                                                             std::initializer_list<std::string_view> names,
+                                                             std::initializer_list<named_attribute> more = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ADJOINT_RULE)
+
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<named_attribute> shared_attributes(const attribute_reader& a,
+                                                            std::initializer_list<std::string_view> names,
+                                                            std::initializer_list<named_attribute> more) {
   std::vector<named_attribute> all;
   for (const auto name : names) {
     all.push_back(a.named(name));
@@ -50,3 +63,5 @@ using adjoint_rule =
 }
 
 }  // namespace unity::tensor
+
+#endif

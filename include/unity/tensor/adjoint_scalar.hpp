@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <numbers>
 #include <optional>
 #include <string_view>
 
@@ -19,39 +18,10 @@ struct scalar_derivative {
 
 // Nothing where the derivative is zero everywhere it exists, or op is no function of one.
 // Where it does not exist (relu and abs at 0) it is 0.
-[[nodiscard]] inline std::optional<scalar_derivative> derivative_of(scalar_op op) {
-  using namespace kernels;
-  const auto v = x(0);
-  const auto positive = [](const scalar_kernel& k) { return apply(scalar_op::nonzero, apply(scalar_op::relu, k)); };
-  const auto bell = [&](double width) { return apply(scalar_op::exp, literal(-width) * v * v); };
-  switch (op) {
-    case scalar_op::negate: return scalar_derivative{literal(-1), false};
-    case scalar_op::reciprocal: return scalar_derivative{apply(scalar_op::negate, v * v), true};
-    case scalar_op::abs: return scalar_derivative{positive(v) - positive(apply(scalar_op::negate, v)), false};
-    case scalar_op::relu: return scalar_derivative{apply(scalar_op::nonzero, v), true};
-    case scalar_op::sigmoid: return scalar_derivative{v * (literal(1) - v), true};
-    case scalar_op::tanh: return scalar_derivative{literal(1) - v * v, true};
-    case scalar_op::gelu: {
-      const auto below = apply(scalar_op::erf, v / literal(std::numbers::sqrt2));
-      const auto slope = v * literal(std::numbers::inv_sqrtpi / std::numbers::sqrt2) * bell(0.5);
-      return scalar_derivative{literal(0.5) * (literal(1) + below) + slope, false};
-    }
-    case scalar_op::exp: return scalar_derivative{v, true};
-    case scalar_op::log: return scalar_derivative{apply(scalar_op::reciprocal, v), false};
-    case scalar_op::erf: return scalar_derivative{literal(2 * std::numbers::inv_sqrtpi) * bell(1), false};
-    case scalar_op::sqrt: return scalar_derivative{literal(0.5) / v, true};
-    default: return std::nullopt;
-  }
-}
+[[nodiscard]] std::optional<scalar_derivative> derivative_of(scalar_op op);
 
 // How much of the cotangent of maximum(x(0), x(1)) or minimum belongs to x(0): equal operands share it.
-[[nodiscard]] inline scalar_kernel share_of_first(scalar_op op) {
-  using namespace kernels;
-  const auto positive = [](const scalar_kernel& k) { return apply(scalar_op::nonzero, apply(scalar_op::relu, k)); };
-  const auto above = positive(x(0) - x(1));
-  const auto below = positive(x(1) - x(0));
-  return literal(0.5) * (literal(1) + (op == scalar_op::maximum ? above - below : below - above));
-}
+[[nodiscard]] scalar_kernel share_of_first(scalar_op op);
 
 // The operator that applies a function of one or two element by element, and the one that applies its adjoint.
 struct scalar_operator {
@@ -92,3 +62,46 @@ inline constexpr std::array<scalar_operator, 18> scalar_operators{{
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ADJOINT_SCALAR)
+
+#include <numbers>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::optional<scalar_derivative> derivative_of(scalar_op op) {
+  using namespace kernels;
+  const auto v = x(0);
+  const auto positive = [](const scalar_kernel& k) { return apply(scalar_op::nonzero, apply(scalar_op::relu, k)); };
+  const auto bell = [&](double width) { return apply(scalar_op::exp, literal(-width) * v * v); };
+  switch (op) {
+    case scalar_op::negate: return scalar_derivative{literal(-1), false};
+    case scalar_op::reciprocal: return scalar_derivative{apply(scalar_op::negate, v * v), true};
+    case scalar_op::abs: return scalar_derivative{positive(v) - positive(apply(scalar_op::negate, v)), false};
+    case scalar_op::relu: return scalar_derivative{apply(scalar_op::nonzero, v), true};
+    case scalar_op::sigmoid: return scalar_derivative{v * (literal(1) - v), true};
+    case scalar_op::tanh: return scalar_derivative{literal(1) - v * v, true};
+    case scalar_op::gelu: {
+      const auto below = apply(scalar_op::erf, v / literal(std::numbers::sqrt2));
+      const auto slope = v * literal(std::numbers::inv_sqrtpi / std::numbers::sqrt2) * bell(0.5);
+      return scalar_derivative{literal(0.5) * (literal(1) + below) + slope, false};
+    }
+    case scalar_op::exp: return scalar_derivative{v, true};
+    case scalar_op::log: return scalar_derivative{apply(scalar_op::reciprocal, v), false};
+    case scalar_op::erf: return scalar_derivative{literal(2 * std::numbers::inv_sqrtpi) * bell(1), false};
+    case scalar_op::sqrt: return scalar_derivative{literal(0.5) / v, true};
+    default: return std::nullopt;
+  }
+}
+
+UNITY_INLINE scalar_kernel share_of_first(scalar_op op) {
+  using namespace kernels;
+  const auto positive = [](const scalar_kernel& k) { return apply(scalar_op::nonzero, apply(scalar_op::relu, k)); };
+  const auto above = positive(x(0) - x(1));
+  const auto below = positive(x(1) - x(0));
+  return literal(0.5) * (literal(1) + (op == scalar_op::maximum ? above - below : below - above));
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -15,16 +15,16 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
 #include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/attributes.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/standard_operators.hpp>
-#include <unity/tensor/work.hpp>
+#include <unity/tensor/space.hpp>
+#include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor {
 
@@ -36,14 +36,7 @@ class algebra {
   using value_type = tensor_type;
 
   // Throws: unity::error where the name is taken.
-  kind_id add(definition d) {
-    const kind_id kind{definitions_.size()};
-    if (!kinds_.emplace(d.signature.name, kind).second) {
-      throw error{"operator " + d.signature.name, "a second definition", "a new name"};
-    }
-    definitions_.push_back(std::move(d));
-    return kind;
-  }
+  kind_id add(definition d);
 
   [[nodiscard]] std::size_t kind_count() const noexcept { return definitions_.size(); }
   [[nodiscard]] std::optional<kind_id> find_kind(std::string_view name) const {
@@ -51,13 +44,7 @@ class algebra {
     return found == kinds_.end() ? std::nullopt : std::optional{found->second};
   }
   // Throws: unity::error where there is none.
-  [[nodiscard]] kind_id kind(std::string_view name) const {
-    const auto found = find_kind(name);
-    if (!found) {
-      throw error{"operator " + std::string{name}, "no definition", "the name of an operator"};
-    }
-    return *found;
-  }
+  [[nodiscard]] kind_id kind(std::string_view name) const;
   [[nodiscard]] const definition& definition_of(kind_id kind) const {
     UNITY_EXPECTS(kind.index() < definitions_.size(), "a kind of this algebra");
     return definitions_[kind.index()];
@@ -90,11 +77,7 @@ class algebra {
     return judge(op, inputs, nullptr);
   }
   // Why infer gives nothing, in one line that begins with "expected"; empty where it gives something.
-  [[nodiscard]] std::string why_not(const operation& op, std::span<const tensor_type> inputs) const {
-    std::string reason;
-    static_cast<void>(judge(op, inputs, &reason));
-    return reason;
-  }
+  [[nodiscard]] std::string why_not(const operation& op, std::span<const tensor_type> inputs) const;
 
   // What the definition says about an operation that takes the inputs: the iteration space of a primitive, the
   // index map of a view, the body of a composite. Nothing where it is of another kind or does not take them.
@@ -114,14 +97,7 @@ class algebra {
                                  std::span<const tensor_type> outputs) const;
 
   // The same operator with results in the other layout, where that is allowed.
-  [[nodiscard]] std::vector<operation> variants(const operation& op, std::span<const tensor_type> inputs) const {
-    auto other = op;
-    other.order = op.order == layout::row_major ? layout::column_major : layout::row_major;
-    if (!valid(op) || !definition_of(op.kind).layouts || !infer(other, inputs)) {
-      return {};
-    }
-    return {std::move(other)};
-  }
+  [[nodiscard]] std::vector<operation> variants(const operation& op, std::span<const tensor_type> inputs) const;
 
   // size(?x, axis), an axis below 0 counts from the back; rank(?x); shape(?x); constant(?x); dtype(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
@@ -135,17 +111,7 @@ class algebra {
   using inferred = std::optional<std::vector<tensor_type>>;
 
   // Does the kind exist, and does every attribute have its form.
-  [[nodiscard]] bool valid(const operation& op) const noexcept {
-    if (op.kind.index() >= definitions_.size()) {
-      return false;
-    }
-    const auto& fields = definitions_[op.kind.index()].fields;
-    bool fit = op.attributes.size() == fields.size();
-    for (std::size_t i = 0; fit && i < fields.size(); ++i) {
-      fit = fits(fields[i], op.attributes[i]);
-    }
-    return fit;
-  }
+  [[nodiscard]] bool valid(const operation& op) const noexcept;
   [[nodiscard]] const char* malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept;
   [[nodiscard]] inferred judge(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const;
   [[nodiscard]] inferred judge_body(const operation& op, std::span<const tensor_type> inputs,
@@ -171,7 +137,69 @@ class algebra {
 };
 
 // The operators that models are written with.
-[[nodiscard]] inline algebra standard_algebra() {
+[[nodiscard]] algebra standard_algebra();
+
+// And those that their gradients (tensor/differentiate.hpp) and losses (tensor/loss.hpp) are written with. Kinds of the
+// standard algebra have the same numbers, so its graphs are graphs of this algebra.
+[[nodiscard]] algebra training_algebra();
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ALGEBRA)
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/standard_operators.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE kind_id algebra::add(definition d) {
+  const kind_id kind{definitions_.size()};
+  if (!kinds_.emplace(d.signature.name, kind).second) {
+    throw error{"operator " + d.signature.name, "a second definition", "a new name"};
+  }
+  definitions_.push_back(std::move(d));
+  return kind;
+}
+
+UNITY_INLINE kind_id algebra::kind(std::string_view name) const {
+  const auto found = find_kind(name);
+  if (!found) {
+    throw error{"operator " + std::string{name}, "no definition", "the name of an operator"};
+  }
+  return *found;
+}
+
+UNITY_INLINE std::string algebra::why_not(const operation& op, std::span<const tensor_type> inputs) const {
+  std::string reason;
+  static_cast<void>(judge(op, inputs, &reason));
+  return reason;
+}
+
+UNITY_INLINE std::vector<operation> algebra::variants(const operation& op, std::span<const tensor_type> inputs) const {
+  auto other = op;
+  other.order = op.order == layout::row_major ? layout::column_major : layout::row_major;
+  if (!valid(op) || !definition_of(op.kind).layouts || !infer(other, inputs)) {
+    return {};
+  }
+  return {std::move(other)};
+}
+
+UNITY_INLINE bool algebra::valid(const operation& op) const noexcept {
+  if (op.kind.index() >= definitions_.size()) {
+    return false;
+  }
+  const auto& fields = definitions_[op.kind.index()].fields;
+  bool fit = op.attributes.size() == fields.size();
+  for (std::size_t i = 0; fit && i < fields.size(); ++i) {
+    fit = fits(fields[i], op.attributes[i]);
+  }
+  return fit;
+}
+
+UNITY_INLINE algebra standard_algebra() {
   algebra a;
   for (auto& d : standard_operators()) {
     a.add(std::move(d));
@@ -179,9 +207,7 @@ class algebra {
   return a;
 }
 
-// And those that their gradients (tensor/differentiate.hpp) and losses (tensor/loss.hpp) are written with. Kinds of the
-// standard algebra have the same numbers, so its graphs are graphs of this algebra.
-[[nodiscard]] inline algebra training_algebra() {
+UNITY_INLINE algebra training_algebra() {
   auto a = standard_algebra();
   for (auto& d : gradient_operators()) {
     a.add(std::move(d));
@@ -194,4 +220,4 @@ class algebra {
 
 }  // namespace unity::tensor
 
-#include <unity/tensor/detail/algebra.hpp>
+#endif

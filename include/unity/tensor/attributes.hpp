@@ -13,30 +13,18 @@
 #include <variant>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/tensor/dtype.hpp>
 
 namespace unity::tensor {
 
 // The stored forms (rewrite/attribute.hpp) of a word and of a real number, and back.
-[[nodiscard]] inline attribute word_attribute(std::string_view text) {
-  attribute bytes;
-  for (const char c : text) {
-    bytes.push_back(static_cast<unsigned char>(c));
-  }
-  return bytes;
-}
+[[nodiscard]] attribute word_attribute(std::string_view text);
 [[nodiscard]] inline attribute real_attribute(double value) { return {std::bit_cast<std::int64_t>(value)}; }
 
-[[nodiscard]] inline std::string to_word(std::span<const std::int64_t> bytes) {
-  std::string text;
-  for (const auto b : bytes) {
-    text += static_cast<char>(b);
-  }
-  return text;
-}
+[[nodiscard]] std::string to_word(std::span<const std::int64_t> bytes);
 [[nodiscard]] inline double to_real(std::int64_t bits) noexcept { return std::bit_cast<double>(bits); }
 
 // An attribute as a definition declares it.
@@ -83,25 +71,7 @@ struct attribute_field {
 }
 
 // Is `value` a value of the field: right form, right length.
-[[nodiscard]] inline bool fits(const attribute_field& field, std::span<const std::int64_t> value) noexcept {
-  if (field.length != attribute_field::any && value.size() != field.length) {
-    return false;
-  }
-  if (field.is_flag) {
-    return value[0] == 0 || value[0] == 1;
-  }
-  if (field.signature.form == attribute_form::choice) {
-    return value[0] >= 0 && static_cast<std::size_t>(value[0]) < field.signature.choices.size();
-  }
-  if (field.signature.form == attribute_form::word) {
-    for (const auto byte : value) {
-      if (byte < 0 || byte > 255) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
+[[nodiscard]] bool fits(const attribute_field& field, std::span<const std::int64_t> value) noexcept;
 
 // An attribute as a caller writes it: {"axis", {1}}, {"epsilon", 1e-5}, {"padding", "same"}, {"dims", some_shape}.
 class named_attribute {
@@ -148,20 +118,67 @@ class attribute_reader {
   }
 
  private:
-  [[nodiscard]] std::span<const std::int64_t> find(std::string_view name) const {
-    std::size_t i = 0;
-    while (i < fields_.size() && fields_[i].signature.name != name) {
-      ++i;
-    }
-    UNITY_EXPECTS(i < values_.size(), "the name of a declared attribute");
-    return values_[i];
-  }
+  [[nodiscard]] std::span<const std::int64_t> find(std::string_view name) const;
 
   std::span<const attribute_field> fields_;
   std::span<const attribute> values_;
 };
 
-inline named_attribute attribute_reader::named(std::string_view name) const {
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ATTRIBUTES)
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE attribute word_attribute(std::string_view text) {
+  attribute bytes;
+  for (const char c : text) {
+    bytes.push_back(static_cast<unsigned char>(c));
+  }
+  return bytes;
+}
+
+UNITY_INLINE std::string to_word(std::span<const std::int64_t> bytes) {
+  std::string text;
+  for (const auto b : bytes) {
+    text += static_cast<char>(b);
+  }
+  return text;
+}
+
+UNITY_INLINE bool fits(const attribute_field& field, std::span<const std::int64_t> value) noexcept {
+  if (field.length != attribute_field::any && value.size() != field.length) {
+    return false;
+  }
+  if (field.is_flag) {
+    return value[0] == 0 || value[0] == 1;
+  }
+  if (field.signature.form == attribute_form::choice) {
+    return value[0] >= 0 && static_cast<std::size_t>(value[0]) < field.signature.choices.size();
+  }
+  if (field.signature.form == attribute_form::word) {
+    for (const auto byte : value) {
+      if (byte < 0 || byte > 255) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE std::span<const std::int64_t> attribute_reader::find(std::string_view name) const {
+  std::size_t i = 0;
+  while (i < fields_.size() && fields_[i].signature.name != name) {
+    ++i;
+  }
+  UNITY_EXPECTS(i < values_.size(), "the name of a declared attribute");
+  return values_[i];
+}
+
+UNITY_INLINE named_attribute attribute_reader::named(std::string_view name) const {
   const auto value = find(name);
   for (const auto& f : fields_) {
     if (f.signature.name == name && f.signature.form == attribute_form::real) {
@@ -175,3 +192,5 @@ inline named_attribute attribute_reader::named(std::string_view name) const {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -2,23 +2,14 @@
 // weights leave the range of float32, or lose their signal in the first layers.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -30,37 +21,11 @@ namespace detail {
 // How many products with elements of a value are summed, at most, per result element; 0: it is no factor of a product.
 class fan_ins {
  public:
-  fan_ins(const algebra& a, const tensor_graph& g) : counts_(g.value_count()) {
-    for (auto i = g.node_count(); i-- > 0;) {
-      const node_id n{i};
-      const auto& d = a.definition_of(g.operation(n).kind);
-      const auto operands = g.operands(n);
-      for (std::size_t k = 0; k < operands.size(); ++k) {
-        auto summed = own(d.signature.name, k, g.type(operands[k]).dims);
-        if (std::holds_alternative<view>(d.body) || d.signature.name == "identity" || d.signature.name == "cast") {
-          for (const auto v : g.results(n)) {
-            summed = std::max(summed, counts_[v.index()]);
-          }
-        }
-        counts_[operands[k].index()] = std::max(counts_[operands[k].index()], summed);
-      }
-    }
-  }
+  fan_ins(const algebra& a, const tensor_graph& g);
   [[nodiscard]] std::int64_t operator[](value_id v) const { return counts_[v.index()]; }
 
  private:
-  [[nodiscard]] static std::int64_t own(std::string_view name, std::size_t operand, const shape& dims) {
-    if (name == "conv2d" && operand == 1) {
-      return element_count(dims) / dims[0];
-    }
-    if (name == "matmul" || (name == "linear" && operand <= 1)) {
-      return dims[operand == 0 ? dims.size() - 1 : dims.size() - 2];
-    }
-    if (name == "attention" && operand >= 3) {
-      return dims[0];
-    }
-    return name == "lstm_cell" && (operand == 3 || operand == 4) ? dims[2] : 0;
-  }
+  [[nodiscard]] static std::int64_t own(std::string_view name, std::size_t operand, const shape& dims);
 
   std::vector<std::int64_t> counts_;
 };
@@ -73,7 +38,65 @@ struct balanced_source {
 };
 
 // unit: uniform in [0, 1).
-[[nodiscard]] inline double balanced_value(const balanced_source& s, double unit) {
+[[nodiscard]] double balanced_value(const balanced_source& s, double unit);
+
+}  // namespace detail
+
+// Values by name, for the sources of `model` and of what it is rewritten into: the same for the same name and seed.
+// Weights that are multiplied and summed are uniform with variance 2 / (number of summed products); inputs are uniform
+// in [-1, 1); what must be positive, and gains of normalizations, in [1/2, 3/2); what is added in [-1/4, 1/4).
+// Integers number the rows of what they look up.
+// Source: He et al., Delving deep into rectifiers, ICCV 2015: the variance.
+[[nodiscard]] source_data balanced_values(const algebra& a, const tensor_graph& model, std::uint64_t seed = 0);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_BALANCED_VALUES)
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <unity/core/hash.hpp>
+#include <unity/tensor/dense.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE fan_ins::fan_ins(const algebra& a, const tensor_graph& g) : counts_(g.value_count()) {
+  for (auto i = g.node_count(); i-- > 0;) {
+    const node_id n{i};
+    const auto& d = a.definition_of(g.operation(n).kind);
+    const auto operands = g.operands(n);
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      auto summed = own(d.signature.name, k, g.type(operands[k]).dims);
+      if (std::holds_alternative<view>(d.body) || d.signature.name == "identity" || d.signature.name == "cast") {
+        for (const auto v : g.results(n)) {
+          summed = std::max(summed, counts_[v.index()]);
+        }
+      }
+      counts_[operands[k].index()] = std::max(counts_[operands[k].index()], summed);
+    }
+  }
+}
+
+UNITY_INLINE std::int64_t fan_ins::own(std::string_view name, std::size_t operand, const shape& dims) {
+  if (name == "conv2d" && operand == 1) {
+    return element_count(dims) / dims[0];
+  }
+  if (name == "matmul" || (name == "linear" && operand <= 1)) {
+    return dims[operand == 0 ? dims.size() - 1 : dims.size() - 2];
+  }
+  if (name == "attention" && operand >= 3) {
+    return dims[0];
+  }
+  return name == "lstm_cell" && (operand == 3 || operand == 4) ? dims[2] : 0;
+}
+
+UNITY_INLINE double balanced_value(const balanced_source& s, double unit) {
   if (s.role.positive || s.role.gain) {
     return unit + 0.5;
   }
@@ -84,15 +107,11 @@ struct balanced_source {
   return (2 * unit - 1) * (added ? 0.25 : 1);
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// Values by name, for the sources of `model` and of what it is rewritten into: the same for the same name and seed.
-// Weights that are multiplied and summed are uniform with variance 2 / (number of summed products); inputs are uniform
-// in [-1, 1); what must be positive, and gains of normalizations, in [1/2, 3/2); what is added in [-1/4, 1/4).
-// Integers number the rows of what they look up.
-// Source: He et al., Delving deep into rectifiers, ICCV 2015: the variance.
-[[nodiscard]] inline source_data balanced_values(const algebra& a, const tensor_graph& model,
-                                                         std::uint64_t seed = 0) {
+namespace unity::tensor {
+
+UNITY_INLINE source_data balanced_values(const algebra& a, const tensor_graph& model, std::uint64_t seed) {
   detail::source_roles roles{a};
   roles.read(model);
   const detail::fan_ins fan_ins{a, model};
@@ -133,3 +152,5 @@ struct balanced_source {
 }
 
 }  // namespace unity::tensor
+
+#endif

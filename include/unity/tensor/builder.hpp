@@ -13,8 +13,9 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -100,24 +101,8 @@ class builder {
   }
 
   // Pooling.
-  value_id max_pool(value_id x, const pool_options& how, extent2 dilation = {1, 1}) {
-    return one("max_pool", {x},
-               {{"kernel", how.kernel},
-                {"stride", how.stride},
-                {"padding", how.padding},
-                {"pads", how.pads},
-                {"dilation", dilation},
-                {"ceil_mode", how.ceil_mode ? 1 : 0}});
-  }
-  value_id average_pool(value_id x, const pool_options& how, bool count_include_pad = false) {
-    return one("average_pool", {x},
-               {{"kernel", how.kernel},
-                {"stride", how.stride},
-                {"padding", how.padding},
-                {"pads", how.pads},
-                {"ceil_mode", how.ceil_mode ? 1 : 0},
-                {"count_include_pad", count_include_pad ? 1 : 0}});
-  }
+  value_id max_pool(value_id x, const pool_options& how, extent2 dilation = {1, 1});
+  value_id average_pool(value_id x, const pool_options& how, bool count_include_pad = false);
   value_id global_average_pool(value_id x) { return one("global_average_pool", {x}); }
   value_id global_max_pool(value_id x) { return one("global_max_pool", {x}); }
 
@@ -173,18 +158,7 @@ class builder {
                               std::initializer_list<named_attribute> attributes = {}) {
     return apply(algebra_->make_operation(name, attributes), operands);
   }
-  std::vector<value_id> apply(const operation& op, std::span<const value_id> operands) {
-    std::vector<tensor_type> types;
-    for (const auto v : operands) {
-      types.push_back(graph_.type(v));
-    }
-    const auto results = algebra_->infer(op, types);
-    if (!results) {
-      refuse(op, types);
-    }
-    const auto made = graph_.results(graph_.add_node(op, operands, *results));
-    return {made.begin(), made.end()};
-  }
+  std::vector<value_id> apply(const operation& op, std::span<const value_id> operands);
 
   [[nodiscard]] const tensor_type& type(value_id v) const { return graph_.type(v); }
   [[nodiscard]] const shape& dims(value_id v) const { return graph_.type(v).dims; }
@@ -192,11 +166,7 @@ class builder {
   [[nodiscard]] const tensor_graph& graph() const noexcept { return graph_; }
 
   // Ends the construction. The builder is empty afterwards.
-  [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
-    graph_.set_outputs(outputs);
-    names_.clear();
-    return std::exchange(graph_, {});
-  }
+  [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) &&;
   [[nodiscard]] tensor_graph finish(std::initializer_list<value_id> outputs) && {
     return std::move(*this).finish(std::span{outputs.begin(), outputs.size()});
   }
@@ -211,29 +181,9 @@ class builder {
     return one(name, std::span{operands.begin(), operands.size()}, attributes);
   }
 
-  value_id named_source(std::string_view kind, std::string_view name, const shape& dims, dtype element) {
-    const auto quoted = "\"" + std::string{name} + "\"";
-    if (name.empty() || names_.contains(std::string{name})) {
-      throw error{where(kind), "name " + quoted, "a name that no other source has"};
-    }
-    if (!checked_element_count(dims)) {
-      throw error{where(kind), quoted + " of " + to_string(tensor_type{element, layout::row_major, false, dims}),
-                  "positive sizes and a countable number of elements"};
-    }
-    const auto v = one(kind, {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
-    names_.emplace(name);
-    return v;
-  }
+  value_id named_source(std::string_view kind, std::string_view name, const shape& dims, dtype element);
 
-  value_id convolve(std::initializer_list<value_id> operands, const conv2d_options& how) {
-    return one("conv2d", operands,
-               {{"stride", how.stride},
-                {"padding", how.padding},
-                {"pads", how.pads},
-                {"dilation", how.dilation},
-                {"groups", how.groups},
-                {"activation", how.activation}});
-  }
+  value_id convolve(std::initializer_list<value_id> operands, const conv2d_options& how);
 
   [[nodiscard]] std::int64_t from_front(value_id x, std::int64_t axis) const {
     return axis < 0 ? axis + static_cast<std::int64_t>(dims(x).size()) : axis;
@@ -243,16 +193,7 @@ class builder {
     return "node " + std::to_string(graph_.node_count()) + " (" + std::string{kind} + ")";
   }
 
-  [[noreturn]] void refuse(const operation& op, std::span<const tensor_type> types) const {
-    std::string found = types.empty() ? "no operands" : "operands ";
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      found += (i == 0 ? "" : ", ") + to_string(types[i]);
-    }
-    constexpr std::string_view prefix = "expected ";
-    const auto reason = algebra_->why_not(op, types);
-    throw error{where(algebra_->signature(op.kind).name), found,
-                reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
-  }
+  [[noreturn]] void refuse(const operation& op, std::span<const tensor_type> types) const;
 
   const algebra* algebra_;
   tensor_graph graph_;
@@ -260,3 +201,88 @@ class builder {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_BUILDER)
+
+#include <unity/core/error.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE value_id builder::max_pool(value_id x, const pool_options& how, extent2 dilation) {
+  return one("max_pool", {x},
+             {{"kernel", how.kernel},
+              {"stride", how.stride},
+              {"padding", how.padding},
+              {"pads", how.pads},
+              {"dilation", dilation},
+              {"ceil_mode", how.ceil_mode ? 1 : 0}});
+}
+
+UNITY_INLINE value_id builder::average_pool(value_id x, const pool_options& how, bool count_include_pad) {
+  return one("average_pool", {x},
+             {{"kernel", how.kernel},
+              {"stride", how.stride},
+              {"padding", how.padding},
+              {"pads", how.pads},
+              {"ceil_mode", how.ceil_mode ? 1 : 0},
+              {"count_include_pad", count_include_pad ? 1 : 0}});
+}
+
+UNITY_INLINE std::vector<value_id> builder::apply(const operation& op, std::span<const value_id> operands) {
+  std::vector<tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(graph_.type(v));
+  }
+  const auto results = algebra_->infer(op, types);
+  if (!results) {
+    refuse(op, types);
+  }
+  const auto made = graph_.results(graph_.add_node(op, operands, *results));
+  return {made.begin(), made.end()};
+}
+
+UNITY_INLINE tensor_graph builder::finish(std::span<const value_id> outputs) && {
+  graph_.set_outputs(outputs);
+  names_.clear();
+  return std::exchange(graph_, {});
+}
+
+UNITY_INLINE value_id builder::named_source(std::string_view kind, std::string_view name, const shape& dims,
+                                            dtype element) {
+  const auto quoted = "\"" + std::string{name} + "\"";
+  if (name.empty() || names_.contains(std::string{name})) {
+    throw error{where(kind), "name " + quoted, "a name that no other source has"};
+  }
+  if (!checked_element_count(dims)) {
+    throw error{where(kind), quoted + " of " + to_string(tensor_type{element, layout::row_major, false, dims}),
+                "positive sizes and a countable number of elements"};
+  }
+  const auto v = one(kind, {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
+  names_.emplace(name);
+  return v;
+}
+
+UNITY_INLINE value_id builder::convolve(std::initializer_list<value_id> operands, const conv2d_options& how) {
+  return one("conv2d", operands,
+             {{"stride", how.stride},
+              {"padding", how.padding},
+              {"pads", how.pads},
+              {"dilation", how.dilation},
+              {"groups", how.groups},
+              {"activation", how.activation}});
+}
+
+UNITY_INLINE void builder::refuse(const operation& op, std::span<const tensor_type> types) const {
+  std::string found = types.empty() ? "no operands" : "operands ";
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    found += (i == 0 ? "" : ", ") + to_string(types[i]);
+  }
+  constexpr std::string_view prefix = "expected ";
+  const auto reason = algebra_->why_not(op, types);
+  throw error{where(algebra_->signature(op.kind).name), found,
+              reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
+}
+
+}  // namespace unity::tensor
+
+#endif

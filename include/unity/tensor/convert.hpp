@@ -3,23 +3,33 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
 // The graph whose sources (and casts) of element type `from` are of type `to`, and all that follows from them.
 // Complexity: linear in the graph.
 // Throws: unity::error where an operator does not take operands of the new types.
-[[nodiscard]] inline tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to) {
+[[nodiscard]] tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_CONVERT)
+
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to) {
   tensor_graph out;
   std::vector<value_id> now(g.value_count());
   for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -55,3 +65,5 @@ namespace unity::tensor {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -1,18 +1,20 @@
 // Cost models of tensor graphs.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <span>
-#include <string_view>
 
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -25,21 +27,10 @@ namespace detail {
 // Which operators run at all.
 class running_operators {
  public:
-  running_operators(const algebra& operators, mode m) : mode_{m} {
-    for (const auto* name : {"identity", "reshape", "squeeze", "unsqueeze"}) {
-      relabels_.insert(operators.kind(name));
-    }
-    if (m == mode::inference) {
-      relabels_.insert(operators.kind("dropout"));
-    }
-  }
+  running_operators(const algebra& operators, mode m);
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return mode_ == mode::inference && t.constant; }
   [[nodiscard]] bool runs(const operation& op, std::span<const tensor_type> inputs,
-                          std::span<const tensor_type> outputs) const {
-    const bool precomputed =
-        std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
-    return !inputs.empty() && !precomputed && !(relabels_.contains(op.kind) && stays(inputs[0], outputs[0]));
-  }
+                          std::span<const tensor_type> outputs) const;
 
  private:
   // In another order of rows and columns, elements that keep their place in the list of all change their address.
@@ -59,31 +50,15 @@ class analytic_cost {
  public:
   using cost_type = picoseconds;
 
-  analytic_cost(const algebra& operators, device_rates device, mode m = mode::inference)
-      : operators_{&operators}, device_{device}, running_{operators, m} {
-    for (const auto* name : {"split", "transpose", "enlarge"}) {
-      moves_.insert(operators.kind(name));
-    }
-    products_ = {operators.kind("matmul"), operators.kind("linear")};
-  }
+  analytic_cost(const algebra& operators, device_rates device, mode m = mode::inference);
 
   [[nodiscard]] picoseconds node_cost(const operation& op, std::span<const tensor_type> inputs,
-                                      std::span<const tensor_type> outputs) const {
-    if (!running_.runs(op, inputs, outputs) || (device_.free_movement && moves_.contains(op.kind))) {
-      return {};
-    }
-    return roofline_time(device_, operators_->work(op, inputs, outputs), efficiency(op, inputs));
-  }
+                                      std::span<const tensor_type> outputs) const;
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
   [[nodiscard]] cost_value objective(picoseconds total) const noexcept { return total.count(); }
 
  private:
-  [[nodiscard]] double efficiency(const operation& op, std::span<const tensor_type> inputs) const {
-    if (!products_.contains(op.kind) || inputs.size() < 2) {
-      return 1;
-    }
-    return device_.product_efficiency[inputs[0].order == layout::column_major][inputs[1].order == layout::column_major];
-  }
+  [[nodiscard]] double efficiency(const operation& op, std::span<const tensor_type> inputs) const;
 
   const algebra* operators_;
   device_rates device_;
@@ -121,16 +96,7 @@ class memory_cost {
   explicit memory_cost(const algebra& operators, mode m = mode::inference) : running_{operators, m} {}
 
   [[nodiscard]] bytes node_cost(const operation& op, std::span<const tensor_type> inputs,
-                                std::span<const tensor_type> outputs) const {
-    if (!running_.runs(op, inputs, outputs)) {
-      return {};
-    }
-    auto held = total_bytes(outputs);
-    for (const auto& t : inputs) {
-      held += t.constant ? size_in_bytes(t) : bytes{};
-    }
-    return held;
-  }
+                                std::span<const tensor_type> outputs) const;
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return running_.computed_before(t); }
   [[nodiscard]] cost_value objective(bytes total) const noexcept { return total.count(); }
 
@@ -139,3 +105,72 @@ class memory_cost {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_COST)
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE running_operators::running_operators(const algebra& operators, mode m) : mode_{m} {
+  for (const auto* name : {"identity", "reshape", "squeeze", "unsqueeze"}) {
+    relabels_.insert(operators.kind(name));
+  }
+  if (m == mode::inference) {
+    relabels_.insert(operators.kind("dropout"));
+  }
+}
+
+UNITY_INLINE bool running_operators::runs(const operation& op, std::span<const tensor_type> inputs,
+                                          std::span<const tensor_type> outputs) const {
+  const bool precomputed =
+      std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
+  return !inputs.empty() && !precomputed && !(relabels_.contains(op.kind) && stays(inputs[0], outputs[0]));
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE analytic_cost::analytic_cost(const algebra& operators, device_rates device, mode m)
+    : operators_{&operators}, device_{device}, running_{operators, m} {
+  for (const auto* name : {"split", "transpose", "enlarge"}) {
+    moves_.insert(operators.kind(name));
+  }
+  products_ = {operators.kind("matmul"), operators.kind("linear")};
+}
+
+UNITY_INLINE picoseconds analytic_cost::node_cost(const operation& op, std::span<const tensor_type> inputs,
+                                                  std::span<const tensor_type> outputs) const {
+  if (!running_.runs(op, inputs, outputs) || (device_.free_movement && moves_.contains(op.kind))) {
+    return {};
+  }
+  return roofline_time(device_, operators_->work(op, inputs, outputs), efficiency(op, inputs));
+}
+
+UNITY_INLINE double analytic_cost::efficiency(const operation& op, std::span<const tensor_type> inputs) const {
+  if (!products_.contains(op.kind) || inputs.size() < 2) {
+    return 1;
+  }
+  return device_.product_efficiency[inputs[0].order == layout::column_major][inputs[1].order == layout::column_major];
+}
+
+UNITY_INLINE bytes memory_cost::node_cost(const operation& op, std::span<const tensor_type> inputs,
+                                          std::span<const tensor_type> outputs) const {
+  if (!running_.runs(op, inputs, outputs)) {
+    return {};
+  }
+  auto held = total_bytes(outputs);
+  for (const auto& t : inputs) {
+    held += t.constant ? size_in_bytes(t) : bytes{};
+  }
+  return held;
+}
+
+}  // namespace unity::tensor
+
+#endif

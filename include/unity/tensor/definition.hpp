@@ -93,8 +93,17 @@ struct definition {
 };
 
 // Assembles a definition; operands and results: exact counts, or op_signature::any.
-[[nodiscard]] inline definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
-                                       std::variant<primitive, view, composite, opaque> body) {
+[[nodiscard]] definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
+                                std::variant<primitive, view, composite, opaque> body);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DEFINITION)
+
+namespace unity::tensor {
+
+UNITY_INLINE definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
+                               std::variant<primitive, view, composite, opaque> body) {
   definition d;
   d.signature = {std::move(name), operands, results, false, {}};
   for (const auto& f : fields) {
@@ -106,3 +115,5 @@ struct definition {
 }
 
 }  // namespace unity::tensor
+
+#endif

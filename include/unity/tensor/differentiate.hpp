@@ -4,18 +4,16 @@
 #include <cstddef>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/tensor/adjoint.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/free_name.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/detail/reverse_sweep.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
-#include <unity/tensor/statistics.hpp>
 
 namespace unity::tensor {
 
@@ -29,14 +27,63 @@ struct differentiation {
 
 // Nodes and values of the given graph keep their numbers; what computes gradients comes behind.
 struct differentiated_graph {
-  tensor_graph graph{};              // outputs: those of the given graph, then a gradient per source
-  std::vector<value_id> sources{};   // with respect to what
+  tensor_graph graph{};               // outputs: those of the given graph, then a gradient per source
+  std::vector<value_id> sources{};    // with respect to what
   std::vector<value_id> gradients{};  // per source
-  std::size_t forward_nodes = 0;     // nodes below that number are the given graph's
+  std::size_t forward_nodes = 0;      // nodes below that number are the given graph's
 };
 
 // The weights that training changes, in order.
-[[nodiscard]] inline std::vector<value_id> trained_weights(const algebra& a, const tensor_graph& g) {
+[[nodiscard]] std::vector<value_id> trained_weights(const algebra& a, const tensor_graph& g);
+
+namespace detail {
+
+[[nodiscard]] inline std::string place_of(const algebra& a, const tensor_graph& g, value_id v) {
+  const auto n = g.producer(v);
+  return "node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")";
+}
+
+// Throws: unity::error that names the node where it has no adjoint.
+[[nodiscard]] std::vector<value_id> append_node_adjoint(body_builder& b, const algebra& a, const tensor_graph& g,
+                                                        node_id n, const adjoint_problem& p);
+
+// Throws: unity::error where the value has no gradient.
+void require_real(const algebra& a, const tensor_graph& g, value_id v);
+
+void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g, value_id loss);
+
+void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g);
+
+}  // namespace detail
+
+// The graph with the gradients of a loss, or of its outputs, appended. A source that several operators use has one
+// gradient, the sum of what they give; one on which nothing depends has zeros.
+// Operators are those of an algebra that has the gradient operators, such as training_algebra().
+// Complexity: linear in the graph.
+// Throws: unity::error that names the node where the way back meets an operator without adjoint, where the loss is not
+// one real number, where a source is not of reals, where an input of the graph has the name of a new one (cotangent0,
+// ..) or the algebra lacks a gradient operator.
+[[nodiscard]] differentiated_graph differentiate(const algebra& a, const tensor_graph& g,
+                                                 const differentiation& what = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DIFFERENTIATE)
+
+#include <variant>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/detail/free_name.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/statistics.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<value_id> trained_weights(const algebra& a, const tensor_graph& g) {
   const auto weight = a.kind("weight");
   const detail::statistic_uses uses{a, g};
   std::vector<value_id> weights;
@@ -49,16 +96,12 @@ struct differentiated_graph {
   return weights;
 }
 
-namespace detail {
+}  // namespace unity::tensor
 
-[[nodiscard]] inline std::string place_of(const algebra& a, const tensor_graph& g, value_id v) {
-  const auto n = g.producer(v);
-  return "node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")";
-}
+namespace unity::tensor::detail {
 
-// Throws: unity::error that names the node where it has no adjoint.
-[[nodiscard]] inline std::vector<value_id> append_node_adjoint(body_builder& b, const algebra& a, const tensor_graph& g,
-                                                               node_id n, const adjoint_problem& p) {
+UNITY_INLINE std::vector<value_id> append_node_adjoint(body_builder& b, const algebra& a, const tensor_graph& g,
+                                                       node_id n, const adjoint_problem& p) {
   const auto& d = a.definition_of(g.operation(n).kind);
   if (std::holds_alternative<opaque>(d.body)) {
     throw error{"node " + std::to_string(n.index()) + " (" + d.signature.name + ")", "no adjoint",
@@ -67,14 +110,14 @@ namespace detail {
   return append_adjoint(b, g.operation(n), p);
 }
 
-// Throws: unity::error where the value has no gradient.
-inline void require_real(const algebra& a, const tensor_graph& g, value_id v) {
+UNITY_INLINE void require_real(const algebra& a, const tensor_graph& g, value_id v) {
   if (!is_floating(g.type(v).element)) {
     throw error{place_of(a, g, v), "a gradient of " + to_string(g.type(v)), "floating-point elements"};
   }
 }
 
-inline void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g, value_id loss) {
+UNITY_INLINE void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g,
+                            value_id loss) {
   const auto& t = g.type(loss);
   require_real(a, g, loss);
   if (element_count(t.dims) != 1) {
@@ -83,7 +126,7 @@ inline void seed_loss(reverse_sweep& sweep, body_builder& b, const algebra& a, c
   sweep.seed(loss, b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", t.dims}}));
 }
 
-inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g) {
+UNITY_INLINE void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const tensor_graph& g) {
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
     const auto& t = g.type(g.outputs()[i]);
     if (is_floating(t.element)) {
@@ -95,24 +138,18 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a
   }
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// The graph with the gradients of a loss, or of its outputs, appended. A source that several operators use has one
-// gradient, the sum of what they give; one on which nothing depends has zeros.
-// Operators are those of an algebra that has the gradient operators, such as training_algebra().
-// Complexity: linear in the graph.
-// Throws: unity::error that names the node where the way back meets an operator without adjoint, where the loss is not
-// one real number, where a source is not of reals, where an input of the graph has the name of a new one (cotangent0,
-// ..) or the algebra lacks a gradient operator.
-[[nodiscard]] inline differentiated_graph differentiate(const algebra& a, const tensor_graph& g,
-                                                        const differentiation& what = {}) {
+namespace unity::tensor {
+
+UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_graph& g, const differentiation& what) {
   differentiated_graph result;
   result.forward_nodes = g.node_count();
   result.sources = what.sources.empty() ? trained_weights(a, g) : what.sources;
   detail::body_graph b{a, g};
-  detail::reverse_sweep sweep{b, g, [](value_id v) { return v; }, [&](node_id n, const adjoint_problem& p) {
-                                return detail::append_node_adjoint(b, a, g, n, p);
-                              }};
+  detail::reverse_sweep sweep{
+      b, g, [](value_id v) { return v; },
+      [&](node_id n, const adjoint_problem& p) { return detail::append_node_adjoint(b, a, g, n, p); }};
   for (const auto v : result.sources) {
     detail::require_real(a, g, v);
     sweep.want(v);
@@ -133,3 +170,5 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -17,13 +17,7 @@ namespace unity::tensor {
 [[nodiscard]] constexpr bool exceeds_float32(dtype t) noexcept {
   return t == dtype::float64 || t == dtype::int64 || t == dtype::int32;
 }
-[[nodiscard]] inline bool exceeds_float32(std::span<const tensor_type> types) noexcept {
-  bool any = false;
-  for (const auto& t : types) {
-    any = any || exceeds_float32(t.element);
-  }
-  return any;
-}
+[[nodiscard]] bool exceeds_float32(std::span<const tensor_type> types) noexcept;
 
 namespace detail {
 
@@ -109,3 +103,19 @@ template <std::integral Integer, std::floating_point Real>
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ELEMENT)
+
+namespace unity::tensor {
+
+UNITY_INLINE bool exceeds_float32(std::span<const tensor_type> types) noexcept {
+  bool any = false;
+  for (const auto& t : types) {
+    any = any || exceeds_float32(t.element);
+  }
+  return any;
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -9,22 +9,19 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
-#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/checked_evaluation.hpp>
 #include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 #include <unity/tensor/shrink.hpp>
-#include <unity/tensor/work.hpp>
 
 namespace unity::tensor {
 
@@ -50,21 +47,7 @@ struct equivalence_report {
 namespace detail {
 
 // The largest difference, relative to the largest element. NaN equals NaN.
-[[nodiscard]] inline double relative_error(const dense<double>& a, const dense<double>& b) {
-  constexpr double least_scale = 1e-8;
-  double scale = least_scale;
-  double error = 0;
-  for (std::size_t i = 0; i < a.data.size(); ++i) {
-    if (std::isfinite(a.data[i])) {
-      scale = std::max(scale, std::abs(a.data[i]));
-    }
-    if (a.data[i] != b.data[i] && !(std::isnan(a.data[i]) && std::isnan(b.data[i]))) {
-      const auto difference = std::abs(a.data[i] - b.data[i]);
-      error = std::isfinite(difference) ? std::max(error, difference) : std::numeric_limits<double>::infinity();
-    }
-  }
-  return error / scale;
-}
+[[nodiscard]] double relative_error(const dense<double>& a, const dense<double>& b);
 [[nodiscard]] inline double relative_error(const dense<modular61>& a, const dense<modular61>& b) {
   return a == b ? 0 : std::numeric_limits<double>::infinity();
 }
@@ -75,45 +58,12 @@ class comparison {
   comparison(const algebra& a, const shrunk_graphs& g, const equivalence_options& o)
       : algebra_{a}, graphs_{g}, options_{o}, sources_{a, roles_of(a, g), o.data} {}
 
-  [[nodiscard]] equivalence_report run() {
-    auto report = attempt();
-    if (domain_error_) {
-      sources_.make_positive();
-      report = attempt();
-    }
-    if (domain_error_) {
-      compares_numbers_alone_ = true;
-      report = attempt();
-    }
-    report.sizes = graphs_.sizes;
-    report.passed = report.problem.empty();
-    return report;
-  }
+  [[nodiscard]] equivalence_report run();
 
  private:
-  [[nodiscard]] static source_roles roles_of(const algebra& a, const shrunk_graphs& g) {
-    source_roles roles{a};
-    roles.read(g.first);
-    roles.read(g.second);
-    return roles;
-  }
+  [[nodiscard]] static source_roles roles_of(const algebra& a, const shrunk_graphs& g);
 
-  [[nodiscard]] equivalence_report attempt() {
-    equivalence_report r;
-    domain_error_ = false;
-    for (const bool biased : {false, true}) {
-      sources_.move_to(options_.seed, biased);
-      checked_evaluation<double>{algebra_, graphs_.first}.calibrate(sources_);
-    }
-    for (std::size_t i = 0; i < options_.points && r.problem.empty(); ++i) {
-      sources_.move_to(hash_combine(options_.seed, i), i % 2 == 1);
-      compare<double>(r);
-      if (options_.modular && i % 2 == 0 && r.problem.empty()) {
-        compare<modular61>(r);
-      }
-    }
-    return r;
-  }
+  [[nodiscard]] equivalence_report attempt();
 
   template <class Scalar>
   void compare(equivalence_report& r) {
@@ -161,12 +111,105 @@ class comparison {
   const shrunk_graphs& graphs_;
   const equivalence_options& options_;
   source_values sources_;
-  bool domain_error_ = false;             // the first graph gave NaN
+  bool domain_error_ = false;            // the first graph gave NaN
   bool compares_numbers_alone_ = false;  // where that cannot be helped
 };
 
 // Nothing where the outputs have the same types.
-[[nodiscard]] inline std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b) {
+[[nodiscard]] std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b);
+
+// What evaluation takes: an element costs as much as some operations.
+[[nodiscard]] flops work_of(const algebra& a, const tensor_graph& g);
+
+// The largest sizes of a few that make the comparison a matter of a moment: in networks of two or three neurons per
+// layer, much is multiplied by zero.
+[[nodiscard]] shrunk_graphs shrink_enough(const algebra& a, const tensor_graph& first, const tensor_graph& second,
+                                          shrink_options options);
+
+// Graphs that differ on small sizes are looked at again on their own, or on larger ones, whatever is affordable.
+// Nothing where nothing is.
+[[nodiscard]] std::optional<shrunk_graphs> larger_sizes(const algebra& a, const shrunk_graphs& own,
+                                                        shrink_options shrinking, flops affordable);
+
+}  // namespace detail
+
+// Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources of one name,
+// and compares their outputs. Every operator takes part: opaque ones as some fixed function of their operands.
+// A difference is looked at again on larger sizes, if those are affordable: a number in a graph may stem from a size.
+// NaN in the second graph alone is a difference. Where the first gives NaN, and positive sources do not help, the other
+// elements are compared; where there are none, that is a problem.
+[[nodiscard]] equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
+                                                   const tensor_graph& second, const equivalence_options& options = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EQUIVALENCE)
+
+#include <string_view>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE double relative_error(const dense<double>& a, const dense<double>& b) {
+  constexpr double least_scale = 1e-8;
+  double scale = least_scale;
+  double error = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) {
+    if (std::isfinite(a.data[i])) {
+      scale = std::max(scale, std::abs(a.data[i]));
+    }
+    if (a.data[i] != b.data[i] && !(std::isnan(a.data[i]) && std::isnan(b.data[i]))) {
+      const auto difference = std::abs(a.data[i] - b.data[i]);
+      error = std::isfinite(difference) ? std::max(error, difference) : std::numeric_limits<double>::infinity();
+    }
+  }
+  return error / scale;
+}
+
+UNITY_INLINE equivalence_report comparison::run() {
+  auto report = attempt();
+  if (domain_error_) {
+    sources_.make_positive();
+    report = attempt();
+  }
+  if (domain_error_) {
+    compares_numbers_alone_ = true;
+    report = attempt();
+  }
+  report.sizes = graphs_.sizes;
+  report.passed = report.problem.empty();
+  return report;
+}
+
+UNITY_INLINE source_roles comparison::roles_of(const algebra& a, const shrunk_graphs& g) {
+  source_roles roles{a};
+  roles.read(g.first);
+  roles.read(g.second);
+  return roles;
+}
+
+UNITY_INLINE equivalence_report comparison::attempt() {
+  equivalence_report r;
+  domain_error_ = false;
+  for (const bool biased : {false, true}) {
+    sources_.move_to(options_.seed, biased);
+    checked_evaluation<double>{algebra_, graphs_.first}.calibrate(sources_);
+  }
+  for (std::size_t i = 0; i < options_.points && r.problem.empty(); ++i) {
+    sources_.move_to(hash_combine(options_.seed, i), i % 2 == 1);
+    compare<double>(r);
+    if (options_.modular && i % 2 == 0 && r.problem.empty()) {
+      compare<modular61>(r);
+    }
+  }
+  return r;
+}
+
+UNITY_INLINE std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b) {
   equivalence_report r;
   if (a.outputs().size() != b.outputs().size()) {
     r.problem = std::to_string(a.outputs().size()) + " outputs and " + std::to_string(b.outputs().size());
@@ -184,8 +227,7 @@ class comparison {
   return std::nullopt;
 }
 
-// What evaluation takes: an element costs as much as some operations.
-[[nodiscard]] inline flops work_of(const algebra& a, const tensor_graph& g) {
+UNITY_INLINE flops work_of(const algebra& a, const tensor_graph& g) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     std::vector<tensor_type> in;
@@ -202,10 +244,8 @@ class comparison {
   return flops{sum};
 }
 
-// The largest sizes of a few that make the comparison a matter of a moment: in networks of two or three neurons per
-// layer, much is multiplied by zero.
-[[nodiscard]] inline shrunk_graphs shrink_enough(const algebra& a, const tensor_graph& first,
-                                                 const tensor_graph& second, shrink_options options) {
+UNITY_INLINE shrunk_graphs shrink_enough(const algebra& a, const tensor_graph& first, const tensor_graph& second,
+                                         shrink_options options) {
   constexpr flops quick{40'000'000};
   for (const std::int64_t least : {8, 4}) {
     options.least = least;
@@ -218,10 +258,8 @@ class comparison {
   return shrink(a, first, second, options);
 }
 
-// Graphs that differ on small sizes are looked at again on their own, or on larger ones, whatever is affordable.
-// Nothing where nothing is.
-[[nodiscard]] inline std::optional<shrunk_graphs> larger_sizes(const algebra& a, const shrunk_graphs& own,
-                                                               shrink_options shrinking, flops affordable) {
+UNITY_INLINE std::optional<shrunk_graphs> larger_sizes(const algebra& a, const shrunk_graphs& own,
+                                                       shrink_options shrinking, flops affordable) {
   const auto is_affordable = [&](const shrunk_graphs& g) {
     return work_of(a, g.first) <= affordable && work_of(a, g.second) <= affordable;
   };
@@ -238,16 +276,12 @@ class comparison {
   return std::nullopt;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// Evaluates both graphs on small sizes (tensor/shrink.hpp), with the same pseudo-random values for sources of one name,
-// and compares their outputs. Every operator takes part: opaque ones as some fixed function of their operands.
-// A difference is looked at again on larger sizes, if those are affordable: a number in a graph may stem from a size.
-// NaN in the second graph alone is a difference. Where the first gives NaN, and positive sources do not help, the other
-// elements are compared; where there are none, that is a problem.
-[[nodiscard]] inline equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
-                                                          const tensor_graph& second,
-                                                          const equivalence_options& options = {}) {
+namespace unity::tensor {
+
+UNITY_INLINE equivalence_report check_equivalence(const algebra& a, const tensor_graph& first,
+                                                  const tensor_graph& second, const equivalence_options& options) {
   if (auto different = detail::compare_types(first, second)) {
     return *std::move(different);
   }
@@ -267,3 +301,5 @@ class comparison {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -14,13 +14,23 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/detail/evaluate_primitive.hpp>
 #include <unity/tensor/detail/evaluate_view.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/sources.hpp>
+#include <unity/tensor/space.hpp>
+#include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor {
 
@@ -30,17 +40,7 @@ template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_body(const algebra& a, const tensor_graph& body,
                                                        std::span<const Scalar* const> operands);
 
-[[nodiscard]] inline error cannot_evaluate(const algebra& a, const operation& op, std::span<const tensor_type> inputs) {
-  const bool known = op.kind.index() < a.kind_count();
-  std::string found = "operands";
-  for (const auto& t : inputs) {
-    found += " " + to_string(t);
-  }
-  const auto reason = a.why_not(op, inputs);
-  return {"evaluation of " + (known ? a.signature(op.kind).name : "an operator of no kind"),
-          inputs.empty() ? "no operands" : found,
-          reason.empty() ? "an operator with a known meaning" : reason.substr(std::string{"expected "}.size())};
-}
+[[nodiscard]] error cannot_evaluate(const algebra& a, const operation& op, std::span<const tensor_type> inputs);
 
 // Operands by address; every one holds what its type says.
 template <class Scalar>
@@ -190,3 +190,23 @@ template <class Scalar>
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EVALUATE)
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE error cannot_evaluate(const algebra& a, const operation& op, std::span<const tensor_type> inputs) {
+  const bool known = op.kind.index() < a.kind_count();
+  std::string found = "operands";
+  for (const auto& t : inputs) {
+    found += " " + to_string(t);
+  }
+  const auto reason = a.why_not(op, inputs);
+  return {"evaluation of " + (known ? a.signature(op.kind).name : "an operator of no kind"),
+          inputs.empty() ? "no operands" : found,
+          reason.empty() ? "an operator with a known meaning" : reason.substr(std::string{"expected "}.size())};
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

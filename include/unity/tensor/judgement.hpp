@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
@@ -38,12 +38,7 @@ class judgement {
   [[nodiscard]] std::size_t rank(std::size_t operand) const { return inputs_[operand].dims.size(); }
 
   // Returns `condition`; the first that is false is why there is no result. `expected`: a literal noun phrase.
-  bool require(bool condition, const char* expected, int operand = -1) noexcept {
-    if (!condition) {
-      refuse({expected, "", operand});
-    }
-    return condition;
-  }
+  bool require(bool condition, const char* expected, int operand = -1) noexcept;
   // The first operand's element type is floating point.
   bool require_floating() noexcept {
     return require(!inputs_.empty() && is_floating(inputs_[0].element), "floating-point elements");
@@ -60,43 +55,17 @@ class judgement {
 
   // Adds a result with the first operand's element type.
   void result(shape dims) { result(std::move(dims), inputs_.empty() ? dtype::float32 : inputs_[0].element); }
-  void result(shape dims, dtype element) {
-    if (failed()) {
-      return;
-    }
-    if (!checked_element_count(dims)) {
-      refuse({"a result of positive sizes and a countable number of elements", "", -1});
-      return;
-    }
-    results_.push_back({element, layout::row_major, false, std::move(dims)});
-  }
+  void result(shape dims, dtype element);
 
   [[nodiscard]] bool failed() const noexcept { return refusal_.expected != nullptr; }
   [[nodiscard]] const refusal& why_not() const noexcept { return refusal_; }
   [[nodiscard]] std::span<const tensor_type> results() const noexcept { return results_; }
 
   // Ends the collection: checks what holds for all operators, and marks results constant where every operand is.
-  [[nodiscard]] std::optional<std::vector<tensor_type>> take(bool constant_source) {
-    bool constant = constant_source || !inputs_.empty();
-    for (const auto& t : inputs_) {
-      constant = constant && t.constant;
-      require(mixed_ || t.element == inputs_[0].element, "operands of one element type");
-    }
-    if (failed()) {
-      return std::nullopt;
-    }
-    for (auto& t : results_) {
-      t.constant = constant;
-    }
-    return std::move(results_);
-  }
+  [[nodiscard]] std::optional<std::vector<tensor_type>> take(bool constant_source);
 
  protected:
-  void refuse(refusal r) noexcept {
-    if (!failed()) {
-      refusal_ = r;
-    }
-  }
+  void refuse(refusal r) noexcept;
 
  private:
   std::span<const tensor_type> inputs_;
@@ -106,3 +75,53 @@ class judgement {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_JUDGEMENT)
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE bool judgement::require(bool condition, const char* expected, int operand) noexcept {
+  if (!condition) {
+    refuse({expected, "", operand});
+  }
+  return condition;
+}
+
+UNITY_INLINE void judgement::result(shape dims, dtype element) {
+  if (failed()) {
+    return;
+  }
+  if (!checked_element_count(dims)) {
+    refuse({"a result of positive sizes and a countable number of elements", "", -1});
+    return;
+  }
+  results_.push_back({element, layout::row_major, false, std::move(dims)});
+}
+
+UNITY_INLINE std::optional<std::vector<tensor_type>> judgement::take(bool constant_source) {
+  bool constant = constant_source || !inputs_.empty();
+  for (const auto& t : inputs_) {
+    constant = constant && t.constant;
+    require(mixed_ || t.element == inputs_[0].element, "operands of one element type");
+  }
+  if (failed()) {
+    return std::nullopt;
+  }
+  for (auto& t : results_) {
+    t.constant = constant;
+  }
+  return std::move(results_);
+}
+
+UNITY_INLINE void judgement::refuse(refusal r) noexcept {
+  if (!failed()) {
+    refusal_ = r;
+  }
+}
+
+}  // namespace unity::tensor
+
+#endif

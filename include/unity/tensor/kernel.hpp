@@ -90,16 +90,7 @@ namespace kernels {
   a.outer.push_back({op, 0, 0});
   return a;
 }
-[[nodiscard]] inline scalar_kernel apply(scalar_op op, scalar_kernel a, const scalar_kernel& b) {
-  UNITY_EXPECTS(a.reduce == reduction::none || b.reduce == reduction::none, "one reduction per kernel");
-  if (b.reduce != reduction::none) {
-    a.inner = b.inner;
-    a.reduce = b.reduce;
-  }
-  a.outer.append(b.outer.begin(), b.outer.end());
-  a.outer.push_back({op, 0, 0});
-  return a;
-}
+[[nodiscard]] scalar_kernel apply(scalar_op op, scalar_kernel a, const scalar_kernel& b);
 
 [[nodiscard]] inline scalar_kernel equal(const scalar_kernel& a, const scalar_kernel& b) {
   return apply(scalar_op::equal, a, b);
@@ -121,3 +112,22 @@ namespace kernels {
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_KERNEL)
+
+namespace unity::tensor::kernels {
+
+UNITY_INLINE scalar_kernel apply(scalar_op op, scalar_kernel a, const scalar_kernel& b) {
+  UNITY_EXPECTS(a.reduce == reduction::none || b.reduce == reduction::none, "one reduction per kernel");
+  if (b.reduce != reduction::none) {
+    a.inner = b.inner;
+    a.reduce = b.reduce;
+  }
+  a.outer.append(b.outer.begin(), b.outer.end());
+  a.outer.push_back({op, 0, 0});
+  return a;
+}
+
+}  // namespace unity::tensor::kernels
+
+#endif

@@ -9,18 +9,16 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/detail/free_name.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -47,49 +45,14 @@ class loss_writer {
  public:
   loss_writer(const algebra& a, const tensor_graph& g, std::int64_t parts) : graph_{g}, b_{a, g}, parts_{parts} {}
 
-  [[nodiscard]] tensor_graph write(loss what) && {
-    value_id sum;
-    for (std::size_t k = 0; k < graph_.outputs().size(); ++k) {
-      const auto v = graph_.outputs()[k];
-      if (is_floating(graph_.type(v).element)) {
-        const auto one = what == loss::cross_entropy ? cross_entropy(k, v) : mean_square(k, v);
-        sum = sum.valid() ? b_.add("add", {sum, one}) : one;
-      }
-    }
-    if (!sum.valid()) {
-      throw error{"loss", "no output of real numbers", "a graph that computes some"};
-    }
-    return std::move(b_).finish(std::array{sum});
-  }
+  [[nodiscard]] tensor_graph write(loss what) &&;
 
  private:
-  [[nodiscard]] value_id cross_entropy(std::size_t k, value_id output) {
-    const auto logits = logits_of(output);
-    const auto& t = graph_.type(logits);
-    if (t.rank() == 0) {
-      throw error{"output " + std::to_string(k), "cross entropy of " + to_string(t), "a dimension of classes"};
-    }
-    const std::span<const std::int64_t> rows = std::span<const std::int64_t>{t.dims}.first(t.rank() - 1);
-    const auto labels = input(labels_name(k), dtype::int32, rows);
-    return mean(b_.add("cross_entropy", {logits, labels}), element_count(rows));
-  }
-  [[nodiscard]] value_id mean_square(std::size_t k, value_id output) {
-    const auto t = graph_.type(output);
-    const auto apart = b_.add("sub", {output, input(target_name(k), t.element, t.dims)});
-    return mean(b_.add("mul", {apart, apart}), element_count(t.dims));
-  }
+  [[nodiscard]] value_id cross_entropy(std::size_t k, value_id output);
+  [[nodiscard]] value_id mean_square(std::size_t k, value_id output);
 
   // The cross entropy of a softmax is that of what the softmax is taken of, and asks for no logarithm of it.
-  [[nodiscard]] value_id logits_of(value_id v) const {
-    const auto n = graph_.producer(v);
-    const auto& op = graph_.operation(n);
-    const auto& a = b_.operators();
-    if (op.kind != a.kind("softmax") ||
-        a.read(op).integer("axis") + 1 != static_cast<std::int64_t>(graph_.type(v).rank())) {
-      return v;
-    }
-    return graph_.operands(n)[0];
-  }
+  [[nodiscard]] value_id logits_of(value_id v) const;
 
   [[nodiscard]] value_id input(const std::string& name, dtype element, std::span<const std::int64_t> dims) {
     expect_free_name(b_.operators(), graph_, "loss", name);
@@ -97,17 +60,7 @@ class loss_writer {
   }
 
   // The sum is formed first: of a divided batch it is a sum of parts, and these are scaled alike.
-  [[nodiscard]] value_id mean(value_id terms, std::int64_t count) {
-    const auto t = b_.type(terms);
-    small_vector<std::int64_t, 6> axes;
-    for (std::size_t d = 0; d < t.rank(); ++d) {
-      axes.push_back(static_cast<std::int64_t>(d));
-    }
-    const auto sum = axes.empty() ? terms : b_.add("reduce_sum", {terms}, {{"axes", axes}, {"keep_dims", 0}});
-    const auto share = 1 / (static_cast<double>(count) * static_cast<double>(parts_));
-    const auto scale = b_.add("fill", {}, {{"value", share}, {"element", name_of(t.element)}, {"dims", {}}});
-    return b_.add("mul", {sum, scale});
-  }
+  [[nodiscard]] value_id mean(value_id terms, std::int64_t count);
 
   const tensor_graph& graph_;
   body_graph b_;
@@ -132,3 +85,72 @@ class loss_writer {
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_LOSS)
+
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE tensor_graph loss_writer::write(loss what) && {
+  value_id sum;
+  for (std::size_t k = 0; k < graph_.outputs().size(); ++k) {
+    const auto v = graph_.outputs()[k];
+    if (is_floating(graph_.type(v).element)) {
+      const auto one = what == loss::cross_entropy ? cross_entropy(k, v) : mean_square(k, v);
+      sum = sum.valid() ? b_.add("add", {sum, one}) : one;
+    }
+  }
+  if (!sum.valid()) {
+    throw error{"loss", "no output of real numbers", "a graph that computes some"};
+  }
+  return std::move(b_).finish(std::array{sum});
+}
+
+UNITY_INLINE value_id loss_writer::cross_entropy(std::size_t k, value_id output) {
+  const auto logits = logits_of(output);
+  const auto& t = graph_.type(logits);
+  if (t.rank() == 0) {
+    throw error{"output " + std::to_string(k), "cross entropy of " + to_string(t), "a dimension of classes"};
+  }
+  const std::span<const std::int64_t> rows = std::span<const std::int64_t>{t.dims}.first(t.rank() - 1);
+  const auto labels = input(labels_name(k), dtype::int32, rows);
+  return mean(b_.add("cross_entropy", {logits, labels}), element_count(rows));
+}
+
+UNITY_INLINE value_id loss_writer::mean_square(std::size_t k, value_id output) {
+  const auto t = graph_.type(output);
+  const auto apart = b_.add("sub", {output, input(target_name(k), t.element, t.dims)});
+  return mean(b_.add("mul", {apart, apart}), element_count(t.dims));
+}
+
+UNITY_INLINE value_id loss_writer::logits_of(value_id v) const {
+  const auto n = graph_.producer(v);
+  const auto& op = graph_.operation(n);
+  const auto& a = b_.operators();
+  if (op.kind != a.kind("softmax") ||
+      a.read(op).integer("axis") + 1 != static_cast<std::int64_t>(graph_.type(v).rank())) {
+    return v;
+  }
+  return graph_.operands(n)[0];
+}
+
+UNITY_INLINE value_id loss_writer::mean(value_id terms, std::int64_t count) {
+  const auto t = b_.type(terms);
+  small_vector<std::int64_t, 6> axes;
+  for (std::size_t d = 0; d < t.rank(); ++d) {
+    axes.push_back(static_cast<std::int64_t>(d));
+  }
+  const auto sum = axes.empty() ? terms : b_.add("reduce_sum", {terms}, {{"axes", axes}, {"keep_dims", 0}});
+  const auto share = 1 / (static_cast<double>(count) * static_cast<double>(parts_));
+  const auto scale = b_.add("fill", {}, {{"value", share}, {"element", name_of(t.element)}, {"dims", {}}});
+  return b_.add("mul", {sum, scale});
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

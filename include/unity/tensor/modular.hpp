@@ -2,12 +2,8 @@
 // with probability at most degree / 2^61 (Schwartz-Zippel).
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <compare>
 #include <cstdint>
-
-#include <unity/core/hash.hpp>
 
 namespace unity::tensor {
 
@@ -70,16 +66,7 @@ class modular61 {
   }
 
   // Exact, as every double is an integer times a power of two. Infinities and NaN become fixed residues.
-  [[nodiscard]] static modular61 of_real(double value) noexcept {
-    if (!std::isfinite(value)) {
-      return of_residue(mix64(std::bit_cast<std::uint64_t>(value)));
-    }
-    int exponent = 0;
-    const auto mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
-    exponent -= 53;
-    const auto scale = power(modular61{2}, static_cast<std::uint64_t>(exponent < 0 ? -exponent : exponent));
-    return exponent < 0 ? modular61{mantissa} / scale : modular61{mantissa} * scale;
-  }
+  [[nodiscard]] static modular61 of_real(double value) noexcept;
 
  private:
   [[nodiscard]] static constexpr std::uint64_t negated(std::uint64_t r) noexcept {
@@ -90,3 +77,28 @@ class modular61 {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_MODULAR)
+
+#include <bit>
+#include <cmath>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE modular61 modular61::of_real(double value) noexcept {
+  if (!std::isfinite(value)) {
+    return of_residue(mix64(std::bit_cast<std::uint64_t>(value)));
+  }
+  int exponent = 0;
+  const auto mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
+  exponent -= 53;
+  const auto scale = power(modular61{2}, static_cast<std::uint64_t>(exponent < 0 ? -exponent : exponent));
+  return exponent < 0 ? modular61{mantissa} / scale : modular61{mantissa} * scale;
+}
+
+}  // namespace unity::tensor
+
+#endif

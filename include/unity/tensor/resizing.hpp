@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -34,14 +35,7 @@ class attribute_writer {
   attribute_writer(std::span<const attribute_field> fields, std::span<attribute> values) noexcept
       : fields_{fields}, values_{values} {}
 
-  [[nodiscard]] attribute& operator[](std::string_view name) const {
-    std::size_t i = 0;
-    while (i < fields_.size() && fields_[i].signature.name != name) {
-      ++i;
-    }
-    UNITY_EXPECTS(i < values_.size(), "the name of a declared attribute");
-    return values_[i];
-  }
+  [[nodiscard]] attribute& operator[](std::string_view name) const;
   void set(std::string_view name, attribute value) const { (*this)[name] = std::move(value); }
 
  private:
@@ -55,3 +49,22 @@ inline void resize_dims(const attribute_writer& w, const resizing& r) {
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RESIZING)
+
+#include <unity/core/config.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE attribute& attribute_writer::operator[](std::string_view name) const {
+  std::size_t i = 0;
+  while (i < fields_.size() && fields_[i].signature.name != name) {
+    ++i;
+  }
+  UNITY_EXPECTS(i < values_.size(), "the name of a declared attribute");
+  return values_[i];
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -9,21 +9,17 @@
 // were not tried.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
-#include <unity/graph/output_types.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/rules/generator.hpp>
 #include <unity/tensor/rules/instance.hpp>
@@ -52,28 +48,7 @@ class rule_tester {
   rule_tester(const algebra& a, const substitution& s, const rule_test_options& o)
       : algebra_{a}, s_{s}, options_{o}, generator_{a, s, o.seed, o.chained} {}
 
-  rule_report run() {
-    report_.bits = std::numeric_limits<int>::max();
-    std::size_t found = 0;
-    for (std::size_t tries = 0; tries < most_misfits * options_.instances && found < options_.instances; ++tries) {
-      const auto instance = generator_.next(options_.attempts);
-      if (!instance || refuted()) {
-        break;
-      }
-      if (!check(*instance)) {
-        continue;
-      }
-      if (found < options_.varied) {
-        check_all(generator_.variations(*instance));
-      }
-      if (found < options_.collapsed) {
-        check_all(generator_.collapses(*instance));
-      }
-      ++found;
-    }
-    conclude();
-    return std::move(report_);
-  }
+  rule_report run();
 
  private:
   static constexpr std::size_t most_misfits = 20;  // per instance that fits
@@ -82,81 +57,15 @@ class rule_tester {
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
 
-  void check_all(const std::vector<rule_instance>& instances) {
-    for (const auto& v : instances) {
-      if (!refuted()) {
-        check(v);
-      }
-    }
-  }
+  void check_all(const std::vector<rule_instance>& instances);
   // Whether the target fits.
-  bool check(const rule_instance& instance) {
-    const auto source = source_graph(algebra_, s_, instance);
-    const auto target = target_graph(algebra_, s_, instance);
-    if (!source) {
-      return false;
-    }
-    if (elements(*source) > most_elements || (target && elements(*target) > most_elements)) {
-      report_.because =
-          to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
-      return false;
-    }
-    if (!target || output_types(*source) != output_types(*target)) {
-      ++report_.misfits;
-      report_.because = misfit(instance, *source, target);
-      return false;
-    }
-    side_comparison sides{algebra_, options_, *source, *target};
-    const auto difference = sides.run(s_.rule.real_only, hash_combine(options_.seed, ++points_));
-    if (difference) {
-      report_.found = rule_report::verdict::refuted;
-      report_.because = to_string(algebra_, s_, instance) + "; " + *difference;
-      return true;
-    }
-    ++report_.instances;
-    defined_ += sides.defined();
-    report_.bits = std::min(report_.bits, sides.bits(s_.rule.real_only));
-    return true;
-  }
-  void conclude() {
-    using verdict = rule_report::verdict;
-    if (report_.instances == 0 || refuted() || defined_ == 0) {
-      report_.bits = 0;
-    }
-    if (!refuted()) {
-      report_.found = report_.instances > 0 && defined_ > 0 ? verdict::passes
-                      : report_.misfits > 0                 ? verdict::never_fits
-                                                            : verdict::untested;
-    }
-    if (report_.found == verdict::passes) {
-      report_.because.clear();
-    } else if (report_.found == verdict::untested && report_.instances > 0) {
-      report_.because = "its source has no value at any point";
-    }
-  }
-  [[nodiscard]] static std::int64_t elements(const tensor_graph& g) {
-    std::int64_t all = 0;
-    for (std::size_t v = 0; v < g.value_count() && all <= most_elements; ++v) {
-      all += element_count(g.type(value_id{v}).dims);
-    }
-    return all;
-  }
+  bool check(const rule_instance& instance);
+  void conclude();
+  [[nodiscard]] static std::int64_t elements(const tensor_graph& g);
   [[nodiscard]] std::string misfit(const rule_instance& instance, const tensor_graph& source,
-                                   const std::optional<tensor_graph>& target) const {
-    const auto text = to_string(algebra_, s_, instance) + "; source gives" + types_of(source);
-    if (!target) {
-      return text + ", target cannot be built";
-    }
-    return text + ", target gives" + types_of(*target);
-  }
+                                   const std::optional<tensor_graph>& target) const;
   // With what to_string leaves out and types differ in all the same.
-  [[nodiscard]] static std::string types_of(const tensor_graph& g) {
-    std::string text;
-    for (const auto& t : output_types(g)) {
-      text += " " + to_string(t) + (t.constant ? " constant" : "");
-    }
-    return text;
-  }
+  [[nodiscard]] static std::string types_of(const tensor_graph& g);
 
   const algebra& algebra_;
   const substitution& s_;
@@ -179,7 +88,127 @@ class rule_tester {
 // Tests the rules of a file as it is loaded: few instances each, enough to catch what is wrong everywhere.
 // Throws: unity::error naming the file, the rule, and where its sides differ or have other types, or why it cannot be
 // tested.
-inline void check_rules(const algebra& a, const rule_set& rules, std::string_view file, std::uint64_t seed = 1) {
+void check_rules(const algebra& a, const rule_set& rules, std::string_view file, std::uint64_t seed = 1);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULE_TEST)
+
+#include <algorithm>
+#include <limits>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/graph/output_types.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE rule_report rule_tester::run() {
+  report_.bits = std::numeric_limits<int>::max();
+  std::size_t found = 0;
+  for (std::size_t tries = 0; tries < most_misfits * options_.instances && found < options_.instances; ++tries) {
+    const auto instance = generator_.next(options_.attempts);
+    if (!instance || refuted()) {
+      break;
+    }
+    if (!check(*instance)) {
+      continue;
+    }
+    if (found < options_.varied) {
+      check_all(generator_.variations(*instance));
+    }
+    if (found < options_.collapsed) {
+      check_all(generator_.collapses(*instance));
+    }
+    ++found;
+  }
+  conclude();
+  return std::move(report_);
+}
+
+UNITY_INLINE void rule_tester::check_all(const std::vector<rule_instance>& instances) {
+  for (const auto& v : instances) {
+    if (!refuted()) {
+      check(v);
+    }
+  }
+}
+
+UNITY_INLINE bool rule_tester::check(const rule_instance& instance) {
+  const auto source = source_graph(algebra_, s_, instance);
+  const auto target = target_graph(algebra_, s_, instance);
+  if (!source) {
+    return false;
+  }
+  if (elements(*source) > most_elements || (target && elements(*target) > most_elements)) {
+    report_.because = to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
+    return false;
+  }
+  if (!target || output_types(*source) != output_types(*target)) {
+    ++report_.misfits;
+    report_.because = misfit(instance, *source, target);
+    return false;
+  }
+  side_comparison sides{algebra_, options_, *source, *target};
+  const auto difference = sides.run(s_.rule.real_only, hash_combine(options_.seed, ++points_));
+  if (difference) {
+    report_.found = rule_report::verdict::refuted;
+    report_.because = to_string(algebra_, s_, instance) + "; " + *difference;
+    return true;
+  }
+  ++report_.instances;
+  defined_ += sides.defined();
+  report_.bits = std::min(report_.bits, sides.bits(s_.rule.real_only));
+  return true;
+}
+
+UNITY_INLINE void rule_tester::conclude() {
+  using verdict = rule_report::verdict;
+  if (report_.instances == 0 || refuted() || defined_ == 0) {
+    report_.bits = 0;
+  }
+  if (!refuted()) {
+    report_.found = report_.instances > 0 && defined_ > 0 ? verdict::passes
+                    : report_.misfits > 0                 ? verdict::never_fits
+                                                          : verdict::untested;
+  }
+  if (report_.found == verdict::passes) {
+    report_.because.clear();
+  } else if (report_.found == verdict::untested && report_.instances > 0) {
+    report_.because = "its source has no value at any point";
+  }
+}
+
+UNITY_INLINE std::int64_t rule_tester::elements(const tensor_graph& g) {
+  std::int64_t all = 0;
+  for (std::size_t v = 0; v < g.value_count() && all <= most_elements; ++v) {
+    all += element_count(g.type(value_id{v}).dims);
+  }
+  return all;
+}
+
+UNITY_INLINE std::string rule_tester::misfit(const rule_instance& instance, const tensor_graph& source,
+                                             const std::optional<tensor_graph>& target) const {
+  const auto text = to_string(algebra_, s_, instance) + "; source gives" + types_of(source);
+  if (!target) {
+    return text + ", target cannot be built";
+  }
+  return text + ", target gives" + types_of(*target);
+}
+
+UNITY_INLINE std::string rule_tester::types_of(const tensor_graph& g) {
+  std::string text;
+  for (const auto& t : output_types(g)) {
+    text += " " + to_string(t) + (t.constant ? " constant" : "");
+  }
+  return text;
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE void check_rules(const algebra& a, const rule_set& rules, std::string_view file, std::uint64_t seed) {
   const rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1, .seed = seed};
   for (const auto& s : rules) {
     auto report = test_rule(a, s, quick);
@@ -203,3 +232,5 @@ inline void check_rules(const algebra& a, const rule_set& rules, std::string_vie
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -39,7 +39,41 @@ struct tensor_type {
 };
 
 // The number of elements, or nothing where a dimension is not positive, or rank or count exceed the bounds above.
-[[nodiscard]] inline std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> dims) noexcept {
+[[nodiscard]] std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> dims) noexcept;
+
+// The number of elements of a valid shape.
+[[nodiscard]] std::int64_t element_count(std::span<const std::int64_t> dims) noexcept;
+
+// The distance in elements between neighbours along each dimension.
+[[nodiscard]] shape strides_of(std::span<const std::int64_t> dims, layout order = layout::row_major);
+
+// Rank 0 and 1 have one layout.
+[[nodiscard]] inline bool is_row_major(const tensor_type& t) {
+  return t.order == layout::row_major || strides_of(t.dims, t.order) == strides_of(t.dims);
+}
+
+// Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing where they do not fit.
+[[nodiscard]] std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b);
+
+// For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
+[[nodiscard]] std::string to_string(const tensor_type& t);
+
+}  // namespace unity::tensor
+
+template <>
+struct std::hash<unity::tensor::tensor_type> {
+  std::size_t operator()(const unity::tensor::tensor_type& t) const noexcept {
+    const auto head = static_cast<std::uint64_t>(t.element) | static_cast<std::uint64_t>(t.order) << 8U |
+                      static_cast<std::uint64_t>(t.constant ? 1 : 0) << 16U;
+    return unity::hash_combine(head, unity::hash_value(t.dims));
+  }
+};
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_SHAPE)
+
+namespace unity::tensor {
+
+UNITY_INLINE std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> dims) noexcept {
   if (dims.size() > max_rank) {
     return std::nullopt;
   }
@@ -52,8 +86,7 @@ struct tensor_type {
   return count;
 }
 
-// The number of elements of a valid shape.
-[[nodiscard]] inline std::int64_t element_count(std::span<const std::int64_t> dims) noexcept {
+UNITY_INLINE std::int64_t element_count(std::span<const std::int64_t> dims) noexcept {
   std::int64_t count = 1;
   for (const auto d : dims) {
     count *= d;
@@ -61,8 +94,7 @@ struct tensor_type {
   return count;
 }
 
-// The distance in elements between neighbours along each dimension.
-[[nodiscard]] inline shape strides_of(std::span<const std::int64_t> dims, layout order = layout::row_major) {
+UNITY_INLINE shape strides_of(std::span<const std::int64_t> dims, layout order) {
   shape strides(dims.size(), 1);
   for (std::size_t d = dims.size(); d-- > 1;) {
     strides[d - 1] = strides[d] * dims[d];
@@ -74,13 +106,7 @@ struct tensor_type {
   return strides;
 }
 
-// Rank 0 and 1 have one layout.
-[[nodiscard]] inline bool is_row_major(const tensor_type& t) {
-  return t.order == layout::row_major || strides_of(t.dims, t.order) == strides_of(t.dims);
-}
-
-// Two shapes broadcast as in NumPy (aligned at the last dimension, 1 stretches), or nothing where they do not fit.
-[[nodiscard]] inline std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
+UNITY_INLINE std::optional<shape> broadcast(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   if (a.size() < b.size()) {
     std::swap(a, b);
   }
@@ -96,8 +122,7 @@ struct tensor_type {
   return joint;
 }
 
-// For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
-[[nodiscard]] inline std::string to_string(const tensor_type& t) {
+UNITY_INLINE std::string to_string(const tensor_type& t) {
   std::string text{name_of(t.element)};
   text += '[';
   for (std::size_t d = 0; d < t.dims.size(); ++d) {
@@ -110,11 +135,4 @@ struct tensor_type {
 
 }  // namespace unity::tensor
 
-template <>
-struct std::hash<unity::tensor::tensor_type> {
-  std::size_t operator()(const unity::tensor::tensor_type& t) const noexcept {
-    const auto head = static_cast<std::uint64_t>(t.element) | static_cast<std::uint64_t>(t.order) << 8U |
-                      static_cast<std::uint64_t>(t.constant ? 1 : 0) << 16U;
-    return unity::hash_combine(head, unity::hash_value(t.dims));
-  }
-};
+#endif

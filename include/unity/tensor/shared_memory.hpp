@@ -8,8 +8,6 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/view_map.hpp>
 
@@ -30,8 +28,25 @@ inline constexpr std::int64_t shared_alignment = 64;
 
 // Where a piece that is a whole result begins in its operand, in elements; nothing where elements change their order or
 // distance.
-[[nodiscard]] inline std::optional<std::int64_t> first_element(const piece& p, const tensor_type& from,
-                                                               const tensor_type& to) {
+[[nodiscard]] std::optional<std::int64_t> first_element(const piece& p, const tensor_type& from, const tensor_type& to);
+
+}  // namespace detail
+
+// Per result, where it lies; nothing where one of them must be written, or would begin within a line of the cache.
+[[nodiscard]] std::optional<std::vector<shared_part>> shared_parts(const view_map& map,
+                                                                   std::span<const tensor_type> inputs,
+                                                                   std::span<const tensor_type> outputs);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_SHARED_MEMORY)
+
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<std::int64_t> first_element(const piece& p, const tensor_type& from, const tensor_type& to) {
   const auto source = strides_of(from.dims, from.order);
   const auto target = strides_of(to.dims, to.order);
   shape reached(to.dims.size(), 0);
@@ -49,12 +64,13 @@ inline constexpr std::int64_t shared_alignment = 64;
   return stays ? std::optional{first} : std::nullopt;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// Per result, where it lies; nothing where one of them must be written, or would begin within a line of the cache.
-[[nodiscard]] inline std::optional<std::vector<shared_part>> shared_parts(const view_map& map,
-                                                                          std::span<const tensor_type> inputs,
-                                                                          std::span<const tensor_type> outputs) {
+namespace unity::tensor {
+
+UNITY_INLINE std::optional<std::vector<shared_part>> shared_parts(const view_map& map,
+                                                                  std::span<const tensor_type> inputs,
+                                                                  std::span<const tensor_type> outputs) {
   if (map.relabels()) {
     const bool is_list = inputs[0].order == layout::row_major || inputs[0].rank() < 2;
     return is_list ? std::optional{std::vector<shared_part>(1)} : std::nullopt;
@@ -75,3 +91,5 @@ inline constexpr std::int64_t shared_alignment = 64;
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -8,8 +8,8 @@
 #include <span>
 #include <utility>
 
-#include <unity/core/config.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -95,18 +95,7 @@ class space : public judgement {
   }
 
   // The accesses of the next operand, one per dimension.
-  void read(std::span<const access> accesses) {
-    const auto operand = reads_.size();
-    if (failed() || !require(operand < inputs().size(), "another operand") ||
-        !require(rank(operand) == accesses.size(), "another rank", static_cast<int>(operand))) {
-      return;
-    }
-    for (std::size_t d = 0; d < accesses.size(); ++d) {
-      bind(accesses[d], dims(operand)[d], static_cast<int>(operand));
-      accesses_.push_back(accesses[d]);
-    }
-    reads_.push_back(accesses_.size());
-  }
+  void read(std::span<const access> accesses);
   void read(std::initializer_list<access> accesses) { read({accesses.begin(), accesses.size()}); }
 
   // A result; its sizes are those of its indices and windows. Along a window, terms add up where windows overlap and
@@ -115,18 +104,7 @@ class space : public judgement {
     write(accesses, inputs().empty() ? dtype::float32 : inputs()[0].element);
   }
   void write(std::initializer_list<access> accesses) { write({accesses.begin(), accesses.size()}); }
-  void write(std::span<const access> accesses, dtype element) {
-    if (failed() || !require(reads_.size() == inputs().size(), "another number of operands")) {
-      return;
-    }
-    shape dims;
-    for (const auto& a : accesses) {
-      dims.push_back(extent_of(a));
-      accesses_.push_back(a);
-    }
-    writes_.push_back(accesses_.size());
-    result(std::move(dims), element);
-  }
+  void write(std::span<const access> accesses, dtype element);
 
   [[nodiscard]] std::span<const index> indices() const noexcept { return indices_; }
   [[nodiscard]] std::span<const window> windows() const noexcept { return windows_; }
@@ -141,47 +119,12 @@ class space : public judgement {
  private:
   using ends = small_vector<std::size_t, 6>;
 
-  int declare(const char* name, index_kind kind, std::int64_t size) {
-    require(indices_.size() < max_indices, "fewer indices");
-    indices_.push_back({name, kind, size});
-    return static_cast<int>(indices_.size()) - 1;
-  }
+  int declare(const char* name, index_kind kind, std::int64_t size);
 
   // Product of the known sizes; at most one index may be unknown.
-  void bind(const access& a, std::int64_t size, int operand) {
-    if (a.is_window()) {
-      return;
-    }
-    std::int64_t known = 1;
-    index* unknown = nullptr;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      auto& index = indices_[a[i]];
-      if (index.size == 0) {
-        UNITY_EXPECTS(unknown == nullptr, "a dimension with at most one index of unknown size");
-        unknown = &index;
-      } else {
-        known *= index.size;
-      }
-    }
-    const auto* name = a.size() == 0 ? "1" : indices_[a[a.size() - 1]].name;
-    if (unknown != nullptr && size % known == 0 && size > 0) {
-      unknown->size = size / known;
-    } else if (unknown != nullptr || known != size) {
-      refuse({"agreement with the size of ", name, operand});
-    }
-  }
+  void bind(const access& a, std::int64_t size, int operand);
 
-  [[nodiscard]] std::int64_t extent_of(const access& a) const {
-    if (a.is_window()) {
-      return windows_[a.window_number()].extent;
-    }
-    std::int64_t extent = 1;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      const auto size = indices_[a[i]].size;
-      extent = size > 0 && extent <= max_elements / size ? extent * size : 0;
-    }
-    return extent;
-  }
+  [[nodiscard]] std::int64_t extent_of(const access& a) const;
 
   [[nodiscard]] std::span<const access> part(const ends& limits, std::size_t i, std::size_t base) const {
     const auto from = i == 0 ? base : limits[i - 1];
@@ -196,3 +139,80 @@ class space : public judgement {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_SPACE)
+
+#include <unity/core/config.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE void space::read(std::span<const access> accesses) {
+  const auto operand = reads_.size();
+  if (failed() || !require(operand < inputs().size(), "another operand") ||
+      !require(rank(operand) == accesses.size(), "another rank", static_cast<int>(operand))) {
+    return;
+  }
+  for (std::size_t d = 0; d < accesses.size(); ++d) {
+    bind(accesses[d], dims(operand)[d], static_cast<int>(operand));
+    accesses_.push_back(accesses[d]);
+  }
+  reads_.push_back(accesses_.size());
+}
+
+UNITY_INLINE void space::write(std::span<const access> accesses, dtype element) {
+  if (failed() || !require(reads_.size() == inputs().size(), "another number of operands")) {
+    return;
+  }
+  shape dims;
+  for (const auto& a : accesses) {
+    dims.push_back(extent_of(a));
+    accesses_.push_back(a);
+  }
+  writes_.push_back(accesses_.size());
+  result(std::move(dims), element);
+}
+
+UNITY_INLINE int space::declare(const char* name, index_kind kind, std::int64_t size) {
+  require(indices_.size() < max_indices, "fewer indices");
+  indices_.push_back({name, kind, size});
+  return static_cast<int>(indices_.size()) - 1;
+}
+
+UNITY_INLINE void space::bind(const access& a, std::int64_t size, int operand) {
+  if (a.is_window()) {
+    return;
+  }
+  std::int64_t known = 1;
+  index* unknown = nullptr;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    auto& index = indices_[a[i]];
+    if (index.size == 0) {
+      UNITY_EXPECTS(unknown == nullptr, "a dimension with at most one index of unknown size");
+      unknown = &index;
+    } else {
+      known *= index.size;
+    }
+  }
+  const auto* name = a.size() == 0 ? "1" : indices_[a[a.size() - 1]].name;
+  if (unknown != nullptr && size % known == 0 && size > 0) {
+    unknown->size = size / known;
+  } else if (unknown != nullptr || known != size) {
+    refuse({"agreement with the size of ", name, operand});
+  }
+}
+
+UNITY_INLINE std::int64_t space::extent_of(const access& a) const {
+  if (a.is_window()) {
+    return windows_[a.window_number()].extent;
+  }
+  std::int64_t extent = 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto size = indices_[a[i]].size;
+    extent = size > 0 && extent <= max_elements / size ? extent * size : 0;
+  }
+  return extent;
+}
+
+}  // namespace unity::tensor
+
+#endif

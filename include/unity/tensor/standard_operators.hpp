@@ -5,9 +5,26 @@
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/operators/cross_entropy.hpp>
+#include <unity/tensor/operators/unknown.hpp>
+
+namespace unity::tensor {
+
+// In an order that never changes, since it numbers the kinds, on which fingerprints depend: append only.
+[[nodiscard]] std::vector<definition> standard_operators();
+
+// What the adjoints of standard operators are made of besides standard operators. Append only, too.
+[[nodiscard]] std::vector<definition> gradient_operators();
+
+// What training has besides models and their gradients. Append only, too.
+[[nodiscard]] inline std::vector<definition> loss_operators() { return operators::losses(); }
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_STANDARD_OPERATORS)
+
 #include <unity/tensor/operators/attention.hpp>
 #include <unity/tensor/operators/convolution.hpp>
-#include <unity/tensor/operators/cross_entropy.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
 #include <unity/tensor/operators/matmul.hpp>
@@ -18,18 +35,15 @@
 #include <unity/tensor/operators/recurrent.hpp>
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/operators/sources.hpp>
-#include <unity/tensor/operators/unknown.hpp>
 
 namespace unity::tensor {
 
-// In an order that never changes, since it numbers the kinds, on which fingerprints depend: append only.
-[[nodiscard]] inline std::vector<definition> standard_operators() {
+UNITY_INLINE std::vector<definition> standard_operators() {
   std::vector<definition> all;
-  for (auto family :
-       {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
-        operators::elementwise, operators::reductions, operators::movements, operators::lookups,
-        operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
-        operators::bag_lookups}) {
+  for (auto family : {operators::sources, operators::matrix_products, operators::convolutions, operators::pools,
+                      operators::elementwise, operators::reductions, operators::movements, operators::lookups,
+                      operators::normalizations, operators::attentions, operators::recurrent_cells, operators::unknowns,
+                      operators::bag_lookups}) {
     for (auto& d : family()) {
       all.push_back(std::move(d));
     }
@@ -37,8 +51,7 @@ namespace unity::tensor {
   return all;
 }
 
-// What the adjoints of standard operators are made of besides standard operators. Append only, too.
-[[nodiscard]] inline std::vector<definition> gradient_operators() {
+UNITY_INLINE std::vector<definition> gradient_operators() {
   std::vector<definition> all;
   for (auto family : {operators::elementwise_gradients, operators::convolution_gradients, operators::pool_gradients,
                       operators::lookup_gradients, operators::normalization_gradients, operators::attention_gradients,
@@ -50,7 +63,6 @@ namespace unity::tensor {
   return all;
 }
 
-// What training has besides models and their gradients. Append only, too.
-[[nodiscard]] inline std::vector<definition> loss_operators() { return operators::losses(); }
-
 }  // namespace unity::tensor
+
+#endif

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -29,25 +29,47 @@ struct statistic_uses {
   std::vector<bool> used;
   std::vector<bool> otherwise;
 
-  statistic_uses(const algebra& a, const tensor_graph& g) : used(g.value_count()), otherwise(g.value_count()) {
-    const auto batch_norm = a.kind("batch_norm");
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto operands = g.operands(node_id{n});
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        used[operands[i].index()] = true;
-        if (g.operation(node_id{n}).kind != batch_norm || i < 3) {
-          otherwise[operands[i].index()] = true;
-        }
-      }
-    }
-  }
+  statistic_uses(const algebra& a, const tensor_graph& g);
   [[nodiscard]] bool is_statistic(value_id v) const { return used[v.index()] && !otherwise[v.index()]; }
 };
 
 }  // namespace detail
 
 // Complexity: linear in the graph.
-[[nodiscard]] inline graph_counts count(const algebra& operators, const tensor_graph& g) {
+[[nodiscard]] graph_counts count(const algebra& operators, const tensor_graph& g);
+
+// The trained parameters of a model; running statistics of batch norms are none.
+[[nodiscard]] inline std::int64_t parameter_count(const algebra& operators, const tensor_graph& g) {
+  return count(operators, g).parameters;
+}
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_STATISTICS)
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE statistic_uses::statistic_uses(const algebra& a, const tensor_graph& g)
+    : used(g.value_count()), otherwise(g.value_count()) {
+  const auto batch_norm = a.kind("batch_norm");
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto operands = g.operands(node_id{n});
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      used[operands[i].index()] = true;
+      if (g.operation(node_id{n}).kind != batch_norm || i < 3) {
+        otherwise[operands[i].index()] = true;
+      }
+    }
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE graph_counts count(const algebra& operators, const tensor_graph& g) {
   const auto weight = operators.kind("weight");
   const detail::statistic_uses uses{operators, g};
   graph_counts counts;
@@ -63,9 +85,6 @@ struct statistic_uses {
   return counts;
 }
 
-// The trained parameters of a model; running statistics of batch norms are none.
-[[nodiscard]] inline std::int64_t parameter_count(const algebra& operators, const tensor_graph& g) {
-  return count(operators, g).parameters;
-}
-
 }  // namespace unity::tensor
+
+#endif

@@ -7,16 +7,36 @@
 #include <span>
 #include <string_view>
 
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/operators/sliding.hpp>
-#include <unity/tensor/space.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
 namespace detail {
 
-[[nodiscard]] inline std::optional<std::size_t> attribute_index(const op_signature& s, std::string_view name) {
+[[nodiscard]] std::optional<std::size_t> attribute_index(const op_signature& s, std::string_view name);
+
+}  // namespace detail
+
+// The operator whose time is that of `op` on these operands: paddings are what they come to in elements. A search that
+// measured each spelling apart would follow the differences between equal measurements.
+// The operator must be one that infers on these operands.
+[[nodiscard]] operation timed_operation(const algebra& operators, const operation& op,
+                                        std::span<const tensor_type> inputs);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_TIMED_OPERATION)
+
+#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operators/unknown.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<std::size_t> attribute_index(const op_signature& s, std::string_view name) {
   for (std::size_t i = 0; i < s.attributes.size(); ++i) {
     if (s.attributes[i].name == name) {
       return i;
@@ -25,13 +45,12 @@ namespace detail {
   return std::nullopt;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// The operator whose time is that of `op` on these operands: paddings are what they come to in elements. A search that
-// measured each spelling apart would follow the differences between equal measurements.
-// The operator must be one that infers on these operands.
-[[nodiscard]] inline operation timed_operation(const algebra& operators, const operation& op,
-                                               std::span<const tensor_type> inputs) {
+namespace unity::tensor {
+
+UNITY_INLINE operation timed_operation(const algebra& operators, const operation& op,
+                                       std::span<const tensor_type> inputs) {
   const auto& signature = operators.signature(op.kind);
   const auto padding = detail::attribute_index(signature, "padding");
   const auto pads = detail::attribute_index(signature, "pads");
@@ -59,3 +78,5 @@ namespace detail {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -25,64 +25,30 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/core/hash.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/cost/kernel_timer.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/timed_operation.hpp>
 
 namespace unity::tensor {
 
 namespace detail {
 
-[[nodiscard]] inline std::string signature_integers(std::span<const std::int64_t> values) {
-  std::string text;
-  for (const auto v : values) {
-    text += (text.empty() ? "[" : ",") + std::to_string(v);
-  }
-  return text.empty() ? "[]" : text + "]";
-}
-[[nodiscard]] inline std::string signature_attribute(const attribute_signature& a, const attribute& value) {
-  switch (a.form) {
-    case attribute_form::integer: return std::to_string(value[0]);
-    case attribute_form::real: return unity::detail::real_text(to_real(value[0]));
-    case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
-    case attribute_form::word:  // one that is no name may hold what separates fields or lines
-      if (const auto word = to_word(value); unity::detail::is_plain_word(word)) {
-        return word;
-      }
-      break;
-    case attribute_form::integers: break;
-  }
-  return signature_integers(value);
-}
-[[nodiscard]] inline std::string signature_types(std::span<const tensor_type> types) {
-  std::string text;
-  for (const auto& t : types) {
-    text += (text.empty() ? "" : ", ") + to_string(t) + (t.constant ? " constant" : "");
-  }
-  return text;
-}
+[[nodiscard]] std::string signature_integers(std::span<const std::int64_t> values);
+[[nodiscard]] std::string signature_attribute(const attribute_signature& a, const attribute& value);
+[[nodiscard]] std::string signature_types(std::span<const tensor_type> types);
 
 }  // namespace detail
 
 // All that the time of an operator may depend on, in one line: attributes, shapes, element types, layouts, and which
 // operands are constant. Different for different questions.
-[[nodiscard]] inline std::string signature_text(const algebra& operators, const operation& op,
-                                                std::span<const tensor_type> inputs,
-                                                std::span<const tensor_type> outputs) {
-  const auto& signature = operators.signature(op.kind);
-  std::string attributes;
-  for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
-    const auto& a = signature.attributes[i];
-    attributes += (i == 0 ? "{" : ", ") + a.name + "=" + detail::signature_attribute(a, op.attributes[i]);
-  }
-  return signature.name + attributes + (attributes.empty() ? "(" : "}(") + detail::signature_types(inputs) + ") -> " +
-         detail::signature_types(outputs);
-}
+[[nodiscard]] std::string signature_text(const algebra& operators, const operation& op,
+                                         std::span<const tensor_type> inputs, std::span<const tensor_type> outputs);
 
 // Measurements by signature, of one description.
 struct timing_table {
@@ -92,14 +58,7 @@ struct timing_table {
   friend bool operator==(const timing_table&, const timing_table&) = default;
 };
 
-[[nodiscard]] inline std::string timings_text(const timing_table& t) {
-  std::string text = "unity timings 1\ndevice " + t.description + "\n";
-  for (const auto& [signature, m] : t.entries) {
-    text += std::to_string(m.median.count()) + " " + std::to_string(m.spread.count()) + " " +
-            std::to_string(m.repetitions) + " " + signature + "\n";
-  }
-  return text;
-}
+[[nodiscard]] std::string timings_text(const timing_table& t);
 
 namespace detail {
 
@@ -108,58 +67,14 @@ class timing_reader {
  public:
   timing_reader(std::string_view text, std::string_view file) : rest_{text}, file_{file} {}
 
-  [[nodiscard]] timing_table read() {
-    if (next() != "unity timings 1") {
-      fail("is no list of timings", "the line 'unity timings 1'");
-    }
-    timing_table table;
-    constexpr std::string_view device = "device ";
-    const auto header = next();
-    if (header.substr(0, device.size()) != device) {
-      fail("names no device", "the line 'device ...'");
-    }
-    table.description = header.substr(device.size());
-    while (!rest_.empty()) {
-      auto line = next();
-      measurement m;
-      m.median = picoseconds{number(line)};
-      m.spread = picoseconds{number(line)};
-      m.repetitions = number(line);
-      constexpr picoseconds longest{1'000'000'000'000'000};  // 1000 s: sums of many do not overflow
-      const bool countable = m.median <= longest && m.spread <= longest;
-      if (line.empty() || !countable || m.median <= picoseconds{} || m.spread < picoseconds{} || m.repetitions < 1) {
-        fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
-      }
-      if (!table.entries.emplace(line, m).second) {
-        fail("is a second timing of one operator", "one");
-      }
-    }
-    return table;
-  }
+  [[nodiscard]] timing_table read();
 
  private:
   [[noreturn]] void fail(std::string_view found, std::string_view expected) const {
     throw error{std::string{file_} + ", line " + std::to_string(line_), found, expected};
   }
-  [[nodiscard]] std::string_view next() {
-    ++line_;
-    const auto end = rest_.find('\n');
-    if (end == std::string_view::npos) {
-      fail("ends early", "a whole line");
-    }
-    const auto line = rest_.substr(0, end);
-    rest_.remove_prefix(end + 1);
-    return line;
-  }
-  [[nodiscard]] std::int64_t number(std::string_view& line) const {
-    const auto end = line.find(' ');
-    const auto value = to_number<std::int64_t>(line.substr(0, end));
-    if (!value || end == std::string_view::npos) {
-      fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
-    }
-    line.remove_prefix(end + 1);
-    return *value;
-  }
+  [[nodiscard]] std::string_view next();
+  [[nodiscard]] std::int64_t number(std::string_view& line) const;
 
   std::string_view rest_;
   std::string_view file_;
@@ -175,15 +90,7 @@ struct timing_question {
   friend bool operator==(const timing_question&, const timing_question&) = default;
 };
 struct timing_question_hash {
-  std::size_t operator()(const timing_question& q) const noexcept {
-    auto h = std::hash<operation>{}(q.op);
-    for (const auto* types : {&q.inputs, &q.outputs}) {
-      for (const auto& t : *types) {
-        h = hash_combine(h, std::hash<tensor_type>{}(t));
-      }
-    }
-    return h;
-  }
+  std::size_t operator()(const timing_question& q) const noexcept;
 };
 
 }  // namespace detail
@@ -360,3 +267,135 @@ class timing_cache {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_TIMING_CACHE)
+
+#include <unity/core/hash.hpp>
+#include <unity/core/to_number.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::string signature_integers(std::span<const std::int64_t> values) {
+  std::string text;
+  for (const auto v : values) {
+    text += (text.empty() ? "[" : ",") + std::to_string(v);
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+
+UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const attribute& value) {
+  switch (a.form) {
+    case attribute_form::integer: return std::to_string(value[0]);
+    case attribute_form::real: return unity::detail::real_text(to_real(value[0]));
+    case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
+    case attribute_form::word:  // one that is no name may hold what separates fields or lines
+      if (const auto word = to_word(value); unity::detail::is_plain_word(word)) {
+        return word;
+      }
+      break;
+    case attribute_form::integers: break;
+  }
+  return signature_integers(value);
+}
+
+UNITY_INLINE std::string signature_types(std::span<const tensor_type> types) {
+  std::string text;
+  for (const auto& t : types) {
+    text += (text.empty() ? "" : ", ") + to_string(t) + (t.constant ? " constant" : "");
+  }
+  return text;
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE std::string signature_text(const algebra& operators, const operation& op,
+                                        std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
+  const auto& signature = operators.signature(op.kind);
+  std::string attributes;
+  for (std::size_t i = 0; i < signature.attributes.size(); ++i) {
+    const auto& a = signature.attributes[i];
+    attributes += (i == 0 ? "{" : ", ") + a.name + "=" + detail::signature_attribute(a, op.attributes[i]);
+  }
+  return signature.name + attributes + (attributes.empty() ? "(" : "}(") + detail::signature_types(inputs) + ") -> " +
+         detail::signature_types(outputs);
+}
+
+UNITY_INLINE std::string timings_text(const timing_table& t) {
+  std::string text = "unity timings 1\ndevice " + t.description + "\n";
+  for (const auto& [signature, m] : t.entries) {
+    text += std::to_string(m.median.count()) + " " + std::to_string(m.spread.count()) + " " +
+            std::to_string(m.repetitions) + " " + signature + "\n";
+  }
+  return text;
+}
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE timing_table timing_reader::read() {
+  if (next() != "unity timings 1") {
+    fail("is no list of timings", "the line 'unity timings 1'");
+  }
+  timing_table table;
+  constexpr std::string_view device = "device ";
+  const auto header = next();
+  if (header.substr(0, device.size()) != device) {
+    fail("names no device", "the line 'device ...'");
+  }
+  table.description = header.substr(device.size());
+  while (!rest_.empty()) {
+    auto line = next();
+    measurement m;
+    m.median = picoseconds{number(line)};
+    m.spread = picoseconds{number(line)};
+    m.repetitions = number(line);
+    constexpr picoseconds longest{1'000'000'000'000'000};  // 1000 s: sums of many do not overflow
+    const bool countable = m.median <= longest && m.spread <= longest;
+    if (line.empty() || !countable || m.median <= picoseconds{} || m.spread < picoseconds{} || m.repetitions < 1) {
+      fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
+    }
+    if (!table.entries.emplace(line, m).second) {
+      fail("is a second timing of one operator", "one");
+    }
+  }
+  return table;
+}
+
+UNITY_INLINE std::string_view timing_reader::next() {
+  ++line_;
+  const auto end = rest_.find('\n');
+  if (end == std::string_view::npos) {
+    fail("ends early", "a whole line");
+  }
+  const auto line = rest_.substr(0, end);
+  rest_.remove_prefix(end + 1);
+  return line;
+}
+
+UNITY_INLINE std::int64_t timing_reader::number(std::string_view& line) const {
+  const auto end = line.find(' ');
+  const auto value = to_number<std::int64_t>(line.substr(0, end));
+  if (!value || end == std::string_view::npos) {
+    fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
+  }
+  line.remove_prefix(end + 1);
+  return *value;
+}
+
+UNITY_INLINE std::size_t timing_question_hash::operator()(const timing_question& q) const noexcept {
+  auto h = std::hash<operation>{}(q.op);
+  for (const auto* types : {&q.inputs, &q.outputs}) {
+    for (const auto& t : *types) {
+      h = hash_combine(h, std::hash<tensor_type>{}(t));
+    }
+  }
+  return h;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

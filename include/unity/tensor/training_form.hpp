@@ -1,22 +1,18 @@
 // A graph as it is trained, where that is not as it is used: what is dropped out.
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -29,31 +25,10 @@ struct dropout_rule {
 };
 
 // The name of the input that is the mask of dropout `number`, in the order of nodes: it says the rule.
-[[nodiscard]] inline std::string mask_name(std::size_t number, const dropout_rule& rule) {
-  char rate[32];
-  const auto end = std::to_chars(std::begin(rate), std::end(rate), rule.rate).ptr;
-  return "mask " + std::to_string(number) + " rate " + std::string(std::begin(rate), end) + " seed " +
-         std::to_string(rule.seed);
-}
+[[nodiscard]] std::string mask_name(std::size_t number, const dropout_rule& rule);
 
 // The rule that a name says; nothing where it is not that of a mask.
-[[nodiscard]] inline std::optional<dropout_rule> rule_of_mask(std::string_view name) noexcept {
-  const auto* at = name.data();
-  const auto* const end = name.data() + name.size();
-  const auto take = [&](std::string_view word, auto& number) {
-    const std::string_view rest{at, static_cast<std::size_t>(end - at)};
-    if (!rest.starts_with(word)) {
-      return false;
-    }
-    const auto [next, status] = std::from_chars(at + word.size(), end, number);
-    at = next;
-    return status == std::errc{};
-  };
-  std::size_t number = 0;
-  dropout_rule rule;
-  const bool fits = take("mask ", number) && take(" rate ", rule.rate) && take(" seed ", rule.seed) && at == end;
-  return fits && rule.rate >= 0 && rule.rate < 1 ? std::optional{rule} : std::nullopt;
-}
+[[nodiscard]] std::optional<dropout_rule> rule_of_mask(std::string_view name) noexcept;
 
 // Regular.
 struct dropout_mask {
@@ -74,7 +49,47 @@ struct trained_form {
 // other: which elements are dropped does not depend on how the graph is divided. A graph without dropouts stays as it
 // is.
 // Complexity: linear in the graph.
-[[nodiscard]] inline trained_form training_form(const algebra& a, const tensor_graph& g) {
+[[nodiscard]] trained_form training_form(const algebra& a, const tensor_graph& g);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_TRAINING_FORM)
+
+#include <charconv>
+#include <span>
+#include <system_error>
+
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::string mask_name(std::size_t number, const dropout_rule& rule) {
+  char rate[32];
+  const auto end = std::to_chars(std::begin(rate), std::end(rate), rule.rate).ptr;
+  return "mask " + std::to_string(number) + " rate " + std::string(std::begin(rate), end) + " seed " +
+         std::to_string(rule.seed);
+}
+
+UNITY_INLINE std::optional<dropout_rule> rule_of_mask(std::string_view name) noexcept {
+  const auto* at = name.data();
+  const auto* const end = name.data() + name.size();
+  const auto take = [&](std::string_view word, auto& number) {
+    const std::string_view rest{at, static_cast<std::size_t>(end - at)};
+    if (!rest.starts_with(word)) {
+      return false;
+    }
+    const auto [next, status] = std::from_chars(at + word.size(), end, number);
+    at = next;
+    return status == std::errc{};
+  };
+  std::size_t number = 0;
+  dropout_rule rule;
+  const bool fits = take("mask ", number) && take(" rate ", rule.rate) && take(" seed ", rule.seed) && at == end;
+  return fits && rule.rate >= 0 && rule.rate < 1 ? std::optional{rule} : std::nullopt;
+}
+
+UNITY_INLINE trained_form training_form(const algebra& a, const tensor_graph& g) {
   const auto dropout = a.kind("dropout");
   trained_form form;
   std::vector<value_id> now(g.value_count());
@@ -119,3 +134,5 @@ struct trained_form {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -37,28 +37,13 @@ class view_map : public judgement {
   using judgement::judgement;
 
   // The whole of result `result` is the whole of `operand`: result dimension `along[d]` is operand dimension d.
-  void whole(std::size_t operand, std::size_t result, std::span<const int> along) {
-    if (failed()) {
-      return;
-    }
-    auto p = box(operand, result);
-    for (std::size_t d = 0; d < along.size(); ++d) {
-      p.source[d].along = along[d];
-    }
-    pieces_.push_back(std::move(p));
-  }
+  void whole(std::size_t operand, std::size_t result, std::span<const int> along);
 
   // The first operand's elements in unchanged order: a new shape for the same memory.
   void relabel() noexcept { relabels_ = true; }
 
   // A piece over the whole result, whose source has dimension d along d, for the caller to refine.
-  [[nodiscard]] piece box(std::size_t operand, std::size_t result) const {
-    piece p{operand, result, shape(results()[result].dims.size(), 0), results()[result].dims, {}};
-    for (std::size_t d = 0; d < rank(operand); ++d) {
-      p.source.push_back({static_cast<int>(d), 0, 1});
-    }
-    return p;
-  }
+  [[nodiscard]] piece box(std::size_t operand, std::size_t result) const;
   void add(piece p) { pieces_.push_back(std::move(p)); }
   void fill_with(double value) noexcept { fill_ = value; }
 
@@ -73,3 +58,30 @@ class view_map : public judgement {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VIEW_MAP)
+
+namespace unity::tensor {
+
+UNITY_INLINE void view_map::whole(std::size_t operand, std::size_t result, std::span<const int> along) {
+  if (failed()) {
+    return;
+  }
+  auto p = box(operand, result);
+  for (std::size_t d = 0; d < along.size(); ++d) {
+    p.source[d].along = along[d];
+  }
+  pieces_.push_back(std::move(p));
+}
+
+UNITY_INLINE piece view_map::box(std::size_t operand, std::size_t result) const {
+  piece p{operand, result, shape(results()[result].dims.size(), 0), results()[result].dims, {}};
+  for (std::size_t d = 0; d < rank(operand); ++d) {
+    p.source.push_back({static_cast<int>(d), 0, 1});
+  }
+  return p;
+}
+
+}  // namespace unity::tensor
+
+#endif

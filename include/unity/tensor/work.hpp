@@ -1,18 +1,17 @@
 // Work of an operator, read off its definition: floating-point operations, and bytes read and written at least once.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
-#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/shared_memory.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/view_map.hpp>
 
@@ -32,7 +31,42 @@ namespace unity::tensor {
   return bytes{element_count(t.dims) * size_of(t.element)};
 }
 
-[[nodiscard]] inline bytes total_bytes(std::span<const tensor_type> types) noexcept {
+[[nodiscard]] bytes total_bytes(std::span<const tensor_type> types) noexcept;
+
+// The index that a factor equal(operand, coordinate(index)) of a sum fixes: one of its points contributes.
+[[nodiscard]] std::optional<std::size_t> selected_index(const scalar_kernel& k) noexcept;
+
+[[nodiscard]] std::int64_t arithmetic_count(const scalar_program& p) noexcept;
+
+// Is the index a dimension of the result of its own.
+[[nodiscard]] bool is_of_result(const space& s, std::size_t index);
+
+// The points of a space in which one is selected along an index: the terms of a lookup.
+[[nodiscard]] std::int64_t terms_of(const space& s, std::size_t selected);
+
+// One operation per arithmetic instruction and point of the space, and one per reduced point; one addition per term
+// where terms are looked up and added.
+[[nodiscard]] flops arithmetic_of(const space& s, const scalar_kernel& k);
+
+// The part of a table in which rows are looked up that no term can be.
+[[nodiscard]] bytes untouched_bytes(const space& s, const scalar_kernel& k);
+
+// What a view reads and writes; nothing where no element changes its address (then memory can be shared).
+[[nodiscard]] bytes moved_by(const view_map& map, std::span<const tensor_type> inputs,
+                             std::span<const tensor_type> outputs);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_WORK)
+
+#include <algorithm>
+
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/shared_memory.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE bytes total_bytes(std::span<const tensor_type> types) noexcept {
   bytes sum{};
   for (const auto& t : types) {
     sum += size_in_bytes(t);
@@ -40,8 +74,7 @@ namespace unity::tensor {
   return sum;
 }
 
-// The index that a factor equal(operand, coordinate(index)) of a sum fixes: one of its points contributes.
-[[nodiscard]] inline std::optional<std::size_t> selected_index(const scalar_kernel& k) noexcept {
+UNITY_INLINE std::optional<std::size_t> selected_index(const scalar_kernel& k) noexcept {
   const auto& p = k.inner;
   const bool selects = k.reduce == reduction::sum && p.size() == 5 && p[0].op == scalar_op::operand &&
                        p[1].op == scalar_op::coordinate && p[2].op == scalar_op::equal &&
@@ -49,7 +82,7 @@ namespace unity::tensor {
   return selects ? std::optional{static_cast<std::size_t>(p[1].number)} : std::nullopt;
 }
 
-[[nodiscard]] inline std::int64_t arithmetic_count(const scalar_program& p) noexcept {
+UNITY_INLINE std::int64_t arithmetic_count(const scalar_program& p) noexcept {
   std::int64_t count = 0;
   for (const auto& i : p) {
     count += is_leaf(i.op) ? 0 : 1;
@@ -57,8 +90,7 @@ namespace unity::tensor {
   return count;
 }
 
-// Is the index a dimension of the result of its own.
-[[nodiscard]] inline bool is_of_result(const space& s, std::size_t index) {
+UNITY_INLINE bool is_of_result(const space& s, std::size_t index) {
   for (const auto& a : s.result_accesses(0)) {
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] == index) {
@@ -69,8 +101,7 @@ namespace unity::tensor {
   return false;
 }
 
-// The points of a space in which one is selected along an index: the terms of a lookup.
-[[nodiscard]] inline std::int64_t terms_of(const space& s, std::size_t selected) {
+UNITY_INLINE std::int64_t terms_of(const space& s, std::size_t selected) {
   std::int64_t terms = 1;
   for (std::size_t i = 0; i < s.indices().size(); ++i) {
     terms = i == selected ? terms : saturating_multiply(terms, s.indices()[i].size);
@@ -78,9 +109,7 @@ namespace unity::tensor {
   return terms;
 }
 
-// One operation per arithmetic instruction and point of the space, and one per reduced point; one addition per term
-// where terms are looked up and added.
-[[nodiscard]] inline flops arithmetic_of(const space& s, const scalar_kernel& k) {
+UNITY_INLINE flops arithmetic_of(const space& s, const scalar_kernel& k) {
   std::int64_t points = 1;
   for (const auto& i : s.indices()) {
     points = saturating_multiply(points, i.size);
@@ -95,8 +124,7 @@ namespace unity::tensor {
   return flops{saturating_add(saturating_multiply(points, per_point), finishing)};
 }
 
-// The part of a table in which rows are looked up that no term can be.
-[[nodiscard]] inline bytes untouched_bytes(const space& s, const scalar_kernel& k) {
+UNITY_INLINE bytes untouched_bytes(const space& s, const scalar_kernel& k) {
   const auto selected = selected_index(k);
   if (!selected || is_of_result(s, *selected)) {
     return bytes{};
@@ -106,9 +134,8 @@ namespace unity::tensor {
   return bytes{std::max(rest, std::int64_t{0}) * size_of(table.element)};
 }
 
-// What a view reads and writes; nothing where no element changes its address (then memory can be shared).
-[[nodiscard]] inline bytes moved_by(const view_map& map, std::span<const tensor_type> inputs,
-                                    std::span<const tensor_type> outputs) {
+UNITY_INLINE bytes moved_by(const view_map& map, std::span<const tensor_type> inputs,
+                            std::span<const tensor_type> outputs) {
   if (shared_parts(map, inputs, outputs)) {
     return bytes{};
   }
@@ -124,3 +151,5 @@ namespace unity::tensor {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -12,11 +12,10 @@
 
 #include <z3++.h>
 
-#include <unity/core/error.hpp>
-#include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/dense.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/verification/exact.hpp>
 #include <unity/tensor/verification/rational.hpp>
@@ -32,23 +31,13 @@ class z3_real {
   explicit z3_real(std::int64_t n) : constant_{n} {}
   explicit z3_real(const rational& constant) : constant_{constant} {}
   explicit z3_real(z3::expr e) : term_{std::move(e)} {}
-  [[nodiscard]] static z3_real lowest() {
-    z3_real r;
-    r.lowest_ = true;
-    return r;
-  }
+  [[nodiscard]] static z3_real lowest();
 
   [[nodiscard]] bool is_constant() const noexcept { return !term_ && !function_ && !lowest_; }
   [[nodiscard]] bool is_lowest() const noexcept { return lowest_; }
   [[nodiscard]] const rational& constant() const noexcept { return constant_; }
   [[nodiscard]] const std::optional<z3::expr>& term() const noexcept { return term_; }
-  [[nodiscard]] z3::expr in(z3::context& c) const {
-    if (term_) {
-      return *term_;
-    }
-    const auto number = c.real_val(to_string(constant_).c_str());
-    return function_ ? named(c, *function_)(number) : lowest_ ? c.real_const("lowest") : number;
-  }
+  [[nodiscard]] z3::expr in(z3::context& c) const;
 
   z3_real& operator+=(const z3_real& o) { return *this = *this + o; }
   friend z3_real operator+(const z3_real& a, const z3_real& b) {
@@ -77,7 +66,7 @@ class z3_real {
       }
     }
     auto& c = context_of(a, b);
-    return z3_real{a.in(c) * b.in(c)};
+    return z3_real{a.in(c)*b.in(c)};
   }
   friend bool operator==(const z3_real& a, const z3_real& b) {
     if (a.term_ || b.term_) {
@@ -87,40 +76,12 @@ class z3_real {
   }
 
   // A function that is not interpreted.
-  [[nodiscard]] static z3_real function(scalar_op op, const z3_real& a) {
-    if (a.term_) {
-      return z3_real{named(a.term_->ctx(), op)(*a.term_)};
-    }
-    if (!a.is_constant()) {
-      throw error{"real arithmetic", "a function of a function of a constant", "unknowns"};
-    }
-    z3_real r{a.constant_};
-    r.function_ = op;
-    return r;
-  }
-  [[nodiscard]] static z3_real function(scalar_op op, const z3_real& a, const z3_real& b) {
-    auto& c = context_of(a, b);
-    const auto real = c.real_sort();
-    return z3_real{c.function(name_of(op).c_str(), real, real, real)(a.in(c), b.in(c))};
-  }
-  [[nodiscard]] static z3_real maximum(const z3_real& a, const z3_real& b) {
-    if (a.lowest_ || b.lowest_) {
-      return a.lowest_ ? b : a;
-    }
-    if (a.is_constant() && b.is_constant()) {
-      return a.constant_ < b.constant_ ? b : a;
-    }
-    auto& c = context_of(a, b);
-    return z3_real{z3::ite(a.in(c) < b.in(c), b.in(c), a.in(c))};
-  }
+  [[nodiscard]] static z3_real function(scalar_op op, const z3_real& a);
+  [[nodiscard]] static z3_real function(scalar_op op, const z3_real& a, const z3_real& b);
+  [[nodiscard]] static z3_real maximum(const z3_real& a, const z3_real& b);
 
  private:
-  [[nodiscard]] static z3::context& context_of(const z3_real& a, const z3_real& b) {
-    if (!a.term_ && !b.term_) {
-      throw error{"real arithmetic", "functions of constants alone", "unknowns"};
-    }
-    return a.term_ ? a.term_->ctx() : b.term_->ctx();
-  }
+  [[nodiscard]] static z3::context& context_of(const z3_real& a, const z3_real& b);
   [[nodiscard]] static std::string name_of(scalar_op op) { return "f" + std::to_string(static_cast<int>(op)); }
   [[nodiscard]] static z3::func_decl named(z3::context& c, scalar_op op) {
     return c.function(name_of(op).c_str(), c.real_sort(), c.real_sort());
@@ -195,76 +156,20 @@ class z3_reals {
  public:
   explicit z3_reals(unsigned resources = 2'000'000) : resources_{resources} {}
 
-  [[nodiscard]] std::string name() const {
-    unsigned version[4] = {};
-    Z3_get_version(&version[0], &version[1], &version[2], &version[3]);
-    return "z3 " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." + std::to_string(version[2]);
-  }
+  [[nodiscard]] std::string name() const;
 
-  [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second) {
-    renew();
-    const auto make = [&](std::uint32_t source, std::uint32_t element) {
-      return z3_real{context_->real_const(("x" + std::to_string(source) + "_" + std::to_string(element)).c_str())};
-    };
-    const detail::unknown_elements<z3_real, decltype(make)> unknowns{a, make};
-    try {
-      return compare(a, first, second, evaluate<z3_real>(a, first, unknowns), evaluate<z3_real>(a, second, unknowns));
-    } catch (const error& e) {
-      return {side_verdict::answer::unknown, e.what()};
-    } catch (const z3::exception& e) {
-      return {side_verdict::answer::unknown, e.msg()};
-    }
-  }
+  [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second);
 
  private:
   using values = std::vector<dense<z3_real>>;
 
   // Contexts grow with what was asked, and take long to make.
-  void renew() {
-    constexpr std::size_t questions = 200;
-    unity::detail::expect_room_for_z3();
-    if (asked_++ % questions == 0) {
-      context_ = std::make_unique<z3::context>();
-    }
-  }
+  void renew();
 
   [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second,
-                                     const values& x, const values& y) {
-    using answer = side_verdict::answer;
-    z3::expr_vector differences{*context_};
-    for (std::size_t o = 0; o < x.size(); ++o) {
-      for (std::size_t i = 0; i < x[o].data.size(); ++i) {
-        if (!(x[o].data[i] == y[o].data[i])) {
-          add_difference(x[o].data[i].in(*context_), y[o].data[i].in(*context_), differences);
-        }
-      }
-    }
-    if (differences.empty()) {
-      return {answer::equal, {}};
-    }
-    z3::solver solver{*context_, z3::solver::simple()};  // no timers: work alone is bounded
-    z3::params parameters{*context_};
-    parameters.set("rlimit", resources_);
-    solver.set(parameters);
-    solver.add(z3::mk_or(differences));
-    switch (solver.check()) {
-      case z3::unsat: return {answer::equal, {}};
-      case z3::sat: break;
-      default: return {answer::unknown, name() + " gave up"};
-    }
-    auto found = detail::number_search{a, first, second}.run();
-    return {found ? answer::different : answer::unknown,
-            found ? *std::move(found) : name() + " finds the sides different, for some meaning of functions"};
-  }
+                                     const values& x, const values& y);
   // Most differences vanish when they are written as sums of monomials: then the solver need not be asked.
-  void add_difference(const z3::expr& x, const z3::expr& y, z3::expr_vector& differences) const {
-    z3::params sums{*context_};
-    sums.set("som", true);
-    const auto difference = (x - y).simplify(sums);
-    if (!difference.is_numeral() || difference.get_decimal_string(1) != "0") {
-      differences.push_back(difference != 0);
-    }
-  }
+  void add_difference(const z3::expr& x, const z3::expr& y, z3::expr_vector& differences) const;
 
   unsigned resources_;
   std::size_t asked_ = 0;
@@ -274,3 +179,132 @@ class z3_reals {
 static_assert(equality_prover<z3_reals>);
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_Z3_REALS)
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/z3_prover.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE z3_real z3_real::lowest() {
+  z3_real r;
+  r.lowest_ = true;
+  return r;
+}
+
+UNITY_INLINE z3::expr z3_real::in(z3::context& c) const {
+  if (term_) {
+    return *term_;
+  }
+  const auto number = c.real_val(to_string(constant_).c_str());
+  return function_ ? named(c, *function_)(number) : lowest_ ? c.real_const("lowest") : number;
+}
+
+UNITY_INLINE z3_real z3_real::function(scalar_op op, const z3_real& a) {
+  if (a.term_) {
+    return z3_real{named(a.term_->ctx(), op)(*a.term_)};
+  }
+  if (!a.is_constant()) {
+    throw error{"real arithmetic", "a function of a function of a constant", "unknowns"};
+  }
+  z3_real r{a.constant_};
+  r.function_ = op;
+  return r;
+}
+
+UNITY_INLINE z3_real z3_real::function(scalar_op op, const z3_real& a, const z3_real& b) {
+  auto& c = context_of(a, b);
+  const auto real = c.real_sort();
+  return z3_real{c.function(name_of(op).c_str(), real, real, real)(a.in(c), b.in(c))};
+}
+
+UNITY_INLINE z3_real z3_real::maximum(const z3_real& a, const z3_real& b) {
+  if (a.lowest_ || b.lowest_) {
+    return a.lowest_ ? b : a;
+  }
+  if (a.is_constant() && b.is_constant()) {
+    return a.constant_ < b.constant_ ? b : a;
+  }
+  auto& c = context_of(a, b);
+  return z3_real{z3::ite(a.in(c) < b.in(c), b.in(c), a.in(c))};
+}
+
+UNITY_INLINE z3::context& z3_real::context_of(const z3_real& a, const z3_real& b) {
+  if (!a.term_ && !b.term_) {
+    throw error{"real arithmetic", "functions of constants alone", "unknowns"};
+  }
+  return a.term_ ? a.term_->ctx() : b.term_->ctx();
+}
+
+UNITY_INLINE std::string z3_reals::name() const {
+  unsigned version[4] = {};
+  Z3_get_version(&version[0], &version[1], &version[2], &version[3]);
+  return "z3 " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." + std::to_string(version[2]);
+}
+
+UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph& first, const tensor_graph& second) {
+  renew();
+  const auto make = [&](std::uint32_t source, std::uint32_t element) {
+    return z3_real{context_->real_const(("x" + std::to_string(source) + "_" + std::to_string(element)).c_str())};
+  };
+  const detail::unknown_elements<z3_real, decltype(make)> unknowns{a, make};
+  try {
+    return compare(a, first, second, evaluate<z3_real>(a, first, unknowns), evaluate<z3_real>(a, second, unknowns));
+  } catch (const error& e) {
+    return {side_verdict::answer::unknown, e.what()};
+  } catch (const z3::exception& e) {
+    return {side_verdict::answer::unknown, e.msg()};
+  }
+}
+
+UNITY_INLINE void z3_reals::renew() {
+  constexpr std::size_t questions = 200;
+  unity::detail::expect_room_for_z3();
+  if (asked_++ % questions == 0) {
+    context_ = std::make_unique<z3::context>();
+  }
+}
+
+UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph& first, const tensor_graph& second,
+                                            const values& x, const values& y) {
+  using answer = side_verdict::answer;
+  z3::expr_vector differences{*context_};
+  for (std::size_t o = 0; o < x.size(); ++o) {
+    for (std::size_t i = 0; i < x[o].data.size(); ++i) {
+      if (!(x[o].data[i] == y[o].data[i])) {
+        add_difference(x[o].data[i].in(*context_), y[o].data[i].in(*context_), differences);
+      }
+    }
+  }
+  if (differences.empty()) {
+    return {answer::equal, {}};
+  }
+  z3::solver solver{*context_, z3::solver::simple()};  // no timers: work alone is bounded
+  z3::params parameters{*context_};
+  parameters.set("rlimit", resources_);
+  solver.set(parameters);
+  solver.add(z3::mk_or(differences));
+  switch (solver.check()) {
+    case z3::unsat: return {answer::equal, {}};
+    case z3::sat: break;
+    default: return {answer::unknown, name() + " gave up"};
+  }
+  auto found = detail::number_search{a, first, second}.run();
+  return {found ? answer::different : answer::unknown,
+          found ? *std::move(found) : name() + " finds the sides different, for some meaning of functions"};
+}
+
+UNITY_INLINE void z3_reals::add_difference(const z3::expr& x, const z3::expr& y, z3::expr_vector& differences) const {
+  z3::params sums{*context_};
+  sums.set("som", true);
+  const auto difference = (x - y).simplify(sums);
+  if (!difference.is_numeral() || difference.get_decimal_string(1) != "0") {
+    differences.push_back(difference != 0);
+  }
+}
+
+}  // namespace unity::tensor
+
+#endif

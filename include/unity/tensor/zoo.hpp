@@ -1,7 +1,6 @@
 // The model zoo: graphs by name. docs/models.md tells what each model is and derives its size.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/alexnet.hpp>
@@ -83,7 +81,54 @@ template <class Range>
 }
 
 // The keys that a form takes, for messages: "form, batch, layers".
-[[nodiscard]] inline std::string keys_of(const form& f) {
+[[nodiscard]] std::string keys_of(const form& f);
+
+struct setting {
+  std::string_view key;
+  std::string_view value;
+};
+
+// Takes the first key=value off `rest`.
+[[nodiscard]] setting take_setting(std::string_view& rest, const std::string& where);
+
+[[nodiscard]] const form& find_form(const model& m, std::string_view query, const std::string& where);
+
+[[nodiscard]] std::string one_of(std::span<const std::string_view> words);
+
+[[nodiscard]] std::int64_t parse_value(const key& k, std::string_view text, const std::string& where);
+
+[[nodiscard]] sizes parse_sizes(const form& f, std::string_view query, const std::string& where);
+
+}  // namespace detail
+
+// Does the text name a model of the zoo (and not a file).
+[[nodiscard]] inline bool is_name(std::string_view text) noexcept { return text.starts_with(prefix); }
+
+// Reads "zoo:NAME[?key=value&key=value...]".
+// Throws: unity::error, one line, for text of another form, an unknown model, key or form, or a value out of range.
+[[nodiscard]] request parse(std::string_view text);
+
+// The graph that the text names. Complexity: linear in the graph.
+// Throws: as parse; and where sizes do not fit together.
+[[nodiscard]] inline tensor_graph build(const algebra& operators, std::string_view text) {
+  const auto r = parse(text);
+  return r.chosen->build(operators, r.values);
+}
+
+}  // namespace zoo
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO)
+
+#include <algorithm>
+
+#include <unity/core/error.hpp>
+#include <unity/core/to_number.hpp>
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE std::string keys_of(const form& f) {
   std::string list = "form";
   for (const auto& k : keys) {
     if (f.defaults.*k.member != sizes::absent) {
@@ -93,13 +138,7 @@ template <class Range>
   return list;
 }
 
-struct setting {
-  std::string_view key;
-  std::string_view value;
-};
-
-// Takes the first key=value off `rest`.
-[[nodiscard]] inline setting take_setting(std::string_view& rest, const std::string& where) {
+UNITY_INLINE setting take_setting(std::string_view& rest, const std::string& where) {
   const auto part = rest.substr(0, rest.find('&'));
   rest = part.size() == rest.size() ? std::string_view{} : rest.substr(part.size() + 1);
   const auto equals = part.find('=');
@@ -109,7 +148,7 @@ struct setting {
   return {part.substr(0, equals), part.substr(equals + 1)};
 }
 
-[[nodiscard]] inline const form& find_form(const model& m, std::string_view query, const std::string& where) {
+UNITY_INLINE const form& find_form(const model& m, std::string_view query, const std::string& where) {
   const form* found = nullptr;
   while (!query.empty()) {
     const auto [name, value] = take_setting(query, where);
@@ -128,7 +167,7 @@ struct setting {
   return found != nullptr ? *found : m.forms[0];
 }
 
-[[nodiscard]] inline std::string one_of(std::span<const std::string_view> words) {
+UNITY_INLINE std::string one_of(std::span<const std::string_view> words) {
   std::string list = "one of ";
   for (const auto w : words) {
     list += (w == words.front() ? "" : ", ") + std::string{w};
@@ -136,7 +175,7 @@ struct setting {
   return list;
 }
 
-[[nodiscard]] inline std::int64_t parse_value(const key& k, std::string_view text, const std::string& where) {
+UNITY_INLINE std::int64_t parse_value(const key& k, std::string_view text, const std::string& where) {
   if (!k.words.empty()) {
     const auto found = std::ranges::find(k.words, text);
     if (found == k.words.end()) {
@@ -152,7 +191,7 @@ struct setting {
   return *value;
 }
 
-[[nodiscard]] inline sizes parse_sizes(const form& f, std::string_view query, const std::string& where) {
+UNITY_INLINE sizes parse_sizes(const form& f, std::string_view query, const std::string& where) {
   sizes values = f.defaults;
   sizes given;
   while (!query.empty()) {
@@ -172,14 +211,11 @@ struct setting {
   return values;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::zoo::detail
 
-// Does the text name a model of the zoo (and not a file).
-[[nodiscard]] inline bool is_name(std::string_view text) noexcept { return text.starts_with(prefix); }
+namespace unity::tensor::zoo {
 
-// Reads "zoo:NAME[?key=value&key=value...]".
-// Throws: unity::error, one line, for text of another form, an unknown model, key or form, or a value out of range.
-[[nodiscard]] inline request parse(std::string_view text) {
+UNITY_INLINE request parse(std::string_view text) {
   if (!is_name(text)) {
     throw error{"model", detail::quoted(text), "zoo:NAME[?key=value&...]"};
   }
@@ -195,13 +231,6 @@ struct setting {
   return {m->name, &f, detail::parse_sizes(f, query, where)};
 }
 
-// The graph that the text names. Complexity: linear in the graph.
-// Throws: as parse; and where sizes do not fit together.
-[[nodiscard]] inline tensor_graph build(const algebra& operators, std::string_view text) {
-  const auto r = parse(text);
-  return r.chosen->build(operators, r.values);
-}
+}  // namespace unity::tensor::zoo
 
-}  // namespace zoo
-
-}  // namespace unity::tensor
+#endif

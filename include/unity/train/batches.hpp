@@ -10,22 +10,15 @@
 #include <string>
 #include <string_view>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/dataset.hpp>
+#include <unity/io/weights_file.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
-#include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/training_form.hpp>
 #include <unity/train/data.hpp>
-#include <unity/train/detail/fill_box.hpp>
-#include <unity/train/run_settings.hpp>
 
 namespace unity::train {
 
@@ -45,54 +38,18 @@ class batches {
   // shift: by how many pixels images are moved at most. The set must outlive this.
   // Throws: unity::error where the graph has other inputs, or fewer classes than the set.
   batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed, const io::dataset& set,
-          std::int64_t shift = 0)
-      : synthetic_{a, g, seed},
-        with_samples_{inputs_with_samples(a, g)},
-        set_{&set},
-        reading_{io::dataset_part::train, seed, shift} {
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operation(node_id{n}).kind == a.kind("input")) {
-        const std::string name{a.read(g.operation(node_id{n})).word("name")};
-        if (!tensor::rule_of_mask(name)) {
-          give_role(name, g.type(g.results(node_id{n})[0]));
-        }
-      }
-    }
-    check_roles();
-  }
+          std::int64_t shift = 0);
 
   // Effects: writes the elements of the box, in row-major order, as the type says; type: that of the whole batch's
   // tensor. Complexity: linear in the box. Throws: unity::error where the graph has no input or constant of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
-            std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const {
-    const auto found = roles_.find(name);
-    if (found == roles_.end()) {
-      return synthetic_.fill(name, type, b, step, out);
-    }
-    if (found->second == role::mask) {
-      const auto window = static_cast<std::uint64_t>(type.dims.back());
-      return detail::fill_box(type, b, out,
-                              [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
-    }
-    const auto field = found->second == role::samples ? io::dataset_field::samples : io::dataset_field::labels;
-    auto how = reading_;
-    how.part = from;
-    set_->fill(field, type, b, static_cast<std::int64_t>(step), how, out);
-  }
+            std::span<std::byte> out, io::dataset_part from = io::dataset_part::train) const;
 
   // A part of what a graph of one of several micro-batches has from outside; type: that of the whole of it.
   // Micro-batches are the blocks of a batch along the samples, which not all inputs have.
   void fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x,
                  std::int64_t microbatches, std::uint64_t step, std::span<std::byte> out,
-                 io::dataset_part from = io::dataset_part::train) const {
-    auto part = x.part;
-    if (microbatches > 1 && with_samples_.contains(name)) {
-      part.begin[0] += x.microbatch * type.dims[0];
-      part.end[0] += x.microbatch * type.dims[0];
-      type.dims[0] *= microbatches;
-    }
-    fill(name, type, part, step, out, from);
-  }
+                 io::dataset_part from = io::dataset_part::train) const;
 
   [[nodiscard]] const io::dataset* set() const noexcept { return set_; }
   // The type of the labels of a micro-batch, where they are those of a set.
@@ -104,67 +61,10 @@ class batches {
 
   // Names of the inputs whose first dimension is that of what the loss compares with; none where there is no loss.
   [[nodiscard]] static std::set<std::string, std::less<>> inputs_with_samples(const tensor::algebra& a,
-                                                                              const tensor::tensor_graph& g) {
-    const auto compared = compared_input(a, g);
-    if (!compared) {
-      return {};
-    }
-    const auto found = parallel::sample_values(g, parallel::graph_dimensions{a, g}, *compared);
-    std::set<std::string, std::less<>> names;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (g.operation(node_id{n}).kind == a.kind("input") && found[g.results(node_id{n})[0].index()]) {
-        names.emplace(a.read(g.operation(node_id{n})).word("name"));
-      }
-    }
-    return names;
-  }
-  void give_role(const std::string& name, const tensor::tensor_type& type) {
-    const bool is_text = set_->content() == io::dataset_content::text;
-    if (name == tensor::labels_name(0)) {
-      set_->expect_fits(io::dataset_field::labels, type);
-      labels_ = type;
-      return keep(name, role::labels);
-    }
-    if (is_text && tensor::is_floating(type.element) && type.rank() >= 2 &&
-        type.dims[type.rank() - 2] == type.dims.back()) {
-      masks_width_ = type.dims.back();
-      return keep(name, role::mask);
-    }
-    if (!samples_name_.empty() || name == tensor::target_name(0) || name.starts_with("labels of ")) {
-      throw error{set_->name(), "nothing for input \"" + name + "\" of the model",
-                  "one of samples, and the labels of its output"};
-    }
-    set_->expect_fits(io::dataset_field::samples, type);
-    samples_ = type;
-    samples_name_ = name;
-    keep(name, role::samples);
-  }
-  void keep(const std::string& name, role r) {
-    roles_[name] = r;
-    if (r != role::mask && tensor::is_integral(labels_ && r == role::labels ? labels_->element : samples_->element) &&
-        synthetic_.limit(name) < set_->classes()) {
-      throw error{
-          set_->name(), std::to_string(set_->classes()) + " classes",
-          "as many as input \"" + name + "\" of the model has, " + std::to_string(synthetic_.limit(name)) + " at most"};
-    }
-  }
-  void check_roles() const {
-    if (!samples_ || !labels_) {
-      throw error{set_->name(), std::string{"a model without "} + (samples_ ? "labels" : "an input of samples"),
-                  "one with both; is the loss cross_entropy?"};
-    }
-    const bool is_text = set_->content() == io::dataset_content::text;
-    if (is_text ? samples_->dims != labels_->dims : samples_->dims[0] != labels_->dims[0]) {
-      throw error{
-          set_->name(),
-          "samples " + tensor::to_string(*samples_) + " and labels " + tensor::to_string(*labels_) + " of the model",
-          is_text ? "the same sizes" : "a label a sample"};
-    }
-    if (is_text && masks_width_ != 0 && masks_width_ != samples_->dims.back()) {
-      throw error{set_->name(), "a mask for windows of " + std::to_string(masks_width_),
-                  "one for those of " + std::to_string(samples_->dims.back()) + " characters"};
-    }
-  }
+                                                                              const tensor::tensor_graph& g);
+  void give_role(const std::string& name, const tensor::tensor_type& type);
+  void keep(const std::string& name, role r);
+  void check_roles() const;
 
   synthetic_data synthetic_;
   std::set<std::string, std::less<>> with_samples_;
@@ -178,3 +78,133 @@ class batches {
 };
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_BATCHES)
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/loss.hpp>
+#include <unity/tensor/training_form.hpp>
+#include <unity/train/detail/fill_box.hpp>
+#include <unity/train/run_settings.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE batches::batches(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed,
+                              const io::dataset& set, std::int64_t shift)
+    : synthetic_{a, g, seed},
+      with_samples_{inputs_with_samples(a, g)},
+      set_{&set},
+      reading_{io::dataset_part::train, seed, shift} {
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == a.kind("input")) {
+      const std::string name{a.read(g.operation(node_id{n})).word("name")};
+      if (!tensor::rule_of_mask(name)) {
+        give_role(name, g.type(g.results(node_id{n})[0]));
+      }
+    }
+  }
+  check_roles();
+}
+
+UNITY_INLINE void batches::fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b,
+                                std::uint64_t step, std::span<std::byte> out, io::dataset_part from) const {
+  const auto found = roles_.find(name);
+  if (found == roles_.end()) {
+    return synthetic_.fill(name, type, b, step, out);
+  }
+  if (found->second == role::mask) {
+    const auto window = static_cast<std::uint64_t>(type.dims.back());
+    return detail::fill_box(type, b, out,
+                            [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
+  }
+  const auto field = found->second == role::samples ? io::dataset_field::samples : io::dataset_field::labels;
+  auto how = reading_;
+  how.part = from;
+  set_->fill(field, type, b, static_cast<std::int64_t>(step), how, out);
+}
+
+UNITY_INLINE void batches::fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x,
+                                     std::int64_t microbatches, std::uint64_t step, std::span<std::byte> out,
+                                     io::dataset_part from) const {
+  auto part = x.part;
+  if (microbatches > 1 && with_samples_.contains(name)) {
+    part.begin[0] += x.microbatch * type.dims[0];
+    part.end[0] += x.microbatch * type.dims[0];
+    type.dims[0] *= microbatches;
+  }
+  fill(name, type, part, step, out, from);
+}
+
+UNITY_INLINE std::set<std::string, std::less<>> batches::inputs_with_samples(const tensor::algebra& a,
+                                                                             const tensor::tensor_graph& g) {
+  const auto compared = compared_input(a, g);
+  if (!compared) {
+    return {};
+  }
+  const auto found = parallel::sample_values(g, parallel::graph_dimensions{a, g}, *compared);
+  std::set<std::string, std::less<>> names;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (g.operation(node_id{n}).kind == a.kind("input") && found[g.results(node_id{n})[0].index()]) {
+      names.emplace(a.read(g.operation(node_id{n})).word("name"));
+    }
+  }
+  return names;
+}
+
+UNITY_INLINE void batches::give_role(const std::string& name, const tensor::tensor_type& type) {
+  const bool is_text = set_->content() == io::dataset_content::text;
+  if (name == tensor::labels_name(0)) {
+    set_->expect_fits(io::dataset_field::labels, type);
+    labels_ = type;
+    return keep(name, role::labels);
+  }
+  if (is_text && tensor::is_floating(type.element) && type.rank() >= 2 &&
+      type.dims[type.rank() - 2] == type.dims.back()) {
+    masks_width_ = type.dims.back();
+    return keep(name, role::mask);
+  }
+  if (!samples_name_.empty() || name == tensor::target_name(0) || name.starts_with("labels of ")) {
+    throw error{set_->name(), "nothing for input \"" + name + "\" of the model",
+                "one of samples, and the labels of its output"};
+  }
+  set_->expect_fits(io::dataset_field::samples, type);
+  samples_ = type;
+  samples_name_ = name;
+  keep(name, role::samples);
+}
+
+UNITY_INLINE void batches::keep(const std::string& name, role r) {
+  roles_[name] = r;
+  if (r != role::mask && tensor::is_integral(labels_ && r == role::labels ? labels_->element : samples_->element) &&
+      synthetic_.limit(name) < set_->classes()) {
+    throw error{
+        set_->name(), std::to_string(set_->classes()) + " classes",
+        "as many as input \"" + name + "\" of the model has, " + std::to_string(synthetic_.limit(name)) + " at most"};
+  }
+}
+
+UNITY_INLINE void batches::check_roles() const {
+  if (!samples_ || !labels_) {
+    throw error{set_->name(), std::string{"a model without "} + (samples_ ? "labels" : "an input of samples"),
+                "one with both; is the loss cross_entropy?"};
+  }
+  const bool is_text = set_->content() == io::dataset_content::text;
+  if (is_text ? samples_->dims != labels_->dims : samples_->dims[0] != labels_->dims[0]) {
+    throw error{
+        set_->name(),
+        "samples " + tensor::to_string(*samples_) + " and labels " + tensor::to_string(*labels_) + " of the model",
+        is_text ? "the same sizes" : "a label a sample"};
+  }
+  if (is_text && masks_width_ != 0 && masks_width_ != samples_->dims.back()) {
+    throw error{set_->name(), "a mask for windows of " + std::to_string(masks_width_),
+                "one for those of " + std::to_string(samples_->dims.back()) + " characters"};
+  }
+}
+
+}  // namespace unity::train
+
+#endif

@@ -1,13 +1,10 @@
 // Where the time of a run went.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/train/timeline.hpp>
 
@@ -27,15 +24,7 @@ struct time_shares {
   [[nodiscard]] picoseconds busy() const noexcept { return compute + update + communication; }
   [[nodiscard]] picoseconds total() const noexcept { return busy() + waiting + other; }
 
-  time_shares& operator+=(const time_shares& o) noexcept {
-    compute += o.compute;
-    update += o.update;
-    communication += o.communication;
-    waiting += o.waiting;
-    other += o.other;
-    hidden += o.hidden;
-    return *this;
-  }
+  time_shares& operator+=(const time_shares& o) noexcept;
   friend bool operator==(const time_shares&, const time_shares&) = default;
 };
 
@@ -52,7 +41,46 @@ struct breakdown {
 namespace detail {
 
 // Sweeps over the spans of a rank between two times, in nanoseconds.
-[[nodiscard]] inline time_shares shares_of(const rank_timeline& rank, std::int64_t from, std::int64_t until) {
+[[nodiscard]] time_shares shares_of(const rank_timeline& rank, std::int64_t from, std::int64_t until);
+
+}  // namespace detail
+
+// Of what happened between two times, in nanoseconds since the origin, such as the start and end of an iteration.
+// Complexity: n log n in spans.
+[[nodiscard]] breakdown break_down(const merged_timeline& t, std::int64_t from, std::int64_t until);
+
+// Of everything.
+[[nodiscard]] inline breakdown break_down(const merged_timeline& t) {
+  const auto [from, until] = t.extent();
+  return break_down(t, from, until);
+}
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_BREAKDOWN)
+
+#include <algorithm>
+#include <array>
+
+#include <unity/core/config.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE time_shares& time_shares::operator+=(const time_shares& o) noexcept {
+  compute += o.compute;
+  update += o.update;
+  communication += o.communication;
+  waiting += o.waiting;
+  other += o.other;
+  hidden += o.hidden;
+  return *this;
+}
+
+}  // namespace unity::train
+
+namespace unity::train::detail {
+
+UNITY_INLINE time_shares shares_of(const rank_timeline& rank, std::int64_t from, std::int64_t until) {
   struct change {
     std::int64_t at;
     activity kind;
@@ -85,11 +113,11 @@ namespace detail {
   return {sums[0], sums[1], sums[2], sums[3], sums[4], hidden};
 }
 
-}  // namespace detail
+}  // namespace unity::train::detail
 
-// Of what happened between two times, in nanoseconds since the origin, such as the start and end of an iteration.
-// Complexity: n log n in spans.
-[[nodiscard]] inline breakdown break_down(const merged_timeline& t, std::int64_t from, std::int64_t until) {
+namespace unity::train {
+
+UNITY_INLINE breakdown break_down(const merged_timeline& t, std::int64_t from, std::int64_t until) {
   UNITY_EXPECTS(from <= until, "an end that is not before the start");
   breakdown b{picoseconds{(until - from) * 1000}, {}, {}, 0};
   for (const auto& rank : t.ranks) {
@@ -102,10 +130,6 @@ namespace detail {
   return b;
 }
 
-// Of everything.
-[[nodiscard]] inline breakdown break_down(const merged_timeline& t) {
-  const auto [from, until] = t.extent();
-  return break_down(t, from, until);
-}
-
 }  // namespace unity::train
+
+#endif

@@ -2,26 +2,25 @@
 // divided.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/backend/agreement.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/io/replaced_file.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/weights_file.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/run_settings.hpp>
@@ -37,28 +36,7 @@ class kept_tensors {
  public:
   // Throws: unity::error where two weights have one name.
   kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::rank_programs& programs,
-               parallel::optimizer how) {
-    std::map<std::size_t, bool> weights;  // by node: does it change
-    for (const auto& r : programs.ranks) {
-      for (const auto& w : r.weights) {
-        auto& changes = weights[g.producer(w.weight.of).index()];
-        changes = changes || w.gradient.valid();
-      }
-    }
-    std::set<std::string> names;
-    for (const auto& [n, changes] : weights) {
-      const auto& t = g.type(g.results(node_id{n})[0]);
-      const std::string name{a.read(g.operation(node_id{n})).word("name")};
-      if (!names.insert(name).second) {
-        throw error{"checkpoint", "two weights \"" + name + "\" in the graph", "weights of different names"};
-      }
-      first_[n] = all_.size();
-      all_.push_back({name, "weight", t.element, t.dims});
-      for (const auto state : changes ? state_names(how) : std::vector<std::string_view>{}) {
-        all_.push_back({name, std::string{state}, t.element, t.dims});
-      }
-    }
-  }
+               parallel::optimizer how);
 
   [[nodiscard]] const std::vector<io::stored_tensor>& all() const noexcept { return all_; }
   [[nodiscard]] std::size_t first_of(node_id weight) const { return first_.at(weight.index()); }
@@ -160,3 +138,41 @@ template <class Rank, host_reaching_communicator Communicator>
 }
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_CHECKPOINT)
+
+#include <algorithm>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/io/replaced_file.hpp>
+
+namespace unity::train::detail {
+
+UNITY_INLINE kept_tensors::kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                        const parallel::rank_programs& programs, parallel::optimizer how) {
+  std::map<std::size_t, bool> weights;  // by node: does it change
+  for (const auto& r : programs.ranks) {
+    for (const auto& w : r.weights) {
+      auto& changes = weights[g.producer(w.weight.of).index()];
+      changes = changes || w.gradient.valid();
+    }
+  }
+  std::set<std::string> names;
+  for (const auto& [n, changes] : weights) {
+    const auto& t = g.type(g.results(node_id{n})[0]);
+    const std::string name{a.read(g.operation(node_id{n})).word("name")};
+    if (!names.insert(name).second) {
+      throw error{"checkpoint", "two weights \"" + name + "\" in the graph", "weights of different names"};
+    }
+    first_[n] = all_.size();
+    all_.push_back({name, "weight", t.element, t.dims});
+    for (const auto state : changes ? state_names(how) : std::vector<std::string_view>{}) {
+      all_.push_back({name, std::string{state}, t.element, t.dims});
+    }
+  }
+}
+
+}  // namespace unity::train::detail
+
+#endif

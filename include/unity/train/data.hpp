@@ -10,18 +10,11 @@
 #include <string>
 #include <string_view>
 
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
-#include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/training_form.hpp>
-#include <unity/train/detail/fill_box.hpp>
 
 namespace unity::train {
 
@@ -35,20 +28,7 @@ namespace unity::train {
 class synthetic_data {
  public:
   // Complexity: linear in the graph, which need not outlive this.
-  synthetic_data(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed) : seed_{seed} {
-    tensor::detail::source_roles roles{a};
-    roles.read(g);
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto& op = g.operation(node_id{n});
-      if (a.definition_of(op.kind).source == tensor::source_kind::none || op.kind == a.kind("weight")) {
-        continue;
-      }
-      const auto name = a.read(op).word("name");
-      const auto role = roles.of(name);
-      sources_[name] = {static_cast<std::uint64_t>(role.below), role.positive, op.kind == a.kind("constant"),
-                        tensor::rule_of_mask(name)};
-    }
-  }
+  synthetic_data(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed);
 
   // One more than the largest number of an integer input.
   // Throws: unity::error where the graph has no input or constant of that name.
@@ -58,26 +38,7 @@ class synthetic_data {
   // Complexity: linear in the box; allocates nothing.
   // Throws: unity::error where the graph has no input or constant of that name.
   void fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b, std::uint64_t step,
-            std::span<std::byte> out) const {
-    const auto& s = find(name);
-    auto stream = hash_combine(hash_combine(seed_, hash_bytes(name)), s.is_constant ? 0 : step);
-    if (s.mask) {
-      stream = hash_combine(stream, static_cast<std::uint64_t>(s.mask->seed));
-      const auto kept = 1 / (1 - s.mask->rate);
-      detail::fill_box(type, b, out, [&](std::uint64_t i) {
-        return detail::unit_of(hash_combine(stream, i)) < s.mask->rate ? 0 : kept;
-      });
-    } else if (tensor::is_floating(type.element)) {
-      const auto least = s.is_positive ? 0.125 : -1.0;
-      const auto width = s.is_positive ? 1.0 : 2.0;
-      detail::fill_box(type, b, out,
-                       [&](std::uint64_t i) { return least + width * detail::unit_of(hash_combine(stream, i)); });
-    } else {
-      const auto below = type.element == tensor::dtype::boolean ? 2 : s.below;
-      detail::fill_box(type, b, out,
-                       [&](std::uint64_t i) { return static_cast<double>(hash_combine(stream, i) % below); });
-    }
-  }
+            std::span<std::byte> out) const;
 
  private:
   struct source {
@@ -87,16 +48,72 @@ class synthetic_data {
     std::optional<tensor::dropout_rule> mask{};
   };
 
-  [[nodiscard]] const source& find(std::string_view name) const {
-    const auto found = sources_.find(name);
-    if (found == sources_.end()) {
-      throw error{"data", "no input \"" + std::string{name} + "\" in the graph", "the name of an input or constant"};
-    }
-    return found->second;
-  }
+  [[nodiscard]] const source& find(std::string_view name) const;
 
   std::map<std::string, source, std::less<>> sources_{};
   std::uint64_t seed_ = 0;
 };
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_DATA)
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/train/detail/fill_box.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE synthetic_data::synthetic_data(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed)
+    : seed_{seed} {
+  tensor::detail::source_roles roles{a};
+  roles.read(g);
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto& op = g.operation(node_id{n});
+    if (a.definition_of(op.kind).source == tensor::source_kind::none || op.kind == a.kind("weight")) {
+      continue;
+    }
+    const auto name = a.read(op).word("name");
+    const auto role = roles.of(name);
+    sources_[name] = {static_cast<std::uint64_t>(role.below), role.positive, op.kind == a.kind("constant"),
+                      tensor::rule_of_mask(name)};
+  }
+}
+
+UNITY_INLINE void synthetic_data::fill(std::string_view name, const tensor::tensor_type& type, const parallel::box& b,
+                                       std::uint64_t step, std::span<std::byte> out) const {
+  const auto& s = find(name);
+  auto stream = hash_combine(hash_combine(seed_, hash_bytes(name)), s.is_constant ? 0 : step);
+  if (s.mask) {
+    stream = hash_combine(stream, static_cast<std::uint64_t>(s.mask->seed));
+    const auto kept = 1 / (1 - s.mask->rate);
+    detail::fill_box(type, b, out, [&](std::uint64_t i) {
+      return detail::unit_of(hash_combine(stream, i)) < s.mask->rate ? 0 : kept;
+    });
+  } else if (tensor::is_floating(type.element)) {
+    const auto least = s.is_positive ? 0.125 : -1.0;
+    const auto width = s.is_positive ? 1.0 : 2.0;
+    detail::fill_box(type, b, out,
+                     [&](std::uint64_t i) { return least + width * detail::unit_of(hash_combine(stream, i)); });
+  } else {
+    const auto below = type.element == tensor::dtype::boolean ? 2 : s.below;
+    detail::fill_box(type, b, out,
+                     [&](std::uint64_t i) { return static_cast<double>(hash_combine(stream, i) % below); });
+  }
+}
+
+UNITY_INLINE auto synthetic_data::find(std::string_view name) const -> const source& {
+  const auto found = sources_.find(name);
+  if (found == sources_.end()) {
+    throw error{"data", "no input \"" + std::string{name} + "\" in the graph", "the name of an input or constant"};
+  }
+  return found->second;
+}
+
+}  // namespace unity::train
+
+#endif

@@ -4,17 +4,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/id.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 
 namespace unity::train {
 
 // Without backward passes and updates: no weight has a gradient. Precondition: nothing is delayed.
 // Complexity: linear in the programs.
-[[nodiscard]] inline parallel::rank_programs forward_programs(parallel::rank_programs all) {
+[[nodiscard]] parallel::rank_programs forward_programs(parallel::rank_programs all);
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_FORWARD_PROGRAMS)
+
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE parallel::rank_programs forward_programs(parallel::rank_programs all) {
   for (auto& p : all.ranks) {
     std::vector<parallel::rank_step> forward;
     std::vector<std::uint32_t> now(p.steps.size());  // of each step that stays, its number
@@ -40,3 +50,5 @@ namespace unity::train {
 }
 
 }  // namespace unity::train
+
+#endif

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,30 +9,17 @@
 #include <string>
 #include <vector>
 
-#include <unity/backend/host_values.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/definition.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 
 // Complexity: linear in the bytes.
-[[nodiscard]] inline bool is_finite(tensor::dtype element, std::span<const std::byte> bytes) noexcept {
-  if (!tensor::is_floating(element)) {
-    return true;
-  }
-  const auto size = static_cast<std::size_t>(tensor::size_of(element));
-  for (std::size_t i = 0; i < bytes.size(); i += size) {
-    if (!std::isfinite(backend::detail::read_element<double>(element, bytes.data() + i))) {
-      return false;
-    }
-  }
-  return true;
-}
+[[nodiscard]] bool is_finite(tensor::dtype element, std::span<const std::byte> bytes) noexcept;
 
 // A place in an iteration, in the topological order of the plan's graph: forward operators, then backward ones the
 // other way round. Of equal places that of a sum over ranks comes behind: one of its terms may be to blame. Regular.
@@ -57,15 +43,7 @@ struct iteration_place {
 };
 
 // As in: matmul 12, backward; weight 3 "fc1.weight".
-[[nodiscard]] inline std::string to_string(const tensor::algebra& a, const tensor::tensor_graph& g, iteration_place p) {
-  const auto n = p.node(g.node_count());
-  const auto& op = g.operation(n);
-  const auto text = a.signature(op.kind).name + " " + std::to_string(n.index());
-  if (a.definition_of(op.kind).source != tensor::source_kind::none) {
-    return text + " \"" + std::string{a.read(op).word("name")} + "\"";
-  }
-  return text + (p.is_backward(g.node_count()) ? ", backward" : ", forward");
-}
+[[nodiscard]] std::string to_string(const tensor::algebra& a, const tensor::tensor_graph& g, iteration_place p);
 
 // Watches a rank's iteration for the first step whose operands are numbers and whose results are not.
 template <class Executor>
@@ -134,3 +112,40 @@ class non_number_search {
 };
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_NON_NUMBERS)
+
+#include <cmath>
+
+#include <unity/backend/host_values.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE bool is_finite(tensor::dtype element, std::span<const std::byte> bytes) noexcept {
+  if (!tensor::is_floating(element)) {
+    return true;
+  }
+  const auto size = static_cast<std::size_t>(tensor::size_of(element));
+  for (std::size_t i = 0; i < bytes.size(); i += size) {
+    if (!std::isfinite(backend::detail::read_element<double>(element, bytes.data() + i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE std::string to_string(const tensor::algebra& a, const tensor::tensor_graph& g, iteration_place p) {
+  const auto n = p.node(g.node_count());
+  const auto& op = g.operation(n);
+  const auto text = a.signature(op.kind).name + " " + std::to_string(n.index());
+  if (a.definition_of(op.kind).source != tensor::source_kind::none) {
+    return text + " \"" + std::string{a.read(op).word("name")} + "\"";
+  }
+  return text + (p.is_backward(g.node_count()) ? ", backward" : ", forward");
+}
+
+}  // namespace unity::train
+
+#endif

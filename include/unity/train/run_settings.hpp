@@ -1,25 +1,19 @@
 // What a run of training is, whatever ranks it runs on: what a checkpoint says about itself, and is checked against.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/train/update.hpp>
@@ -45,7 +39,52 @@ struct rule_setting {
 };
 
 // Those on which a step of the optimizer depends.
-[[nodiscard]] inline std::vector<rule_setting> settings_of(parallel::optimizer how) {
+[[nodiscard]] std::vector<rule_setting> settings_of(parallel::optimizer how);
+
+// The first input that the loss compares with; nothing where there is none.
+[[nodiscard]] std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g);
+// As many as it has, of one micro-batch; 0 where there is none.
+[[nodiscard]] inline std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  const auto compared = compared_input(a, g);
+  return compared ? g.type(*compared).dims[0] : 0;
+}
+
+// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not
+// on how many samples it is for, nor on how operators were rewritten. Complexity: n log n in the graph.
+[[nodiscard]] std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+namespace detail {
+
+[[nodiscard]] std::string number_text(double x);
+
+}  // namespace detail
+
+// Without tensors.
+[[nodiscard]] io::weights_header header_of(const run_settings& s, std::int64_t step);
+
+// Throws: unity::error about `file` where a setting of its optimizer is missing, or a number cannot be.
+[[nodiscard]] run_settings settings_in(const io::weights_header& h, const std::string& file);
+
+// Throws: unity::error that names the first thing in which a checkpoint's run is another one.
+void expect_same(const run_settings& found, const run_settings& wanted, const std::string& file);
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_RUN_SETTINGS)
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/loss.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE std::vector<rule_setting> settings_of(parallel::optimizer how) {
   switch (how) {
     case parallel::optimizer::sgd: return {{"rate", &update_rule::learning_rate}};
     case parallel::optimizer::momentum:
@@ -59,8 +98,7 @@ struct rule_setting {
   return {};
 }
 
-// The first input that the loss compares with; nothing where there is none.
-[[nodiscard]] inline std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g) {
+UNITY_INLINE std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g) {
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (g.operation(node_id{n}).kind == a.kind("input")) {
       const auto name = a.read(g.operation(node_id{n})).word("name");
@@ -72,15 +110,8 @@ struct rule_setting {
   }
   return std::nullopt;
 }
-// As many as it has, of one micro-batch; 0 where there is none.
-[[nodiscard]] inline std::int64_t samples_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  const auto compared = compared_input(a, g);
-  return compared ? g.type(*compared).dims[0] : 0;
-}
 
-// 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but not
-// on how many samples it is for, nor on how operators were rewritten. Complexity: n log n in the graph.
-[[nodiscard]] inline std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
+UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto samples = samples_of(a, g);
   std::set<std::string> lines;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -106,18 +137,21 @@ struct rule_setting {
   return digits;
 }
 
-namespace detail {
+}  // namespace unity::train
 
-[[nodiscard]] inline std::string number_text(double x) {
+namespace unity::train::detail {
+
+UNITY_INLINE std::string number_text(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", x);
   return text;
 }
 
-}  // namespace detail
+}  // namespace unity::train::detail
 
-// Without tensors.
-[[nodiscard]] inline io::weights_header header_of(const run_settings& s, std::int64_t step) {
+namespace unity::train {
+
+UNITY_INLINE io::weights_header header_of(const run_settings& s, std::int64_t step) {
   io::weights_header h{s.model, step,  s.seed, s.rule.how, {}, {{"batch", static_cast<double>(s.batch)}},
                        s.loss,  s.data};
   for (const auto& setting : settings_of(s.rule.how)) {
@@ -126,8 +160,7 @@ namespace detail {
   return h;
 }
 
-// Throws: unity::error about `file` where a setting of its optimizer is missing, or a number cannot be.
-[[nodiscard]] inline run_settings settings_in(const io::weights_header& h, const std::string& file) {
+UNITY_INLINE run_settings settings_in(const io::weights_header& h, const std::string& file) {
   const auto number = [&](std::string_view name) {
     const auto found = h.settings.find(std::string{name});
     if (found == h.settings.end()) {
@@ -151,8 +184,7 @@ namespace detail {
   return s;
 }
 
-// Throws: unity::error that names the first thing in which a checkpoint's run is another one.
-inline void expect_same(const run_settings& found, const run_settings& wanted, const std::string& file) {
+UNITY_INLINE void expect_same(const run_settings& found, const run_settings& wanted, const std::string& file) {
   const auto expect = [&](const auto& of, const auto& here, const auto& text) {
     if (of != here) {
       throw error{file, "of a run with " + text(of), text(here) + ", as here"};
@@ -177,3 +209,5 @@ inline void expect_same(const run_settings& found, const run_settings& wanted, c
 }
 
 }  // namespace unity::train
+
+#endif

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-
 namespace unity::train {
 
 // Of several at once, the first counts (train/breakdown.hpp).
@@ -47,22 +45,11 @@ class timeline {
 
   // Effects: forgets all spans; times are counted from `origin`. Ranks on one machine share the clock, so all should
   // take the origin of one of them; ranks on several machines each the end of the same barrier (gather_timelines.hpp).
-  void restart(clock::time_point origin = clock::now()) noexcept {
-    origin_ = origin;
-    count_ = 0;
-    dropped_ = 0;
-  }
+  void restart(clock::time_point origin = clock::now()) noexcept;
 
   // Effects: none but for the count of what was dropped, where there is no room.
   void add(activity kind, std::uint32_t label, clock::time_point start, clock::time_point end,
-           std::int32_t peer = no_peer) noexcept {
-    UNITY_EXPECTS(start <= end, "a span that does not end before it starts");
-    if (count_ == spans_.size()) {
-      ++dropped_;
-      return;
-    }
-    spans_[count_++] = {since_origin(start), since_origin(end), label, peer, kind};
-  }
+           std::int32_t peer = no_peer) noexcept;
 
   // Adds the span of its life.
   class measurement {
@@ -117,19 +104,47 @@ struct merged_timeline {
     return std::all_of(ranks.begin(), ranks.end(), [](const rank_timeline& r) { return r.dropped == 0; });
   }
   // From the first start to the last end; both 0 where there is no span.
-  [[nodiscard]] std::pair<std::int64_t, std::int64_t> extent() const noexcept {
-    std::pair<std::int64_t, std::int64_t> all{0, 0};
-    bool is_first = true;
-    for (const auto& r : ranks) {
-      for (const auto& s : r.spans) {
-        all = {is_first ? s.start : std::min(all.first, s.start), is_first ? s.end : std::max(all.second, s.end)};
-        is_first = false;
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> extent() const noexcept;
 
   friend bool operator==(const merged_timeline&, const merged_timeline&) = default;
 };
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_TIMELINE)
+
+#include <unity/core/config.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE void timeline::restart(clock::time_point origin) noexcept {
+  origin_ = origin;
+  count_ = 0;
+  dropped_ = 0;
+}
+
+UNITY_INLINE void timeline::add(activity kind, std::uint32_t label, clock::time_point start, clock::time_point end,
+                                std::int32_t peer) noexcept {
+  UNITY_EXPECTS(start <= end, "a span that does not end before it starts");
+  if (count_ == spans_.size()) {
+    ++dropped_;
+    return;
+  }
+  spans_[count_++] = {since_origin(start), since_origin(end), label, peer, kind};
+}
+
+UNITY_INLINE std::pair<std::int64_t, std::int64_t> merged_timeline::extent() const noexcept {
+  std::pair<std::int64_t, std::int64_t> all{0, 0};
+  bool is_first = true;
+  for (const auto& r : ranks) {
+    for (const auto& s : r.spans) {
+      all = {is_first ? s.start : std::min(all.first, s.start), is_first ? s.end : std::max(all.second, s.end)};
+      is_first = false;
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::train
+
+#endif

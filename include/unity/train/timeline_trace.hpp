@@ -1,13 +1,10 @@
 // Timelines in the trace format of Chrome, beside which a simulated iteration (io/chrome_trace.hpp) can be laid.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <unity/core/file.hpp>
 #include <unity/io/trace_events.hpp>
@@ -21,15 +18,7 @@ class timeline_tracer {
  public:
   explicit timeline_tracer(const merged_timeline& t) : timeline_{t}, begin_{t.extent().first} {}
 
-  std::string run() {
-    for (std::size_t r = 0; r < timeline_.ranks.size(); ++r) {
-      const auto dropped = timeline_.ranks[r].dropped;
-      trace_.name_process(r, "rank " + std::to_string(r) +
-                                 (dropped == 0 ? "" : ", without the last " + std::to_string(dropped) + " spans"));
-      add_rank(r);
-    }
-    return trace_.text();
-  }
+  std::string run();
 
  private:
   // Viewers do not show spans of one thread that overlap, so what overlaps gets threads of its own: the first one free.
@@ -39,40 +28,8 @@ class timeline_tracer {
     std::int64_t end;
   };
 
-  void add_rank(std::size_t r) {
-    auto spans = timeline_.ranks[r].spans;
-    std::sort(spans.begin(), spans.end(), [](const activity_span& a, const activity_span& b) {
-      return a.start != b.start ? a.start < b.start : a.end < b.end;
-    });
-    std::vector<lane> lanes;
-    std::array<std::size_t, 2> counts{};
-    for (const auto& s : spans) {
-      const bool is_exchange = s.kind == activity::communication;
-      auto free = std::find_if(lanes.begin(), lanes.end(),
-                               [&](const lane& l) { return l.is_exchange == is_exchange && l.end <= s.start; });
-      if (free == lanes.end()) {
-        const auto number = counts[is_exchange ? 1 : 0]++;
-        // Computing comes first, then communication.
-        const auto thread = number + (is_exchange ? first_exchange : 0);
-        trace_.name_thread(r, thread,
-                           std::string{is_exchange ? "communication" : "device"} +
-                               (number == 0 ? "" : " " + std::to_string(number + 1)));
-        lanes.push_back({thread, is_exchange, 0});
-        free = lanes.end() - 1;
-      }
-      free->end = s.end;
-      add_span(r, free->thread, s);
-    }
-  }
-  void add_span(std::size_t r, std::size_t thread, const activity_span& s) {
-    const std::string kind{activity_names[static_cast<std::size_t>(s.kind)]};
-    std::string about = R"("kind":")" + kind + "\"";
-    if (s.peer != no_peer) {
-      about += R"(,"peer":)" + std::to_string(s.peer);
-    }
-    const auto name = s.label < timeline_.labels.size() ? timeline_.labels[s.label] : std::to_string(s.label);
-    trace_.add({r, thread, name, kind, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});
-  }
+  void add_rank(std::size_t r);
+  void add_span(std::size_t r, std::size_t thread, const activity_span& s);
 
   static constexpr std::size_t first_exchange = 1000;
   const merged_timeline& timeline_;
@@ -92,3 +49,63 @@ inline void write_chrome_trace(const merged_timeline& t, const std::filesystem::
 }
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_TIMELINE_TRACE)
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include <unity/core/config.hpp>
+
+namespace unity::train::detail {
+
+UNITY_INLINE std::string timeline_tracer::run() {
+  for (std::size_t r = 0; r < timeline_.ranks.size(); ++r) {
+    const auto dropped = timeline_.ranks[r].dropped;
+    trace_.name_process(r, "rank " + std::to_string(r) +
+                               (dropped == 0 ? "" : ", without the last " + std::to_string(dropped) + " spans"));
+    add_rank(r);
+  }
+  return trace_.text();
+}
+
+UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
+  auto spans = timeline_.ranks[r].spans;
+  std::sort(spans.begin(), spans.end(), [](const activity_span& a, const activity_span& b) {
+    return a.start != b.start ? a.start < b.start : a.end < b.end;
+  });
+  std::vector<lane> lanes;
+  std::array<std::size_t, 2> counts{};
+  for (const auto& s : spans) {
+    const bool is_exchange = s.kind == activity::communication;
+    auto free = std::find_if(lanes.begin(), lanes.end(),
+                             [&](const lane& l) { return l.is_exchange == is_exchange && l.end <= s.start; });
+    if (free == lanes.end()) {
+      const auto number = counts[is_exchange ? 1 : 0]++;
+      // Computing comes first, then communication.
+      const auto thread = number + (is_exchange ? first_exchange : 0);
+      trace_.name_thread(r, thread,
+                         std::string{is_exchange ? "communication" : "device"} +
+                             (number == 0 ? "" : " " + std::to_string(number + 1)));
+      lanes.push_back({thread, is_exchange, 0});
+      free = lanes.end() - 1;
+    }
+    free->end = s.end;
+    add_span(r, free->thread, s);
+  }
+}
+
+UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, const activity_span& s) {
+  const std::string kind{activity_names[static_cast<std::size_t>(s.kind)]};
+  std::string about = R"("kind":")" + kind + "\"";
+  if (s.peer != no_peer) {
+    about += R"(,"peer":)" + std::to_string(s.peer);
+  }
+  const auto name = s.label < timeline_.labels.size() ? timeline_.labels[s.label] : std::to_string(s.label);
+  trace_.add({r, thread, name, kind, (s.start - begin_) * 1000, (s.end - s.start) * 1000, about});
+}
+
+}  // namespace unity::train::detail
+
+#endif

@@ -1,19 +1,14 @@
 // A plan as it is trained: with masks for what is dropped out, and a loss.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/training_form.hpp>
 
 namespace unity::train {
 
@@ -21,9 +16,36 @@ namespace detail {
 
 // That of a dropout for the product with its mask: degrees of the same dimensions, and as many terms of the first
 // operand.
-[[nodiscard]] inline parallel::configuration masked(const parallel::operator_dimensions& product,
-                                                    const parallel::operator_dimensions& dropout,
-                                                    const parallel::configuration& of) {
+[[nodiscard]] parallel::configuration masked(const parallel::operator_dimensions& product,
+                                             const parallel::operator_dimensions& dropout,
+                                             const parallel::configuration& of);
+
+}  // namespace detail
+
+// The plan with each dropout as a product with a mask, an input (tensor/training_form.hpp), that is divided as the
+// dropout was. Complexity: linear in the plan.
+[[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
+
+// Likewise, and with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
+// Throws: as tensor::with_loss.
+[[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_TRAINING_PLAN)
+
+#include <algorithm>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/strategies/loss_strategy.hpp>
+#include <unity/tensor/training_form.hpp>
+
+namespace unity::train::detail {
+
+UNITY_INLINE parallel::configuration masked(const parallel::operator_dimensions& product,
+                                            const parallel::operator_dimensions& dropout,
+                                            const parallel::configuration& of) {
   parallel::configuration c{parallel::degree_list(product.divisible.size(), 1), of.devices, {}, {}, of.copies};
   for (std::size_t k = 0; k < dropout.divisible.size(); ++k) {
     const auto same = std::find_if(product.divisible.begin(), product.divisible.end(),
@@ -39,11 +61,11 @@ namespace detail {
   return c;
 }
 
-}  // namespace detail
+}  // namespace unity::train::detail
 
-// The plan with each dropout as a product with a mask, an input (tensor/training_form.hpp), that is divided as the
-// dropout was. Complexity: linear in the plan.
-[[nodiscard]] inline parallel::plan with_masks(const tensor::algebra& a, parallel::plan p) {
+namespace unity::train {
+
+UNITY_INLINE parallel::plan with_masks(const tensor::algebra& a, parallel::plan p) {
   auto form = tensor::training_form(a, p.graph);
   if (form.masks.empty()) {
     return p;
@@ -61,9 +83,7 @@ namespace detail {
   return p;
 }
 
-// Likewise, and with a loss behind its outputs, divided as they are; of micro-batches, each one's share of the loss.
-// Throws: as tensor::with_loss.
-[[nodiscard]] inline parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what) {
+UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what) {
   p = with_masks(a, std::move(p));
   p.graph = tensor::with_loss(a, p.graph, what, p.pipeline.microbatches);
   parallel::follow(p.graph, parallel::graph_dimensions{a, p.graph}, p.machine.network.device_count(), p.configurations);
@@ -71,3 +91,5 @@ namespace detail {
 }
 
 }  // namespace unity::train
+
+#endif

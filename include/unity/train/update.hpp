@@ -1,17 +1,12 @@
 // One step of an optimizer as a graph of element-wise operators.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -39,68 +34,23 @@ struct update_rule {
 };
 
 // What an optimizer keeps per element of a weight, 0 before the first step.
-[[nodiscard]] inline std::vector<std::string_view> state_names(parallel::optimizer how) {
-  switch (how) {
-    case parallel::optimizer::sgd: return {};
-    case parallel::optimizer::momentum: return {"velocity"};
-    case parallel::optimizer::adam: return {"first moment", "second moment"};
-  }
-  return {};
-}
+[[nodiscard]] std::vector<std::string_view> state_names(parallel::optimizer how);
 
 // The numbers that a step's graph reads behind weight, gradient and states: they depend on the rule and the step, the
 // graph on neither.
-[[nodiscard]] inline std::vector<std::string_view> scalar_names(parallel::optimizer how) {
-  switch (how) {
-    case parallel::optimizer::sgd: return {"learning rate"};
-    case parallel::optimizer::momentum: return {"learning rate", "momentum"};
-    case parallel::optimizer::adam:
-      return {"step size", "root scale", "epsilon", "beta1", "rest of beta1", "beta2", "rest of beta2"};
-  }
-  return {};
-}
+[[nodiscard]] std::vector<std::string_view> scalar_names(parallel::optimizer how);
 
 // Their values at a step, from 0, in that order.
-[[nodiscard]] inline std::vector<double> scalars_at(const update_rule& r, std::uint64_t step) {
-  const auto t = static_cast<double>(step) + 1;
-  switch (r.how) {
-    case parallel::optimizer::sgd: return {r.learning_rate};
-    case parallel::optimizer::momentum: return {r.learning_rate, r.momentum};
-    case parallel::optimizer::adam:
-      return {r.learning_rate / (1 - std::pow(r.beta1, t)),
-              1 / std::sqrt(1 - std::pow(r.beta2, t)),
-              r.epsilon,
-              r.beta1,
-              1 - r.beta1,
-              r.beta2,
-              1 - r.beta2};
-  }
-  return {};
-}
+[[nodiscard]] std::vector<double> scalars_at(const update_rule& r, std::uint64_t step);
 
 namespace detail {
 
 // Reads inputs in the order in which the graph has them.
 class update_writer {
  public:
-  update_writer(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements, tensor::dtype element)
-      : b_{a}, how_{how} {
-    weight_ = b_.input("weight", {elements}, element);
-    gradient_ = b_.input("gradient", {elements}, element);
-    for (const auto name : state_names(how)) {
-      states_.push_back(b_.input(name, {elements}, element));
-    }
-    for (const auto name : scalar_names(how)) {
-      scalars_.push_back(b_.input(name, {}, element));
-    }
-  }
+  update_writer(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements, tensor::dtype element);
 
-  [[nodiscard]] tensor::tensor_graph write() && {
-    auto next = how_ == parallel::optimizer::sgd        ? sgd()
-                : how_ == parallel::optimizer::momentum ? momentum()
-                                                        : adam();
-    return std::move(b_).finish(next);
-  }
+  [[nodiscard]] tensor::tensor_graph write() &&;
 
  private:
   using values = std::vector<value_id>;
@@ -110,13 +60,7 @@ class update_writer {
     const auto v = b_.add(b_.mul(states_[0], scalars_[1]), gradient_);
     return {b_.sub(weight_, b_.mul(v, scalars_[0])), v};
   }
-  [[nodiscard]] values adam() {
-    const auto m = mixed(states_[0], scalars_[3], gradient_, scalars_[4]);
-    const auto s = mixed(states_[1], scalars_[5], b_.mul(gradient_, gradient_), scalars_[6]);
-    const auto root = b_.mul(b_.apply("sqrt", {s})[0], scalars_[1]);
-    const auto direction = b_.div(m, b_.add(root, scalars_[2]));
-    return {b_.sub(weight_, b_.mul(direction, scalars_[0])), m, s};
-  }
+  [[nodiscard]] values adam();
   [[nodiscard]] value_id mixed(value_id x, value_id of_x, value_id y, value_id of_y) {
     const auto first = b_.mul(x, of_x);
     return b_.add(first, b_.mul(y, of_y));
@@ -137,9 +81,94 @@ class update_writer {
 // operators are element-wise and every node without operands is an input, so that a fusing backend takes
 // the graph as one chain (backend/device_backend.hpp).
 // Throws: unity::error for elements other than float32 and float64: steps are small beside narrow weights.
-[[nodiscard]] inline tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how,
-                                                       std::int64_t elements,
-                                                       tensor::dtype element = tensor::dtype::float32) {
+[[nodiscard]] tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how,
+                                                std::int64_t elements, tensor::dtype element = tensor::dtype::float32);
+
+}  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_UPDATE)
+
+#include <cmath>
+#include <span>
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE std::vector<std::string_view> state_names(parallel::optimizer how) {
+  switch (how) {
+    case parallel::optimizer::sgd: return {};
+    case parallel::optimizer::momentum: return {"velocity"};
+    case parallel::optimizer::adam: return {"first moment", "second moment"};
+  }
+  return {};
+}
+
+UNITY_INLINE std::vector<std::string_view> scalar_names(parallel::optimizer how) {
+  switch (how) {
+    case parallel::optimizer::sgd: return {"learning rate"};
+    case parallel::optimizer::momentum: return {"learning rate", "momentum"};
+    case parallel::optimizer::adam:
+      return {"step size", "root scale", "epsilon", "beta1", "rest of beta1", "beta2", "rest of beta2"};
+  }
+  return {};
+}
+
+UNITY_INLINE std::vector<double> scalars_at(const update_rule& r, std::uint64_t step) {
+  const auto t = static_cast<double>(step) + 1;
+  switch (r.how) {
+    case parallel::optimizer::sgd: return {r.learning_rate};
+    case parallel::optimizer::momentum: return {r.learning_rate, r.momentum};
+    case parallel::optimizer::adam:
+      return {r.learning_rate / (1 - std::pow(r.beta1, t)),
+              1 / std::sqrt(1 - std::pow(r.beta2, t)),
+              r.epsilon,
+              r.beta1,
+              1 - r.beta1,
+              r.beta2,
+              1 - r.beta2};
+  }
+  return {};
+}
+
+}  // namespace unity::train
+
+namespace unity::train::detail {
+
+UNITY_INLINE update_writer::update_writer(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements,
+                                          tensor::dtype element)
+    : b_{a}, how_{how} {
+  weight_ = b_.input("weight", {elements}, element);
+  gradient_ = b_.input("gradient", {elements}, element);
+  for (const auto name : state_names(how)) {
+    states_.push_back(b_.input(name, {elements}, element));
+  }
+  for (const auto name : scalar_names(how)) {
+    scalars_.push_back(b_.input(name, {}, element));
+  }
+}
+
+UNITY_INLINE tensor::tensor_graph update_writer::write() && {
+  auto next = how_ == parallel::optimizer::sgd ? sgd() : how_ == parallel::optimizer::momentum ? momentum() : adam();
+  return std::move(b_).finish(next);
+}
+
+UNITY_INLINE auto update_writer::adam() -> values {
+  const auto m = mixed(states_[0], scalars_[3], gradient_, scalars_[4]);
+  const auto s = mixed(states_[1], scalars_[5], b_.mul(gradient_, gradient_), scalars_[6]);
+  const auto root = b_.mul(b_.apply("sqrt", {s})[0], scalars_[1]);
+  const auto direction = b_.div(m, b_.add(root, scalars_[2]));
+  return {b_.sub(weight_, b_.mul(direction, scalars_[0])), m, s};
+}
+
+}  // namespace unity::train::detail
+
+namespace unity::train {
+
+UNITY_INLINE tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements,
+                                               tensor::dtype element) {
   UNITY_EXPECTS(elements > 0, "a positive number of elements");
   if (element != tensor::dtype::float32 && element != tensor::dtype::float64) {
     throw error{"optimizer", "weights of " + std::string{tensor::name_of(element)}, "float32 or float64"};
@@ -148,3 +177,5 @@ class update_writer {
 }
 
 }  // namespace unity::train
+
+#endif

@@ -1,12 +1,9 @@
 // Which of a rank's values lie in the memory of others, and from which step to which memory must stay.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
-#include <unity/backend/detail/run_list.hpp>
-#include <unity/backend/elementwise_chains.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -27,27 +24,7 @@ struct lifetime {
 class value_places {
  public:
   // The algebra and the program must outlive it. Complexity: linear in the program.
-  value_places(const tensor::algebra& a, const parallel::rank_program& p)
-      : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true) {
-    for (std::size_t v = 0; v < p.graph.value_count(); ++v) {
-      roots_.push_back(value_id{v});
-    }
-    for (std::size_t s = 0; s < p.steps.size(); ++s) {
-      find_shared(a, s);
-    }
-    for (std::size_t s = 0; s < p.steps.size(); ++s) {
-      make(s);
-    }
-    for (const auto& c : p.cotangents) {
-      lives_[c.value.index()] = {0, p.steps.size(), true};
-    }
-    for (std::size_t s = 0; s < p.steps.size(); ++s) {
-      use(s);
-    }
-    for (const auto& o : p.outputs) {
-      use(o.value, p.steps.size());
-    }
-  }
+  value_places(const tensor::algebra& a, const parallel::rank_program& p);
 
   // The value in whose memory one lies, and how far behind its beginning. Unit: bytes.
   [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
@@ -58,69 +35,12 @@ class value_places {
   [[nodiscard]] bool runs(std::size_t step) const { return runs_[step]; }
 
  private:
-  void find_shared(const tensor::algebra& a, std::size_t s) {
-    const auto& step = program_.steps[s];
-    const auto& g = program_.graph;
-    if (step.kind != parallel::step_kind::run) {
-      return;
-    }
-    const auto operands = g.operands(step.node);
-    const auto results = g.results(step.node);
-    const auto shared = backend::detail::shared_results(
-        a, g.operation(step.node), backend::detail::types_of(g, operands), backend::detail::types_of(g, results));
-    for (std::size_t i = 0; shared && i < results.size(); ++i) {
-      const auto from = operands[(*shared)[i].operand];
-      roots_[results[i].index()] = root(from);
-      offsets_[results[i].index()] = offset(from) + static_cast<std::size_t>((*shared)[i].offset.count());
-    }
-    runs_[s] = !shared;
-  }
-  void make(std::size_t s) {
-    const auto& step = program_.steps[s];
-    using kinds = parallel::step_kind;
-    if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
-        step.kind == kinds::reduce) {
-      for (const auto v : program_.graph.results(step.node)) {
-        lives_[v.index()] = {s, s, runs_[s]};
-      }
-    }
-  }
-  void use(std::size_t s) {
-    const auto& step = program_.steps[s];
-    using kinds = parallel::step_kind;
-    switch (step.kind) {
-      case kinds::run:
-        for (const auto v : program_.graph.operands(step.node)) {
-          use(v, s);
-        }
-        break;
-      case kinds::send: use(step.value, s); break;
-      case kinds::reduce: use(step.value, s); break;
-      case kinds::wait: use_begun(program_.steps[step.peer], s); break;
-      case kinds::update: use(program_.weights[step.peer].gradient, s); break;
-      default: break;
-    }
-  }
+  void find_shared(const tensor::algebra& a, std::size_t s);
+  void make(std::size_t s);
+  void use(std::size_t s);
   // What communication reads and writes stays until it has ended.
-  void use_begun(const parallel::rank_step& begun, std::size_t s) {
-    if (begun.kind != parallel::step_kind::receive) {
-      use(begun.value, s);
-    }
-    if (begun.kind != parallel::step_kind::send) {
-      use(program_.graph.results(begun.node)[0], s);
-    }
-  }
-  void use(value_id v, std::size_t s) {
-    auto& l = lives_[root(v).index()];
-    if (!l.is_live) {
-      return;  // a weight
-    }
-    if (s < l.first) {
-      l.first = 0;
-      l.last = program_.steps.size();
-    }
-    l.last = std::max(l.last, s);
-  }
+  void use_begun(const parallel::rank_step& begun, std::size_t s);
+  void use(value_id v, std::size_t s);
 
   const parallel::rank_program& program_;
   std::vector<lifetime> lives_;  // per value; of roots
@@ -130,3 +50,105 @@ class value_places {
 };
 
 }  // namespace unity::train
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_VALUE_PLACES)
+
+#include <algorithm>
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/elementwise_chains.hpp>
+
+namespace unity::train {
+
+UNITY_INLINE value_places::value_places(const tensor::algebra& a, const parallel::rank_program& p)
+    : program_{p}, lives_(p.graph.value_count()), offsets_(p.graph.value_count()), runs_(p.steps.size(), true) {
+  for (std::size_t v = 0; v < p.graph.value_count(); ++v) {
+    roots_.push_back(value_id{v});
+  }
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    find_shared(a, s);
+  }
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    make(s);
+  }
+  for (const auto& c : p.cotangents) {
+    lives_[c.value.index()] = {0, p.steps.size(), true};
+  }
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    use(s);
+  }
+  for (const auto& o : p.outputs) {
+    use(o.value, p.steps.size());
+  }
+}
+
+UNITY_INLINE void value_places::find_shared(const tensor::algebra& a, std::size_t s) {
+  const auto& step = program_.steps[s];
+  const auto& g = program_.graph;
+  if (step.kind != parallel::step_kind::run) {
+    return;
+  }
+  const auto operands = g.operands(step.node);
+  const auto results = g.results(step.node);
+  const auto shared = backend::detail::shared_results(a, g.operation(step.node), backend::detail::types_of(g, operands),
+                                                      backend::detail::types_of(g, results));
+  for (std::size_t i = 0; shared && i < results.size(); ++i) {
+    const auto from = operands[(*shared)[i].operand];
+    roots_[results[i].index()] = root(from);
+    offsets_[results[i].index()] = offset(from) + static_cast<std::size_t>((*shared)[i].offset.count());
+  }
+  runs_[s] = !shared;
+}
+
+UNITY_INLINE void value_places::make(std::size_t s) {
+  const auto& step = program_.steps[s];
+  using kinds = parallel::step_kind;
+  if (step.kind == kinds::run || step.kind == kinds::load || step.kind == kinds::receive ||
+      step.kind == kinds::reduce) {
+    for (const auto v : program_.graph.results(step.node)) {
+      lives_[v.index()] = {s, s, runs_[s]};
+    }
+  }
+}
+
+UNITY_INLINE void value_places::use(std::size_t s) {
+  const auto& step = program_.steps[s];
+  using kinds = parallel::step_kind;
+  switch (step.kind) {
+    case kinds::run:
+      for (const auto v : program_.graph.operands(step.node)) {
+        use(v, s);
+      }
+      break;
+    case kinds::send: use(step.value, s); break;
+    case kinds::reduce: use(step.value, s); break;
+    case kinds::wait: use_begun(program_.steps[step.peer], s); break;
+    case kinds::update: use(program_.weights[step.peer].gradient, s); break;
+    default: break;
+  }
+}
+
+UNITY_INLINE void value_places::use_begun(const parallel::rank_step& begun, std::size_t s) {
+  if (begun.kind != parallel::step_kind::receive) {
+    use(begun.value, s);
+  }
+  if (begun.kind != parallel::step_kind::send) {
+    use(program_.graph.results(begun.node)[0], s);
+  }
+}
+
+UNITY_INLINE void value_places::use(value_id v, std::size_t s) {
+  auto& l = lives_[root(v).index()];
+  if (!l.is_live) {
+    return;  // a weight
+  }
+  if (s < l.first) {
+    l.first = 0;
+    l.last = program_.steps.size();
+  }
+  l.last = std::max(l.last, s);
+}
+
+}  // namespace unity::train
+
+#endif

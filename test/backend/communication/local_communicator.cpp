@@ -19,6 +19,8 @@
 #include "../../support/cases.hpp"
 #include "suite.hpp"
 
+namespace tests_of_local_communicator {
+
 using namespace unity::backend;
 using unity::tensor::dtype;
 using namespace std::chrono_literals;
@@ -299,3 +301,5 @@ TEST_CASE("ranks that there are not are refused") {
   CHECK_THROWS_WITH(one[0].broadcast(nullptr, 0, dtype::int8, -1), "broadcast: rank -1; expected one below 1");
   CHECK_THROWS_WITH(make_local_communicators(0), "local communicators: 0 ranks; expected at least one");
 }
+
+}  // namespace tests_of_local_communicator

@@ -14,6 +14,8 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/error.hpp>
 
+namespace tests_of_meeting {
+
 using namespace unity::backend;
 using namespace std::chrono_literals;
 
@@ -144,3 +146,5 @@ TEST_CASE("a folder of another run is refused") {
   CHECK_THROWS_WITH(detail::meet_in(place.path(), 0, 1, 300ms),
                     place.path().string() + ": rank 0 has been here; expected a folder that no other run uses");
 }
+
+}  // namespace tests_of_meeting

@@ -10,6 +10,8 @@
 
 #include "suite.hpp"
 
+namespace tests_of_nccl_communicator {
+
 using namespace unity::backend;
 
 static_assert(communication_request<nccl_request>);
@@ -65,3 +67,5 @@ TEST_CASE("a GPU that there is not is an error, not a hang") {
   }
   CHECK(text.starts_with("GPU 1000: "));
 }
+
+}  // namespace tests_of_nccl_communicator

@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace tests_of_isolated {
+
 using unity::io::detail::isolated;
 
 TEST_CASE("what isolated code returns comes back, however long") {
@@ -39,3 +41,5 @@ TEST_CASE("isolated code that throws, crashes, exits or does not end gives nothi
       },
       std::chrono::milliseconds{50}));
 }
+
+}  // namespace tests_of_isolated

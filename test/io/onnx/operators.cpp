@@ -14,6 +14,8 @@
 #include "../../support/onnx_text.hpp"
 #include "../onnx_subjects.hpp"
 
+namespace tests_of_operators {
+
 namespace io = unity::io;
 namespace tensor = unity::tensor;
 using tensor::dtype;
@@ -245,3 +247,5 @@ TEST_CASE("forms beyond the tensor algebra are carried through") {
   opaque("g (float[4] x) => (float[4] y) { y = Gelu <approximate = \"tanh\"> (x) }", 20);
   opaque("g (float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}> { y = Dropout(x, r, t) }");
 }
+
+}  // namespace tests_of_operators

@@ -8,6 +8,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_backward_reads {
+
 using namespace unity;
 using parallel::backward_reads;
 using parallel::test::type;
@@ -34,3 +36,5 @@ TEST_CASE("a backward pass needs what the adjoint reads, and no more") {
   CHECK(reads("transpose", {{"permutation", {1, 0}}}, {type({4, 6})}) == backward_reads{{false}, {false}});
   CHECK(reads("softmax", {{"axis", 1}}, {type({4, 6})}) == backward_reads{{false}, {true}});
 }
+
+}  // namespace tests_of_backward_reads

@@ -14,6 +14,8 @@
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 
+namespace tests_of_delays {
+
 using namespace unity;
 using parallel::delay_matrix;
 using program::fragment_id;
@@ -142,3 +144,5 @@ TEST_CASE("chained delays are the longest way over what is between") {
   REQUIRE(greatest(0, 1) == 5);
   REQUIRE(greatest(1, 1) == 0);
 }
+
+}  // namespace tests_of_delays

@@ -7,6 +7,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_divisions {
+
 using namespace unity;
 
 TEST_CASE("a division is made once, with the distinct parts of its operands") {
@@ -39,3 +41,5 @@ TEST_CASE("overlaps of two divisions are those of their boxes, operand by operan
     CHECK(table.overlaps(from, 0, to, both).size() == 12);
   }
 }
+
+}  // namespace tests_of_divisions

@@ -17,6 +17,8 @@
 #include "../divided_at_random.hpp"
 #include "../operators.hpp"
 
+namespace tests_of_edge_reads {
+
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
@@ -198,3 +200,5 @@ TEST_CASE("a term is read by those on its device") {
   CHECK(y.reads.single[0].consumer == 3);
   CHECK(y.reads.sums.empty());
 }
+
+}  // namespace tests_of_edge_reads

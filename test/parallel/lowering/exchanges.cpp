@@ -22,6 +22,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_exchanges {
+
 using namespace unity;
 using machine::device_id;
 using parallel::routed_message;
@@ -162,3 +164,5 @@ TEST_CASE("links carry the same under exchanges as under messages, and fewer tas
     }
   }
 }
+
+}  // namespace tests_of_exchanges

@@ -20,6 +20,8 @@
 #include "../operators.hpp"
 #include "../transformer.hpp"
 
+namespace tests_of_folding {
+
 using namespace unity;
 using machine::device_id;
 
@@ -191,3 +193,5 @@ TEST_CASE("what is not alike on all devices is not folded, and says why") {
   CHECK(f.why_not_more.find("devices that are not mapped to its devices") != std::string::npos);
   require_equal(x, s);
 }
+
+}  // namespace tests_of_folding

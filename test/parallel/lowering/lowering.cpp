@@ -24,6 +24,8 @@
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
+namespace tests_of_lowering {
+
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
@@ -358,3 +360,5 @@ TEST_CASE("machines without topology and strategies of other graphs are refused 
   lowered_graph x{g, "p100:1x2"};
   CHECK_THROWS_WITH(x.lower.run(parallel::strategy(3)), Catch::Contains("3 configurations"));
 }
+
+}  // namespace tests_of_lowering

@@ -13,6 +13,8 @@
 #include "../elements.hpp"
 #include "../slow_messages.hpp"
 
+namespace tests_of_messages {
+
 using namespace unity;
 using machine::device_id;
 using parallel::box;
@@ -188,3 +190,5 @@ TEST_CASE("overlaps are all pairs of boxes with common elements, whether the box
     REQUIRE(parallel::overlaps_of(written, read) == expected);
   }
 }
+
+}  // namespace tests_of_messages

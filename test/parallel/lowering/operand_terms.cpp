@@ -7,6 +7,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_operand_terms {
+
 using namespace unity;
 using parallel::operand_terms;
 using parallel::task_grid;
@@ -37,3 +39,5 @@ TEST_CASE("operands of a sum are terms together, those of a product one by one")
   CHECK(terms_of(product, second, 0) == operand_terms{});
   CHECK(terms_of(product, second, 1) == operand_terms{2, {0, 1}});
 }
+
+}  // namespace tests_of_operand_terms

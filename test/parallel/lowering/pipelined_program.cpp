@@ -24,6 +24,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_pipelined_program {
+
 using namespace unity;
 using parallel::pipeline;
 using parallel::test::operators;
@@ -163,3 +165,5 @@ TEST_CASE("a plan in stages is checked") {
   s[products[0]] = {{2, 1}, {machine::device_id{std::size_t{0}}, machine::device_id{std::size_t{1}}}};
   CHECK_THROWS_WITH(report({2, {0, 1}}), Catch::Contains("tasks on devices of stages 0 and 1"));
 }
+
+}  // namespace tests_of_pipelined_program

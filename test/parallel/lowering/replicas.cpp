@@ -10,6 +10,8 @@
 
 #include "../elements.hpp"
 
+namespace tests_of_replicas {
+
 using namespace unity;
 using machine::device_id;
 using parallel::box;
@@ -58,3 +60,5 @@ TEST_CASE("groups hold every element that is read, by exactly the devices that r
     REQUIRE(found == expected);
   }
 }
+
+}  // namespace tests_of_replicas

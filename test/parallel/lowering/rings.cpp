@@ -9,6 +9,8 @@
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/program/fragment.hpp>
 
+namespace tests_of_rings {
+
 using namespace unity;
 using machine::device_id;
 
@@ -56,3 +58,5 @@ TEST_CASE("without messages a ring is nothing") {
   CHECK(add_ring(n, f, {}, 1, {}).empty());
   CHECK(f == program::fragment{});
 }
+
+}  // namespace tests_of_rings

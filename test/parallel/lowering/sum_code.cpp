@@ -25,6 +25,8 @@
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
+namespace tests_of_sum_code {
+
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
@@ -265,3 +267,5 @@ TEST_CASE("terms that nobody adds up are no output of a graph") {
   s.back() = {{1, 1}, {device_id{0U}, device_id{1U}}, {}, {}, 2};
   CHECK_NOTHROW(x.lower.run(s));
 }
+
+}  // namespace tests_of_sum_code

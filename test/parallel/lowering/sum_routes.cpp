@@ -12,6 +12,8 @@
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/network.hpp>
 
+namespace tests_of_sum_routes {
+
 using namespace unity;
 using machine::device_id;
 using parallel::box;
@@ -97,3 +99,5 @@ TEST_CASE("terms on one device are added up there") {
   CHECK(r.held == std::vector<std::int64_t>{12});
   CHECK(r.routes.size() == 2);
 }
+
+}  // namespace tests_of_sum_routes

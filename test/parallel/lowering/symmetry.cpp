@@ -8,6 +8,8 @@
 
 #include <unity/machine/presets.hpp>
 
+namespace tests_of_symmetry {
+
 using namespace unity;
 using machine::device_id;
 
@@ -100,3 +102,5 @@ TEST_CASE("tasks of a device go to those of its image in their order") {
   CHECK_FALSE(parallel::orbits_of(s, devices({0, 1, 1})));
   CHECK_FALSE(parallel::orbits_of(s, devices({2})));
 }
+
+}  // namespace tests_of_symmetry

@@ -25,6 +25,8 @@
 #include "../../support/cases.hpp"
 #include "../../support/operators.hpp"
 
+namespace tests_of_machine_mapping {
+
 namespace {
 
 using namespace unity;
@@ -232,3 +234,5 @@ TEST_CASE("states of a graph that no nesting describes are bounded, and found co
     CHECK(s.cost <= narrow);
   }
 }
+
+}  // namespace tests_of_machine_mapping

@@ -11,6 +11,8 @@
 
 #include "../placed_graph.hpp"
 
+namespace tests_of_mapping_goals {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -105,3 +107,5 @@ TEST_CASE("what crosses between branches is a core") {
   CHECK(goals.is_core(joins[0].part));
   CHECK(goals.subgoals(joins[0]).empty());
 }
+
+}  // namespace tests_of_mapping_goals

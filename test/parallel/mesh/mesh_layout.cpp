@@ -19,6 +19,8 @@
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/shape.hpp>
 
+namespace tests_of_mesh_layout {
+
 using namespace unity;
 using parallel::layout_space;
 using parallel::mesh_layout;
@@ -195,3 +197,5 @@ TEST_CASE("chains of steps reach every layout without terms, and remember where 
     CHECK(costs[a.to] <= costs[a.from] + a.takes);
   }
 }
+
+}  // namespace tests_of_mesh_layout

@@ -19,6 +19,8 @@
 #include "../placed_graph.hpp"
 #include "../random_model.hpp"
 
+namespace tests_of_mesh_options {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -128,3 +130,5 @@ TEST_CASE("an option's layouts are the types that its grid has", "[law]") {
     CHECK(options > 500);
   }
 }
+
+}  // namespace tests_of_mesh_options

@@ -17,6 +17,8 @@
 #include "../placed_graph.hpp"
 #include "../random_model.hpp"
 
+namespace tests_of_mesh_plan {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -70,3 +72,5 @@ TEST_CASE("every option is a valid configuration on the option's grid", "[law]")
     }
   }
 }
+
+}  // namespace tests_of_mesh_plan

@@ -10,6 +10,8 @@
 
 #include "../placed_graph.hpp"
 
+namespace tests_of_operator_graph {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -66,3 +68,5 @@ TEST_CASE("equal operators in equal places have one key; what leaves the graph, 
   CHECK(g.ops.placed(5).siblings.size() == 2);
   CHECK(g.ops.placed(7).siblings.empty());
 }
+
+}  // namespace tests_of_operator_graph

@@ -13,6 +13,8 @@
 #include "../placed_graph.hpp"
 #include "../random_model.hpp"
 
+namespace tests_of_spine {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -73,3 +75,5 @@ TEST_CASE("each operator that is on a path is in one step of the spine", "[law]"
     CHECK(met == expected);
   }
 }
+
+}  // namespace tests_of_spine

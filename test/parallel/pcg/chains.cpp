@@ -6,11 +6,14 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 
 #include "../random_pcg.hpp"
+
+namespace tests_of_chains {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -77,3 +80,5 @@ TEST_CASE("a chain that is not taken has no form") {
   CHECK_FALSE(type_behind(divided({4}, {1}), chain));
   CHECK_FALSE(canonical(divided({4}, {1}), chain));
 }
+
+}  // namespace tests_of_chains

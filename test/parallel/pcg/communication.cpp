@@ -9,6 +9,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/communication.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
@@ -20,6 +21,8 @@
 
 #include "../operators.hpp"
 #include "../random_pcg.hpp"
+
+namespace tests_of_communication {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -165,3 +168,5 @@ TEST_CASE("a block of two sub-layers moves two sums forward and two backward") {
   CHECK(all.forward == 2 * 2 * batch * length * hidden);
   CHECK(all.backward == 2 * 2 * batch * length * hidden);
 }
+
+}  // namespace tests_of_communication

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
@@ -16,6 +17,8 @@
 
 #include "../operators.hpp"
 #include "../random_pcg.hpp"
+
+namespace tests_of_erasure {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -90,3 +93,5 @@ TEST_CASE("a grid that an operator does not have is refused by name") {
   CHECK_THROWS_WITH(spell_out(parallel_operators(), g, std::vector{operator_grid{}, thirds}),
                     Catch::Contains("node 1 (relu)") && Catch::Contains("3 parts"));
 }
+
+}  // namespace tests_of_erasure

@@ -24,6 +24,8 @@
 #include "../random_model.hpp"
 #include "../random_pcg.hpp"
 
+namespace tests_of_interpreter {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -125,3 +127,5 @@ TEST_CASE("a divided graph computes what its erasure computes, and so do their g
                         << " in doubles");
   }
 }
+
+}  // namespace tests_of_interpreter

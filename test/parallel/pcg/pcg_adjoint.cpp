@@ -23,6 +23,8 @@
 #include "../operators.hpp"
 #include "../random_pcg.hpp"
 
+namespace tests_of_pcg_adjoint {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -182,3 +184,5 @@ TEST_CASE("what the outputs do not depend on has a gradient of zeros") {
       spell_out(parallel_operators(), g, std::vector<operator_grid>{{}, {}, {degree_list{2}, degree_list{1}, {}, 1}});
   check_gradients(plan, sources_of(plan, "weight"));
 }
+
+}  // namespace tests_of_pcg_adjoint

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -21,6 +22,8 @@
 
 #include "../operators.hpp"
 #include "../random_pcg.hpp"
+
+namespace tests_of_pcg_algebra {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -199,3 +202,5 @@ TEST_CASE("an algebra and its copies infer alike") {
   b = pcg_algebra{};
   CHECK(b.kind_count() == tensor::standard_algebra().kind_count() + parallel_names.size());
 }
+
+}  // namespace tests_of_pcg_algebra

@@ -10,8 +10,10 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
 #include <unity/tensor/builder.hpp>
@@ -20,6 +22,8 @@
 
 #include "../random_model.hpp"
 #include "../random_pcg.hpp"
+
+namespace tests_of_plan_values {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -104,3 +108,5 @@ TEST_CASE("random graphs on random grids keep their grids on small sizes, and co
   }
   CHECK(smaller > 5);
 }
+
+}  // namespace tests_of_plan_values

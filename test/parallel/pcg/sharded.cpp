@@ -7,6 +7,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
@@ -14,6 +15,8 @@
 #include <unity/tensor/dense.hpp>
 
 #include "../random_pcg.hpp"
+
+namespace tests_of_sharded {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -103,3 +106,5 @@ TEST_CASE("copies that differ are an error") {
   x.shards[1].data[0] = 7;
   CHECK_THROWS_AS(combined(x), error);
 }
+
+}  // namespace tests_of_sharded

@@ -26,6 +26,8 @@
 #include "../operators.hpp"
 #include "../random_plan.hpp"
 
+namespace tests_of_message_order {
+
 using namespace unity;
 using namespace unity::parallel;
 using parallel::test::operators;
@@ -248,3 +250,5 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
   expect_one_order(programs);
   CHECK(stream_run{programs}.run() == std::string{});
 }
+
+}  // namespace tests_of_message_order

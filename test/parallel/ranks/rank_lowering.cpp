@@ -12,6 +12,8 @@
 #include "../random_plan.hpp"
 #include "../rank_runs.hpp"
 
+namespace tests_of_rank_lowering {
+
 using namespace unity;
 using namespace unity::parallel;
 using parallel::test::operators;
@@ -32,3 +34,5 @@ TEST_CASE("ranks compute what one device computes, on graphs and under strategie
     ++compared;
   }
 }
+
+}  // namespace tests_of_rank_lowering

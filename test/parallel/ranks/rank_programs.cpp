@@ -19,6 +19,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_rank_programs {
+
 using namespace unity;
 using namespace unity::parallel;
 using parallel::test::operators;
@@ -197,3 +199,5 @@ TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent u
     CHECK(count(step_kind::send, true) == 0);
   }
 }
+
+}  // namespace tests_of_rank_programs

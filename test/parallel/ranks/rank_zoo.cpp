@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -20,6 +21,8 @@
 #include "../divided_at_random.hpp"
 #include "../operators.hpp"
 #include "../rank_runs.hpp"
+
+namespace tests_of_rank_zoo {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -65,3 +68,5 @@ TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]
     CHECK(parallel::test::error_on_ranks(operators(), p, seed) < 1e-9);
   }
 }
+
+}  // namespace tests_of_rank_zoo

@@ -12,6 +12,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_sample_values {
+
 using namespace unity;
 using namespace unity::parallel;
 using parallel::test::operators;
@@ -56,3 +58,5 @@ TEST_CASE("all inputs of a network with tables have samples") {
 TEST_CASE("images and labels have samples") {
   CHECK(inputs_with_samples("zoo:lenet?batch=10", tensor::loss::cross_entropy).size() == 2);
 }
+
+}  // namespace tests_of_sample_values

@@ -30,6 +30,8 @@
 #include "../random_pcg.hpp"
 #include "../rewritten.hpp"
 
+namespace tests_of_hybrid_rules {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -173,3 +175,5 @@ TEST_CASE("hybrids follow from what erasure proves and properties of operators, 
     CHECK(count > 0);
   }
 }
+
+}  // namespace tests_of_hybrid_rules

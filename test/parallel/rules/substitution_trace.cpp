@@ -13,6 +13,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
@@ -26,6 +27,8 @@
 #include "../operators.hpp"
 #include "../random_pcg.hpp"
 #include "../rewritten.hpp"
+
+namespace tests_of_substitution_trace {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -259,3 +262,5 @@ TEST_CASE("a division that no rule states is a step which says so; what is no gr
   grid.indices[0] = 3;
   CHECK_THROWS_WITH(trace_of(parallel_operators(), g, std::vector{operator_grid{}, grid}), Catch::Contains("node 1"));
 }
+
+}  // namespace tests_of_substitution_trace

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
@@ -20,6 +21,8 @@
 
 #include "../operators.hpp"
 #include "../random_pcg.hpp"
+
+namespace tests_of_term_enumeration {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -57,3 +60,5 @@ TEST_CASE("candidates among terms of one operator follow from the shipped rules"
     }
   }
 }
+
+}  // namespace tests_of_term_enumeration

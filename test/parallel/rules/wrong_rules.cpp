@@ -20,6 +20,8 @@
 
 #include "../random_pcg.hpp"
 
+namespace tests_of_wrong_rules {
+
 using namespace unity;
 using namespace unity::parallel;
 using unity::parallel::test::operators;
@@ -295,3 +297,5 @@ TEST_CASE("wrong rules are caught") {
     CHECK(fault(r.from, r.to) == r.fault);
   }
 }
+
+}  // namespace tests_of_wrong_rules

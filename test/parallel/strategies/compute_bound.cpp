@@ -11,6 +11,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_compute_bound {
+
 using namespace unity;
 
 TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
@@ -51,3 +53,5 @@ TEST_CASE("on one device the bound is all computing but the updates") {
   }
   CHECK(parallel::compute_bound(l, m, parallel::placements{l.dimensions(), 1}).count() == sum);
 }
+
+}  // namespace tests_of_compute_bound

@@ -1,4 +1,7 @@
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -21,6 +24,8 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../operators.hpp"
+
+namespace tests_of_expert_strategies {
 
 using namespace unity;
 using namespace unity::parallel;
@@ -216,3 +221,5 @@ TEST_CASE("the plans of figure 2 are of perceptrons of two layers whose sizes th
   subject two{"zoo:mlp?layers=2&hidden=64", "dgx_a100:1x2"};
   CHECK(figure_2b_strategy(operators(), two.graph, two.dimensions(), two.machine.network));
 }
+
+}  // namespace tests_of_expert_strategies

@@ -16,6 +16,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_memory_limits {
+
 using namespace unity;
 using parallel::excess_over;
 using parallel::memory_excess;
@@ -95,3 +97,5 @@ TEST_CASE("sums of buffers are at least the peaks, and follow what is added and 
     }
   }
 }
+
+}  // namespace tests_of_memory_limits

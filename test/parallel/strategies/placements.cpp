@@ -19,6 +19,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_placements {
+
 using namespace unity;
 using parallel::aligned_blocks;
 using parallel::block_strides;
@@ -229,3 +231,5 @@ TEST_CASE("degrees are drawn with equal probability, then blocks", "[law]") {
     }
   }
 }
+
+}  // namespace tests_of_placements

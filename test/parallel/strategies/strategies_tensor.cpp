@@ -10,6 +10,8 @@
 #include "../operators.hpp"
 #include "../transformer.hpp"
 
+namespace tests_of_strategies_tensor {
+
 using namespace unity;
 using machine::device_id;
 
@@ -65,3 +67,5 @@ TEST_CASE("one sample stays in the first group") {
     }
   }
 }
+
+}  // namespace tests_of_strategies_tensor

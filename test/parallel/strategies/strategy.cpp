@@ -16,6 +16,8 @@
 #include "../devices_of.hpp"
 #include "../operators.hpp"
 
+namespace tests_of_strategy {
+
 using namespace unity;
 using machine::device_id;
 using parallel::configuration;
@@ -123,3 +125,5 @@ TEST_CASE("random strategies are valid, and follow from the seed alone") {
     CHECK(degrees.size() > 3);
   }
 }
+
+}  // namespace tests_of_strategy

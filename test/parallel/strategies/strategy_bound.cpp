@@ -22,6 +22,8 @@
 #include "../../support/operators.hpp"
 #include "../divided_at_random.hpp"
 
+namespace tests_of_strategy_bound {
+
 using namespace unity;
 using unity::test::training::operators;
 
@@ -200,3 +202,5 @@ TEST_CASE("bounds hold for terms, copies and parts of sums") {
     CHECK(check_bounds(x, seed) > 0.5);
   }
 }
+
+}  // namespace tests_of_strategy_bound

@@ -18,6 +18,8 @@
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
+namespace tests_of_strategy_report {
+
 using namespace unity;
 using parallel::configuration;
 using parallel::test::lowered_graph;
@@ -128,3 +130,5 @@ TEST_CASE("a report agrees with the timeline and with delta simulation", "[law]"
     }
   }
 }
+
+}  // namespace tests_of_strategy_report

@@ -20,6 +20,8 @@
 
 #include "../../support/operators.hpp"
 
+namespace tests_of_strategy_tables {
+
 using namespace unity;
 using parallel::delay_matrix;
 using unity::test::training::operators;
@@ -173,3 +175,5 @@ TEST_CASE("a weight of too many operators for tables is refused") {
     REQUIRE(std::string{e.what()}.find("6 operators with too many joint configurations") != std::string::npos);
   }
 }
+
+}  // namespace tests_of_strategy_tables

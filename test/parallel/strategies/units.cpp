@@ -21,6 +21,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_units {
+
 using namespace unity;
 using parallel::configuration;
 using parallel::following;
@@ -233,3 +235,5 @@ TEST_CASE("what follows a valid configuration is valid, and the same where dimen
   CHECK(equal > 1000);
   CHECK(fewer > 0);
 }
+
+}  // namespace tests_of_units

@@ -24,6 +24,8 @@
 #include "../operators.hpp"
 #include "../random_model.hpp"
 
+namespace tests_of_task_operation {
+
 namespace {
 
 using namespace unity;
@@ -233,3 +235,5 @@ TEST_CASE("renamed operators run on parts as they do under their own names: noth
   CHECK(compare(*rows, with_sum_of(*rows, 3), {random_values({6, 2}, random), {{5}, {0, 5, 2, 3, 1}}}, tasks, a) < 1e-9);
   CHECK(tasks == 5);
 }
+
+}  // namespace tests_of_task_operation

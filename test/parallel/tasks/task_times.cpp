@@ -16,6 +16,8 @@
 
 #include "../operators.hpp"
 
+namespace tests_of_task_times {
+
 using namespace unity;
 using parallel::degree_list;
 using parallel::test::dimensions;
@@ -129,3 +131,5 @@ TEST_CASE("what takes longer than a simulation can hold is an error that names i
   parallel::network n{slow};
   CHECK_THROWS_AS(n.hops(machine::device_id{0U}, machine::device_id{1U}, bytes{10'000'000'000'000'000}), error);
 }
+
+}  // namespace tests_of_task_times

@@ -16,6 +16,8 @@
 #include "../../support/circuits.hpp"
 #include "../../support/matrices.hpp"
 
+namespace tests_of_canonical_rule {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -100,3 +102,5 @@ TEST_CASE("conditions are sorted, each is there once, and equalities have a numb
   CHECK(text("rows(?x) == 3, columns(?x) == rows(?x)") ==
         text("rows(?x) == columns(?x), 3 == rows(?x), rows(?x) == 3"));
 }
+
+}  // namespace tests_of_canonical_rule

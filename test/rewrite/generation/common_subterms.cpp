@@ -21,6 +21,8 @@
 #include "../../support/circuits.hpp"
 #include "../../support/matrices.hpp"
 
+namespace tests_of_common_subterms {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -105,3 +107,5 @@ TEST_CASE("what the full set derives, the set without common subterms derives", 
     CHECK(ask.prove_outputs(std::span{question}).has_value());
   }
 }
+
+}  // namespace tests_of_common_subterms

@@ -19,6 +19,8 @@
 #include "../../support/circuit_rules.hpp"
 #include "../../support/circuits.hpp"
 
+namespace tests_of_derivability {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -123,3 +125,5 @@ TEST_CASE("what the rules derived before, those that are kept derive", "[law]") 
     CHECK((!r.both_ways || ask.rewrite_outputs(std::span{question}, true).has_value()));
   }
 }
+
+}  // namespace tests_of_derivability

@@ -25,6 +25,8 @@
 #include "../../support/message_of.hpp"
 #include "../../support/polynomial_terms.hpp"
 
+namespace tests_of_enumerate {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -482,3 +484,5 @@ TEST_CASE("terms that cannot be kept on disk are an error that names the folder"
   CHECK_THROWS_WITH(e.run(), Catch::StartsWith(nowhere.string()) &&
                                  Catch::Contains("expected a folder that files can be written to"));
 }
+
+}  // namespace tests_of_enumerate

@@ -9,6 +9,8 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 
+namespace tests_of_growth {
+
 using namespace unity;
 
 namespace {
@@ -39,3 +41,5 @@ TEST_CASE("directions that bring another operator, or none more, stay") {
 TEST_CASE("what two operands share is there once") {
   CHECK(useful("or(not(?x), not(?x)) == not(?x)") == "or(not(?x), not(?x)) == not(?x)");
 }
+
+}  // namespace tests_of_growth

@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace tests_of_known_rules {
+
 using namespace unity;
 
 namespace {
@@ -105,3 +107,5 @@ TEST_CASE("a rule that only renames is a symmetry of the terms that it fits") {
   CHECK(renamings[0][0] == 1);
   CHECK(renamings[0][1] == 0);
 }
+
+}  // namespace tests_of_known_rules

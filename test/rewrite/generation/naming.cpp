@@ -17,6 +17,8 @@
 
 #include "../../support/boolean_terms.hpp"
 
+namespace tests_of_naming {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -154,3 +156,5 @@ TEST_CASE("variables of two terms meet in every way, each once") {
   CHECK(count_namings(2, 2, {1, -1}, 4) == 2);
   CHECK(count_namings(2, 2, {1, 0}, 4) == 1);
 }
+
+}  // namespace tests_of_naming

@@ -7,6 +7,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_residue {
+
 using unity::residue;
 
 static_assert(std::regular<residue>);
@@ -56,3 +58,5 @@ TEST_CASE("powers are repeated products") {
   CHECK(residue::power(x, 5) == x * x * x * x * x);
   CHECK(residue::power(x, residue::modulus - 1) == residue::of(1));
 }
+
+}  // namespace tests_of_residue

@@ -10,6 +10,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_sample_program {
+
 using namespace unity;
 
 namespace {
@@ -153,3 +155,5 @@ TEST_CASE("an output depends on no element whose mark it does not have") {
   CHECK(unmarked > 1000);
   CHECK(changed > 1000);
 }
+
+}  // namespace tests_of_sample_program

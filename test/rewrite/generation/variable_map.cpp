@@ -11,6 +11,8 @@
 
 #include <unity/core/random.hpp>
 
+namespace tests_of_variable_map {
+
 using namespace unity;
 
 namespace {
@@ -73,3 +75,5 @@ TEST_CASE("entries are numbers below 16, and a cut forgets those behind it") {
   CHECK(m.cut(0) == variable_map{});
   CHECK(variable_map::from_bits(m.bits()) == m);
 }
+
+}  // namespace tests_of_variable_map

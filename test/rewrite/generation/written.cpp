@@ -11,6 +11,8 @@
 
 #include "../../support/boolean_terms.hpp"
 
+namespace tests_of_written {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -54,3 +56,5 @@ TEST_CASE("variables are numbered within their sorts") {
   CHECK(written[1] == term_node{term_node::variable, 1, 1, {}});
   CHECK(written[2] == term_node{5, 0, 0, {0, 1}});
 }
+
+}  // namespace tests_of_written

@@ -21,6 +21,8 @@
 #include "../../support/circuits.hpp"
 #include "../../support/matrices.hpp"
 
+namespace tests_of_entailment {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -385,3 +387,5 @@ TEST_CASE("the same question has the same answer, whatever was asked before") {
   REQUIRE(expected);
   CHECK(used.ask(question)->ground == expected->ground);
 }
+
+}  // namespace tests_of_entailment

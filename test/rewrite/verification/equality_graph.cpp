@@ -14,6 +14,8 @@
 
 #include "../../support/circuits.hpp"
 
+namespace tests_of_equality_graph {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -162,3 +164,5 @@ TEST_CASE("what changed is reported once, with what lies above it") {
   t.graph.forget_settled();
   CHECK(changed(0).size() == 6);
 }
+
+}  // namespace tests_of_equality_graph

@@ -14,6 +14,8 @@
 
 #include "../../support/circuits.hpp"
 
+namespace tests_of_minimize {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -50,3 +52,5 @@ TEST_CASE("what is left of a derivation derives, and nothing of it can go") {
   CHECK(all > 50);
   CHECK(shorter > 0);
 }
+
+}  // namespace tests_of_minimize

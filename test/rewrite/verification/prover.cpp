@@ -11,6 +11,8 @@
 
 #include "../../support/ground_problems.hpp"
 
+namespace tests_of_prover {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -38,3 +40,5 @@ TEST_CASE("congruence closure decides what equalities entail") {
     CHECK(answer.used == c.used);
   }
 }
+
+}  // namespace tests_of_prover

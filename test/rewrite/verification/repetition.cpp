@@ -10,6 +10,8 @@
 
 #include "../../support/matrices.hpp"
 
+namespace tests_of_repetition {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -59,3 +61,5 @@ TEST_CASE("an operator of which all results are taken has no more of them") {
   const auto plain = compiled("power(split{axis=0, sizes=?s}(?x).0) => power(split{axis=0, sizes=?s}(?x).0)");
   CHECK(exact_results(plain, plain.source, 1) == std::vector<std::size_t>{0, 0});
 }
+
+}  // namespace tests_of_repetition

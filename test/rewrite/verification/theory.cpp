@@ -11,6 +11,8 @@
 #include "../../support/circuits.hpp"
 #include "../../support/matrices.hpp"
 
+namespace tests_of_theory {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -82,3 +84,5 @@ TEST_CASE("an axiom that does not fit the algebra is refused by name") {
   CHECK(t.add(matrices{}, parse_rules("rule even transpose(?x) => ?x").at(0)) == 0);
   CHECK(t.rules().size() == 1);
 }
+
+}  // namespace tests_of_theory

@@ -8,6 +8,8 @@
 
 #include "../../support/matrices.hpp"
 
+namespace tests_of_worlds {
+
 using namespace unity;
 using namespace unity::test;
 
@@ -78,3 +80,5 @@ TEST_CASE("what was inferred is remembered") {
   CHECK(w.tables.infer(op, {&type, 1})->front() == first->front());
   CHECK(w.tables.size() == size);
 }
+
+}  // namespace tests_of_worlds

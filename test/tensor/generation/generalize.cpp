@@ -12,6 +12,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_generalize {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -242,3 +244,5 @@ TEST_CASE("general rules pass the test of rules with the usual options, and the 
     CHECK(statement_text(generalize(standard(), rules[0]).at(0)) == statement_text(rules[0]));
   }
 }
+
+}  // namespace tests_of_generalize

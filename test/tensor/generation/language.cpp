@@ -1,3 +1,4 @@
+#include <unity/tensor/generation/detail/language.hpp>
 #include <unity/tensor/generation/language.hpp>
 
 #include <array>
@@ -20,6 +21,8 @@
 #include <unity/tensor/generation/vocabularies.hpp>
 
 #include "../testing.hpp"
+
+namespace tests_of_language {
 
 using namespace unity;
 using unity::tensor::test::standard;
@@ -299,3 +302,5 @@ operator add(any, any) same_shape same_role
     CHECK(count >= 5);
   }
 }
+
+}  // namespace tests_of_language

@@ -25,6 +25,8 @@
 #include "../testing.hpp"
 #include "coverage.hpp"
 
+namespace tests_of_plain_enumeration {
+
 using namespace unity;
 using unity::tensor::test::coverage;
 using unity::tensor::test::plain_enumeration;
@@ -169,3 +171,5 @@ operator max_pool{kernel=[3, 3], padding=same}(input)
   CHECK(plain.fingerprints() == 2);
   CHECK(plain.equalities().empty());
 }
+
+}  // namespace tests_of_plain_enumeration

@@ -17,6 +17,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/generation/detail/language.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>

@@ -22,6 +22,8 @@
 
 #include "equalities.hpp"
 
+namespace tests_of_rule_collection {
+
 using namespace unity;
 using unity::tensor::test::equalities;
 using unity::tensor::test::standard;
@@ -145,3 +147,5 @@ TEST_CASE("a checkpoint of what are no rules is refused") {
   }
   std::filesystem::remove(file);
 }
+
+}  // namespace tests_of_rule_collection

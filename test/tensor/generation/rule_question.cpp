@@ -10,6 +10,8 @@
 
 #include "equalities.hpp"
 
+namespace tests_of_rule_question {
+
 using namespace unity;
 using unity::tensor::test::equalities;
 using unity::tensor::test::standard;
@@ -40,3 +42,5 @@ TEST_CASE("a question has the same graph in every world, and equal values in eac
   }
   CHECK(joint == 14);
 }
+
+}  // namespace tests_of_rule_question

@@ -16,6 +16,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_shipped_coverage {
+
 using namespace unity;
 using unity::tensor::test::coverage;
 using unity::tensor::test::plain_enumeration;
@@ -53,3 +55,5 @@ TEST_CASE("all equalities of graphs of three operators on matrices follow from t
 TEST_CASE("all equalities of graphs of three operators on images follow from the shipped generated rules") {
   check_complete(tensor::image_vocabulary, 3, 1, 100);
 }
+
+}  // namespace tests_of_shipped_coverage

@@ -13,6 +13,8 @@
 
 #include "equalities.hpp"
 
+namespace tests_of_specific_rule {
+
 using namespace unity;
 using unity::tensor::test::equalities;
 using unity::tensor::test::standard;
@@ -38,3 +40,5 @@ TEST_CASE("an equality is a rule about the sorts that it was found for") {
     CHECK(holds);
   }
 }
+
+}  // namespace tests_of_specific_rule

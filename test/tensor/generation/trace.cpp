@@ -1,3 +1,4 @@
+#include <unity/tensor/generation/detail/language.hpp>
 #include <unity/tensor/generation/trace.hpp>
 
 #include <array>
@@ -16,6 +17,8 @@
 #include <unity/tensor/generation/vocabularies.hpp>
 
 #include "../testing.hpp"
+
+namespace tests_of_trace {
 
 using namespace unity;
 using namespace unity::tensor;
@@ -174,3 +177,5 @@ TEST_CASE("windows over padding alone have a value") {
       standard().make_operation("max_pool", {{"kernel", {2, 2}}, {"stride", {1, 1}}, {"pads", {1, 1, 1, 1}}}),
       std::vector{tensor::test::type({1, 2, 3, 3})}, 0, random);
 }
+
+}  // namespace tests_of_trace

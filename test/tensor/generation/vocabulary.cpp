@@ -11,6 +11,8 @@
 #include "../../support/message_of.hpp"
 #include "../testing.hpp"
 
+namespace tests_of_vocabulary {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -140,3 +142,5 @@ TEST_CASE("operators are refused with their place and what was expected") {
   CHECK_THAT(operator_refused("pool_kernel{channels={" + channels + "}, kernel={" + kernels + "}}()"),
              Catch::Contains("at most 4096 operators"));
 }
+
+}  // namespace tests_of_vocabulary

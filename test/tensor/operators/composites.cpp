@@ -14,6 +14,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_composites {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -125,3 +127,5 @@ TEST_CASE("lstm_cell agrees with its equations") {
   CHECK(refusal_of("lstm_cell", {}, types_of({x, x, c, w, r, bias})) ==
         "expected weights [4, cells, states] in operand 4");
 }
+
+}  // namespace tests_of_composites

@@ -12,6 +12,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_convolution {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -154,3 +156,5 @@ TEST_CASE("conv2d says which operands and attributes it does not take") {
           "expected positive kernel, stride and dilation of sensible size");
   }
 }
+
+}  // namespace tests_of_convolution

@@ -21,6 +21,8 @@
 #include "../../support/operators.hpp"
 #include "../testing.hpp"
 
+namespace tests_of_cross_entropy {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -215,3 +217,5 @@ TEST_CASE("the parts of a loss and of its gradient run on a grid of rows") {
   }
   CHECK(s->indices[s->operands[0][2].indices.at(0)].kind == index_kind::whole);
 }
+
+}  // namespace tests_of_cross_entropy

@@ -13,6 +13,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_elementwise {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -125,3 +127,5 @@ TEST_CASE("dropout is the identity, and takes rates below one") {
   CHECK(refusal_of("dropout", {{"rate", 1.0}}, {type({2})}) == "expected a rate in [0, 1)");
   CHECK_FALSE(refusal_of("dropout", {{"rate", std::nan("")}}, {type({2})}).empty());
 }
+
+}  // namespace tests_of_elementwise

@@ -15,6 +15,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_embedding_bag {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -108,3 +110,5 @@ TEST_CASE("what does not hold for rows is refuted") {
     CHECK(report.random == 0);
   }
 }
+
+}  // namespace tests_of_embedding_bag

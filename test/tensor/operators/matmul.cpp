@@ -12,6 +12,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_matmul {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -100,3 +102,5 @@ TEST_CASE("linear says which operands it does not take") {
   CHECK(refusal_of("linear", {}, {type({2, 3}), type({1, 3, 4})}) == "expected another rank in operand 1");
   CHECK(refusal_of("linear", {}, {type({}), type({3, 4})}) == "expected an operand of rank 1 or more in operand 0");
 }
+
+}  // namespace tests_of_matmul

@@ -10,6 +10,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_movement {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -181,3 +183,5 @@ TEST_CASE("what a view does to bool and to integers is not arithmetic") {
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}, dtype::uint8), type({3}, dtype::int8)}) ==
         "expected operands of one element type");
 }
+
+}  // namespace tests_of_movement

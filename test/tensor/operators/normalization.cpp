@@ -9,6 +9,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_normalization {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -80,3 +82,5 @@ TEST_CASE("normalizations say what they do not take") {
   CHECK(refusal_of("batch_norm", {}, {type({2, 3}), c, c, c, type({3, 1})}) ==
         "expected one value per channel in operand 4");
 }
+
+}  // namespace tests_of_normalization

@@ -12,6 +12,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_pooling {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -152,3 +154,5 @@ TEST_CASE("pools say which operands and attributes they do not take") {
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({1, 4, 8, 8}, dtype::boolean)}) ==
         "expected numeric elements");
 }
+
+}  // namespace tests_of_pooling

@@ -9,6 +9,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_reduction {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -61,3 +63,5 @@ TEST_CASE("reductions say which axes they do not take") {
   CHECK(refusal_of("reduce_mean", {{"axes", {0}}}, {type({3}, dtype::int64)}) == "expected floating-point elements");
   CHECK(refusal_of("reduce_sum", {{"axes", {0}}}, {type({3}, dtype::int64)}).empty());
 }
+
+}  // namespace tests_of_reduction

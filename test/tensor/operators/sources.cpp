@@ -11,6 +11,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_sources {
+
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
@@ -79,3 +81,5 @@ TEST_CASE("constant tensors say which attributes they do not take") {
   CHECK(refusal_of("pool_kernel", {{"channels", 0}, {"kernel", {3, 3}}}, {}) == "expected positive channels");
   CHECK(refusal_of("identity_matrix", {{"size", -1}}, {}) == "expected a positive size");
 }
+
+}  // namespace tests_of_sources

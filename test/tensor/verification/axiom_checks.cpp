@@ -13,6 +13,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_axiom_checks {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -101,3 +103,5 @@ TEST_CASE("the properties of the file are consistent, and none follows from the 
   }
   CHECK(found == expected);
 }
+
+}  // namespace tests_of_axiom_checks

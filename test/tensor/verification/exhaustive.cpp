@@ -14,6 +14,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_exhaustive {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -169,3 +171,5 @@ TEST_CASE("a visitor can stop, and the order is always the same") {
   CHECK(order[0].size() == 20);
   CHECK(order[0] == order[1]);
 }
+
+}  // namespace tests_of_exhaustive

@@ -13,6 +13,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_polynomial {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -152,3 +154,5 @@ TEST_CASE("the one evaluator computes the polynomials that operators stand for")
                                            std::vector{tensor::test::type({1, 1, 3, 3})})[0];
   CHECK(pooled.data[0].terms()[0].coefficient == rational{1, 9});
 }
+
+}  // namespace tests_of_polynomial

@@ -12,6 +12,8 @@
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
+namespace tests_of_rule_verifier {
+
 namespace tensor = unity::tensor;
 using unity::verdict;
 
@@ -155,3 +157,5 @@ TEST_CASE_METHOD(fixture, "many rules at once have the same proofs for any numbe
     CHECK(one[i].details == three[i].details);
   }
 }
+
+}  // namespace tests_of_rule_verifier

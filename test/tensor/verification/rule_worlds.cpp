@@ -12,6 +12,8 @@
 
 #include "../../support/operators.hpp"
 
+namespace tests_of_rule_worlds {
+
 namespace tensor = unity::tensor;
 
 using unity::test::standard::operators;
@@ -115,3 +117,5 @@ TEST_CASE("a rule whose target never fits has no cases, and the same rule always
                      [](const auto& a, const auto& b) { return a.graph == b.graph; }));
   }
 }
+
+}  // namespace tests_of_rule_worlds

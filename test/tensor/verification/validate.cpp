@@ -12,6 +12,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_validate {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -129,3 +131,5 @@ TEST_CASE("every property of the file holds on every shape within small bounds, 
     CHECK((axiom.real_only || report.rounded == 0));
   }
 }
+
+}  // namespace tests_of_validate

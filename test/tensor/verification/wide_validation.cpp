@@ -12,6 +12,8 @@
 
 #include "../testing.hpp"
 
+namespace tests_of_wide_validation {
+
 using namespace unity;
 using namespace unity::tensor;
 using unity::tensor::test::standard;
@@ -88,3 +90,5 @@ TEST_CASE("every property holds at every combination of sizes up to 4, or within
     CHECK(report.random > 0);
   }
 }
+
+}  // namespace tests_of_wide_validation

@@ -6,17 +6,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/backend/communication/reduce.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::backend::detail {
 
@@ -47,18 +45,7 @@ struct local_call {
   friend bool operator==(const local_call&, const local_call&) = default;
 };
 
-[[nodiscard]] inline std::string to_string(const local_call& c) {
-  std::string text{local_kind_names[static_cast<std::size_t>(c.kind)]};
-  if (c.kind == local_kind::barrier || c.kind == local_kind::split) {
-    return text;
-  }
-  text += " of " + std::to_string(c.count) + " " + std::string{tensor::name_of(c.type)};
-  if (c.kind == local_kind::all_reduce || c.kind == local_kind::reduce_scatter) {
-    constexpr std::array<std::string_view, 4> names{"sum", "product", "minimum", "maximum"};
-    text += " (" + std::string{names[static_cast<std::size_t>(c.op)]} + ")";
-  }
-  return c.kind == local_kind::broadcast ? text + " from rank " + std::to_string(c.root) : text;
-}
+[[nodiscard]] std::string to_string(const local_call& c);
 
 // A collective or a message of some ranks. While ranks are missing, their world's lock guards everything; once it is
 // ready the description is fixed and units are claimed one by one. No unit reads what another writes, so results depend
@@ -75,16 +62,7 @@ class local_operation {
     return static_cast<std::size_t>(std::find(arrived_.begin(), arrived_.end(), false) - arrived_.begin());
   }
   // Returns whether it is ready now.
-  bool arrive(std::size_t rank, const std::byte* in, std::byte* out) {
-    in_[rank] = in;
-    out_[rank] = out;
-    arrived_[rank] = true;
-    if (++arrivals_ < in_.size()) {
-      return false;
-    }
-    cut();
-    return true;
-  }
+  bool arrive(std::size_t rank, const std::byte* in, std::byte* out);
   // Publishes what arrive and the caller wrote.
   void make_ready() noexcept { ready_.store(true, std::memory_order_release); }
 
@@ -95,20 +73,7 @@ class local_operation {
   [[nodiscard]] std::size_t units() const noexcept { return units_; }
 
   // Does one unit, if one is left. Returns whether it was the last to be finished.
-  bool do_unit(bool& found) noexcept {
-    // Looked at first: those who ask again and again must not wrap the counter around.
-    found = next_.load(std::memory_order_relaxed) < units_;
-    if (!found) {
-      return false;
-    }
-    const auto unit = next_.fetch_add(1, std::memory_order_relaxed);
-    found = unit < units_;
-    if (!found) {
-      return false;
-    }
-    run(unit);
-    return finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == units_;
-  }
+  bool do_unit(bool& found) noexcept;
 
   // Who asked for what, for the communicator that started it.
   std::vector<int> colors{};
@@ -121,76 +86,12 @@ class local_operation {
   [[nodiscard]] std::size_t element() const noexcept { return static_cast<std::size_t>(tensor::size_of(call_.type)); }
   [[nodiscard]] std::size_t tile() const noexcept { return unit_bytes / element(); }
 
-  void cut() noexcept {
-    const auto ranks = in_.size();
-    tiles_ = (call_.count + tile() - 1) / tile();
-    switch (call_.kind) {
-      case local_kind::barrier:
-      case local_kind::split: units_ = 0; break;
-      case local_kind::all_reduce:
-      case local_kind::broadcast:
-      case local_kind::message: units_ = tiles_; break;
-      case local_kind::reduce_scatter:
-      case local_kind::all_gather: units_ = ranks * tiles_; break;
-      case local_kind::all_to_all: units_ = ranks * ranks * tiles_; break;
-    }
-  }
+  void cut() noexcept;
 
-  void run(std::size_t unit) const noexcept {
-    const auto part = unit / tiles_;
-    const auto begin = unit % tiles_ * tile();
-    const auto length = std::min(tile(), call_.count - begin);
-    const auto at = begin * element();
-    const auto bytes = length * element();
-    const auto stride = call_.count * element();
-    switch (call_.kind) {
-      case local_kind::all_reduce: reduce(call_.type, call_.op, in_, at, out_, at, length); break;
-      case local_kind::reduce_scatter:
-        reduce(call_.type, call_.op, in_, part * stride + at, {&out_[part], 1}, at, length);
-        break;
-      case local_kind::all_gather: {
-        // In place, the part lies where it belongs already.
-        for (auto* const out : out_) {
-          copy(out + part * stride + at, in_[part] + at, bytes);
-        }
-        break;
-      }
-      case local_kind::broadcast: {
-        const auto root = static_cast<std::size_t>(call_.root);
-        for (auto* const out : out_) {
-          copy(out + at, in_[root] + at, bytes);
-        }
-        break;
-      }
-      case local_kind::all_to_all: exchange(part / in_.size(), part % in_.size(), stride, at, bytes); break;
-      case local_kind::message: copy(out_[1] + at, in_[0] + at, bytes); break;
-      case local_kind::barrier:
-      case local_kind::split: break;
-    }
-  }
+  void run(std::size_t unit) const noexcept;
   // Both directions between two ranks in one unit, so that they may be in place.
-  void exchange(std::size_t a, std::size_t b, std::size_t stride, std::size_t at, std::size_t bytes) const noexcept {
-    if (a > b) {
-      return;
-    }
-    constexpr std::size_t block = 4096;
-    std::array<std::byte, block> to_a;
-    for (std::size_t done = 0; done < bytes; done += block) {
-      const auto length = std::min(block, bytes - done);
-      const auto of_a = a * stride + at + done;
-      const auto of_b = b * stride + at + done;
-      std::memcpy(to_a.data(), in_[b] + of_a, length);
-      if (a != b) {
-        std::memcpy(out_[b] + of_a, in_[a] + of_b, length);
-      }
-      std::memcpy(out_[a] + of_b, to_a.data(), length);
-    }
-  }
-  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (to != from) {
-      std::memcpy(to, from, bytes);
-    }
-  }
+  void exchange(std::size_t a, std::size_t b, std::size_t stride, std::size_t at, std::size_t bytes) const noexcept;
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
   local_call call_;
   std::vector<const std::byte*> in_;
@@ -205,3 +106,128 @@ class local_operation {
 };
 
 }  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_COMMUNICATION_LOCAL_OPERATION)
+
+#include <cstring>
+#include <span>
+
+#include <unity/backend/communication/reduce.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE std::string to_string(const local_call& c) {
+  std::string text{local_kind_names[static_cast<std::size_t>(c.kind)]};
+  if (c.kind == local_kind::barrier || c.kind == local_kind::split) {
+    return text;
+  }
+  text += " of " + std::to_string(c.count) + " " + std::string{tensor::name_of(c.type)};
+  if (c.kind == local_kind::all_reduce || c.kind == local_kind::reduce_scatter) {
+    constexpr std::array<std::string_view, 4> names{"sum", "product", "minimum", "maximum"};
+    text += " (" + std::string{names[static_cast<std::size_t>(c.op)]} + ")";
+  }
+  return c.kind == local_kind::broadcast ? text + " from rank " + std::to_string(c.root) : text;
+}
+
+UNITY_INLINE bool local_operation::arrive(std::size_t rank, const std::byte* in, std::byte* out) {
+  in_[rank] = in;
+  out_[rank] = out;
+  arrived_[rank] = true;
+  if (++arrivals_ < in_.size()) {
+    return false;
+  }
+  cut();
+  return true;
+}
+
+UNITY_INLINE bool local_operation::do_unit(bool& found) noexcept {
+  // Looked at first: those who ask again and again must not wrap the counter around.
+  found = next_.load(std::memory_order_relaxed) < units_;
+  if (!found) {
+    return false;
+  }
+  const auto unit = next_.fetch_add(1, std::memory_order_relaxed);
+  found = unit < units_;
+  if (!found) {
+    return false;
+  }
+  run(unit);
+  return finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == units_;
+}
+
+UNITY_INLINE void local_operation::cut() noexcept {
+  const auto ranks = in_.size();
+  tiles_ = (call_.count + tile() - 1) / tile();
+  switch (call_.kind) {
+    case local_kind::barrier:
+    case local_kind::split: units_ = 0; break;
+    case local_kind::all_reduce:
+    case local_kind::broadcast:
+    case local_kind::message: units_ = tiles_; break;
+    case local_kind::reduce_scatter:
+    case local_kind::all_gather: units_ = ranks * tiles_; break;
+    case local_kind::all_to_all: units_ = ranks * ranks * tiles_; break;
+  }
+}
+
+UNITY_INLINE void local_operation::run(std::size_t unit) const noexcept {
+  const auto part = unit / tiles_;
+  const auto begin = unit % tiles_ * tile();
+  const auto length = std::min(tile(), call_.count - begin);
+  const auto at = begin * element();
+  const auto bytes = length * element();
+  const auto stride = call_.count * element();
+  switch (call_.kind) {
+    case local_kind::all_reduce: reduce(call_.type, call_.op, in_, at, out_, at, length); break;
+    case local_kind::reduce_scatter:
+      reduce(call_.type, call_.op, in_, part * stride + at, {&out_[part], 1}, at, length);
+      break;
+    case local_kind::all_gather: {
+      // In place, the part lies where it belongs already.
+      for (auto* const out : out_) {
+        copy(out + part * stride + at, in_[part] + at, bytes);
+      }
+      break;
+    }
+    case local_kind::broadcast: {
+      const auto root = static_cast<std::size_t>(call_.root);
+      for (auto* const out : out_) {
+        copy(out + at, in_[root] + at, bytes);
+      }
+      break;
+    }
+    case local_kind::all_to_all: exchange(part / in_.size(), part % in_.size(), stride, at, bytes); break;
+    case local_kind::message: copy(out_[1] + at, in_[0] + at, bytes); break;
+    case local_kind::barrier:
+    case local_kind::split: break;
+  }
+}
+
+UNITY_INLINE void local_operation::exchange(std::size_t a, std::size_t b, std::size_t stride, std::size_t at,
+                                            std::size_t bytes) const noexcept {
+  if (a > b) {
+    return;
+  }
+  constexpr std::size_t block = 4096;
+  std::array<std::byte, block> to_a;
+  for (std::size_t done = 0; done < bytes; done += block) {
+    const auto length = std::min(block, bytes - done);
+    const auto of_a = a * stride + at + done;
+    const auto of_b = b * stride + at + done;
+    std::memcpy(to_a.data(), in_[b] + of_a, length);
+    if (a != b) {
+      std::memcpy(out_[b] + of_a, in_[a] + of_b, length);
+    }
+    std::memcpy(out_[a] + of_b, to_a.data(), length);
+  }
+}
+
+UNITY_INLINE void local_operation::copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (to != from) {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+}  // namespace unity::backend::detail
+
+#endif

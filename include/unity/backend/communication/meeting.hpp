@@ -1,23 +1,16 @@
 // How ranks find each other before they have a communicator, and who is missing once they have one.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <utility>
 
-#include <unity/backend/communication/time_limit.hpp>
 #include <unity/backend/communicator.hpp>
-#include <unity/core/error.hpp>
-#include <unity/core/file.hpp>
 #include <unity/tensor/dtype.hpp>
 
 namespace unity::backend::detail {
@@ -47,57 +40,18 @@ template <host_communicator Host>
 // that comes again does not find the files of the one before.
 class folder_meeting {
  public:
-  folder_meeting(std::filesystem::path folder, int rank, int size, std::chrono::milliseconds limit)
-      : folder_{std::move(folder)}, rank_{rank}, size_{size}, limit_{limit} {
-    std::error_code problem;
-    std::filesystem::create_directories(folder_, problem);
-    if (std::filesystem::exists(name("came", rank_), problem)) {
-      throw error{folder_.string(), "rank " + std::to_string(rank_) + " has been here",
-                  "a folder that no other run uses"};
-    }
-    atomic_write(name("came", rank_), "");
-  }
+  folder_meeting(std::filesystem::path folder, int rank, int size, std::chrono::milliseconds limit);
 
-  void share(std::span<std::byte> bytes) {
-    const auto file = name("shared_" + std::to_string(shared_++), 0);
-    if (rank_ == 0) {
-      atomic_write(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    }
-    all_have("came", limit_);
-    all_have_one(file, 0, limit_);
-    const auto content = read_file(file, 0, bytes.size());
-    std::transform(content.begin(), content.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
-  }
+  void share(std::span<std::byte> bytes);
   // Ranks give up at about the same time: some seconds more tell who is still there.
-  void call_roll() {
-    const auto step = "waits_" + std::to_string(roll_calls_++);
-    atomic_write(name(step, rank_), "");
-    all_have(step,
-             std::clamp<std::chrono::milliseconds>(limit_, std::chrono::milliseconds{200}, std::chrono::seconds{5}));
-  }
+  void call_roll();
 
  private:
   [[nodiscard]] std::filesystem::path name(std::string_view step, int rank) const {
     return folder_ / (std::string{step} + "_" + std::to_string(rank));
   }
-  void all_have(std::string_view step, std::chrono::milliseconds limit) const {
-    const auto until = deadline_after(limit);
-    for (int r = 0; r < size_; ++r) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-      all_have_one(name(step, r), r, std::max(left, std::chrono::milliseconds{0}));
-    }
-  }
-  void all_have_one(const std::filesystem::path& file, int rank, std::chrono::milliseconds limit) const {
-    const auto until = deadline_after(limit);
-    std::error_code none;
-    while (!std::filesystem::exists(file, none)) {
-      if (std::chrono::steady_clock::now() >= until) {
-        throw error{"rank " + std::to_string(rank), "did not come to " + folder_.string(),
-                    "it within " + to_string(limit_)};
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds{10});
-    }
-  }
+  void all_have(std::string_view step, std::chrono::milliseconds limit) const;
+  void all_have_one(const std::filesystem::path& file, int rank, std::chrono::milliseconds limit) const;
 
   std::filesystem::path folder_;
   int rank_;
@@ -107,11 +61,81 @@ class folder_meeting {
   int roll_calls_ = 0;
 };
 
-[[nodiscard]] inline meeting meet_in(const std::filesystem::path& folder, int rank, int size,
-                                     std::chrono::milliseconds limit) {
+[[nodiscard]] meeting meet_in(const std::filesystem::path& folder, int rank, int size, std::chrono::milliseconds limit);
+
+}  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_COMMUNICATION_MEETING)
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include <unity/backend/communication/time_limit.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE folder_meeting::folder_meeting(std::filesystem::path folder, int rank, int size,
+                                            std::chrono::milliseconds limit)
+    : folder_{std::move(folder)}, rank_{rank}, size_{size}, limit_{limit} {
+  std::error_code problem;
+  std::filesystem::create_directories(folder_, problem);
+  if (std::filesystem::exists(name("came", rank_), problem)) {
+    throw error{folder_.string(), "rank " + std::to_string(rank_) + " has been here",
+                "a folder that no other run uses"};
+  }
+  atomic_write(name("came", rank_), "");
+}
+
+UNITY_INLINE void folder_meeting::share(std::span<std::byte> bytes) {
+  const auto file = name("shared_" + std::to_string(shared_++), 0);
+  if (rank_ == 0) {
+    atomic_write(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  all_have("came", limit_);
+  all_have_one(file, 0, limit_);
+  const auto content = read_file(file, 0, bytes.size());
+  std::transform(content.begin(), content.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+}
+
+UNITY_INLINE void folder_meeting::call_roll() {
+  const auto step = "waits_" + std::to_string(roll_calls_++);
+  atomic_write(name(step, rank_), "");
+  all_have(step,
+           std::clamp<std::chrono::milliseconds>(limit_, std::chrono::milliseconds{200}, std::chrono::seconds{5}));
+}
+
+UNITY_INLINE void folder_meeting::all_have(std::string_view step, std::chrono::milliseconds limit) const {
+  const auto until = deadline_after(limit);
+  for (int r = 0; r < size_; ++r) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    all_have_one(name(step, r), r, std::max(left, std::chrono::milliseconds{0}));
+  }
+}
+
+UNITY_INLINE void folder_meeting::all_have_one(const std::filesystem::path& file, int rank,
+                                               std::chrono::milliseconds limit) const {
+  const auto until = deadline_after(limit);
+  std::error_code none;
+  while (!std::filesystem::exists(file, none)) {
+    if (std::chrono::steady_clock::now() >= until) {
+      throw error{"rank " + std::to_string(rank), "did not come to " + folder_.string(),
+                  "it within " + to_string(limit_)};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+}
+
+UNITY_INLINE meeting meet_in(const std::filesystem::path& folder, int rank, int size, std::chrono::milliseconds limit) {
   // One for all copies of the meeting: they count their steps together.
   const auto place = std::make_shared<folder_meeting>(folder, rank, size, limit);
   return {rank, size, [place](std::span<std::byte> bytes) { place->share(bytes); }, [place] { place->call_roll(); }};
 }
 
 }  // namespace unity::backend::detail
+
+#endif

@@ -6,16 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include <unity/core/error.hpp>
-
 namespace unity::backend::detail {
 
 // Throws: unity::error where a communicator of `size` ranks has no such rank; `what`: the operation that names it.
-inline void check_rank(std::string_view what, int rank, int size) {
-  if (rank < 0 || rank >= size) {
-    throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size)};
-  }
-}
+void check_rank(std::string_view what, int rank, int size);
 
 [[nodiscard]] inline std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -23,15 +17,7 @@ inline void check_rank(std::string_view what, int rank, int size) {
 }
 
 // What the exception says that is being handled.
-[[nodiscard]] inline std::string current_exception_line() {
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    return one_line(e.what());
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
+[[nodiscard]] std::string current_exception_line();
 
 // As a member: whether it is an exception that destroys the object.
 class unwinding {
@@ -58,3 +44,30 @@ void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait
 }
 
 }  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_COMMUNICATION_RANK_FAILURE)
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE void check_rank(std::string_view what, int rank, int size) {
+  if (rank < 0 || rank >= size) {
+    throw error{what, "rank " + std::to_string(rank), "one below " + std::to_string(size)};
+  }
+}
+
+UNITY_INLINE std::string current_exception_line() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return one_line(e.what());
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+}  // namespace unity::backend::detail
+
+#endif

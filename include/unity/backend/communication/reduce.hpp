@@ -125,11 +125,23 @@ void reduce_elements(std::span<const std::byte* const> inputs, std::size_t in_of
   }
 }
 
-inline void reduce(tensor::dtype type, reduction op, std::span<const std::byte* const> inputs, std::size_t in_offset,
-                   std::span<std::byte* const> outputs, std::size_t out_offset, std::size_t count) noexcept {
+void reduce(tensor::dtype type, reduction op, std::span<const std::byte* const> inputs, std::size_t in_offset,
+            std::span<std::byte* const> outputs, std::size_t out_offset, std::size_t count) noexcept;
+
+}  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_COMMUNICATION_REDUCE)
+
+namespace unity::backend::detail {
+
+UNITY_INLINE void reduce(tensor::dtype type, reduction op, std::span<const std::byte* const> inputs,
+                         std::size_t in_offset, std::span<std::byte* const> outputs, std::size_t out_offset,
+                         std::size_t count) noexcept {
   with_element(type, op, [&]<class Element, reduction Op>() {
     reduce_elements<Element, Op>(inputs, in_offset, outputs, out_offset, count);
   });
 }
 
 }  // namespace unity::backend::detail
+
+#endif

@@ -3,15 +3,10 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include <dnnl.hpp>
-
-#include <unity/backend/cpu/convolution_geometry.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/activation.hpp>
 
 namespace unity::backend::cpu {
 
@@ -20,9 +15,24 @@ namespace unity::backend::cpu {
 // A 1x1 convolution of stride 1 is a matrix product on plain images. Any other is fastest on images of the library's
 // own form, also with the time that it takes to bring them there and back: 1.2 to 4 times on layers of ResNeXt-50 and
 // on depthwise ones (bench/onednn_overhead.cpp).
-[[nodiscard]] inline std::unique_ptr<routine> convolution_routine(const onednn& library,
-                                                                  const tensor::attribute_reader& a, types inputs,
-                                                                  types outputs) {
+[[nodiscard]] std::unique_ptr<routine> convolution_routine(const onednn& library, const tensor::attribute_reader& a,
+                                                           types inputs, types outputs);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_CONVOLUTION)
+
+#include <vector>
+
+#include <dnnl.hpp>
+
+#include <unity/backend/cpu/convolution_geometry.hpp>
+#include <unity/tensor/operators/activation.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE std::unique_ptr<routine> convolution_routine(const onednn& library, const tensor::attribute_reader& a,
+                                                          types inputs, types outputs) {
   const convolution_geometry g{a, inputs, inputs[0].dims, inputs[1].dims};
   const bool product = g.is_product();
   const auto image = plain_desc(inputs[0].dims);
@@ -69,3 +79,5 @@ namespace unity::backend::cpu {
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

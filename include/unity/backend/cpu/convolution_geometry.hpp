@@ -8,10 +8,9 @@
 
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/sliding.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::backend::cpu {
 
@@ -25,31 +24,12 @@ struct convolution_geometry {
   std::int64_t groups;
 
   convolution_geometry(const tensor::attribute_reader& a, types inputs, const tensor::shape& image,
-                       const tensor::shape& weights)
-      : kernel{weights}, groups{a.integer("groups")} {
-    tensor::space s{inputs};
-    for (std::size_t d = 0; d < 2; ++d) {
-      const auto w =
-          tensor::operators::slide_over(s, a, d, image[2 + d], weights[2 + d], a.integers("dilation")[d], false);
-      stride.push_back(w.stride);
-      dilates.push_back(w.dilation - 1);
-      before.push_back(w.before);
-      after.push_back(w.after);
-    }
-  }
+                       const tensor::shape& weights);
 
   // Is it a matrix product per image: one tap, which visits every point once.
-  [[nodiscard]] bool is_product() const {
-    const dnnl_dims once{1, 1};
-    const dnnl_dims nothing{0, 0};
-    return groups == 1 && kernel[2] * kernel[3] == 1 && stride == once && before == nothing && after == nothing;
-  }
+  [[nodiscard]] bool is_product() const;
   // The dimensions of the kernel of `filters` of its results, whole groups of them: groups come apart.
-  [[nodiscard]] tensor::shape weights(std::int64_t filters) const {
-    const auto each = kernel[0] / groups;
-    return groups == 1 ? tensor::shape{filters, kernel[1], kernel[2], kernel[3]}
-                       : tensor::shape{filters / each, each, kernel[1], kernel[2], kernel[3]};
-  }
+  [[nodiscard]] tensor::shape weights(std::int64_t filters) const;
   [[nodiscard]] tensor::shape weights() const { return weights(kernel[0]); }
   // The memory of an image or a result: the library's choice, but of products, which read it as it is.
   [[nodiscard]] dnnl_desc free(const dnnl_desc& plain) const { return is_product() ? plain : any_desc(plain.dims()); }
@@ -57,12 +37,53 @@ struct convolution_geometry {
   // Throws: dnnl::error where the library has no such convolution.
   [[nodiscard]] dnnl::convolution_forward::primitive_desc forward(const onednn& library, const dnnl_desc& image,
                                                                   const dnnl_desc& weights,
-                                                                  const dnnl_desc& result) const {
-    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, free(image),
-             any_desc(weights.dims()), free(result), stride, dilates, before, after},
-            onednn_routine::user_scratch(),
-            library.engine};
-  }
+                                                                  const dnnl_desc& result) const;
 };
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_CONVOLUTION_GEOMETRY)
+
+#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE convolution_geometry::convolution_geometry(const tensor::attribute_reader& a, types inputs,
+                                                        const tensor::shape& image, const tensor::shape& weights)
+    : kernel{weights}, groups{a.integer("groups")} {
+  tensor::space s{inputs};
+  for (std::size_t d = 0; d < 2; ++d) {
+    const auto w =
+        tensor::operators::slide_over(s, a, d, image[2 + d], weights[2 + d], a.integers("dilation")[d], false);
+    stride.push_back(w.stride);
+    dilates.push_back(w.dilation - 1);
+    before.push_back(w.before);
+    after.push_back(w.after);
+  }
+}
+
+UNITY_INLINE bool convolution_geometry::is_product() const {
+  const dnnl_dims once{1, 1};
+  const dnnl_dims nothing{0, 0};
+  return groups == 1 && kernel[2] * kernel[3] == 1 && stride == once && before == nothing && after == nothing;
+}
+
+UNITY_INLINE tensor::shape convolution_geometry::weights(std::int64_t filters) const {
+  const auto each = kernel[0] / groups;
+  return groups == 1 ? tensor::shape{filters, kernel[1], kernel[2], kernel[3]}
+                     : tensor::shape{filters / each, each, kernel[1], kernel[2], kernel[3]};
+}
+
+UNITY_INLINE auto convolution_geometry::forward(const onednn& library, const dnnl_desc& image, const dnnl_desc& weights,
+                                                const dnnl_desc& result) const
+    -> dnnl::convolution_forward::primitive_desc {
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, free(image),
+           any_desc(weights.dims()), free(result), stride, dilates, before, after},
+          onednn_routine::user_scratch(),
+          library.engine};
+}
+
+}  // namespace unity::backend::cpu
+
+#endif

@@ -4,9 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include <dnnl.hpp>
-
-#include <unity/backend/cpu/convolution_geometry.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/tensor/attributes.hpp>
@@ -15,9 +12,23 @@ namespace unity::backend::cpu {
 
 // Inputs: cotangent and weights, float32, row-major. Forms as those of convolution_routine.
 // Throws: dnnl::error where the library has no such convolution.
-[[nodiscard]] inline std::unique_ptr<routine> convolution_input_gradient_routine(const onednn& library,
-                                                                                 const tensor::attribute_reader& a,
-                                                                                 types inputs, types outputs) {
+[[nodiscard]] std::unique_ptr<routine> convolution_input_gradient_routine(const onednn& library,
+                                                                          const tensor::attribute_reader& a,
+                                                                          types inputs, types outputs);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_CONVOLUTION_GRADIENT)
+
+#include <dnnl.hpp>
+
+#include <unity/backend/cpu/convolution_geometry.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE std::unique_ptr<routine> convolution_input_gradient_routine(const onednn& library,
+                                                                         const tensor::attribute_reader& a,
+                                                                         types inputs, types outputs) {
   const convolution_geometry g{a, inputs, outputs[0].dims, inputs[1].dims};
   const auto image = plain_desc(outputs[0].dims);
   const auto result = plain_desc(inputs[0].dims);
@@ -50,3 +61,5 @@ namespace unity::backend::cpu {
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

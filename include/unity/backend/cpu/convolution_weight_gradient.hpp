@@ -1,22 +1,15 @@
 // conv2d_weight_gradient on oneDNN.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu/convolution_geometry.hpp>
-#include <unity/backend/cpu/element_blocks.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
@@ -40,33 +33,11 @@ struct weight_tiling {
   std::vector<range> filters;
   std::vector<range> images;
 
-  weight_tiling(const convolution_geometry& g, const tensor::shape& image, const tensor::shape& result) {
-    constexpr std::int64_t most = 16;                            // tiles
-    constexpr std::int64_t least_work = std::int64_t{1} << 18U;  // multiplications of one
-    constexpr std::int64_t least_filters = 64;  // of one: each tile brings the images into the library's form
-    const auto weights = tensor::element_count(g.kernel);
-    const auto values = tensor::element_count(image) + tensor::element_count(result);
-    const auto work = weights / g.kernel[0] * tensor::element_count(result);
-    const auto tiles = std::clamp<std::int64_t>(work / least_work, 1, most);
-    // Terms are no larger than what they are computed from.
-    const auto terms = std::clamp<std::int64_t>(values / weights, 1, std::min(tiles, image[0]));
-    const auto group = g.groups == 1 ? 1 : g.kernel[0] / g.groups;
-    const auto unit = group * ((least_filters + group - 1) / group);
-    images = divide(image[0], 1, terms);
-    filters = divide(g.kernel[0], unit, (tiles + terms - 1) / terms);
-  }
+  weight_tiling(const convolution_geometry& g, const tensor::shape& image, const tensor::shape& result);
 
  private:
   // [0, n) in at most `parts` parts that begin at multiples of unit.
-  [[nodiscard]] static std::vector<range> divide(std::int64_t n, std::int64_t unit, std::int64_t parts) {
-    const auto units = (n + unit - 1) / unit;
-    const auto count = std::min(parts, units);
-    std::vector<range> all;
-    for (std::int64_t i = 0; i < count; ++i) {
-      all.push_back({units * i / count * unit, std::min(n, units * (i + 1) / count * unit)});
-    }
-    return all;
-  }
+  [[nodiscard]] static std::vector<range> divide(std::int64_t n, std::int64_t unit, std::int64_t parts);
 };
 
 // Some channels of some images, where they lie.
@@ -74,14 +45,7 @@ struct image_part {
   dnnl_desc desc;
   std::size_t offset;  // unit: bytes
 
-  image_part(const tensor::shape& whole, range images, range channels) {
-    const auto strides = tensor::strides_of(whole);
-    // A dimension of size 1 has the stride of a dense tensor.
-    const auto between = images.size() == 1 ? channels.size() * strides[1] : strides[0];
-    desc = strided_desc({images.size(), channels.size(), whole[2], whole[3]},
-                        {between, strides[1], strides[2], strides[3]});
-    offset = static_cast<std::size_t>(images.begin * strides[0] + channels.begin * strides[1]) * sizeof(float);
-  }
+  image_part(const tensor::shape& whole, range images, range channels);
 };
 
 }  // namespace detail
@@ -93,53 +57,14 @@ class convolution_weight_gradient_routine final : public routine {
  public:
   // Inputs: image and cotangent, float32, row-major. Throws: dnnl::error where the library has no such convolution.
   convolution_weight_gradient_routine(const onednn& library, const tensor::attribute_reader& a, types inputs,
-                                      types outputs, int threads)
-      : geometry_{a, inputs, inputs[0].dims, outputs[0].dims},
-        weights_{tensor::element_count(outputs[0].dims)},
-        threads_{threads} {
-    const one_thread_each alone{threads};
-    const detail::weight_tiling tiling{geometry_, inputs[0].dims, inputs[1].dims};
-    terms_ = tiling.images.size();
-    for (const auto filters : tiling.filters) {
-      for (std::size_t term = 0; term < terms_; ++term) {
-        add_tile(library, inputs, filters, tiling.images[term], term);
-      }
-    }
-  }
+                                      types outputs, int threads);
 
   // The terms, then a part for each thread.
   [[nodiscard]] std::size_t workspace() const override {
     return terms_size() + static_cast<std::size_t>(threads_) * desk_;
   }
 
-  void run(const call& c) const override {
-    const auto threads = std::min(c.threads, threads_);
-    auto* const to = terms_ == 1 ? c.outputs[0] : c.work;
-    std::atomic_flag failed;
-    std::exception_ptr failure;
-    {
-      const one_thread_each alone{c.threads};
-      parallel_for(threads, static_cast<std::int64_t>(tiles_.size()), 1,
-                   [&](int thread, std::int64_t begin, std::int64_t end) {
-                     auto* const desk = c.work + terms_size() + static_cast<std::size_t>(thread) * desk_;
-                     try {
-                       for (auto i = begin; i < end; ++i) {
-                         run_tile(c, tiles_[static_cast<std::size_t>(i)], to, desk);
-                       }
-                     } catch (...) {  // it may not leave a thread
-                       if (!failed.test_and_set()) {
-                         failure = std::current_exception();
-                       }
-                     }
-                   });
-    }
-    if (failure != nullptr) {
-      std::rethrow_exception(failure);
-    }
-    if (terms_ > 1) {
-      add_up(c, threads);
-    }
-  }
+  void run(const call& c) const override;
 
  private:
   // A primitive that is made so, and called so, runs on the thread that calls it.
@@ -163,78 +88,16 @@ class convolution_weight_gradient_routine final : public routine {
     return terms_ == 1 ? 0 : backend::detail::aligned_size(terms_ * gradient_size());
   }
 
-  void add_tile(const onednn& library, types inputs, detail::range filters, detail::range images, std::size_t term) {
-    const auto& g = geometry_;
-    const auto per_group = g.kernel[0] / g.groups;
-    const auto channels =
-        g.groups == 1 ? detail::range{0, g.kernel[1]}
-                      : detail::range{filters.begin / per_group * g.kernel[1], filters.end / per_group * g.kernel[1]};
-    const detail::image_part x{inputs[0].dims, images, channels};
-    const detail::image_part y{inputs[1].dims, images, filters};
-    const auto weights = plain_desc(g.weights(filters.size()));
-    const auto pd = primitive(library, x.desc, y.desc, weights);
-    auto r = std::make_unique<onednn_routine>(onednn{library.engine, dnnl::stream{library.engine}});
-    const bool in_place = pd.diff_weights_desc() == weights;
-    const auto target = in_place ? place::output(0) : r->reserve(pd.diff_weights_desc().get_size());
-    const auto image = r->take(0, x.desc, pd.src_desc(), false);
-    const auto result = r->take(1, y.desc, pd.diff_dst_desc(), false);
-    r->add(dnnl::convolution_backward_weights{pd}, pd.scratchpad_desc(),
-           {{DNNL_ARG_SRC, pd.src_desc(), image},
-            {DNNL_ARG_DIFF_DST, pd.diff_dst_desc(), result},
-            {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc(), target}});
-    if (!in_place) {
-      r->add_reorder(pd.diff_weights_desc(), target, weights, place::output(0));
-    }
-    desk_ = std::max(desk_, backend::detail::aligned_size(r->workspace()));
-    const auto first = static_cast<std::size_t>(filters.begin * (weights_ / g.kernel[0])) * sizeof(float);
-    tiles_.push_back({std::move(r), x.offset, y.offset, term * gradient_size() + first});
-  }
+  void add_tile(const onednn& library, types inputs, detail::range filters, detail::range images, std::size_t term);
 
   [[nodiscard]] dnnl::convolution_backward_weights::primitive_desc primitive(const onednn& library,
                                                                              const dnnl_desc& image,
                                                                              const dnnl_desc& result,
-                                                                             const dnnl_desc& weights) const {
-    const auto& g = geometry_;
-    const auto plain = [](const dnnl_desc& part) {
-      const auto dims = part.dims();
-      return plain_desc(std::span<const std::int64_t>{dims});
-    };
-    const auto x = plain(image), y = plain(result);
-    const dnnl::convolution_backward_weights::desc d{dnnl::algorithm::convolution_direct,
-                                                     g.free(x),
-                                                     any_desc(weights.dims()),
-                                                     g.free(y),
-                                                     g.stride,
-                                                     g.dilates,
-                                                     g.before,
-                                                     g.after};
-    return {d, onednn_routine::user_scratch(), library.engine, g.forward(library, x, weights, y)};
-  }
+                                                                             const dnnl_desc& weights) const;
 
-  static void run_tile(const call& c, const tile& t, std::byte* gradient, std::byte* desk) {
-    const std::array<const std::byte*, 2> in{c.inputs[0] + t.image, c.inputs[1] + t.result};
-    std::array<std::byte*, 1> out{gradient + t.gradient};
-    t.run->run({in, out, desk, 1});
-  }
+  static void run_tile(const call& c, const tile& t, std::byte* gradient, std::byte* desk);
 
-  void add_up(const call& c, int threads) const {
-    const auto* const terms = reinterpret_cast<const float*>(c.work);
-    auto* const to = reinterpret_cast<float*>(c.outputs[0]);
-    constexpr std::int64_t least_elements = 16384;
-    parallel_for(threads, weights_, least_elements, [&](int, std::int64_t begin, std::int64_t end) {
-      with_widest_vectors([&] {
-        constexpr std::int64_t block = 4096;
-        for (auto first = begin; first < end; first += block) {
-          const auto last = std::min(first + block, end);
-          std::copy(terms + first, terms + last, to + first);
-          for (std::size_t t = 1; t < terms_; ++t) {
-            const auto* const more = terms + static_cast<std::int64_t>(t) * weights_;
-            write_each(to, 1, first, last, [&](std::int64_t i) { return to[i] + more[i]; });
-          }
-        }
-      });
-    });
-  }
+  void add_up(const call& c, int threads) const;
 
   convolution_geometry geometry_;
   std::int64_t weights_;  // how many
@@ -245,3 +108,182 @@ class convolution_weight_gradient_routine final : public routine {
 };
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_CONVOLUTION_WEIGHT_GRADIENT)
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <span>
+
+#include <unity/backend/cpu/element_blocks.hpp>
+#include <unity/backend/cpu/instruction_set.hpp>
+
+namespace unity::backend::cpu::detail {
+
+UNITY_INLINE weight_tiling::weight_tiling(const convolution_geometry& g, const tensor::shape& image,
+                                          const tensor::shape& result) {
+  constexpr std::int64_t most = 16;                            // tiles
+  constexpr std::int64_t least_work = std::int64_t{1} << 18U;  // multiplications of one
+  constexpr std::int64_t least_filters = 64;  // of one: each tile brings the images into the library's form
+  const auto weights = tensor::element_count(g.kernel);
+  const auto values = tensor::element_count(image) + tensor::element_count(result);
+  const auto work = weights / g.kernel[0] * tensor::element_count(result);
+  const auto tiles = std::clamp<std::int64_t>(work / least_work, 1, most);
+  // Terms are no larger than what they are computed from.
+  const auto terms = std::clamp<std::int64_t>(values / weights, 1, std::min(tiles, image[0]));
+  const auto group = g.groups == 1 ? 1 : g.kernel[0] / g.groups;
+  const auto unit = group * ((least_filters + group - 1) / group);
+  images = divide(image[0], 1, terms);
+  filters = divide(g.kernel[0], unit, (tiles + terms - 1) / terms);
+}
+
+UNITY_INLINE std::vector<range> weight_tiling::divide(std::int64_t n, std::int64_t unit, std::int64_t parts) {
+  const auto units = (n + unit - 1) / unit;
+  const auto count = std::min(parts, units);
+  std::vector<range> all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    all.push_back({units * i / count * unit, std::min(n, units * (i + 1) / count * unit)});
+  }
+  return all;
+}
+
+UNITY_INLINE image_part::image_part(const tensor::shape& whole, range images, range channels) {
+  const auto strides = tensor::strides_of(whole);
+  // A dimension of size 1 has the stride of a dense tensor.
+  const auto between = images.size() == 1 ? channels.size() * strides[1] : strides[0];
+  desc =
+      strided_desc({images.size(), channels.size(), whole[2], whole[3]}, {between, strides[1], strides[2], strides[3]});
+  offset = static_cast<std::size_t>(images.begin * strides[0] + channels.begin * strides[1]) * sizeof(float);
+}
+
+}  // namespace unity::backend::cpu::detail
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE convolution_weight_gradient_routine::convolution_weight_gradient_routine(const onednn& library,
+                                                                                      const tensor::attribute_reader& a,
+                                                                                      types inputs, types outputs,
+                                                                                      int threads)
+    : geometry_{a, inputs, inputs[0].dims, outputs[0].dims},
+      weights_{tensor::element_count(outputs[0].dims)},
+      threads_{threads} {
+  const one_thread_each alone{threads};
+  const detail::weight_tiling tiling{geometry_, inputs[0].dims, inputs[1].dims};
+  terms_ = tiling.images.size();
+  for (const auto filters : tiling.filters) {
+    for (std::size_t term = 0; term < terms_; ++term) {
+      add_tile(library, inputs, filters, tiling.images[term], term);
+    }
+  }
+}
+
+UNITY_INLINE void convolution_weight_gradient_routine::run(const call& c) const {
+  const auto threads = std::min(c.threads, threads_);
+  auto* const to = terms_ == 1 ? c.outputs[0] : c.work;
+  std::atomic_flag failed;
+  std::exception_ptr failure;
+  {
+    const one_thread_each alone{c.threads};
+    parallel_for(threads, static_cast<std::int64_t>(tiles_.size()), 1,
+                 [&](int thread, std::int64_t begin, std::int64_t end) {
+                   auto* const desk = c.work + terms_size() + static_cast<std::size_t>(thread) * desk_;
+                   try {
+                     for (auto i = begin; i < end; ++i) {
+                       run_tile(c, tiles_[static_cast<std::size_t>(i)], to, desk);
+                     }
+                   } catch (...) {  // it may not leave a thread
+                     if (!failed.test_and_set()) {
+                       failure = std::current_exception();
+                     }
+                   }
+                 });
+  }
+  if (failure != nullptr) {
+    std::rethrow_exception(failure);
+  }
+  if (terms_ > 1) {
+    add_up(c, threads);
+  }
+}
+
+UNITY_INLINE void convolution_weight_gradient_routine::add_tile(const onednn& library, types inputs,
+                                                                detail::range filters, detail::range images,
+                                                                std::size_t term) {
+  const auto& g = geometry_;
+  const auto per_group = g.kernel[0] / g.groups;
+  const auto channels =
+      g.groups == 1 ? detail::range{0, g.kernel[1]}
+                    : detail::range{filters.begin / per_group * g.kernel[1], filters.end / per_group * g.kernel[1]};
+  const detail::image_part x{inputs[0].dims, images, channels};
+  const detail::image_part y{inputs[1].dims, images, filters};
+  const auto weights = plain_desc(g.weights(filters.size()));
+  const auto pd = primitive(library, x.desc, y.desc, weights);
+  auto r = std::make_unique<onednn_routine>(onednn{library.engine, dnnl::stream{library.engine}});
+  const bool in_place = pd.diff_weights_desc() == weights;
+  const auto target = in_place ? place::output(0) : r->reserve(pd.diff_weights_desc().get_size());
+  const auto image = r->take(0, x.desc, pd.src_desc(), false);
+  const auto result = r->take(1, y.desc, pd.diff_dst_desc(), false);
+  r->add(dnnl::convolution_backward_weights{pd}, pd.scratchpad_desc(),
+         {{DNNL_ARG_SRC, pd.src_desc(), image},
+          {DNNL_ARG_DIFF_DST, pd.diff_dst_desc(), result},
+          {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc(), target}});
+  if (!in_place) {
+    r->add_reorder(pd.diff_weights_desc(), target, weights, place::output(0));
+  }
+  desk_ = std::max(desk_, backend::detail::aligned_size(r->workspace()));
+  const auto first = static_cast<std::size_t>(filters.begin * (weights_ / g.kernel[0])) * sizeof(float);
+  tiles_.push_back({std::move(r), x.offset, y.offset, term * gradient_size() + first});
+}
+
+UNITY_INLINE auto convolution_weight_gradient_routine::primitive(const onednn& library, const dnnl_desc& image,
+                                                                 const dnnl_desc& result,
+                                                                 const dnnl_desc& weights) const
+    -> dnnl::convolution_backward_weights::primitive_desc {
+  const auto& g = geometry_;
+  const auto plain = [](const dnnl_desc& part) {
+    const auto dims = part.dims();
+    return plain_desc(std::span<const std::int64_t>{dims});
+  };
+  const auto x = plain(image), y = plain(result);
+  const dnnl::convolution_backward_weights::desc d{dnnl::algorithm::convolution_direct,
+                                                   g.free(x),
+                                                   any_desc(weights.dims()),
+                                                   g.free(y),
+                                                   g.stride,
+                                                   g.dilates,
+                                                   g.before,
+                                                   g.after};
+  return {d, onednn_routine::user_scratch(), library.engine, g.forward(library, x, weights, y)};
+}
+
+UNITY_INLINE void convolution_weight_gradient_routine::run_tile(const call& c, const tile& t, std::byte* gradient,
+                                                                std::byte* desk) {
+  const std::array<const std::byte*, 2> in{c.inputs[0] + t.image, c.inputs[1] + t.result};
+  std::array<std::byte*, 1> out{gradient + t.gradient};
+  t.run->run({in, out, desk, 1});
+}
+
+UNITY_INLINE void convolution_weight_gradient_routine::add_up(const call& c, int threads) const {
+  const auto* const terms = reinterpret_cast<const float*>(c.work);
+  auto* const to = reinterpret_cast<float*>(c.outputs[0]);
+  constexpr std::int64_t least_elements = 16384;
+  parallel_for(threads, weights_, least_elements, [&](int, std::int64_t begin, std::int64_t end) {
+    with_widest_vectors([&] {
+      constexpr std::int64_t block = 4096;
+      for (auto first = begin; first < end; first += block) {
+        const auto last = std::min(first + block, end);
+        std::copy(terms + first, terms + last, to + first);
+        for (std::size_t t = 1; t < terms_; ++t) {
+          const auto* const more = terms + static_cast<std::int64_t>(t) * weights_;
+          write_each(to, 1, first, last, [&](std::int64_t i) { return to[i] + more[i]; });
+        }
+      }
+    });
+  });
+}
+
+}  // namespace unity::backend::cpu
+
+#endif

@@ -5,14 +5,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <optional>
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
@@ -20,12 +21,8 @@ namespace unity::backend::cpu {
 namespace detail {
 
 // Number i of a tensor of integers; nothing where a table of so many rows does not have it.
-[[nodiscard]] inline std::optional<std::int64_t> row_at(tensor::dtype element, const std::byte* ids, std::int64_t i,
-                                                        std::int64_t rows) {
-  double row = 0;
-  load_elements(element, &row, ids, i, 1, 1);
-  return row >= 0 && row < static_cast<double>(rows) ? std::optional{static_cast<std::int64_t>(row)} : std::nullopt;
-}
+[[nodiscard]] std::optional<std::int64_t> row_at(tensor::dtype element, const std::byte* ids, std::int64_t i,
+                                                 std::int64_t rows);
 
 }  // namespace detail
 
@@ -37,20 +34,7 @@ class embedding_routine final : public routine {
     row_bytes_ = static_cast<std::int64_t>(byte_count(inputs[0])) / rows_;
   }
 
-  void run(const call& c) const override {
-    constexpr std::int64_t least_bytes = 65536;
-    const auto size = static_cast<std::size_t>(row_bytes_);
-    parallel_for(c.threads, count_, least_bytes / row_bytes_ + 1, [&](int, std::int64_t begin, std::int64_t end) {
-      for (auto i = begin; i < end; ++i) {
-        auto* to = c.outputs[0] + i * row_bytes_;
-        if (const auto row = detail::row_at(number_, c.inputs[1], i, rows_)) {
-          std::memcpy(to, c.inputs[0] + *row * row_bytes_, size);
-        } else {
-          std::memset(to, 0, size);
-        }
-      }
-    });
-  }
+  void run(const call& c) const override;
 
  private:
   std::int64_t rows_;
@@ -70,15 +54,7 @@ class embedding_bag_routine final : public routine {
         element_{inputs[0].element},
         number_{inputs[1].element} {}
 
-  void run(const call& c) const override {
-    constexpr std::int64_t least_elements = 16384;
-    parallel_for(c.threads, count_, least_elements / (width_ * bag_) + 1,
-                 [&](int, std::int64_t begin, std::int64_t end) {
-                   for (auto i = begin; i < end; ++i) {
-                     element_ == tensor::dtype::float64 ? add_up<double>(c, i) : add_up<float>(c, i);
-                   }
-                 });
-  }
+  void run(const call& c) const override;
 
  private:
   // A part of the row at a time, so that the sum stays in the nearest cache.
@@ -108,3 +84,50 @@ class embedding_bag_routine final : public routine {
 };
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_EMBEDDING)
+
+#include <cstring>
+
+#include <unity/backend/cpu/threads.hpp>
+
+namespace unity::backend::cpu::detail {
+
+UNITY_INLINE std::optional<std::int64_t> row_at(tensor::dtype element, const std::byte* ids, std::int64_t i,
+                                                std::int64_t rows) {
+  double row = 0;
+  load_elements(element, &row, ids, i, 1, 1);
+  return row >= 0 && row < static_cast<double>(rows) ? std::optional{static_cast<std::int64_t>(row)} : std::nullopt;
+}
+
+}  // namespace unity::backend::cpu::detail
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE void embedding_routine::run(const call& c) const {
+  constexpr std::int64_t least_bytes = 65536;
+  const auto size = static_cast<std::size_t>(row_bytes_);
+  parallel_for(c.threads, count_, least_bytes / row_bytes_ + 1, [&](int, std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      auto* to = c.outputs[0] + i * row_bytes_;
+      if (const auto row = detail::row_at(number_, c.inputs[1], i, rows_)) {
+        std::memcpy(to, c.inputs[0] + *row * row_bytes_, size);
+      } else {
+        std::memset(to, 0, size);
+      }
+    }
+  });
+}
+
+UNITY_INLINE void embedding_bag_routine::run(const call& c) const {
+  constexpr std::int64_t least_elements = 16384;
+  parallel_for(c.threads, count_, least_elements / (width_ * bag_) + 1, [&](int, std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      element_ == tensor::dtype::float64 ? add_up<double>(c, i) : add_up<float>(c, i);
+    }
+  });
+}
+
+}  // namespace unity::backend::cpu
+
+#endif

@@ -8,12 +8,14 @@
 
 #include <unity/backend/cpu/element_blocks.hpp>
 #include <unity/backend/cpu/elements.hpp>
-#include <unity/backend/cpu/embedding.hpp>
 #include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/tensor/element.hpp>
+#include <unity/backend/host_values.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
@@ -36,26 +38,7 @@ class embedding_gradient_routine final : public routine {
     return numbers_size() + sums;
   }
 
-  void run(const call& c) const override {
-    auto* const numbers = reinterpret_cast<std::int64_t*>(c.work);
-    constexpr std::int64_t least_numbers = 4096;
-    parallel_for(c.threads, count_, least_numbers, [&](int, std::int64_t begin, std::int64_t end) {
-      for (auto i = begin; i < end; ++i) {
-        numbers[i] = detail::row_at(number_, c.inputs[0], i, rows_).value_or(none);
-      }
-    });
-    if (element_ == tensor::dtype::float64) {
-      add_up(c, numbers, reinterpret_cast<double*>(c.outputs[0]));
-    } else if (!is_narrow()) {
-      add_up(c, numbers, reinterpret_cast<float*>(c.outputs[0]));
-    } else {
-      auto* const sums = reinterpret_cast<float*>(c.work + numbers_size());
-      add_up(c, numbers, sums);
-      parallel_for(c.threads, rows_ * width_, least_elements, [&](int, std::int64_t begin, std::int64_t end) {
-        store_elements(element_, c.outputs[0], begin, sums + begin, end - begin);
-      });
-    }
-  }
+  void run(const call& c) const override;
 
  private:
   static constexpr std::int64_t none = -1;
@@ -112,3 +95,35 @@ class embedding_gradient_routine final : public routine {
 };
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_EMBEDDING_GRADIENT)
+
+#include <unity/backend/cpu/embedding.hpp>
+#include <unity/tensor/element.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE void embedding_gradient_routine::run(const call& c) const {
+  auto* const numbers = reinterpret_cast<std::int64_t*>(c.work);
+  constexpr std::int64_t least_numbers = 4096;
+  parallel_for(c.threads, count_, least_numbers, [&](int, std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      numbers[i] = detail::row_at(number_, c.inputs[0], i, rows_).value_or(none);
+    }
+  });
+  if (element_ == tensor::dtype::float64) {
+    add_up(c, numbers, reinterpret_cast<double*>(c.outputs[0]));
+  } else if (!is_narrow()) {
+    add_up(c, numbers, reinterpret_cast<float*>(c.outputs[0]));
+  } else {
+    auto* const sums = reinterpret_cast<float*>(c.work + numbers_size());
+    add_up(c, numbers, sums);
+    parallel_for(c.threads, rows_ * width_, least_elements, [&](int, std::int64_t begin, std::int64_t end) {
+      store_elements(element_, c.outputs[0], begin, sums + begin, end - begin);
+    });
+  }
+}
+
+}  // namespace unity::backend::cpu
+
+#endif

@@ -27,39 +27,7 @@ class product {
     std::array<std::int64_t, 3> strides;  // of a, b, c
   };
 
-  product(const tensor::tensor_type& a, const tensor::tensor_type& b, const tensor::tensor_type& c, bool linear) {
-    const std::array strides{tensor::strides_of(a.dims, a.order), tensor::strides_of(b.dims, b.order),
-                             tensor::strides_of(c.dims, c.order)};
-    const std::array dims{&a.dims, &b.dims, &c.dims};
-    const auto rank = c.rank();
-    const auto stride = [&](std::size_t t, std::size_t d, std::size_t skipped) {
-      return d < skipped || (*dims[t])[d - skipped] == 1 ? 0 : strides[t][d - skipped];
-    };
-    for (std::size_t d = 0; d + 2 < rank; ++d) {
-      if (c.dims[d] > 1) {
-        batch_.push_back({c.dims[d], {stride(0, d, rank - a.rank()), linear ? 0 : stride(1, d, rank - b.rank()),
-                                      strides[2][d]}});
-      }
-    }
-    const auto m = rank == 1 ? 1 : c.dims[rank - 2];
-    const auto n = c.dims[rank - 1];
-    const auto k = a.dims[a.rank() - 1];
-    rows_ = {m, {rank == 1 ? 0 : strides[0][a.rank() - 2], 0, rank == 1 ? 0 : strides[2][rank - 2]}};
-    columns_ = {n, {0, strides[1][b.rank() - 1], strides[2][rank - 1]}};
-    inner_ = {k, {strides[0][a.rank() - 1], strides[1][b.rank() - 2], 0}};
-    // The library writes rows: of a result that lies in columns, it computes the transpose.
-    if (columns_.strides[2] != 1 && columns_.size > 1) {
-      transposed_ = true;
-      std::swap(rows_, columns_);
-      for (auto* d : {&rows_, &columns_, &inner_}) {
-        std::swap(d->strides[0], d->strides[1]);
-      }
-      for (auto& d : batch_) {
-        std::swap(d.strides[0], d.strides[1]);
-      }
-    }
-    join_batches();
-  }
+  product(const tensor::tensor_type& a, const tensor::tensor_type& b, const tensor::tensor_type& c, bool linear);
 
   // Is the first factor of the product that is computed the second operand.
   [[nodiscard]] bool transposed() const noexcept { return transposed_; }
@@ -67,50 +35,13 @@ class product {
   [[nodiscard]] dnnl_desc right() const { return desc(1, inner_, columns_); }
   [[nodiscard]] dnnl_desc result() const { return desc(2, rows_, columns_); }
   // One number per column of the operator's result.
-  [[nodiscard]] dnnl_desc bias() const {
-    dnnl_dims dims(batch_.size() + 2, 1);
-    (transposed_ ? dims[dims.size() - 2] : dims.back()) = (transposed_ ? rows_ : columns_).size;
-    return plain_desc(std::span<const std::int64_t>{dims});
-  }
+  [[nodiscard]] dnnl_desc bias() const;
 
  private:
   // Fewer and larger products: neighbouring dimensions that every tensor walks as one, and rows of equal b.
-  void join_batches() {
-    const auto one = [](const dimension& outer, const dimension& inner) {
-      bool same = true;
-      for (std::size_t t = 0; t < 3; ++t) {
-        same = same && outer.strides[t] == inner.strides[t] * inner.size;
-      }
-      return same;
-    };
-    for (std::size_t d = batch_.size(); d-- > 1;) {
-      if (one(batch_[d - 1], batch_[d])) {
-        batch_[d - 1] = {batch_[d - 1].size * batch_[d].size, batch_[d].strides};
-        batch_.erase(batch_.begin() + static_cast<std::ptrdiff_t>(d));
-      }
-    }
-    while (!batch_.empty() && (rows_.size == 1 ? batch_.back().strides[1] == 0 : one(batch_.back(), rows_))) {
-      const auto strides = rows_.size == 1 ? batch_.back().strides : rows_.strides;
-      rows_ = {rows_.size * batch_.back().size, strides};
-      batch_.pop_back();
-    }
-  }
+  void join_batches();
 
-  [[nodiscard]] dnnl_desc desc(std::size_t t, dimension outer, dimension inner) const {
-    dnnl_dims dims;
-    dnnl_dims strides;
-    // A dimension of size 1 has the stride of a dense matrix.
-    const auto along = inner.size == 1 ? 1 : inner.strides[t];
-    const auto across = outer.size == 1 ? along * inner.size : outer.strides[t];
-    for (const auto& d : batch_) {
-      const bool spread = d.strides[t] != 0;
-      dims.push_back(spread ? d.size : 1);
-      strides.push_back(spread ? d.strides[t] : std::max(across * outer.size, along * inner.size));
-    }
-    dims.insert(dims.end(), {outer.size, inner.size});
-    strides.insert(strides.end(), {across, along});
-    return strided_desc(dims, strides);
-  }
+  [[nodiscard]] dnnl_desc desc(std::size_t t, dimension outer, dimension inner) const;
 
   std::vector<dimension> batch_;
   dimension rows_{};
@@ -122,8 +53,99 @@ class product {
 }  // namespace detail
 
 // Inputs: float32, any layout. Throws: dnnl::error where the library has no such product.
-[[nodiscard]] inline std::unique_ptr<routine> matmul_routine(const onednn& library, types inputs, types outputs,
-                                                             tensor::operators::activation f, bool linear) {
+[[nodiscard]] std::unique_ptr<routine> matmul_routine(const onednn& library, types inputs, types outputs,
+                                                      tensor::operators::activation f, bool linear);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_MATMUL)
+
+namespace unity::backend::cpu::detail {
+
+UNITY_INLINE product::product(const tensor::tensor_type& a, const tensor::tensor_type& b, const tensor::tensor_type& c,
+                              bool linear) {
+  const std::array strides{tensor::strides_of(a.dims, a.order), tensor::strides_of(b.dims, b.order),
+                           tensor::strides_of(c.dims, c.order)};
+  const std::array dims{&a.dims, &b.dims, &c.dims};
+  const auto rank = c.rank();
+  const auto stride = [&](std::size_t t, std::size_t d, std::size_t skipped) {
+    return d < skipped || (*dims[t])[d - skipped] == 1 ? 0 : strides[t][d - skipped];
+  };
+  for (std::size_t d = 0; d + 2 < rank; ++d) {
+    if (c.dims[d] > 1) {
+      batch_.push_back(
+          {c.dims[d], {stride(0, d, rank - a.rank()), linear ? 0 : stride(1, d, rank - b.rank()), strides[2][d]}});
+    }
+  }
+  const auto m = rank == 1 ? 1 : c.dims[rank - 2];
+  const auto n = c.dims[rank - 1];
+  const auto k = a.dims[a.rank() - 1];
+  rows_ = {m, {rank == 1 ? 0 : strides[0][a.rank() - 2], 0, rank == 1 ? 0 : strides[2][rank - 2]}};
+  columns_ = {n, {0, strides[1][b.rank() - 1], strides[2][rank - 1]}};
+  inner_ = {k, {strides[0][a.rank() - 1], strides[1][b.rank() - 2], 0}};
+  // The library writes rows: of a result that lies in columns, it computes the transpose.
+  if (columns_.strides[2] != 1 && columns_.size > 1) {
+    transposed_ = true;
+    std::swap(rows_, columns_);
+    for (auto* d : {&rows_, &columns_, &inner_}) {
+      std::swap(d->strides[0], d->strides[1]);
+    }
+    for (auto& d : batch_) {
+      std::swap(d.strides[0], d.strides[1]);
+    }
+  }
+  join_batches();
+}
+
+UNITY_INLINE dnnl_desc product::bias() const {
+  dnnl_dims dims(batch_.size() + 2, 1);
+  (transposed_ ? dims[dims.size() - 2] : dims.back()) = (transposed_ ? rows_ : columns_).size;
+  return plain_desc(std::span<const std::int64_t>{dims});
+}
+
+UNITY_INLINE void product::join_batches() {
+  const auto one = [](const dimension& outer, const dimension& inner) {
+    bool same = true;
+    for (std::size_t t = 0; t < 3; ++t) {
+      same = same && outer.strides[t] == inner.strides[t] * inner.size;
+    }
+    return same;
+  };
+  for (std::size_t d = batch_.size(); d-- > 1;) {
+    if (one(batch_[d - 1], batch_[d])) {
+      batch_[d - 1] = {batch_[d - 1].size * batch_[d].size, batch_[d].strides};
+      batch_.erase(batch_.begin() + static_cast<std::ptrdiff_t>(d));
+    }
+  }
+  while (!batch_.empty() && (rows_.size == 1 ? batch_.back().strides[1] == 0 : one(batch_.back(), rows_))) {
+    const auto strides = rows_.size == 1 ? batch_.back().strides : rows_.strides;
+    rows_ = {rows_.size * batch_.back().size, strides};
+    batch_.pop_back();
+  }
+}
+
+UNITY_INLINE dnnl_desc product::desc(std::size_t t, dimension outer, dimension inner) const {
+  dnnl_dims dims;
+  dnnl_dims strides;
+  // A dimension of size 1 has the stride of a dense matrix.
+  const auto along = inner.size == 1 ? 1 : inner.strides[t];
+  const auto across = outer.size == 1 ? along * inner.size : outer.strides[t];
+  for (const auto& d : batch_) {
+    const bool spread = d.strides[t] != 0;
+    dims.push_back(spread ? d.size : 1);
+    strides.push_back(spread ? d.strides[t] : std::max(across * outer.size, along * inner.size));
+  }
+  dims.insert(dims.end(), {outer.size, inner.size});
+  strides.insert(strides.end(), {across, along});
+  return strided_desc(dims, strides);
+}
+
+}  // namespace unity::backend::cpu::detail
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE std::unique_ptr<routine> matmul_routine(const onednn& library, types inputs, types outputs,
+                                                     tensor::operators::activation f, bool linear) {
   const detail::product p{inputs[0], inputs[1], outputs[0], linear};
   const std::size_t left = p.transposed() ? 1 : 0;
   const std::size_t right = 1 - left;
@@ -148,3 +170,5 @@ class product {
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

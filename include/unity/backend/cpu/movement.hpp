@@ -5,11 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/detail/view_copies.hpp>
@@ -21,38 +19,16 @@ namespace unity::backend::cpu {
 // A copy of a box of elements between two strided places. Units: elements.
 class strided_copy {
  public:
-  explicit strided_copy(backend::detail::strided_box b)
-      : to_{b.to}, from_{b.from}, loops_{backend::detail::in_order_of_target(std::move(b.loops))} {
-    while (loops_.size() < 2) {
-      loops_.insert(loops_.begin(), {1, 0, 0});
-    }
-    move_read_order_inside();
-  }
+  explicit strided_copy(backend::detail::strided_box b);
 
-  void run(std::byte* to, const std::byte* from, std::int64_t element, int threads) const {
-    switch (element) {
-      case 1: return run_as<std::uint8_t>(to, from, threads);
-      case 2: return run_as<std::uint16_t>(to, from, threads);
-      case 4: return run_as<std::uint32_t>(to, from, threads);
-      default: return run_as<std::uint64_t>(to, from, threads);
-    }
-  }
+  void run(std::byte* to, const std::byte* from, std::int64_t element, int threads) const;
 
  private:
   using loop = backend::detail::strided_loop;
   static constexpr std::int64_t side = 32;  // of the square that a transposition keeps in cache
 
   // The innermost loop writes next to each other; where another one reads so, it becomes the one before.
-  void move_read_order_inside() {
-    const auto inner = loops_.end() - 1;
-    if (inner->from == 1) {
-      return;
-    }
-    const auto reads = std::find_if(loops_.begin(), inner, [](const loop& l) { return l.from == 1; });
-    if (reads != inner) {
-      std::rotate(reads, reads + 1, inner);
-    }
-  }
+  void move_read_order_inside();
 
   // The unit of work: one position of the outer loops and a part of the last but one, or of the last where that is all.
   template <class T>
@@ -85,17 +61,7 @@ class strided_copy {
     parallel_for(threads, outer * column_parts * row_parts, least_elements / work + 1, body);
   }
 
-  [[nodiscard]] std::pair<std::int64_t, std::int64_t> offsets(std::int64_t position) const {
-    auto to = to_;
-    auto from = from_;
-    for (auto l = loops_.size() - 2; l-- > 0;) {
-      const auto i = position % loops_[l].size;
-      position /= loops_[l].size;
-      to += i * loops_[l].to;
-      from += i * loops_[l].from;
-    }
-    return {to, from};
-  }
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> offsets(std::int64_t position) const;
 
   template <class T>
   static void copy_rectangle(T* to, const T* from, const loop& column, const loop& row) {
@@ -123,25 +89,9 @@ class strided_copy {
 // Any view.
 class view_routine final : public routine {
  public:
-  view_routine(const tensor::view_map& map, types inputs, types outputs)
-      : outputs_{outputs.begin(), outputs.end()}, fill_{map.fill()}, element_{tensor::size_of(outputs[0].element)} {
-    backend::detail::view_copies view{map, inputs, outputs};
-    has_gaps_ = std::move(view.has_gaps);
-    for (auto& c : view.copies) {
-      copies_.push_back({c.operand, c.result, strided_copy{std::move(c.box)}});
-    }
-  }
+  view_routine(const tensor::view_map& map, types inputs, types outputs);
 
-  void run(const call& c) const override {
-    for (std::size_t r = 0; r < outputs_.size(); ++r) {
-      if (has_gaps_[r]) {
-        fill(c, r);
-      }
-    }
-    for (const auto& m : copies_) {
-      m.copy.run(c.outputs[m.result], c.inputs[m.operand], element_, c.threads);
-    }
-  }
+  void run(const call& c) const override;
 
  private:
   struct movement {
@@ -150,16 +100,7 @@ class view_routine final : public routine {
     strided_copy copy;
   };
 
-  void fill(const call& c, std::size_t r) const {
-    const auto count = tensor::element_count(outputs_[r].dims);
-    if (fill_ == 0) {
-      std::memset(c.outputs[r], 0, static_cast<std::size_t>(count * element_));
-      return;
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      store_elements(outputs_[r].element, c.outputs[r], i, &fill_, 1);
-    }
-  }
+  void fill(const call& c, std::size_t r) const;
 
   std::vector<tensor::tensor_type> outputs_;
   std::vector<movement> copies_{};
@@ -169,3 +110,86 @@ class view_routine final : public routine {
 };
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_MOVEMENT)
+
+#include <span>
+
+#include <unity/backend/cpu/elements.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE strided_copy::strided_copy(backend::detail::strided_box b)
+    : to_{b.to}, from_{b.from}, loops_{backend::detail::in_order_of_target(std::move(b.loops))} {
+  while (loops_.size() < 2) {
+    loops_.insert(loops_.begin(), {1, 0, 0});
+  }
+  move_read_order_inside();
+}
+
+UNITY_INLINE void strided_copy::run(std::byte* to, const std::byte* from, std::int64_t element, int threads) const {
+  switch (element) {
+    case 1: return run_as<std::uint8_t>(to, from, threads);
+    case 2: return run_as<std::uint16_t>(to, from, threads);
+    case 4: return run_as<std::uint32_t>(to, from, threads);
+    default: return run_as<std::uint64_t>(to, from, threads);
+  }
+}
+
+UNITY_INLINE void strided_copy::move_read_order_inside() {
+  const auto inner = loops_.end() - 1;
+  if (inner->from == 1) {
+    return;
+  }
+  const auto reads = std::find_if(loops_.begin(), inner, [](const loop& l) { return l.from == 1; });
+  if (reads != inner) {
+    std::rotate(reads, reads + 1, inner);
+  }
+}
+
+UNITY_INLINE std::pair<std::int64_t, std::int64_t> strided_copy::offsets(std::int64_t position) const {
+  auto to = to_;
+  auto from = from_;
+  for (auto l = loops_.size() - 2; l-- > 0;) {
+    const auto i = position % loops_[l].size;
+    position /= loops_[l].size;
+    to += i * loops_[l].to;
+    from += i * loops_[l].from;
+  }
+  return {to, from};
+}
+
+UNITY_INLINE view_routine::view_routine(const tensor::view_map& map, types inputs, types outputs)
+    : outputs_{outputs.begin(), outputs.end()}, fill_{map.fill()}, element_{tensor::size_of(outputs[0].element)} {
+  backend::detail::view_copies view{map, inputs, outputs};
+  has_gaps_ = std::move(view.has_gaps);
+  for (auto& c : view.copies) {
+    copies_.push_back({c.operand, c.result, strided_copy{std::move(c.box)}});
+  }
+}
+
+UNITY_INLINE void view_routine::run(const call& c) const {
+  for (std::size_t r = 0; r < outputs_.size(); ++r) {
+    if (has_gaps_[r]) {
+      fill(c, r);
+    }
+  }
+  for (const auto& m : copies_) {
+    m.copy.run(c.outputs[m.result], c.inputs[m.operand], element_, c.threads);
+  }
+}
+
+UNITY_INLINE void view_routine::fill(const call& c, std::size_t r) const {
+  const auto count = tensor::element_count(outputs_[r].dims);
+  if (fill_ == 0) {
+    std::memset(c.outputs[r], 0, static_cast<std::size_t>(count * element_));
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    store_elements(outputs_[r].element, c.outputs[r], i, &fill_, 1);
+  }
+}
+
+}  // namespace unity::backend::cpu
+
+#endif

@@ -1,18 +1,14 @@
 // Softmax and the normalizations.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
-#include <dnnl.hpp>
-
-#include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -20,8 +16,44 @@ namespace unity::backend::cpu {
 
 // Inputs of all: float32, row-major.
 
-[[nodiscard]] inline std::unique_ptr<routine> softmax_routine(const onednn& library, const tensor::attribute_reader& a,
-                                                              types inputs) {
+[[nodiscard]] std::unique_ptr<routine> softmax_routine(const onednn& library, const tensor::attribute_reader& a,
+                                                       types inputs);
+
+[[nodiscard]] std::unique_ptr<routine> layer_norm_routine(const onednn& library, const tensor::attribute_reader& a,
+                                                          types inputs);
+
+// Any rank, which oneDNN's does not take: a multiple and a sum per channel.
+class batch_norm_routine final : public routine {
+ public:
+  batch_norm_routine(const tensor::attribute_reader& a, types inputs)
+      : epsilon_{a.real("epsilon")}, batch_{inputs[0].dims[0]}, channels_{inputs[0].dims[1]} {
+    points_ = tensor::element_count(std::span<const std::int64_t>{inputs[0].dims}.subspan(2));
+  }
+
+  void run(const call& c) const override;
+
+ private:
+  double epsilon_;
+  std::int64_t batch_;
+  std::int64_t channels_;
+  std::int64_t points_ = 1;
+};
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_NORMALIZATION)
+
+#include <cmath>
+
+#include <dnnl.hpp>
+
+#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/threads.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE std::unique_ptr<routine> softmax_routine(const onednn& library, const tensor::attribute_reader& a,
+                                                      types inputs) {
   const auto axis = static_cast<std::size_t>(a.integer("axis"));
   const std::span<const std::int64_t> dims{inputs[0].dims};
   const auto outer = tensor::element_count(dims.first(axis));
@@ -35,8 +67,8 @@ namespace unity::backend::cpu {
   return r;
 }
 
-[[nodiscard]] inline std::unique_ptr<routine> layer_norm_routine(const onednn& library,
-                                                                 const tensor::attribute_reader& a, types inputs) {
+UNITY_INLINE std::unique_ptr<routine> layer_norm_routine(const onednn& library, const tensor::attribute_reader& a,
+                                                         types inputs) {
   const auto axis = static_cast<std::size_t>(a.integer("axis"));
   const std::span<const std::int64_t> dims{inputs[0].dims};
   const auto normalized = tensor::element_count(dims.subspan(axis));
@@ -55,43 +87,29 @@ namespace unity::backend::cpu {
   return r;
 }
 
-// Any rank, which oneDNN's does not take: a multiple and a sum per channel.
-class batch_norm_routine final : public routine {
- public:
-  batch_norm_routine(const tensor::attribute_reader& a, types inputs)
-      : epsilon_{a.real("epsilon")}, batch_{inputs[0].dims[0]}, channels_{inputs[0].dims[1]} {
-    points_ = tensor::element_count(std::span<const std::int64_t>{inputs[0].dims}.subspan(2));
-  }
-
-  void run(const call& c) const override {
-    const auto operand = [&](std::size_t i) { return reinterpret_cast<const float*>(c.inputs[i]); };
-    const auto* x = operand(0);
-    auto* to = reinterpret_cast<float*>(c.outputs[0]);
-    constexpr std::int64_t least_elements = 16384;
-    parallel_for(c.threads, batch_ * channels_, least_elements / points_ + 1,
-                 [&](int, std::int64_t begin, std::int64_t end) {
-                   with_widest_vectors([&] {
-                     for (auto i = begin; i < end; ++i) {
-                       const auto channel = i % channels_;
-                       const auto factor = static_cast<float>(operand(1)[channel] /
-                                                              std::sqrt(operand(4)[channel] + epsilon_));
-                       const auto mean = operand(3)[channel];
-                       const auto shift = operand(2)[channel];
-                       const float* from = x + i * points_;
-                       float* __restrict out = to + i * points_;
-                       for (std::int64_t j = 0; j < points_; ++j) {
-                         out[j] = (from[j] - mean) * factor + shift;
-                       }
-                     }
-                   });
-                 });
-  }
-
- private:
-  double epsilon_;
-  std::int64_t batch_;
-  std::int64_t channels_;
-  std::int64_t points_ = 1;
-};
+UNITY_INLINE void batch_norm_routine::run(const call& c) const {
+  const auto operand = [&](std::size_t i) { return reinterpret_cast<const float*>(c.inputs[i]); };
+  const auto* x = operand(0);
+  auto* to = reinterpret_cast<float*>(c.outputs[0]);
+  constexpr std::int64_t least_elements = 16384;
+  parallel_for(
+      c.threads, batch_ * channels_, least_elements / points_ + 1, [&](int, std::int64_t begin, std::int64_t end) {
+        with_widest_vectors([&] {
+          for (auto i = begin; i < end; ++i) {
+            const auto channel = i % channels_;
+            const auto factor = static_cast<float>(operand(1)[channel] / std::sqrt(operand(4)[channel] + epsilon_));
+            const auto mean = operand(3)[channel];
+            const auto shift = operand(2)[channel];
+            const float* from = x + i * points_;
+            float* __restrict out = to + i * points_;
+            for (std::int64_t j = 0; j < points_; ++j) {
+              out[j] = (from[j] - mean) * factor + shift;
+            }
+          }
+        });
+      });
+}
 
 }  // namespace unity::backend::cpu
+
+#endif

@@ -11,9 +11,8 @@
 #include <vector>
 
 #include <unity/backend/cpu/element_blocks.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/attributes.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -73,37 +72,14 @@ template <std::size_t Operands>
 // the order of the blocks, so the number of threads changes no byte.
 class layer_norm_gradient_routine final : public routine {
  public:
-  layer_norm_gradient_routine(const tensor::attribute_reader& a, types inputs)
-      : epsilon_{a.real("epsilon")}, of_{detail::wanted_operands(a)} {
-    const auto axis = static_cast<std::size_t>(a.integer("axis"));
-    const std::span<const std::int64_t> dims{inputs[0].dims};
-    rows_ = tensor::element_count(dims.first(axis));
-    size_ = tensor::element_count(dims.subspan(axis));
-    blocks_ = (rows_ + block_rows - 1) / block_rows;
-  }
+  layer_norm_gradient_routine(const tensor::attribute_reader& a, types inputs);
 
   // A sum for scale and one for shift, per block.
   [[nodiscard]] std::size_t workspace() const override {
     return static_cast<std::size_t>(2 * blocks_ * size_) * sizeof(float);
   }
 
-  void run(const call& c) const override {
-    const auto to = detail::cotangents_of<3>(c, of_);
-    auto* const sums = reinterpret_cast<float*>(c.work);
-    parallel_for(c.threads, blocks_, least_elements / (block_rows * size_) + 1,
-                 [&](int, std::int64_t begin, std::int64_t end) {
-                   with_widest_vectors([&] {
-                     for (auto b = begin; b < end; ++b) {
-                       run_block(c, b, to[0], sums + 2 * b * size_);
-                     }
-                   });
-                 });
-    for (std::size_t operand : {1U, 2U}) {
-      if (to[operand] != nullptr) {
-        join(c.threads, sums + (operand == 1 ? 0 : size_), to[operand]);
-      }
-    }
-  }
+  void run(const call& c) const override;
 
  private:
   static constexpr std::int64_t block_rows = 32;
@@ -150,24 +126,7 @@ class layer_norm_gradient_routine final : public routine {
   }
 
   // from: the sums of the first block.
-  void join(int threads, const float* from, float* to) const {
-    parallel_for(threads, size_, least_elements / blocks_ + 1, [&](int, std::int64_t begin, std::int64_t end) {
-      with_widest_vectors([&] {
-        constexpr std::int64_t most = 256;
-        std::array<double, static_cast<std::size_t>(most)> sums;
-        auto* const sum = sums.data();
-        for (auto first = begin; first < end; first += most) {
-          const auto n = std::min(most, end - first);
-          std::fill_n(sum, n, 0.0);
-          for (std::int64_t b = 0; b < blocks_; ++b) {
-            const auto* const some = from + 2 * b * size_ + first;
-            write_each(sum, n, [&](std::int64_t i) { return sum[i] + static_cast<double>(some[i]); });
-          }
-          write_each(to + first, n, [&](std::int64_t i) { return static_cast<float>(sum[i]); });
-        }
-      });
-    });
-  }
+  void join(int threads, const float* from, float* to) const;
 
   double epsilon_;
   std::vector<std::int64_t> of_;
@@ -188,18 +147,7 @@ class batch_norm_gradient_routine final : public routine {
     sums_ = of_.back() > 0;
   }
 
-  void run(const call& c) const override {
-    const auto to = detail::cotangents_of<5>(c, of_);
-    constexpr std::int64_t least_elements = 16384;
-    parallel_for(c.threads, channels_, least_elements / (batch_ * points_) + 1,
-                 [&](int, std::int64_t begin, std::int64_t end) {
-                   with_widest_vectors([&] {
-                     for (auto channel = begin; channel < end; ++channel) {
-                       run_channel(c, channel, to);
-                     }
-                   });
-                 });
-  }
+  void run(const call& c) const override;
 
  private:
   [[gnu::always_inline]] void run_channel(const call& c, std::int64_t channel, const std::array<float*, 5>& to) const {
@@ -244,3 +192,73 @@ class batch_norm_gradient_routine final : public routine {
 };
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_NORMALIZATION_GRADIENT)
+
+#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/threads.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE layer_norm_gradient_routine::layer_norm_gradient_routine(const tensor::attribute_reader& a, types inputs)
+    : epsilon_{a.real("epsilon")}, of_{detail::wanted_operands(a)} {
+  const auto axis = static_cast<std::size_t>(a.integer("axis"));
+  const std::span<const std::int64_t> dims{inputs[0].dims};
+  rows_ = tensor::element_count(dims.first(axis));
+  size_ = tensor::element_count(dims.subspan(axis));
+  blocks_ = (rows_ + block_rows - 1) / block_rows;
+}
+
+UNITY_INLINE void layer_norm_gradient_routine::run(const call& c) const {
+  const auto to = detail::cotangents_of<3>(c, of_);
+  auto* const sums = reinterpret_cast<float*>(c.work);
+  parallel_for(c.threads, blocks_, least_elements / (block_rows * size_) + 1,
+               [&](int, std::int64_t begin, std::int64_t end) {
+                 with_widest_vectors([&] {
+                   for (auto b = begin; b < end; ++b) {
+                     run_block(c, b, to[0], sums + 2 * b * size_);
+                   }
+                 });
+               });
+  for (std::size_t operand : {1U, 2U}) {
+    if (to[operand] != nullptr) {
+      join(c.threads, sums + (operand == 1 ? 0 : size_), to[operand]);
+    }
+  }
+}
+
+UNITY_INLINE void layer_norm_gradient_routine::join(int threads, const float* from, float* to) const {
+  parallel_for(threads, size_, least_elements / blocks_ + 1, [&](int, std::int64_t begin, std::int64_t end) {
+    with_widest_vectors([&] {
+      constexpr std::int64_t most = 256;
+      std::array<double, static_cast<std::size_t>(most)> sums;
+      auto* const sum = sums.data();
+      for (auto first = begin; first < end; first += most) {
+        const auto n = std::min(most, end - first);
+        std::fill_n(sum, n, 0.0);
+        for (std::int64_t b = 0; b < blocks_; ++b) {
+          const auto* const some = from + 2 * b * size_ + first;
+          write_each(sum, n, [&](std::int64_t i) { return sum[i] + static_cast<double>(some[i]); });
+        }
+        write_each(to + first, n, [&](std::int64_t i) { return static_cast<float>(sum[i]); });
+      }
+    });
+  });
+}
+
+UNITY_INLINE void batch_norm_gradient_routine::run(const call& c) const {
+  const auto to = detail::cotangents_of<5>(c, of_);
+  constexpr std::int64_t least_elements = 16384;
+  parallel_for(c.threads, channels_, least_elements / (batch_ * points_) + 1,
+               [&](int, std::int64_t begin, std::int64_t end) {
+                 with_widest_vectors([&] {
+                   for (auto channel = begin; channel < end; ++channel) {
+                     run_channel(c, channel, to);
+                   }
+                 });
+               });
+}
+
+}  // namespace unity::backend::cpu
+
+#endif

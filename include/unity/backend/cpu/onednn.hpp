@@ -1,13 +1,10 @@
 // Sequences of oneDNN primitives as one kernel.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +12,7 @@
 
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/operators/activation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -51,25 +49,10 @@ class onednn_routine final : public routine {
  public:
   explicit onednn_routine(const onednn& library) : library_{library} {}
 
-  void add(dnnl::primitive p, const dnnl_desc& scratch, std::vector<argument> arguments) {
-    if (scratch.get_size() > 0) {
-      arguments.push_back({DNNL_ARG_SCRATCHPAD, scratch, {place::region::scratch, 0}});
-      scratch_ = std::max(scratch_, scratch.get_size());
-    }
-    step s{std::move(p), {}, {}};
-    for (const auto& a : arguments) {
-      s.bindings.push_back({dnnl::memory{a.desc, library_.engine, nullptr}, a.at});
-      s.arguments.push_back({a.name, s.bindings.back().memory.get()});
-    }
-    steps_.push_back(std::move(s));
-  }
+  void add(dnnl::primitive p, const dnnl_desc& scratch, std::vector<argument> arguments);
 
   // Bytes of workspace that keep their contents from one primitive to the next.
-  [[nodiscard]] place reserve(std::size_t bytes) {
-    const place p{place::region::work, reserved_};
-    reserved_ += backend::detail::aligned_size(bytes);
-    return p;
-  }
+  [[nodiscard]] place reserve(std::size_t bytes);
 
   void add_reorder(const dnnl_desc& from, place source, const dnnl_desc& to, place target) {
     const auto pd = reorder(from, to);
@@ -78,52 +61,19 @@ class onednn_routine final : public routine {
 
   // Operand i comes in the form `to` when it is constant, and is brought into it in every run otherwise.
   // Returns where it lies in that form.
-  [[nodiscard]] place take(std::size_t i, const dnnl_desc& from, const dnnl_desc& to, bool constant) {
-    if (from == to) {
-      return place::input(i);
-    }
-    if (constant) {
-      packings_.emplace(i, packing{from, to, dnnl::reorder{reorder(from, to)}});
-      return place::input(i);
-    }
-    const auto at = reserve(to.get_size());
-    add_reorder(from, place::input(i), to, at);
-    return at;
-  }
+  [[nodiscard]] place take(std::size_t i, const dnnl_desc& from, const dnnl_desc& to, bool constant);
 
   [[nodiscard]] std::size_t workspace() const override { return reserved_ + backend::detail::aligned_size(scratch_); }
 
-  void run(const call& c) const override {
-    for (const auto& s : steps_) {
-      for (const auto& b : s.bindings) {
-        bind(b, address(c, b.at));
-      }
-      dnnl::error::wrap_c_api(
-          dnnl_primitive_execute(s.primitive.get(), library_.stream.get(), static_cast<int>(s.arguments.size()),
-                                 s.arguments.data()),
-          "could not execute a primitive");
-    }
-    dnnl::error::wrap_c_api(dnnl_stream_wait(library_.stream.get()), "could not wait for a stream");
-  }
+  void run(const call& c) const override;
 
   [[nodiscard]] std::size_t packed_size(std::size_t i) const override {
     const auto p = packings_.find(i);
     return p == packings_.end() ? 0 : p->second.to.get_size();
   }
-  void pack(std::size_t i, const std::byte* from, std::byte* to) const override {
-    const auto& p = packings_.at(i);
-    dnnl::memory source{p.from, library_.engine, const_cast<std::byte*>(from)};
-    dnnl::memory target{p.to, library_.engine, to};
-    auto stream = library_.stream;
-    p.reorder.execute(stream, source, target);
-    stream.wait();
-  }
+  void pack(std::size_t i, const std::byte* from, std::byte* to) const override;
 
-  [[nodiscard]] static dnnl::primitive_attr user_scratch() {
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return attributes;
-  }
+  [[nodiscard]] static dnnl::primitive_attr user_scratch();
 
  private:
   struct binding {
@@ -145,22 +95,10 @@ class onednn_routine final : public routine {
     return {library_.engine, from, library_.engine, to, user_scratch()};
   }
 
-  [[nodiscard]] void* address(const call& c, place p) const {
-    switch (p.where) {
-      case place::region::input: return const_cast<std::byte*>(c.inputs[p.at]);
-      case place::region::output: return c.outputs[p.at];
-      case place::region::work: return c.work + p.at;
-      case place::region::scratch: break;
-    }
-    return c.work + reserved_;
-  }
+  [[nodiscard]] void* address(const call& c, place p) const;
 
   // Setting an address clears the padding of blocked forms: not where it is set already.
-  static void bind(const binding& b, void* address) {
-    if (b.memory.get_data_handle() != address) {
-      b.memory.set_data_handle(address);
-    }
-  }
+  static void bind(const binding& b, void* address);
 
   onednn library_;
   std::vector<step> steps_;
@@ -187,7 +125,97 @@ class onednn_routine final : public routine {
 }
 
 // f is not none.
-[[nodiscard]] inline dnnl::algorithm eltwise_of(tensor::operators::activation f) {
+[[nodiscard]] dnnl::algorithm eltwise_of(tensor::operators::activation f);
+
+// Attributes with the function that the results end with.
+[[nodiscard]] dnnl::primitive_attr ending_with(tensor::operators::activation f);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_ONEDNN)
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE void onednn_routine::add(dnnl::primitive p, const dnnl_desc& scratch, std::vector<argument> arguments) {
+  if (scratch.get_size() > 0) {
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, scratch, {place::region::scratch, 0}});
+    scratch_ = std::max(scratch_, scratch.get_size());
+  }
+  step s{std::move(p), {}, {}};
+  for (const auto& a : arguments) {
+    s.bindings.push_back({dnnl::memory{a.desc, library_.engine, nullptr}, a.at});
+    s.arguments.push_back({a.name, s.bindings.back().memory.get()});
+  }
+  steps_.push_back(std::move(s));
+}
+
+UNITY_INLINE place onednn_routine::reserve(std::size_t bytes) {
+  const place p{place::region::work, reserved_};
+  reserved_ += backend::detail::aligned_size(bytes);
+  return p;
+}
+
+UNITY_INLINE place onednn_routine::take(std::size_t i, const dnnl_desc& from, const dnnl_desc& to, bool constant) {
+  if (from == to) {
+    return place::input(i);
+  }
+  if (constant) {
+    packings_.emplace(i, packing{from, to, dnnl::reorder{reorder(from, to)}});
+    return place::input(i);
+  }
+  const auto at = reserve(to.get_size());
+  add_reorder(from, place::input(i), to, at);
+  return at;
+}
+
+UNITY_INLINE void onednn_routine::run(const call& c) const {
+  for (const auto& s : steps_) {
+    for (const auto& b : s.bindings) {
+      bind(b, address(c, b.at));
+    }
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(s.primitive.get(), library_.stream.get(),
+                                                   static_cast<int>(s.arguments.size()), s.arguments.data()),
+                            "could not execute a primitive");
+  }
+  dnnl::error::wrap_c_api(dnnl_stream_wait(library_.stream.get()), "could not wait for a stream");
+}
+
+UNITY_INLINE void onednn_routine::pack(std::size_t i, const std::byte* from, std::byte* to) const {
+  const auto& p = packings_.at(i);
+  dnnl::memory source{p.from, library_.engine, const_cast<std::byte*>(from)};
+  dnnl::memory target{p.to, library_.engine, to};
+  auto stream = library_.stream;
+  p.reorder.execute(stream, source, target);
+  stream.wait();
+}
+
+UNITY_INLINE dnnl::primitive_attr onednn_routine::user_scratch() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+UNITY_INLINE void* onednn_routine::address(const call& c, place p) const {
+  switch (p.where) {
+    case place::region::input: return const_cast<std::byte*>(c.inputs[p.at]);
+    case place::region::output: return c.outputs[p.at];
+    case place::region::work: return c.work + p.at;
+    case place::region::scratch: break;
+  }
+  return c.work + reserved_;
+}
+
+UNITY_INLINE void onednn_routine::bind(const binding& b, void* address) {
+  if (b.memory.get_data_handle() != address) {
+    b.memory.set_data_handle(address);
+  }
+}
+
+UNITY_INLINE dnnl::algorithm eltwise_of(tensor::operators::activation f) {
   using tensor::operators::activation;
   switch (f) {
     case activation::sigmoid: return dnnl::algorithm::eltwise_logistic;
@@ -199,8 +227,7 @@ class onednn_routine final : public routine {
   return dnnl::algorithm::eltwise_relu;
 }
 
-// Attributes with the function that the results end with.
-[[nodiscard]] inline dnnl::primitive_attr ending_with(tensor::operators::activation f) {
+UNITY_INLINE dnnl::primitive_attr ending_with(tensor::operators::activation f) {
   auto attributes = onednn_routine::user_scratch();
   if (f != tensor::operators::activation::none) {
     dnnl::post_ops ops;
@@ -211,3 +238,5 @@ class onednn_routine final : public routine {
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

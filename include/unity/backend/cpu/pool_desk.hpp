@@ -15,14 +15,7 @@ struct window_line : tensor::operators::slide {
   bool counts_padding = false;
 
   // How many points of a window count.
-  [[nodiscard]] std::int64_t count(std::int64_t window) const noexcept {
-    const auto least = counts_padding ? -before : 0;
-    const auto most = counts_padding ? in + after : in;
-    const auto first = window * stride - before;
-    const auto begin = first >= least ? 0 : (least - first + dilation - 1) / dilation;
-    const auto end = first >= most ? 0 : std::min(kernel, (most - first - 1) / dilation + 1);
-    return std::max(end - begin, std::int64_t{0});
-  }
+  [[nodiscard]] std::int64_t count(std::int64_t window) const noexcept;
 };
 
 // Lines of one image in blocks of a fixed size, with room for what lies beyond their ends: loops ask for no borders.
@@ -62,3 +55,20 @@ struct pool_desk {
 }  // namespace detail
 
 }  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_POOL_DESK)
+
+namespace unity::backend::cpu::detail {
+
+UNITY_INLINE std::int64_t window_line::count(std::int64_t window) const noexcept {
+  const auto least = counts_padding ? -before : 0;
+  const auto most = counts_padding ? in + after : in;
+  const auto first = window * stride - before;
+  const auto begin = first >= least ? 0 : (least - first + dilation - 1) / dilation;
+  const auto end = first >= most ? 0 : std::min(kernel, (most - first - 1) / dilation + 1);
+  return std::max(end - begin, std::int64_t{0});
+}
+
+}  // namespace unity::backend::cpu::detail
+
+#endif

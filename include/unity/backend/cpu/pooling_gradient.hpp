@@ -2,11 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,32 +14,17 @@
 #include <vector>
 
 #include <unity/backend/cpu/element_blocks.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/pool_desk.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/pooling.hpp>
 #include <unity/tensor/operators/sliding.hpp>
-#include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::backend::cpu {
 
 enum class pool_adjoint : std::uint8_t { counts, ties, select, scatter, largest, mean };
 
-[[nodiscard]] inline std::optional<pool_adjoint> pool_adjoint_of(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, pool_adjoint>, 6> all{
-      {{"pool_counts", pool_adjoint::counts},
-       {"pool_ties", pool_adjoint::ties},
-       {"pool_select", pool_adjoint::select},
-       {"pool_scatter", pool_adjoint::scatter},
-       {"max_pool_gradient", pool_adjoint::largest},
-       {"average_pool_gradient", pool_adjoint::mean}}};
-  const auto* const found = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.first == name; });
-  return found == all.end() ? std::nullopt : std::optional{found->second};
-}
+[[nodiscard]] std::optional<pool_adjoint> pool_adjoint_of(std::string_view name);
 
 // One image after another, each element by itself: the number of threads changes no byte. What windows give lies at the
 // places of their first taps, so that a point finds what it gets from tap j that much further on.
@@ -49,40 +32,13 @@ class pool_gradient_routine final : public routine {
  public:
   // Inputs: float32, row-major. image: its shape.
   pool_gradient_routine(pool_adjoint what, const tensor::attribute_reader& a, types inputs,
-                        std::span<const std::int64_t> image, int threads)
-      : what_{what},
-        y_{line_of(what, a, inputs, image, 0)},
-        x_{line_of(what, a, inputs, image, 1)},
-        desk_{y_, x_},
-        images_{what == pool_adjoint::counts ? 1 : image[0] * image[1]},
-        threads_{threads} {
-    for (std::int64_t w = 0; w < x_.out; ++w) {
-      counts_.push_back(static_cast<float>(x_.count(w)));
-    }
-  }
+                        std::span<const std::int64_t> image, int threads);
 
   [[nodiscard]] std::size_t workspace() const override {
     return what_ == pool_adjoint::counts ? 0 : static_cast<std::size_t>(threads_) * desk_size();
   }
 
-  void run(const call& c) const override {
-    if (what_ == pool_adjoint::counts) {
-      return count(reinterpret_cast<float*>(c.outputs[0]));
-    }
-    const auto points = y_.out * x_.out * y_.kernel * x_.kernel;
-    constexpr std::int64_t least_points = 16384;
-    parallel_for(std::min(c.threads, threads_), images_, least_points / points + 1,
-                 [&](int thread, std::int64_t begin, std::int64_t end) {
-                   auto* const desk = reinterpret_cast<float*>(c.work + static_cast<std::size_t>(thread) * desk_size());
-                   std::fill_n(desk, desk_.shares_at, std::numeric_limits<float>::quiet_NaN());  // equals nothing
-                   std::fill(desk + desk_.shares_at, desk + desk_.size, 0.0F);
-                   with_widest_vectors([&] {
-                     for (auto i = begin; i < end; ++i) {
-                       run_image(c, i, desk);
-                     }
-                   });
-                 });
-  }
+  void run(const call& c) const override;
 
  private:
   static constexpr std::int64_t block = detail::pool_desk::block;
@@ -90,13 +46,7 @@ class pool_gradient_routine final : public routine {
   using lanes [[gnu::vector_size(block * sizeof(float))]] = float;
 
   [[nodiscard]] static detail::window_line line_of(pool_adjoint what, const tensor::attribute_reader& a, types inputs,
-                                                   std::span<const std::int64_t> image, std::size_t d) {
-    tensor::space s{inputs};
-    const bool averages = what == pool_adjoint::mean;
-    const auto dilation = averages ? 1 : a.integers("dilation")[d];
-    return {tensor::operators::pool_slide_over(s, a, d, image[2 + d], dilation),
-            (averages || what == pool_adjoint::counts) && a.flag("count_include_pad")};
-  }
+                                                   std::span<const std::int64_t> image, std::size_t d);
 
   [[nodiscard]] std::size_t desk_size() const {
     return backend::detail::aligned_size(static_cast<std::size_t>(desk_.size) * sizeof(float));
@@ -128,13 +78,7 @@ class pool_gradient_routine final : public routine {
     gather<true>(desk, to + i * points);
   }
 
-  void count(float* to) const {
-    for (std::int64_t row = 0; row < y_.out; ++row) {
-      for (std::int64_t column = 0; column < x_.out; ++column) {
-        to[row * x_.out + column] = static_cast<float>(y_.count(row)) * counts_[static_cast<std::size_t>(column)];
-      }
-    }
-  }
+  void count(float* to) const;
 
   // What each window gives to a point, at the place of the window; and its largest element, where there are some.
   [[gnu::always_inline]] void spread(const float* cotangents, const float* largest, float* desk) const {
@@ -248,8 +192,89 @@ class pool_gradient_routine final : public routine {
 };
 
 // Inputs: float32, row-major.
-[[nodiscard]] inline std::unique_ptr<routine> pool_gradient(pool_adjoint what, const tensor::attribute_reader& a,
-                                                            types inputs, types outputs, int threads) {
+[[nodiscard]] std::unique_ptr<routine> pool_gradient(pool_adjoint what, const tensor::attribute_reader& a, types inputs,
+                                                     types outputs, int threads);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_POOLING_GRADIENT)
+
+#include <array>
+#include <limits>
+
+#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/threads.hpp>
+#include <unity/tensor/operators/pooling.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE std::optional<pool_adjoint> pool_adjoint_of(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, pool_adjoint>, 6> all{
+      {{"pool_counts", pool_adjoint::counts},
+       {"pool_ties", pool_adjoint::ties},
+       {"pool_select", pool_adjoint::select},
+       {"pool_scatter", pool_adjoint::scatter},
+       {"max_pool_gradient", pool_adjoint::largest},
+       {"average_pool_gradient", pool_adjoint::mean}}};
+  const auto* const found = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.first == name; });
+  return found == all.end() ? std::nullopt : std::optional{found->second};
+}
+
+UNITY_INLINE pool_gradient_routine::pool_gradient_routine(pool_adjoint what, const tensor::attribute_reader& a,
+                                                          types inputs, std::span<const std::int64_t> image,
+                                                          int threads)
+    : what_{what},
+      y_{line_of(what, a, inputs, image, 0)},
+      x_{line_of(what, a, inputs, image, 1)},
+      desk_{y_, x_},
+      images_{what == pool_adjoint::counts ? 1 : image[0] * image[1]},
+      threads_{threads} {
+  for (std::int64_t w = 0; w < x_.out; ++w) {
+    counts_.push_back(static_cast<float>(x_.count(w)));
+  }
+}
+
+UNITY_INLINE void pool_gradient_routine::run(const call& c) const {
+  if (what_ == pool_adjoint::counts) {
+    return count(reinterpret_cast<float*>(c.outputs[0]));
+  }
+  const auto points = y_.out * x_.out * y_.kernel * x_.kernel;
+  constexpr std::int64_t least_points = 16384;
+  parallel_for(std::min(c.threads, threads_), images_, least_points / points + 1,
+               [&](int thread, std::int64_t begin, std::int64_t end) {
+                 auto* const desk = reinterpret_cast<float*>(c.work + static_cast<std::size_t>(thread) * desk_size());
+                 std::fill_n(desk, desk_.shares_at, std::numeric_limits<float>::quiet_NaN());  // equals nothing
+                 std::fill(desk + desk_.shares_at, desk + desk_.size, 0.0F);
+                 with_widest_vectors([&] {
+                   for (auto i = begin; i < end; ++i) {
+                     run_image(c, i, desk);
+                   }
+                 });
+               });
+}
+
+UNITY_INLINE detail::window_line pool_gradient_routine::line_of(pool_adjoint what, const tensor::attribute_reader& a,
+                                                                types inputs, std::span<const std::int64_t> image,
+                                                                std::size_t d) {
+  tensor::space s{inputs};
+  const bool averages = what == pool_adjoint::mean;
+  const auto dilation = averages ? 1 : a.integers("dilation")[d];
+  return {tensor::operators::pool_slide_over(s, a, d, image[2 + d], dilation),
+          (averages || what == pool_adjoint::counts) && a.flag("count_include_pad")};
+}
+
+UNITY_INLINE void pool_gradient_routine::count(float* to) const {
+  for (std::int64_t row = 0; row < y_.out; ++row) {
+    for (std::int64_t column = 0; column < x_.out; ++column) {
+      to[row * x_.out + column] = static_cast<float>(y_.count(row)) * counts_[static_cast<std::size_t>(column)];
+    }
+  }
+}
+
+UNITY_INLINE std::unique_ptr<routine> pool_gradient(pool_adjoint what, const tensor::attribute_reader& a, types inputs,
+                                                    types outputs, int threads) {
   const bool reads_image = what == pool_adjoint::ties || what == pool_adjoint::select || what == pool_adjoint::largest;
   const auto image = what == pool_adjoint::counts ? tensor::shape(a.integers("dims"))
                      : reads_image                ? inputs[0].dims
@@ -258,3 +283,5 @@ class pool_gradient_routine final : public routine {
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

@@ -8,20 +8,21 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <unity/backend/cpu/elements.hpp>
-#include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/definition.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::backend::cpu {
 
@@ -39,7 +40,9 @@ class reduction_routine final : public routine {
   // kept: the loops over the results in the order of memory; all outermost first.
   reduction_routine(std::vector<loop> kept, std::vector<loop> reduced, tensor::scalar_kernel kernel,
                     tensor::dtype element)
-      : kept_{joined(std::move(kept))}, reduced_{joined(std::move(reduced))}, kernel_{std::move(kernel)},
+      : kept_{joined(std::move(kept))},
+        reduced_{joined(std::move(reduced))},
+        kernel_{std::move(kernel)},
         element_{element} {
     for (const auto& l : reduced_) {
       points_ *= l.size;
@@ -285,9 +288,22 @@ template <class Element>
 }  // namespace detail
 
 // Nothing where the operator is of another form, or of 16-bit elements.
-[[nodiscard]] inline std::unique_ptr<routine> reduction_along_axes(const tensor::algebra& a,
-                                                                   const tensor::operation& op, types inputs,
-                                                                   types outputs) {
+[[nodiscard]] std::unique_ptr<routine> reduction_along_axes(const tensor::algebra& a, const tensor::operation& op,
+                                                            types inputs, types outputs);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_REDUCTION)
+
+#include <variant>
+
+#include <unity/backend/cpu/elementwise.hpp>
+#include <unity/tensor/definition.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE std::unique_ptr<routine> reduction_along_axes(const tensor::algebra& a, const tensor::operation& op,
+                                                           types inputs, types outputs) {
   const auto s = a.iteration(op, inputs);
   if (!s || inputs.size() != 1 || !s->windows().empty()) {
     return nullptr;
@@ -311,3 +327,5 @@ template <class Element>
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

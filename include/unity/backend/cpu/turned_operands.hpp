@@ -1,14 +1,9 @@
 // Transposed operands of matrix products: these take any layout, so nothing need move.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include <unity/backend/detail/run_list.hpp>
-#include <unity/backend/elementwise_chains.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/users.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -17,8 +12,28 @@
 namespace unity::backend::cpu {
 
 // Do products alone read the results of the node.
-[[nodiscard]] inline bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
-                                         node_id n) {
+[[nodiscard]] bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
+                                  node_id n);
+
+// The body of a composite, in which what only products read has the layout in which its elements stay where they are,
+// if there is one.
+[[nodiscard]] tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body);
+
+}  // namespace unity::backend::cpu
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_CPU_TURNED_OPERANDS)
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/elementwise_chains.hpp>
+
+namespace unity::backend::cpu {
+
+UNITY_INLINE bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
+                                 node_id n) {
   const auto outputs = g.outputs();
   bool products = true;
   for (const auto v : g.results(n)) {
@@ -31,10 +46,7 @@ namespace unity::backend::cpu {
   return products;
 }
 
-// The body of a composite, in which what only products read has the layout in which its elements stay where they are,
-// if there is one.
-[[nodiscard]] inline tensor::tensor_graph with_turned_operands(const tensor::algebra& a,
-                                                               const tensor::tensor_graph& body) {
+UNITY_INLINE tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body) {
   const users uses{body};
   tensor::tensor_graph turned;
   for (std::size_t i = 0; i < body.node_count(); ++i) {
@@ -56,3 +68,5 @@ namespace unity::backend::cpu {
 }
 
 }  // namespace unity::backend::cpu
+
+#endif

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,35 +13,20 @@
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/equivalence.hpp>
-#include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 
 // The bytes of a node without operands: given by name, or what tensor::evaluate gives it.
 // Throws: unity::error where what is given has other sizes.
-[[nodiscard]] inline std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                         node_id n, const tensor::source_data& data,
-                                                         std::uint64_t seed) {
-  const auto& op = g.operation(n);
-  const auto& type = g.type(g.results(n)[0]);
-  if (data && a.definition_of(op.kind).source != tensor::source_kind::none) {
-    const auto name = a.read(op).word("name");
-    if (const auto given = data(name)) {
-      if (given->dims != type.dims ||
-          given->data.size() != static_cast<std::size_t>(tensor::element_count(type.dims))) {
-        throw error{"source " + name, "a value of another size", tensor::to_string(type)};
-      }
-      return encode(*given, type);
-    }
-  }
-  return encode(tensor::evaluate<double>(a, op, {}, {}, seed)[0], type);
-}
+[[nodiscard]] std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
+                                                  const tensor::source_data& data, std::uint64_t seed);
 
 // An operand of a kernel in the backend's own form.
 struct packed_operand {
@@ -154,3 +137,35 @@ class constant_loader {
 };
 
 }  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_CONSTANT_LOADER)
+
+#include <optional>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
+                                                 const tensor::source_data& data, std::uint64_t seed) {
+  const auto& op = g.operation(n);
+  const auto& type = g.type(g.results(n)[0]);
+  if (data && a.definition_of(op.kind).source != tensor::source_kind::none) {
+    const auto name = a.read(op).word("name");
+    if (const auto given = data(name)) {
+      if (given->dims != type.dims ||
+          given->data.size() != static_cast<std::size_t>(tensor::element_count(type.dims))) {
+        throw error{"source " + name, "a value of another size", tensor::to_string(type)};
+      }
+      return encode(*given, type);
+    }
+  }
+  return encode(tensor::evaluate<double>(a, op, {}, {}, seed)[0], type);
+}
+
+}  // namespace unity::backend::detail
+
+#endif

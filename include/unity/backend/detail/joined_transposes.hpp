@@ -6,11 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 
@@ -21,62 +20,14 @@ class transpose_joiner {
   transpose_joiner(const tensor::algebra& a, const tensor::tensor_graph& g)
       : algebra_{a}, graph_{g}, transpose_{a.kind("transpose")}, now_(g.value_count()) {}
 
-  [[nodiscard]] tensor::tensor_graph run() && {
-    for (std::size_t i = 0; i < graph_.node_count(); ++i) {
-      add(node_id{i});
-    }
-    std::vector<value_id> outputs;
-    for (const auto v : graph_.outputs()) {
-      outputs.push_back(now_[v.index()]);
-    }
-    joined_.set_outputs(outputs);
-    return std::move(joined_);
-  }
+  [[nodiscard]] tensor::tensor_graph run() &&;
 
  private:
-  void add(node_id n) {
-    auto op = graph_.operation(n);
-    const auto results = graph_.results(n);
-    std::vector<value_id> operands;
-    for (const auto v : graph_.operands(n)) {
-      operands.push_back(now_[v.index()]);
-    }
-    if (op.kind == transpose_) {
-      const auto inner = joined_.producer(operands[0]);
-      if (joined_.operation(inner).kind == transpose_) {
-        op = joined(op, joined_.operation(inner));
-        operands[0] = joined_.operands(inner)[0];
-      }
-      if (is_identity(op) && joined_.type(operands[0]) == graph_.type(results[0])) {
-        now_[results[0].index()] = operands[0];
-        return;
-      }
-    }
-    const auto made = joined_.add_node(std::move(op), operands, backend::detail::types_of(graph_, results));
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      now_[results[r].index()] = joined_.results(made)[r];
-    }
-  }
+  void add(node_id n);
 
   // outer after inner, in the layout of the outer one.
-  [[nodiscard]] tensor::operation joined(const tensor::operation& outer, const tensor::operation& inner) const {
-    const auto first = algebra_.read(inner).integers("permutation");
-    tensor::shape both;
-    for (const auto d : algebra_.read(outer).integers("permutation")) {
-      both.push_back(first[static_cast<std::size_t>(d)]);
-    }
-    auto op = algebra_.make_operation("transpose", {{"permutation", both}});
-    op.order = outer.order;
-    return op;
-  }
-  [[nodiscard]] bool is_identity(const tensor::operation& op) const {
-    std::int64_t at = 0;
-    bool same = true;
-    for (const auto d : algebra_.read(op).integers("permutation")) {
-      same = same && d == at++;
-    }
-    return same;
-  }
+  [[nodiscard]] tensor::operation joined(const tensor::operation& outer, const tensor::operation& inner) const;
+  [[nodiscard]] bool is_identity(const tensor::operation& op) const;
 
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
@@ -94,3 +45,71 @@ class transpose_joiner {
 }
 
 }  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_JOINED_TRANSPOSES)
+
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE tensor::tensor_graph transpose_joiner::run() && {
+  for (std::size_t i = 0; i < graph_.node_count(); ++i) {
+    add(node_id{i});
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : graph_.outputs()) {
+    outputs.push_back(now_[v.index()]);
+  }
+  joined_.set_outputs(outputs);
+  return std::move(joined_);
+}
+
+UNITY_INLINE void transpose_joiner::add(node_id n) {
+  auto op = graph_.operation(n);
+  const auto results = graph_.results(n);
+  std::vector<value_id> operands;
+  for (const auto v : graph_.operands(n)) {
+    operands.push_back(now_[v.index()]);
+  }
+  if (op.kind == transpose_) {
+    const auto inner = joined_.producer(operands[0]);
+    if (joined_.operation(inner).kind == transpose_) {
+      op = joined(op, joined_.operation(inner));
+      operands[0] = joined_.operands(inner)[0];
+    }
+    if (is_identity(op) && joined_.type(operands[0]) == graph_.type(results[0])) {
+      now_[results[0].index()] = operands[0];
+      return;
+    }
+  }
+  const auto made = joined_.add_node(std::move(op), operands, backend::detail::types_of(graph_, results));
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    now_[results[r].index()] = joined_.results(made)[r];
+  }
+}
+
+UNITY_INLINE tensor::operation transpose_joiner::joined(const tensor::operation& outer,
+                                                        const tensor::operation& inner) const {
+  const auto first = algebra_.read(inner).integers("permutation");
+  tensor::shape both;
+  for (const auto d : algebra_.read(outer).integers("permutation")) {
+    both.push_back(first[static_cast<std::size_t>(d)]);
+  }
+  auto op = algebra_.make_operation("transpose", {{"permutation", both}});
+  op.order = outer.order;
+  return op;
+}
+
+UNITY_INLINE bool transpose_joiner::is_identity(const tensor::operation& op) const {
+  std::int64_t at = 0;
+  bool same = true;
+  for (const auto d : algebra_.read(op).integers("permutation")) {
+    same = same && d == at++;
+  }
+  return same;
+}
+
+}  // namespace unity::backend::detail
+
+#endif

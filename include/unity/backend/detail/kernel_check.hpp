@@ -3,22 +3,38 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include <unity/core/error.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 
 // "cpu kernel of add: operands float32[2,3]; expected another number of operands".
-[[nodiscard]] inline error no_kernel(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
-                                     std::span<const tensor::tensor_type> inputs, std::string_view expected) {
+[[nodiscard]] error no_kernel(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
+                              std::span<const tensor::tensor_type> inputs, std::string_view expected);
+
+// Throws: unity::error where the operator does not take the inputs, gives results of other types, or has no known
+// meaning.
+void check_operator(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
+                    std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs);
+
+}  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_KERNEL_CHECK)
+
+#include <string>
+#include <variant>
+
+#include <unity/tensor/definition.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE error no_kernel(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
+                             std::span<const tensor::tensor_type> inputs, std::string_view expected) {
   std::string where{backend};
   where += " kernel of ";
   where += op.kind.index() < a.kind_count() ? std::string_view{a.signature(op.kind).name} : "an operator of no kind";
@@ -30,10 +46,9 @@ namespace unity::backend::detail {
   return {where, found, expected};
 }
 
-// Throws: unity::error where the operator does not take the inputs, gives results of other types, or has no known
-// meaning.
-inline void check_operator(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
-                           std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs) {
+UNITY_INLINE void check_operator(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
+                                 std::span<const tensor::tensor_type> inputs,
+                                 std::span<const tensor::tensor_type> outputs) {
   const auto inferred = a.infer(op, inputs);
   if (!inferred) {
     constexpr std::string_view prefix = "expected ";
@@ -57,3 +72,5 @@ inline void check_operator(std::string_view backend, const tensor::algebra& a, c
 }
 
 }  // namespace unity::backend::detail
+
+#endif

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include <unity/backend/device_backend.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/storage.hpp>
@@ -29,30 +28,11 @@ class routine_places {
   void add_input(value_id v, std::size_t operand) { places_[v.index()] = {region::input, operand}; }
   // What is computed is written to its output. A second output, or one that is an operand, is a copy of what is
   // returned: an operand may lie in another layout than results do.
-  [[nodiscard]] std::optional<value_place> add_output(value_id v, std::size_t output) {
-    auto& p = places_[v.index()];
-    if (p.where != region::nowhere) {
-      return p;
-    }
-    p = {region::output, output};
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<value_place> add_output(value_id v, std::size_t output);
 
   [[nodiscard]] value_place operator[](value_id v) const { return places_[v.index()]; }
-  value_place read(value_id v, std::size_t step) {
-    const auto p = places_[v.index()];
-    if (p.where == region::work) {
-      stored_[p.number].last = step;
-    }
-    return p;
-  }
-  value_place write(value_id v, std::size_t size, std::size_t step) {
-    auto& p = places_[v.index()];
-    if (p.where == region::nowhere) {
-      p = reserve(size, step);
-    }
-    return p;
-  }
+  value_place read(value_id v, std::size_t step);
+  value_place write(value_id v, std::size_t size, std::size_t step);
   // Of one step alone. Unit of sizes: bytes.
   value_place reserve(std::size_t size, std::size_t step) {
     stored_.push_back({bytes{static_cast<std::int64_t>(size)}, step, step});
@@ -60,13 +40,7 @@ class routine_places {
   }
 
   // Shares the workspace between what is not there at the same time.
-  void plan() {
-    const auto plan = program::plan_storage(stored_, bytes{static_cast<std::int64_t>(memory_alignment)});
-    for (const auto o : plan.offsets) {
-      offsets_.push_back(static_cast<std::size_t>(o.count()));
-    }
-    workspace_ = static_cast<std::size_t>(plan.peak.count());
-  }
+  void plan();
   [[nodiscard]] std::size_t workspace() const noexcept { return workspace_; }
 
   // Call: addresses of one run, in its members inputs, outputs and work.
@@ -87,3 +61,46 @@ class routine_places {
 };
 
 }  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_ROUTINE_PLACES)
+
+#include <unity/backend/device_backend.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE std::optional<value_place> routine_places::add_output(value_id v, std::size_t output) {
+  auto& p = places_[v.index()];
+  if (p.where != region::nowhere) {
+    return p;
+  }
+  p = {region::output, output};
+  return std::nullopt;
+}
+
+UNITY_INLINE value_place routine_places::read(value_id v, std::size_t step) {
+  const auto p = places_[v.index()];
+  if (p.where == region::work) {
+    stored_[p.number].last = step;
+  }
+  return p;
+}
+
+UNITY_INLINE value_place routine_places::write(value_id v, std::size_t size, std::size_t step) {
+  auto& p = places_[v.index()];
+  if (p.where == region::nowhere) {
+    p = reserve(size, step);
+  }
+  return p;
+}
+
+UNITY_INLINE void routine_places::plan() {
+  const auto plan = program::plan_storage(stored_, bytes{static_cast<std::int64_t>(memory_alignment)});
+  for (const auto o : plan.offsets) {
+    offsets_.push_back(static_cast<std::size_t>(o.count()));
+  }
+  workspace_ = static_cast<std::size_t>(plan.peak.count());
+}
+
+}  // namespace unity::backend::detail
+
+#endif

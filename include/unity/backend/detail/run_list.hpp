@@ -4,38 +4,28 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/backend/elementwise_chains.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/shared_memory.hpp>
 
 namespace unity::backend::detail {
 
 // Per result, the operand in whose memory it lies as it is; nothing where the operator must run.
-[[nodiscard]] inline std::optional<std::vector<tensor::shared_part>> shared_results(
+[[nodiscard]] std::optional<std::vector<tensor::shared_part>> shared_results(
     const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
-    std::span<const tensor::tensor_type> outputs) {
-  if (inputs.empty()) {
-    return std::nullopt;
-  }
-  if (const auto map = a.index_map(op, inputs)) {
-    return tensor::shared_parts(*map, inputs, outputs);
-  }
-  const auto program = inputs.size() == 1 && outputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
-  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional{std::vector<tensor::shared_part>(1)}
-                                                             : std::nullopt;
-}
+    std::span<const tensor::tensor_type> outputs);
 
 // One node, or one chain, that runs.
 struct run_item {
-  node_id node{};                           // of a chain: the last one
+  node_id node{};  // of a chain: the last one
   const elementwise_chain* chain = nullptr;
   std::vector<value_id> operands{};
   std::vector<value_id> results{};
@@ -47,32 +37,7 @@ class run_list {
  public:
   // fuses: element-wise nodes run in chains. parts: a value may lie within another, and not only be all of it.
   // Throws: unity::error where a constant value is made of one that is not.
-  run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts = false)
-      : graph_{g}, parts_{parts}, offsets_(g.value_count()) {
-    if (fuses) {
-      chains_ = elementwise_chains(a, g);
-    }
-    std::vector<const elementwise_chain*> ends(g.node_count());
-    std::vector<bool> inside(g.node_count());
-    for (const auto& c : chains_) {
-      ends[c.nodes.back().index()] = &c;
-      for (const auto n : c.nodes) {
-        inside[n.index()] = true;
-      }
-    }
-    for (std::size_t v = 0; v < g.value_count(); ++v) {
-      roots_.push_back(value_id{v});
-    }
-    const auto needed = needed_nodes(g);
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      if (const auto* chain = ends[i]) {
-        const auto results = g.results(node_id{i});
-        running_.push_back({node_id{i}, chain, chain->inputs, {results.begin(), results.end()}});
-      } else if (needed[i] && !inside[i]) {
-        add(a, node_id{i});
-      }
-    }
-  }
+  run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts = false);
   run_list(const run_list&) = delete;  // items point to chains
   run_list& operator=(const run_list&) = delete;
 
@@ -86,36 +51,7 @@ class run_list {
   [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
 
  private:
-  void add(const tensor::algebra& a, node_id n) {
-    const auto operands = graph_.operands(n);
-    const auto results = graph_.results(n);
-    const auto inputs = types_of(graph_, operands);
-    const auto outputs = types_of(graph_, results);
-    bool constant = !outputs.empty();
-    for (const auto& t : outputs) {
-      constant = constant && t.constant;
-    }
-    for (const auto& t : inputs) {
-      if (constant && !t.constant) {
-        throw error{"node " + std::to_string(n.index()), "a constant result of an operand that is none",
-                    "types as the algebra infers them"};
-      }
-    }
-    const auto shared = shared_results(a, graph_.operation(n), inputs, outputs);
-    if (shared && (is_whole(*shared) || (parts_ && !constant))) {
-      for (std::size_t i = 0; i < results.size(); ++i) {
-        const auto from = operands[(*shared)[i].operand];
-        roots_[results[i].index()] = root(from);
-        offsets_[results[i].index()] = offset(from) + static_cast<std::size_t>((*shared)[i].offset.count());
-      }
-      ++aliases_;
-    } else if (operands.empty() && !constant) {
-      inputs_.push_back(n);
-    } else {
-      (constant ? constants_ : running_)
-          .push_back({n, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}});
-    }
-  }
+  void add(const tensor::algebra& a, node_id n);
 
   [[nodiscard]] static bool is_whole(std::span<const tensor::shared_part> results) noexcept {
     return results.size() == 1 && results[0].offset == bytes{};
@@ -133,3 +69,87 @@ class run_list {
 };
 
 }  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_RUN_LIST)
+
+#include <string>
+
+#include <unity/core/error.hpp>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE std::optional<std::vector<tensor::shared_part>> shared_results(
+    const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+    std::span<const tensor::tensor_type> outputs) {
+  if (inputs.empty()) {
+    return std::nullopt;
+  }
+  if (const auto map = a.index_map(op, inputs)) {
+    return tensor::shared_parts(*map, inputs, outputs);
+  }
+  const auto program = inputs.size() == 1 && outputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
+  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional{std::vector<tensor::shared_part>(1)}
+                                                             : std::nullopt;
+}
+
+UNITY_INLINE run_list::run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts)
+    : graph_{g}, parts_{parts}, offsets_(g.value_count()) {
+  if (fuses) {
+    chains_ = elementwise_chains(a, g);
+  }
+  std::vector<const elementwise_chain*> ends(g.node_count());
+  std::vector<bool> inside(g.node_count());
+  for (const auto& c : chains_) {
+    ends[c.nodes.back().index()] = &c;
+    for (const auto n : c.nodes) {
+      inside[n.index()] = true;
+    }
+  }
+  for (std::size_t v = 0; v < g.value_count(); ++v) {
+    roots_.push_back(value_id{v});
+  }
+  const auto needed = needed_nodes(g);
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    if (const auto* chain = ends[i]) {
+      const auto results = g.results(node_id{i});
+      running_.push_back({node_id{i}, chain, chain->inputs, {results.begin(), results.end()}});
+    } else if (needed[i] && !inside[i]) {
+      add(a, node_id{i});
+    }
+  }
+}
+
+UNITY_INLINE void run_list::add(const tensor::algebra& a, node_id n) {
+  const auto operands = graph_.operands(n);
+  const auto results = graph_.results(n);
+  const auto inputs = types_of(graph_, operands);
+  const auto outputs = types_of(graph_, results);
+  bool constant = !outputs.empty();
+  for (const auto& t : outputs) {
+    constant = constant && t.constant;
+  }
+  for (const auto& t : inputs) {
+    if (constant && !t.constant) {
+      throw error{"node " + std::to_string(n.index()), "a constant result of an operand that is none",
+                  "types as the algebra infers them"};
+    }
+  }
+  const auto shared = shared_results(a, graph_.operation(n), inputs, outputs);
+  if (shared && (is_whole(*shared) || (parts_ && !constant))) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto from = operands[(*shared)[i].operand];
+      roots_[results[i].index()] = root(from);
+      offsets_[results[i].index()] = offset(from) + static_cast<std::size_t>((*shared)[i].offset.count());
+    }
+    ++aliases_;
+  } else if (operands.empty() && !constant) {
+    inputs_.push_back(n);
+  } else {
+    (constant ? constants_ : running_)
+        .push_back({n, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}});
+  }
+}
+
+}  // namespace unity::backend::detail
+
+#endif

@@ -1,7 +1,6 @@
 // Views and changes of layout as loops over strided places, which each backend runs in its own way.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,7 +28,38 @@ struct strided_box {
 
 // The same loops, outermost first in the target: without those of one step, and neighbours
 // that go on where the inner one ends as one.
-[[nodiscard]] inline std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops) {
+[[nodiscard]] std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops);
+
+// From one layout to the other.
+[[nodiscard]] strided_box relayout_box(const tensor::shape& dims, tensor::layout to, tensor::layout from);
+
+// The elements of a piece of a view.
+[[nodiscard]] strided_box piece_box(const tensor::piece& p, const tensor::tensor_type& input,
+                                    const tensor::tensor_type& output);
+
+// What a view copies from which operand to which result, and which results have elements that nothing is copied to.
+struct view_copies {
+  struct copy {
+    std::size_t operand = 0;
+    std::size_t result = 0;
+    strided_box box{};
+  };
+  std::vector<copy> copies{};
+  std::vector<bool> has_gaps{};  // by result
+
+  view_copies(const tensor::view_map& map, std::span<const tensor::tensor_type> inputs,
+              std::span<const tensor::tensor_type> outputs);
+};
+
+}  // namespace unity::backend::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_VIEW_COPIES)
+
+#include <algorithm>
+
+namespace unity::backend::detail {
+
+UNITY_INLINE std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops) {
   std::erase_if(loops, [](const strided_loop& l) { return l.size == 1; });
   // No two steps are equal there.
   std::sort(loops.begin(), loops.end(), [](const strided_loop& a, const strided_loop& b) { return a.to > b.to; });
@@ -44,8 +74,7 @@ struct strided_box {
   return joined;
 }
 
-// From one layout to the other.
-[[nodiscard]] inline strided_box relayout_box(const tensor::shape& dims, tensor::layout to, tensor::layout from) {
+UNITY_INLINE strided_box relayout_box(const tensor::shape& dims, tensor::layout to, tensor::layout from) {
   strided_box b;
   const auto write = tensor::strides_of(dims, to);
   const auto read = tensor::strides_of(dims, from);
@@ -55,9 +84,8 @@ struct strided_box {
   return b;
 }
 
-// The elements of a piece of a view.
-[[nodiscard]] inline strided_box piece_box(const tensor::piece& p, const tensor::tensor_type& input,
-                                           const tensor::tensor_type& output) {
+UNITY_INLINE strided_box piece_box(const tensor::piece& p, const tensor::tensor_type& input,
+                                   const tensor::tensor_type& output) {
   strided_box b;
   const auto read = tensor::strides_of(input.dims, input.order);
   const auto write = tensor::strides_of(output.dims, output.order);
@@ -74,32 +102,23 @@ struct strided_box {
   return b;
 }
 
-// What a view copies from which operand to which result, and which results have elements that nothing is copied to.
-struct view_copies {
-  struct copy {
-    std::size_t operand = 0;
-    std::size_t result = 0;
-    strided_box box{};
-  };
-  std::vector<copy> copies{};
-  std::vector<bool> has_gaps{};  // by result
-
-  view_copies(const tensor::view_map& map, std::span<const tensor::tensor_type> inputs,
-              std::span<const tensor::tensor_type> outputs) {
-    std::vector<std::int64_t> covered(outputs.size(), 0);
-    if (map.relabels()) {
-      // Row-major order is what stays; the result is row-major.
-      copies.push_back({0, 0, relayout_box(inputs[0].dims, tensor::layout::row_major, inputs[0].order)});
-      covered[0] = tensor::element_count(outputs[0].dims);
-    }
-    for (const auto& p : map.pieces()) {
-      copies.push_back({p.operand, p.result, piece_box(p, inputs[p.operand], outputs[p.result])});
-      covered[p.result] += tensor::element_count(p.sizes);
-    }
-    for (std::size_t r = 0; r < outputs.size(); ++r) {
-      has_gaps.push_back(covered[r] < tensor::element_count(outputs[r].dims));
-    }
+UNITY_INLINE view_copies::view_copies(const tensor::view_map& map, std::span<const tensor::tensor_type> inputs,
+                                      std::span<const tensor::tensor_type> outputs) {
+  std::vector<std::int64_t> covered(outputs.size(), 0);
+  if (map.relabels()) {
+    // Row-major order is what stays; the result is row-major.
+    copies.push_back({0, 0, relayout_box(inputs[0].dims, tensor::layout::row_major, inputs[0].order)});
+    covered[0] = tensor::element_count(outputs[0].dims);
   }
-};
+  for (const auto& p : map.pieces()) {
+    copies.push_back({p.operand, p.result, piece_box(p, inputs[p.operand], outputs[p.result])});
+    covered[p.result] += tensor::element_count(p.sizes);
+  }
+  for (std::size_t r = 0; r < outputs.size(); ++r) {
+    has_gaps.push_back(covered[r] < tensor::element_count(outputs[r].dims));
+  }
+}
 
 }  // namespace unity::backend::detail
+
+#endif

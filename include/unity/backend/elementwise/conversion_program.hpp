@@ -3,14 +3,23 @@
 
 #include <utility>
 
-#include <unity/backend/elementwise/index_steps.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 
 // The types have the same sizes. The same numbers, as near as the target type holds them.
-[[nodiscard]] inline tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to) {
+[[nodiscard]] tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to);
+
+}  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_ELEMENTWISE_CONVERSION_PROGRAM)
+
+#include <unity/backend/elementwise/index_steps.hpp>
+
+namespace unity::backend {
+
+UNITY_INLINE tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to) {
   tile_program p;
   tile_leaf leaf{tile_leaf::origin::operand, 0, from.element, 0, {}};
   const auto strides = tensor::strides_of(from.dims, from.order);
@@ -23,3 +32,5 @@ namespace unity::backend {
 }
 
 }  // namespace unity::backend
+
+#endif

@@ -9,14 +9,31 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::backend {
 
 // The dimensions in the order in which the elements lie, outermost first.
-[[nodiscard]] inline small_vector<std::size_t, 6> memory_order(std::size_t rank, tensor::layout order) {
+[[nodiscard]] small_vector<std::size_t, 6> memory_order(std::size_t rank, tensor::layout order);
+
+// How far every index of an iteration space moves in a tensor of the type; nothing where windows slide over it.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> index_steps(const tensor::space& s,
+                                                                   std::span<const tensor::access> accesses,
+                                                                   const tensor::tensor_type& type);
+
+// The indices of the results in the order in which these lie in memory.
+[[nodiscard]] std::vector<std::size_t> result_indices(const tensor::space& s, tensor::layout order);
+
+}  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_ELEMENTWISE_INDEX_STEPS)
+
+#include <unity/tensor/operation.hpp>
+
+namespace unity::backend {
+
+UNITY_INLINE small_vector<std::size_t, 6> memory_order(std::size_t rank, tensor::layout order) {
   small_vector<std::size_t, 6> dims;
   for (std::size_t d = 0; d < rank; ++d) {
     dims.push_back(d);
@@ -27,10 +44,9 @@ namespace unity::backend {
   return dims;
 }
 
-// How far every index of an iteration space moves in a tensor of the type; nothing where windows slide over it.
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> index_steps(const tensor::space& s,
-                                                                         std::span<const tensor::access> accesses,
-                                                                         const tensor::tensor_type& type) {
+UNITY_INLINE std::optional<std::vector<std::int64_t>> index_steps(const tensor::space& s,
+                                                                  std::span<const tensor::access> accesses,
+                                                                  const tensor::tensor_type& type) {
   std::vector<std::int64_t> steps(s.indices().size(), 0);
   const auto strides = tensor::strides_of(type.dims, type.order);
   for (std::size_t d = 0; d < accesses.size(); ++d) {
@@ -46,8 +62,7 @@ namespace unity::backend {
   return steps;
 }
 
-// The indices of the results in the order in which these lie in memory.
-[[nodiscard]] inline std::vector<std::size_t> result_indices(const tensor::space& s, tensor::layout order) {
+UNITY_INLINE std::vector<std::size_t> result_indices(const tensor::space& s, tensor::layout order) {
   std::vector<std::size_t> indices;
   const auto accesses = s.result_accesses(0);
   for (const auto d : memory_order(accesses.size(), order)) {
@@ -59,3 +74,5 @@ namespace unity::backend {
 }
 
 }  // namespace unity::backend
+
+#endif

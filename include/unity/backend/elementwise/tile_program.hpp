@@ -9,7 +9,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 
@@ -29,14 +28,7 @@ struct tile_leaf {
   friend bool operator==(const tile_leaf&, const tile_leaf&) = default;
 
   // Is it the same number everywhere.
-  [[nodiscard]] bool uniform() const noexcept {
-    for (const auto s : steps) {
-      if (s != 0) {
-        return false;
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] bool uniform() const noexcept;
 };
 
 // Value i is what instruction i gives: a leaf, or an operation on earlier values.
@@ -60,16 +52,7 @@ struct tile_program {
   std::vector<tile_instruction> code{};
   std::vector<tile_store> stores{};
 
-  std::size_t add_leaf(tile_leaf l) {
-    for (std::size_t i = 0; i < code.size(); ++i) {
-      if (code[i].op == tensor::scalar_op::operand && leaves[code[i].leaf] == l) {
-        return i;
-      }
-    }
-    leaves.push_back(std::move(l));
-    code.push_back({tensor::scalar_op::operand, leaves.size() - 1, 0, 0});
-    return code.size() - 1;
-  }
+  std::size_t add_leaf(tile_leaf l);
   std::size_t add_literal(double value) {
     return add_leaf({tile_leaf::origin::literal, 0, tensor::dtype::float32, value, loop_steps(sizes.size(), 0)});
   }
@@ -95,30 +78,62 @@ struct tile_program {
   }
 
   // Joins neighbouring loops that walk every leaf as one would. At least one loop stays.
-  void coalesce() {
-    std::size_t kept = 0;
-    for (std::size_t l = 0; l < sizes.size(); ++l) {
-      if (sizes[l] == 1) {
-        continue;
-      }
-      bool joins = kept > 0;
-      for (const auto& x : leaves) {
-        joins = joins && x.steps[kept - 1] == x.steps[l] * sizes[l];
-      }
-      kept += joins ? 0 : 1;
-      sizes[kept - 1] = joins ? sizes[kept - 1] * sizes[l] : sizes[l];
-      for (auto& x : leaves) {
-        x.steps[kept - 1] = x.steps[l];
-      }
-    }
-    const auto loops = kept == 0 ? 1 : kept;
-    sizes.resize(kept);
-    sizes.resize(loops, 1);
-    for (auto& x : leaves) {
-      x.steps.resize(kept);
-      x.steps.resize(loops, 0);
-    }
-  }
+  void coalesce();
 };
 
 }  // namespace unity::backend
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_ELEMENTWISE_TILE_PROGRAM)
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::backend {
+
+UNITY_INLINE bool tile_leaf::uniform() const noexcept {
+  for (const auto s : steps) {
+    if (s != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE std::size_t tile_program::add_leaf(tile_leaf l) {
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (code[i].op == tensor::scalar_op::operand && leaves[code[i].leaf] == l) {
+      return i;
+    }
+  }
+  leaves.push_back(std::move(l));
+  code.push_back({tensor::scalar_op::operand, leaves.size() - 1, 0, 0});
+  return code.size() - 1;
+}
+
+UNITY_INLINE void tile_program::coalesce() {
+  std::size_t kept = 0;
+  for (std::size_t l = 0; l < sizes.size(); ++l) {
+    if (sizes[l] == 1) {
+      continue;
+    }
+    bool joins = kept > 0;
+    for (const auto& x : leaves) {
+      joins = joins && x.steps[kept - 1] == x.steps[l] * sizes[l];
+    }
+    kept += joins ? 0 : 1;
+    sizes[kept - 1] = joins ? sizes[kept - 1] * sizes[l] : sizes[l];
+    for (auto& x : leaves) {
+      x.steps[kept - 1] = x.steps[l];
+    }
+  }
+  const auto loops = kept == 0 ? 1 : kept;
+  sizes.resize(kept);
+  sizes.resize(loops, 1);
+  for (auto& x : leaves) {
+    x.steps.resize(kept);
+    x.steps.resize(loops, 0);
+  }
+}
+
+}  // namespace unity::backend
+
+#endif

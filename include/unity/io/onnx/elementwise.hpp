@@ -1,15 +1,21 @@
 // Element-wise operators of ONNX.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <string>
 #include <string_view>
 
+#include <onnx/onnx_pb.h>
+
+#include <unity/core/id.hpp>
+#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/import_node.hpp>
 #include <unity/io/onnx/proto.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -25,7 +31,46 @@ inline constexpr namesake elementwise_namesakes[] = {
     {"Sub", "sub"},    {"Mul", "mul"},   {"Div", "div"},           {"Max", "maximum"},
     {"Min", "minimum"}};
 
-[[nodiscard]] inline std::string_view tensor_name(std::string_view onnx) {
+[[nodiscard]] std::string_view tensor_name(std::string_view onnx);
+[[nodiscard]] std::string_view onnx_name(std::string_view tensor);
+
+inline import_result import_unary(import_node& n) { return one(n.emit(tensor_name(n.type()), {n.input(0)})); }
+inline import_result import_binary(import_node& n) {
+  return one(n.emit(tensor_name(n.type()), {n.input(0), n.input(1)}));
+}
+// Of any number of operands, from the left.
+import_result import_fold(import_node& n);
+// The exponent may be of another element type than the base.
+import_result import_pow(import_node& n);
+import_result import_clip(import_node& n);
+import_result import_gelu(import_node& n);
+import_result import_cast(import_node& n);
+import_result import_dropout(import_node& n);
+
+inline void export_namesake(export_node& n) { n.emit(onnx_name(n.kind()), n.inputs(), n.result()); }
+inline void export_gelu(export_node& n) { emit_gelu(n, n.input(0), n.result(), n.type(0).element); }
+inline void export_cast(export_node& n) {
+  n.emit("Cast", n.inputs(), n.result(), {{"to", static_cast<std::int64_t>(to_onnx_type(n.result_type().element))}});
+}
+// In inference mode, which is what files are for; the rate survives for who trains further.
+inline void export_dropout(export_node& n) {
+  const auto rate = n.scalar(n.attributes.real("rate"), n.type(0).element);
+  n.emit("Dropout", {n.input(0), rate}, n.result(), {{"seed", n.attributes.integer("seed")}});
+}
+
+[[nodiscard]] onnx_family elementwise_family();
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_ELEMENTWISE)
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string_view tensor_name(std::string_view onnx) {
   for (const auto& n : elementwise_namesakes) {
     if (n.onnx == onnx) {
       return n.tensor;
@@ -33,7 +78,8 @@ inline constexpr namesake elementwise_namesakes[] = {
   }
   return onnx == "Sum" ? "add" : "";
 }
-[[nodiscard]] inline std::string_view onnx_name(std::string_view tensor) {
+
+UNITY_INLINE std::string_view onnx_name(std::string_view tensor) {
   for (const auto& n : elementwise_namesakes) {
     if (n.tensor == tensor) {
       return n.onnx;
@@ -42,20 +88,15 @@ inline constexpr namesake elementwise_namesakes[] = {
   return tensor == "scalar_multiply" ? "Mul" : tensor == "pow" ? "Pow" : "";
 }
 
-inline import_result import_unary(import_node& n) { return one(n.emit(tensor_name(n.type()), {n.input(0)})); }
-inline import_result import_binary(import_node& n) {
-  return one(n.emit(tensor_name(n.type()), {n.input(0), n.input(1)}));
-}
-// Of any number of operands, from the left.
-inline import_result import_fold(import_node& n) {
+UNITY_INLINE import_result import_fold(import_node& n) {
   auto joint = n.input(0);
   for (std::size_t i = 1; i < n.input_count(); ++i) {
     joint = n.emit(tensor_name(n.type()), {joint, n.input(i)});
   }
   return one(joint);
 }
-// The exponent may be of another element type than the base.
-inline import_result import_pow(import_node& n) {
+
+UNITY_INLINE import_result import_pow(import_node& n) {
   const auto base = n.type(0).element;
   if (n.type(1).element == base) {
     return one(n.emit("pow", {n.input(0), n.input(1)}));
@@ -65,7 +106,8 @@ inline import_result import_pow(import_node& n) {
                                  : n.emit("cast", {n.input(1)}, {{"element", tensor::name_of(base)}});
   return one(n.emit("pow", {n.input(0), exponent}));
 }
-inline import_result import_clip(import_node& n) {
+
+UNITY_INLINE import_result import_clip(import_node& n) {
   const auto bound = [&](std::string_view name, std::size_t place, double otherwise) -> std::optional<double> {
     if (n.opset() < 11) {
       return n.attributes.real(name, otherwise);
@@ -88,13 +130,15 @@ inline import_result import_clip(import_node& n) {
   }
   return one(v);
 }
-inline import_result import_gelu(import_node& n) {
+
+UNITY_INLINE import_result import_gelu(import_node& n) {
   if (n.attributes.word("approximate", "none") != "none") {
     return std::nullopt;
   }
   return one(n.emit("gelu", {n.input(0)}));
 }
-inline import_result import_cast(import_node& n) {
+
+UNITY_INLINE import_result import_cast(import_node& n) {
   const auto element = from_onnx_type(static_cast<std::int32_t>(n.attributes.integer("to", 0)));
   if (!element) {
     return std::nullopt;
@@ -102,7 +146,8 @@ inline import_result import_cast(import_node& n) {
   return one(n.type(0).element == *element ? n.input(0)
                                            : n.emit("cast", {n.input(0)}, {{"element", tensor::name_of(*element)}}));
 }
-inline import_result import_dropout(import_node& n) {
+
+UNITY_INLINE import_result import_dropout(import_node& n) {
   const bool trains = n.has(2) && n.known_real(2) != 0.0;
   if (n.wants(1) || trains) {
     return std::nullopt;
@@ -114,18 +159,7 @@ inline import_result import_dropout(import_node& n) {
   return one(n.emit("dropout", {n.input(0)}, {{"rate", *rate}, {"seed", n.attributes.integer("seed", 0)}}));
 }
 
-inline void export_namesake(export_node& n) { n.emit(onnx_name(n.kind()), n.inputs(), n.result()); }
-inline void export_gelu(export_node& n) { emit_gelu(n, n.input(0), n.result(), n.type(0).element); }
-inline void export_cast(export_node& n) {
-  n.emit("Cast", n.inputs(), n.result(), {{"to", static_cast<std::int64_t>(to_onnx_type(n.result_type().element))}});
-}
-// In inference mode, which is what files are for; the rate survives for who trains further.
-inline void export_dropout(export_node& n) {
-  const auto rate = n.scalar(n.attributes.real("rate"), n.type(0).element);
-  n.emit("Dropout", {n.input(0), rate}, n.result(), {{"seed", n.attributes.integer("seed")}});
-}
-
-[[nodiscard]] inline onnx_family elementwise_family() {
+UNITY_INLINE onnx_family elementwise_family() {
   return {{{"Relu", import_unary}, {"Tanh", import_unary},     {"Sigmoid", import_unary}, {"Exp", import_unary},
            {"Log", import_unary},  {"Erf", import_unary},      {"Sqrt", import_unary},    {"Reciprocal", import_unary},
            {"Neg", import_unary},  {"Abs", import_unary},      {"Add", import_binary},    {"Sub", import_binary},
@@ -157,3 +191,5 @@ inline void export_dropout(export_node& n) {
 }
 
 }  // namespace unity::io::detail
+
+#endif

@@ -10,12 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include <onnx/onnx_pb.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -46,34 +53,15 @@ class export_node {
   [[nodiscard]] const tensor::tensor_type& result_type(std::size_t i = 0) const {
     return graph_->type(graph_->results(node_)[i]);
   }
-  [[nodiscard]] std::vector<std::string> inputs() const {
-    std::vector<std::string> all;
-    for (std::size_t i = 0; i < input_count(); ++i) {
-      all.push_back(input(i));
-    }
-    return all;
-  }
-  [[nodiscard]] std::vector<std::string> results() const {
-    std::vector<std::string> all;
-    for (std::size_t i = 0; i < graph_->results(node_).size(); ++i) {
-      all.push_back(result(i));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::string> inputs() const;
+  [[nodiscard]] std::vector<std::string> results() const;
 
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const {
     const auto values = attributes.integers(name);
     return {values.begin(), values.end()};
   }
   // How a choice is spelled.
-  [[nodiscard]] std::string choice(std::string_view name) const {
-    for (const auto& a : algebra_->signature(graph_->operation(node_).kind).attributes) {
-      if (a.name == name) {
-        return a.choices.at(static_cast<std::size_t>(attributes.integer(name)));
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] std::string choice(std::string_view name) const;
 
   void emit(std::string_view type, std::span<const std::string> from, const std::string& to,
             std::initializer_list<onnx_attribute> with = {}) {
@@ -106,7 +94,40 @@ class export_node {
 using export_row = void (*)(export_node&);
 
 // x * (1 + erf(x / sqrt 2)) / 2, which opset 17 has no operator for.
-inline void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element) {
+void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXPORT_NODE)
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::vector<std::string> export_node::inputs() const {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < input_count(); ++i) {
+    all.push_back(input(i));
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<std::string> export_node::results() const {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < graph_->results(node_).size(); ++i) {
+    all.push_back(result(i));
+  }
+  return all;
+}
+
+UNITY_INLINE std::string export_node::choice(std::string_view name) const {
+  for (const auto& a : algebra_->signature(graph_->operation(node_).kind).attributes) {
+    if (a.name == name) {
+      return a.choices.at(static_cast<std::size_t>(attributes.integer(name)));
+    }
+  }
+  return {};
+}
+
+UNITY_INLINE void emit_gelu(export_node& n, const std::string& x, const std::string& to, tensor::dtype element) {
   const auto scaled = n.step();
   const auto error_function = n.step();
   const auto shifted = n.step();
@@ -118,7 +139,7 @@ inline void emit_gelu(export_node& n, const std::string& x, const std::string& t
   n.emit("Mul", {product, n.scalar(0.5, element)}, to);
 }
 
-inline void export_node::activate(const std::string& from) {
+UNITY_INLINE void export_node::activate(const std::string& from) {
   const auto activation = choice("activation");
   if (activation == "relu") {
     emit("Relu", {from}, result());
@@ -134,3 +155,5 @@ inline void export_node::activate(const std::string& from) {
 }
 
 }  // namespace unity::io::detail
+
+#endif

@@ -1,24 +1,30 @@
 // Writes a tensor graph as an ONNX graph of the export opset.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/io/onnx/export_node.hpp>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
+#include <onnx/version_converter/convert.h>
+
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/opaque_export.hpp>
 #include <unity/io/onnx/operators.hpp>
 #include <unity/io/onnx_model.hpp>
+#include <unity/io/tensor_data.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 
@@ -33,24 +39,7 @@ class graph_exporter {
   graph_exporter& operator=(const graph_exporter&) = delete;
 
   // Effects: writes everything but the data of named weights and constants, which data() lists.
-  [[nodiscard]] onnx::GraphProto run() {
-    const auto& g = model_->graph;
-    opaque_nodes_.read();
-    std::vector<std::string> names(g.value_count());
-    name_sources(names);
-    name_outputs(names);
-    opaque_nodes_.keep_names(names);
-    for (std::size_t v = 0; v < names.size(); ++v) {
-      if (names[v].empty()) {
-        const auto producer = g.producer(value_id{v});
-        names[v] = out_.fresh(algebra_->signature(g.operation(producer).kind).name + "_" + std::to_string(v));
-      }
-    }
-    write_nodes(g, names);
-    write_outputs(names);
-    out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
-    return std::move(out_.proto());
-  }
+  [[nodiscard]] onnx::GraphProto run();
 
   // Initializers to come: name in the file, data.
   [[nodiscard]] const std::vector<std::pair<std::string, const tensor_data*>>& data() const noexcept { return data_; }
@@ -68,141 +57,18 @@ class graph_exporter {
   }
 
   // Equal operations are one source: a weight that two nodes name is written once.
-  void name_sources(std::vector<std::string>& names) {
-    std::map<std::pair<kind_id, attribute_list>, std::string> written;
-    for (std::size_t i = 0; i < model_->graph.node_count(); ++i) {
-      const node_id n{i};
-      const auto& op = model_->graph.operation(n);
-      if (!is_named_source(op)) {
-        continue;
-      }
-      const auto value = model_->graph.results(n)[0];
-      const auto [place, fresh] = written.try_emplace({op.kind, op.attributes});
-      if (fresh) {
-        place->second = out_.fresh(algebra_->read(op).word("name"));
-        add_source(n, place->second);
-      }
-      names[value.index()] = place->second;
-    }
-  }
-  void add_source(node_id n, const std::string& name) {
-    const auto& op = model_->graph.operation(n);
-    const auto& type = model_->graph.type(model_->graph.results(n)[0]);
-    const auto found = model_->data.find(algebra_->read(op).word("name"));
-    const bool is_input = algebra_->definition_of(op.kind).source == tensor::source_kind::input;
-    if (is_input || found == model_->data.end()) {
-      fill_type(*out_.proto().add_input(), name, type);
-      if (!is_input) {
-        without_data_.push_back(name);
-      }
-      return;
-    }
-    const auto& data = found->second;
-    const auto size = static_cast<std::size_t>(tensor::element_count(type.dims) * tensor::size_of(type.element));
-    if (data.element != type.element || data.dims != type.dims || data.bytes.size() != size) {
-      throw error{place(n) + " " + in_quotes(name),
-                  "data of " + tensor::to_string({data.element, tensor::layout::row_major, false, data.dims}),
-                  tensor::to_string(type)};
-    }
-    data_.emplace_back(name, &data);
-  }
+  void name_sources(std::vector<std::string>& names);
+  void add_source(node_id n, const std::string& name);
   // A value that has a name already, or is an output twice, is passed on by an Identity.
-  void name_outputs(std::vector<std::string>& names) {
-    const auto outputs = model_->graph.outputs();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const auto wish = i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i]
-                                                                                  : "output_" + std::to_string(i);
-      output_names_.push_back(out_.fresh(wish));
-      output_set_.insert(output_names_.back());
-      auto& name = names[outputs[i].index()];
-      if (name.empty()) {
-        name = output_names_.back();
-      }
-    }
-  }
+  void name_outputs(std::vector<std::string>& names);
   // Of the graph, or of the body of a composite, whose first nodes have no kind.
-  void write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names) {
-    for (std::size_t i = 0; i < g.node_count(); ++i) {
-      const node_id n{i};
-      const auto& op = g.operation(n);
-      if (!op.kind.valid() || is_named_source(op)) {
-        continue;
-      }
-      const auto& kind = algebra_->signature(op.kind).name;
-      if (const auto row = operators_.exports.find(kind); row != operators_.exports.end()) {
-        export_node node{*algebra_, g, n, names, out_};
-        row->second(node);
-      } else if (op.kind == opaque_) {
-        opaque_nodes_.write(n, names, output_set_);
-      } else if (kind == "fill") {
-        const auto a = algebra_->read(op);
-        const auto& type = g.type(g.results(n)[0]);
-        out_.write_filled(a.real("value"), type.element, type.dims, names[g.results(n)[0].index()]);
-      } else if (g.operands(n).empty()) {
-        write_kernel(g, n, names);
-      } else {
-        write_composite(g, n, names);
-      }
-    }
-  }
+  void write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names);
   // A constant tensor that its definition computes.
-  void write_kernel(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names) {
-    const auto& type = g.type(g.results(n)[0]);
-    if (tensor::element_count(type.dims) > most_kernel_elements) {
-      throw error{place(n), tensor::to_string(type), "at most " + std::to_string(most_kernel_elements) + " elements"};
-    }
-    const auto value = tensor::evaluate<double>(*algebra_, g.operation(n), {}, {});
-    out_.initializer(names[g.results(n)[0].index()], make_data(type.element, type.dims, value.front().data));
-  }
-  void write_composite(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names) {
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : g.operands(n)) {
-      types.push_back(g.type(v));
-    }
-    const auto body = algebra_->body(g.operation(n), types);
-    if (!body) {
-      throw error{place(n), "no form in ONNX", "an operator with a row in io/onnx/, or one made of such"};
-    }
-    std::vector<std::string> inner(body->value_count());
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      inner[i] = names[g.operands(n)[i].index()];
-    }
-    std::vector<std::pair<std::string, std::string>> passed;
-    for (std::size_t i = 0; i < body->outputs().size(); ++i) {
-      auto& name = inner[body->outputs()[i].index()];
-      const auto& result = names[g.results(n)[i].index()];
-      if (name.empty()) {
-        name = result;
-      } else {
-        passed.emplace_back(name, result);
-      }
-    }
-    for (auto& name : inner) {
-      if (name.empty()) {
-        name = out_.fresh(names[g.results(n)[0].index()] + "_body");
-      }
-    }
-    write_nodes(*body, inner);
-    for (const auto& [from, to] : passed) {
-      write_identity(from, to);
-    }
-  }
-  void write_identity(const std::string& from, const std::string& to) {
-    const std::string inputs[] = {from};
-    const std::string outputs[] = {to};
-    out_.node("Identity", inputs, outputs);
-  }
+  void write_kernel(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
+  void write_composite(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
+  void write_identity(const std::string& from, const std::string& to);
 
-  void write_outputs(const std::vector<std::string>& names) {
-    const auto outputs = model_->graph.outputs();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const auto& name = names[outputs[i].index()];
-      if (name != output_names_[i]) {
-        write_identity(name, output_names_[i]);
-      }
-      fill_type(*out_.proto().add_output(), output_names_[i], model_->graph.type(outputs[i]));
-    }
-  }
+  void write_outputs(const std::vector<std::string>& names);
 
   const tensor::algebra* algebra_;
   const onnx_model* model_;
@@ -217,3 +83,180 @@ class graph_exporter {
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_EXPORTER)
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE onnx::GraphProto graph_exporter::run() {
+  const auto& g = model_->graph;
+  opaque_nodes_.read();
+  std::vector<std::string> names(g.value_count());
+  name_sources(names);
+  name_outputs(names);
+  opaque_nodes_.keep_names(names);
+  for (std::size_t v = 0; v < names.size(); ++v) {
+    if (names[v].empty()) {
+      const auto producer = g.producer(value_id{v});
+      names[v] = out_.fresh(algebra_->signature(g.operation(producer).kind).name + "_" + std::to_string(v));
+    }
+  }
+  write_nodes(g, names);
+  write_outputs(names);
+  out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
+  return std::move(out_.proto());
+}
+
+UNITY_INLINE void graph_exporter::name_sources(std::vector<std::string>& names) {
+  std::map<std::pair<kind_id, attribute_list>, std::string> written;
+  for (std::size_t i = 0; i < model_->graph.node_count(); ++i) {
+    const node_id n{i};
+    const auto& op = model_->graph.operation(n);
+    if (!is_named_source(op)) {
+      continue;
+    }
+    const auto value = model_->graph.results(n)[0];
+    const auto [place, fresh] = written.try_emplace({op.kind, op.attributes});
+    if (fresh) {
+      place->second = out_.fresh(algebra_->read(op).word("name"));
+      add_source(n, place->second);
+    }
+    names[value.index()] = place->second;
+  }
+}
+
+UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name) {
+  const auto& op = model_->graph.operation(n);
+  const auto& type = model_->graph.type(model_->graph.results(n)[0]);
+  const auto found = model_->data.find(algebra_->read(op).word("name"));
+  const bool is_input = algebra_->definition_of(op.kind).source == tensor::source_kind::input;
+  if (is_input || found == model_->data.end()) {
+    fill_type(*out_.proto().add_input(), name, type);
+    if (!is_input) {
+      without_data_.push_back(name);
+    }
+    return;
+  }
+  const auto& data = found->second;
+  const auto size = static_cast<std::size_t>(tensor::element_count(type.dims) * tensor::size_of(type.element));
+  if (data.element != type.element || data.dims != type.dims || data.bytes.size() != size) {
+    throw error{place(n) + " " + in_quotes(name),
+                "data of " + tensor::to_string({data.element, tensor::layout::row_major, false, data.dims}),
+                tensor::to_string(type)};
+  }
+  data_.emplace_back(name, &data);
+}
+
+UNITY_INLINE void graph_exporter::name_outputs(std::vector<std::string>& names) {
+  const auto outputs = model_->graph.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto wish =
+        i < model_->outputs.size() && !model_->outputs[i].empty() ? model_->outputs[i] : "output_" + std::to_string(i);
+    output_names_.push_back(out_.fresh(wish));
+    output_set_.insert(output_names_.back());
+    auto& name = names[outputs[i].index()];
+    if (name.empty()) {
+      name = output_names_.back();
+    }
+  }
+}
+
+UNITY_INLINE void graph_exporter::write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < g.node_count(); ++i) {
+    const node_id n{i};
+    const auto& op = g.operation(n);
+    if (!op.kind.valid() || is_named_source(op)) {
+      continue;
+    }
+    const auto& kind = algebra_->signature(op.kind).name;
+    if (const auto row = operators_.exports.find(kind); row != operators_.exports.end()) {
+      export_node node{*algebra_, g, n, names, out_};
+      row->second(node);
+    } else if (op.kind == opaque_) {
+      opaque_nodes_.write(n, names, output_set_);
+    } else if (kind == "fill") {
+      const auto a = algebra_->read(op);
+      const auto& type = g.type(g.results(n)[0]);
+      out_.write_filled(a.real("value"), type.element, type.dims, names[g.results(n)[0].index()]);
+    } else if (g.operands(n).empty()) {
+      write_kernel(g, n, names);
+    } else {
+      write_composite(g, n, names);
+    }
+  }
+}
+
+UNITY_INLINE void graph_exporter::write_kernel(const tensor::tensor_graph& g, node_id n,
+                                               const std::vector<std::string>& names) {
+  const auto& type = g.type(g.results(n)[0]);
+  if (tensor::element_count(type.dims) > most_kernel_elements) {
+    throw error{place(n), tensor::to_string(type), "at most " + std::to_string(most_kernel_elements) + " elements"};
+  }
+  const auto value = tensor::evaluate<double>(*algebra_, g.operation(n), {}, {});
+  out_.initializer(names[g.results(n)[0].index()], make_data(type.element, type.dims, value.front().data));
+}
+
+UNITY_INLINE void graph_exporter::write_composite(const tensor::tensor_graph& g, node_id n,
+                                                  const std::vector<std::string>& names) {
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : g.operands(n)) {
+    types.push_back(g.type(v));
+  }
+  const auto body = algebra_->body(g.operation(n), types);
+  if (!body) {
+    throw error{place(n), "no form in ONNX", "an operator with a row in io/onnx/, or one made of such"};
+  }
+  std::vector<std::string> inner(body->value_count());
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    inner[i] = names[g.operands(n)[i].index()];
+  }
+  std::vector<std::pair<std::string, std::string>> passed;
+  for (std::size_t i = 0; i < body->outputs().size(); ++i) {
+    auto& name = inner[body->outputs()[i].index()];
+    const auto& result = names[g.results(n)[i].index()];
+    if (name.empty()) {
+      name = result;
+    } else {
+      passed.emplace_back(name, result);
+    }
+  }
+  for (auto& name : inner) {
+    if (name.empty()) {
+      name = out_.fresh(names[g.results(n)[0].index()] + "_body");
+    }
+  }
+  write_nodes(*body, inner);
+  for (const auto& [from, to] : passed) {
+    write_identity(from, to);
+  }
+}
+
+UNITY_INLINE void graph_exporter::write_identity(const std::string& from, const std::string& to) {
+  const std::string inputs[] = {from};
+  const std::string outputs[] = {to};
+  out_.node("Identity", inputs, outputs);
+}
+
+UNITY_INLINE void graph_exporter::write_outputs(const std::vector<std::string>& names) {
+  const auto outputs = model_->graph.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& name = names[outputs[i].index()];
+    if (name != output_names_[i]) {
+      write_identity(name, output_names_[i]);
+    }
+    fill_type(*out_.proto().add_output(), output_names_[i], model_->graph.type(outputs[i]));
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -1,22 +1,32 @@
 // Constant folding while a model is read: the shape arithmetic that exporters leave in a graph. One row per operator.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string_view>
 
 #include <unity/io/onnx/fold_arithmetic.hpp>
-#include <unity/io/onnx/fold_movement.hpp>
 
 namespace unity::io::detail {
 
 using fold_row = std::function<folded(const fold_node&)>;
 
 // The operators of shape arithmetic.
-[[nodiscard]] inline const std::map<std::string_view, fold_row>& fold_rows() {
+[[nodiscard]] const std::map<std::string_view, fold_row>& fold_rows();
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_FOLD)
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <unity/io/onnx/fold_movement.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE const std::map<std::string_view, fold_row>& fold_rows() {
   static const std::map<std::string_view, fold_row> rows{
       {"Add", [](const fold_node& n) { return fold_arithmetic(n, [](auto a, auto b) { return a + b; }); }},
       {"Sub", [](const fold_node& n) { return fold_arithmetic(n, [](auto a, auto b) { return a - b; }); }},
@@ -66,3 +76,5 @@ using fold_row = std::function<folded(const fold_node&)>;
 }
 
 }  // namespace unity::io::detail
+
+#endif

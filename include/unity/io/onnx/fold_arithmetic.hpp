@@ -1,7 +1,6 @@
 // Arithmetic on tensors that are known while a model is read.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,11 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/row_major.hpp>
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/node_attributes.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -28,12 +26,7 @@ struct fold_node {
   [[nodiscard]] const known_tensor* input(std::size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
   // An attribute of older opsets that became an input: `since` is the first opset where it is one.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> list(std::string_view name, std::size_t place,
-                                                              std::int64_t since) const {
-    if (opset < since) {
-      return attributes.integers(name);
-    }
-    return input(place) != nullptr && !input(place)->is_real() ? std::optional{input(place)->integers} : std::nullopt;
-  }
+                                                              std::int64_t since) const;
 };
 
 using folded = std::optional<known_tensor>;
@@ -53,44 +46,9 @@ known_tensor gathered(const known_tensor& from, std::vector<std::int64_t> dims, 
 }
 
 // `from` seen through broadcasting to `dims`.
-inline folded stretched(const known_tensor& from, std::span<const std::int64_t> dims) {
-  const auto count = known_count(dims);
-  if (!count || from.dims.size() > dims.size()) {
-    return std::nullopt;
-  }
-  const auto skipped = dims.size() - from.dims.size();
-  for (std::size_t d = 0; d < from.dims.size(); ++d) {
-    if (from.dims[d] != 1 && from.dims[d] != dims[d + skipped]) {
-      return std::nullopt;
-    }
-  }
-  std::vector<std::int64_t> sizes(dims.begin(), dims.end());
-  std::vector<std::size_t> places;
-  places.reserve(*count);
-  std::vector<std::int64_t> read(from.dims.size());
-  for_each_position(sizes, [&](const std::vector<std::int64_t>& at) {
-    for (std::size_t d = 0; d < read.size(); ++d) {
-      read[d] = from.dims[d] == 1 ? 0 : at[d + skipped];
-    }
-    places.push_back(offset_of(from.dims, read));
-  });
-  return gathered(from, std::move(sizes), *count, [&](std::size_t i) { return places[i]; });
-}
+folded stretched(const known_tensor& from, std::span<const std::int64_t> dims);
 
-inline std::optional<std::vector<std::int64_t>> joint_dims(std::span<const known_tensor* const> all) {
-  tensor::shape joint;
-  for (const auto* t : all) {
-    if (t == nullptr) {
-      return std::nullopt;
-    }
-    const auto wider = tensor::broadcast(joint, t->dims);
-    if (!wider) {
-      return std::nullopt;
-    }
-    joint = *wider;
-  }
-  return std::vector<std::int64_t>{joint.begin(), joint.end()};
-}
+std::optional<std::vector<std::int64_t>> joint_dims(std::span<const known_tensor* const> all);
 
 // Element-wise over two broadcast operands; `element`: of the result where it is not the operands'.
 template <class Integers, class Reals>
@@ -138,21 +96,7 @@ folded fold_comparison(const fold_node& n, Op op) {
       n, [&](std::int64_t a, std::int64_t b) { return std::optional<std::int64_t>{op(a, b) ? 1 : 0}; },
       [&](double a, double b) { return op(a, b) ? 1.0 : 0.0; }, tensor::dtype::boolean);
 }
-inline folded fold_division(const fold_node& n, bool remainder) {
-  return combine(
-      n,
-      [&](std::int64_t a, std::int64_t b) -> std::optional<std::int64_t> {
-        if (b == 0 || b == -1) {
-          return b == 0 ? std::nullopt
-                        : std::optional{remainder ? 0 : static_cast<std::int64_t>(0U - static_cast<std::uint64_t>(a))};
-        }
-        // Mod takes the divisor's sign unless it says fmod.
-        const auto rest = a % b;
-        const bool wraps = n.attributes.integer("fmod", 0) == 0 && rest != 0 && (rest < 0) != (b < 0);
-        return remainder ? (wraps ? rest + b : rest) : a / b;
-      },
-      [&](double a, double b) { return remainder ? std::fmod(a, b) : a / b; });
-}
+folded fold_division(const fold_node& n, bool remainder);
 template <class Op>
 folded fold_unary(const fold_node& n, Op op) {
   if (n.inputs.size() != 1 || n.input(0) == nullptr) {
@@ -173,3 +117,79 @@ folded fold_unary(const fold_node& n, Op op) {
 }
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_FOLD_ARITHMETIC)
+
+#include <cmath>
+
+#include <unity/core/row_major.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<std::vector<std::int64_t>> fold_node::list(std::string_view name, std::size_t place,
+                                                                      std::int64_t since) const {
+  if (opset < since) {
+    return attributes.integers(name);
+  }
+  return input(place) != nullptr && !input(place)->is_real() ? std::optional{input(place)->integers} : std::nullopt;
+}
+
+UNITY_INLINE folded stretched(const known_tensor& from, std::span<const std::int64_t> dims) {
+  const auto count = known_count(dims);
+  if (!count || from.dims.size() > dims.size()) {
+    return std::nullopt;
+  }
+  const auto skipped = dims.size() - from.dims.size();
+  for (std::size_t d = 0; d < from.dims.size(); ++d) {
+    if (from.dims[d] != 1 && from.dims[d] != dims[d + skipped]) {
+      return std::nullopt;
+    }
+  }
+  std::vector<std::int64_t> sizes(dims.begin(), dims.end());
+  std::vector<std::size_t> places;
+  places.reserve(*count);
+  std::vector<std::int64_t> read(from.dims.size());
+  for_each_position(sizes, [&](const std::vector<std::int64_t>& at) {
+    for (std::size_t d = 0; d < read.size(); ++d) {
+      read[d] = from.dims[d] == 1 ? 0 : at[d + skipped];
+    }
+    places.push_back(offset_of(from.dims, read));
+  });
+  return gathered(from, std::move(sizes), *count, [&](std::size_t i) { return places[i]; });
+}
+
+UNITY_INLINE std::optional<std::vector<std::int64_t>> joint_dims(std::span<const known_tensor* const> all) {
+  tensor::shape joint;
+  for (const auto* t : all) {
+    if (t == nullptr) {
+      return std::nullopt;
+    }
+    const auto wider = tensor::broadcast(joint, t->dims);
+    if (!wider) {
+      return std::nullopt;
+    }
+    joint = *wider;
+  }
+  return std::vector<std::int64_t>{joint.begin(), joint.end()};
+}
+
+UNITY_INLINE folded fold_division(const fold_node& n, bool remainder) {
+  return combine(
+      n,
+      [&](std::int64_t a, std::int64_t b) -> std::optional<std::int64_t> {
+        if (b == 0 || b == -1) {
+          return b == 0 ? std::nullopt
+                        : std::optional{remainder ? 0 : static_cast<std::int64_t>(0U - static_cast<std::uint64_t>(a))};
+        }
+        // Mod takes the divisor's sign unless it says fmod.
+        const auto rest = a % b;
+        const bool wraps = n.attributes.integer("fmod", 0) == 0 && rest != 0 && (rest < 0) != (b < 0);
+        return remainder ? (wraps ? rest + b : rest) : a / b;
+      },
+      [&](double a, double b) { return remainder ? std::fmod(a, b) : a / b; });
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -1,16 +1,48 @@
 // Reshaping, picking and joining of tensors that are known while a model is read.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include <unity/io/onnx/fold_arithmetic.hpp>
+
+namespace unity::io::detail {
+
+folded fold_cast(const fold_node& n);
+
+folded fold_reshape(const fold_node& n);
+
+folded fold_unsqueeze(const fold_node& n);
+
+folded fold_squeeze(const fold_node& n);
+
+folded fold_gather(const fold_node& n);
+
+folded fold_concat(const fold_node& n);
+
+folded fold_slice(const fold_node& n);
+
+folded fold_constant_of_shape(const fold_node& n);
+
+folded fold_expand(const fold_node& n);
+
+folded fold_where(const fold_node& n);
+
+folded fold_range(const fold_node& n);
+
+folded fold_product(const fold_node& n);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_FOLD_MOVEMENT)
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <vector>
+
 #include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/element.hpp>
@@ -18,7 +50,7 @@
 
 namespace unity::io::detail {
 
-inline folded fold_cast(const fold_node& n) {
+UNITY_INLINE folded fold_cast(const fold_node& n) {
   const auto element = from_onnx_type(static_cast<std::int32_t>(n.attributes.integer("to", 0)));
   if (!element || n.input(0) == nullptr) {
     return std::nullopt;
@@ -38,7 +70,7 @@ inline folded fold_cast(const fold_node& n) {
   return settle(std::move(to));
 }
 
-inline folded fold_reshape(const fold_node& n) {
+UNITY_INLINE folded fold_reshape(const fold_node& n) {
   if (n.input(0) == nullptr || n.input(1) == nullptr || n.input(1)->is_real()) {
     return std::nullopt;
   }
@@ -46,7 +78,7 @@ inline folded fold_reshape(const fold_node& n) {
   return dims ? std::optional{gathered(*n.input(0), *dims, n.input(0)->size(), std::identity{})} : std::nullopt;
 }
 
-inline folded fold_unsqueeze(const fold_node& n) {
+UNITY_INLINE folded fold_unsqueeze(const fold_node& n) {
   const auto axes = n.list("axes", 1, 13);
   if (!axes || n.input(0) == nullptr) {
     return std::nullopt;
@@ -62,7 +94,7 @@ inline folded fold_unsqueeze(const fold_node& n) {
   return gathered(*n.input(0), std::move(dims), n.input(0)->size(), std::identity{});
 }
 
-inline folded fold_squeeze(const fold_node& n) {
+UNITY_INLINE folded fold_squeeze(const fold_node& n) {
   if (n.input(0) == nullptr) {
     return std::nullopt;
   }
@@ -85,7 +117,7 @@ inline folded fold_squeeze(const fold_node& n) {
   return gathered(*n.input(0), std::move(dims), n.input(0)->size(), std::identity{});
 }
 
-inline folded fold_gather(const fold_node& n) {
+UNITY_INLINE folded fold_gather(const fold_node& n) {
   if (n.input(0) == nullptr || n.input(1) == nullptr || n.input(1)->is_real()) {
     return std::nullopt;
   }
@@ -119,7 +151,7 @@ inline folded fold_gather(const fold_node& n) {
   });
 }
 
-inline folded fold_concat(const fold_node& n) {
+UNITY_INLINE folded fold_concat(const fold_node& n) {
   if (n.inputs.empty() || n.input(0) == nullptr) {
     return std::nullopt;
   }
@@ -140,7 +172,7 @@ inline folded fold_concat(const fold_node& n) {
   return to;
 }
 
-inline folded fold_slice(const fold_node& n) {
+UNITY_INLINE folded fold_slice(const fold_node& n) {
   const auto starts = n.list("starts", 1, 10);
   const auto ends = n.list("ends", 2, 10);
   if (n.input(0) == nullptr || !starts || !ends || starts->size() != ends->size()) {
@@ -178,7 +210,7 @@ inline folded fold_slice(const fold_node& n) {
   return to;
 }
 
-inline folded fold_constant_of_shape(const fold_node& n) {
+UNITY_INLINE folded fold_constant_of_shape(const fold_node& n) {
   if (n.input(0) == nullptr || n.input(0)->is_real()) {
     return std::nullopt;
   }
@@ -192,7 +224,7 @@ inline folded fold_constant_of_shape(const fold_node& n) {
   return gathered(value ? *value : zero, dims, *count, [](std::size_t) { return std::size_t{0}; });
 }
 
-inline folded fold_expand(const fold_node& n) {
+UNITY_INLINE folded fold_expand(const fold_node& n) {
   if (n.input(0) == nullptr || n.input(1) == nullptr || n.input(1)->is_real()) {
     return std::nullopt;
   }
@@ -200,7 +232,7 @@ inline folded fold_expand(const fold_node& n) {
   return dims ? stretched(*n.input(0), std::vector<std::int64_t>(dims->begin(), dims->end())) : std::nullopt;
 }
 
-inline folded fold_where(const fold_node& n) {
+UNITY_INLINE folded fold_where(const fold_node& n) {
   const auto dims = n.inputs.size() == 3 ? joint_dims(n.inputs) : std::nullopt;
   if (!dims || n.inputs[1]->element != n.inputs[2]->element || n.inputs[0]->is_real()) {
     return std::nullopt;
@@ -221,7 +253,7 @@ inline folded fold_where(const fold_node& n) {
   return to;
 }
 
-inline folded fold_range(const fold_node& n) {
+UNITY_INLINE folded fold_range(const fold_node& n) {
   if (n.inputs.size() != 3 || n.input(0) == nullptr || n.input(1) == nullptr || n.input(2) == nullptr ||
       n.input(0)->size() != 1 || n.input(1)->size() != 1 || n.input(2)->size() != 1) {
     return std::nullopt;
@@ -241,7 +273,7 @@ inline folded fold_range(const fold_node& n) {
   return settle(std::move(to));
 }
 
-inline folded fold_product(const fold_node& n) {
+UNITY_INLINE folded fold_product(const fold_node& n) {
   if (n.input(0) == nullptr || n.input(0)->is_real() || n.input(0)->dims.size() != 1) {
     return std::nullopt;
   }
@@ -257,3 +289,5 @@ inline folded fold_product(const fold_node& n) {
 }
 
 }  // namespace unity::io::detail
+
+#endif

@@ -5,23 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -50,47 +50,13 @@ class graph_maker {
 
   // Throws: not_accepted.
   std::vector<value_id> emit(std::string_view name, std::span<const value_id> operands,
-                             std::span<const tensor::named_attribute> attributes) {
-    const auto op = algebra_->make_operation(name, attributes);
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : operands) {
-      types.push_back(graph_.type(v));
-    }
-    const auto results = algebra_->infer(op, types);
-    if (!results) {
-      std::string found = std::string{name} + " of";
-      for (const auto& t : types) {
-        found += " " + tensor::to_string(t);
-      }
-      auto reason = algebra_->why_not(op, types);
-      constexpr std::string_view prefix = "expected ";
-      throw not_accepted{types.empty() ? std::string{name} : found,
-                         reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
-    }
-    const auto node = graph_.add_node(op, operands, *results);
-    return {graph_.results(node).begin(), graph_.results(node).end()};
-  }
-  value_id source(std::string_view kind, std::string_view name, tensor::dtype element, const tensor::shape& dims) {
-    const tensor::named_attribute attributes[] = {
-        {"name", name}, {"element", tensor::name_of(element)}, {"dims", std::span<const std::int64_t>{dims}}};
-    return emit(kind, {}, attributes).front();
-  }
-  value_id fill(double value, tensor::dtype element, const tensor::shape& dims = {}) {
-    const tensor::named_attribute attributes[] = {
-        {"value", value}, {"element", tensor::name_of(element)}, {"dims", std::span<const std::int64_t>{dims}}};
-    return emit("fill", {}, attributes).front();
-  }
+                             std::span<const tensor::named_attribute> attributes);
+  value_id source(std::string_view kind, std::string_view name, tensor::dtype element, const tensor::shape& dims);
+  value_id fill(double value, tensor::dtype element, const tensor::shape& dims = {});
 
   // The node that carries an ONNX value; constants get theirs now.
   // Throws: not_accepted for a tensor without elements.
-  value_id materialize(onnx_value& v) {
-    if (!v.value.valid()) {
-      v.value = v.known != nullptr && !v.weight && is_uniform(*v.known)
-                    ? fill(v.known->reals.front(), v.known->element, dims_of(*v.known))
-                    : constant(v);
-    }
-    return v.value;
-  }
+  value_id materialize(onnx_value& v);
 
  private:
   static tensor::shape dims_of(const known_tensor& known) {
@@ -100,15 +66,7 @@ class graph_maker {
     return known.is_real() && known.size() > 0 &&
            std::all_of(known.reals.begin(), known.reals.end(), [&](double x) { return x == known.reals.front(); });
   }
-  value_id constant(onnx_value& v) {
-    if (v.data == nullptr) {
-      v.data = std::make_shared<tensor_data>(data_from(*v.known));
-    }
-    const auto made = source(v.weight ? "weight" : "constant", v.name, v.data->element, v.data->dims);
-    data_[v.name] = std::move(*v.data);
-    v.data.reset();
-    return made;
-  }
+  value_id constant(onnx_value& v);
 
   const tensor::algebra* algebra_;
   tensor::tensor_graph graph_;
@@ -116,3 +74,72 @@ class graph_maker {
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_GRAPH_MAKER)
+
+#include <map>
+#include <optional>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::vector<value_id> graph_maker::emit(std::string_view name, std::span<const value_id> operands,
+                                                     std::span<const tensor::named_attribute> attributes) {
+  const auto op = algebra_->make_operation(name, attributes);
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(graph_.type(v));
+  }
+  const auto results = algebra_->infer(op, types);
+  if (!results) {
+    std::string found = std::string{name} + " of";
+    for (const auto& t : types) {
+      found += " " + tensor::to_string(t);
+    }
+    auto reason = algebra_->why_not(op, types);
+    constexpr std::string_view prefix = "expected ";
+    throw not_accepted{types.empty() ? std::string{name} : found,
+                       reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
+  }
+  const auto node = graph_.add_node(op, operands, *results);
+  return {graph_.results(node).begin(), graph_.results(node).end()};
+}
+
+UNITY_INLINE value_id graph_maker::source(std::string_view kind, std::string_view name, tensor::dtype element,
+                                          const tensor::shape& dims) {
+  const tensor::named_attribute attributes[] = {
+      {"name", name}, {"element", tensor::name_of(element)}, {"dims", std::span<const std::int64_t>{dims}}};
+  return emit(kind, {}, attributes).front();
+}
+
+UNITY_INLINE value_id graph_maker::fill(double value, tensor::dtype element, const tensor::shape& dims) {
+  const tensor::named_attribute attributes[] = {
+      {"value", value}, {"element", tensor::name_of(element)}, {"dims", std::span<const std::int64_t>{dims}}};
+  return emit("fill", {}, attributes).front();
+}
+
+UNITY_INLINE value_id graph_maker::materialize(onnx_value& v) {
+  if (!v.value.valid()) {
+    v.value = v.known != nullptr && !v.weight && is_uniform(*v.known)
+                  ? fill(v.known->reals.front(), v.known->element, dims_of(*v.known))
+                  : constant(v);
+  }
+  return v.value;
+}
+
+UNITY_INLINE value_id graph_maker::constant(onnx_value& v) {
+  if (v.data == nullptr) {
+    v.data = std::make_shared<tensor_data>(data_from(*v.known));
+  }
+  const auto made = source(v.weight ? "weight" : "constant", v.name, v.data->element, v.data->dims);
+  data_[v.name] = std::move(*v.data);
+  v.data.reset();
+  return made;
+}
+
+}  // namespace unity::io::detail
+
+#endif

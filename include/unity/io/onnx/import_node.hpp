@@ -11,9 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include <onnx/onnx_pb.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
+#include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/node_attributes.hpp>
-#include <unity/io/onnx/proto.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -38,12 +46,7 @@ class import_node {
   [[nodiscard]] bool wants(int i) const { return i < node_->output_size() && !node_->output(i).empty(); }
   [[nodiscard]] int output_count() const { return node_->output_size(); }
 
-  [[nodiscard]] value_id input(std::size_t i) const {
-    if (!has(i)) {
-      refuse("has no input " + std::to_string(i), "one");
-    }
-    return maker_->materialize(*inputs_[i]);
-  }
+  [[nodiscard]] value_id input(std::size_t i) const;
   // By value: emitting moves the types of a graph.
   [[nodiscard]] tensor::tensor_type type(std::size_t i) const { return maker_->type(input(i)); }
   [[nodiscard]] tensor::tensor_type type_of(value_id v) const { return maker_->type(v); }
@@ -64,27 +67,10 @@ class import_node {
     bool found = true;
     std::optional<std::vector<std::int64_t>> values{};
   };
-  [[nodiscard]] list_or_input list(std::string_view name, std::size_t place, std::int64_t since) const {
-    if (opset_ < since) {
-      return {true, attributes.integers(name)};
-    }
-    return {!has(place) || known_integers(place).has_value(), known_integers(place)};
-  }
+  [[nodiscard]] list_or_input list(std::string_view name, std::size_t place, std::int64_t since) const;
   // An axis from the front. Throws: unity::error where it is outside of the rank.
-  [[nodiscard]] std::int64_t axis(std::int64_t axis, std::size_t rank) const {
-    const auto front = front_axis(axis, rank);
-    if (!front) {
-      refuse("has axis " + std::to_string(axis), "one within rank " + std::to_string(rank));
-    }
-    return static_cast<std::int64_t>(*front);
-  }
-  [[nodiscard]] tensor::shape axes(std::span<const std::int64_t> axes, std::size_t rank) const {
-    const auto front = front_axes(axes, rank);
-    if (!front) {
-      refuse("has axes that are doubled or outside", "axes within rank " + std::to_string(rank));
-    }
-    return tensor::shape(std::span<const std::int64_t>{*front});
-  }
+  [[nodiscard]] std::int64_t axis(std::int64_t axis, std::size_t rank) const;
+  [[nodiscard]] tensor::shape axes(std::span<const std::int64_t> axes, std::size_t rank) const;
 
   value_id emit(std::string_view name, std::initializer_list<value_id> operands,
                 std::initializer_list<tensor::named_attribute> attributes_ = {}) {
@@ -124,3 +110,44 @@ using import_row = import_result (*)(import_node&);
 inline import_result one(value_id v) { return std::vector{v}; }
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORT_NODE)
+
+#include <unity/io/onnx/proto.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE value_id import_node::input(std::size_t i) const {
+  if (!has(i)) {
+    refuse("has no input " + std::to_string(i), "one");
+  }
+  return maker_->materialize(*inputs_[i]);
+}
+
+UNITY_INLINE auto import_node::list(std::string_view name, std::size_t place, std::int64_t since) const
+    -> list_or_input {
+  if (opset_ < since) {
+    return {true, attributes.integers(name)};
+  }
+  return {!has(place) || known_integers(place).has_value(), known_integers(place)};
+}
+
+UNITY_INLINE std::int64_t import_node::axis(std::int64_t axis, std::size_t rank) const {
+  const auto front = front_axis(axis, rank);
+  if (!front) {
+    refuse("has axis " + std::to_string(axis), "one within rank " + std::to_string(rank));
+  }
+  return static_cast<std::int64_t>(*front);
+}
+
+UNITY_INLINE tensor::shape import_node::axes(std::span<const std::int64_t> axes, std::size_t rank) const {
+  const auto front = front_axes(axes, rank);
+  if (!front) {
+    refuse("has axes that are doubled or outside", "axes within rank " + std::to_string(rank));
+  }
+  return tensor::shape(std::span<const std::int64_t>{*front});
+}
+
+}  // namespace unity::io::detail
+
+#endif

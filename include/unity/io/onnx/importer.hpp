@@ -1,26 +1,31 @@
 // Reads one ONNX graph, node by node: folds shape arithmetic, restates what the tensor algebra has, carries the rest.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/io/onnx/fold.hpp>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
+#include <onnx/version_converter/convert.h>
+
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
-#include <unity/io/onnx/import_node.hpp>
+#include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
 #include <unity/io/onnx_model.hpp>
+#include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -33,259 +38,47 @@ class graph_importer {
   graph_importer(const graph_importer&) = delete;
   graph_importer& operator=(const graph_importer&) = delete;
 
-  void add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight) {
-    onnx_value v;
-    v.name = name;
-    try {
-      v.value = maker_.source(is_weight ? "weight" : "input", name, type.element, type.dims);
-    } catch (const not_accepted& e) {
-      throw error{file_ + ": input " + in_quotes(name), e.found, e.expected};
-    }
-    values_.emplace(name, std::move(v));
-  }
+  void add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight);
   // Floating-point initializers are weights; integers and booleans are constants, of which shapes are made.
   void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
-  void add_nodes(const onnx::GraphProto& graph) {
-    for (int i = 0; i < graph.node_size(); ++i) {
-      add_node(graph.node(i), static_cast<std::size_t>(i));
-    }
-  }
+  void add_nodes(const onnx::GraphProto& graph);
 
   // The model so far, with the graph's outputs; opaque operators are not listed yet. Throws: unity::error where an
   // output cannot be computed.
-  [[nodiscard]] onnx_model finish(const onnx::GraphProto& graph) {
-    std::vector<value_id> outputs;
-    onnx_model model;
-    for (const auto& out : graph.output()) {
-      try {
-        outputs.push_back(maker_.materialize(values_.at(out.name())));
-      } catch (const not_accepted& e) {
-        throw error{file_ + ": output " + in_quotes(out.name()), e.found, e.expected};
-      }
-      model.outputs.push_back(out.name());
-    }
-    maker_.graph().set_outputs(outputs);
-    model.graph = std::move(maker_.graph());
-    model.data = std::move(maker_.data());
-    model.opaque_nodes = opaque_.take_nodes();
-    model.opset = opset_;
-    return model;
-  }
+  [[nodiscard]] onnx_model finish(const onnx::GraphProto& graph);
 
  private:
   // So that a small file cannot ask for all memory.
   static constexpr std::size_t most_folded_elements = std::size_t{1} << 24U;
 
-  void add_data(const std::string& name, tensor_data data, bool trained) {
-    onnx_value v;
-    v.name = name;
-    v.weight = trained && tensor::is_floating(data.element);
-    if (const auto known = known_from(data)) {
-      v.known = std::make_shared<known_tensor>(*known);
-    }
-    v.data = std::make_shared<tensor_data>(std::move(data));
-    values_.insert_or_assign(name, std::move(v));
-  }
-  void add_known(const std::string& name, known_tensor known) {
-    onnx_value v;
-    v.name = name;
-    v.known = std::make_shared<known_tensor>(std::move(known));
-    values_.insert_or_assign(name, std::move(v));
-  }
+  void add_data(const std::string& name, tensor_data data, bool trained);
+  void add_known(const std::string& name, known_tensor known);
 
-  void add_node(const onnx::NodeProto& node, std::size_t index) {
-    const auto where = file_ + ": " + node_place(node, index);
-    std::vector<onnx_value*> inputs;
-    for (const auto& in : node.input()) {
-      inputs.push_back(in.empty() ? nullptr : &values_.at(in));
-    }
-    const bool standard = is_default_domain(node.domain());
-    try {
-      if (standard && (add_special(node, index, inputs, where) || add_folded(node, inputs, where) ||
-                       add_expressed(node, inputs, where))) {
-        return;
-      }
-    } catch (const not_accepted& e) {
-      // Element types that the tensor algebra does not compute with (integers, say) are carried through;
-      // numbers that do not fit together are a mistake in the model.
-      if (all_floating(inputs)) {
-        throw error{where, e.found, e.expected};
-      }
-    }
-    add_opaque(node, inputs, where);
-  }
+  void add_node(const onnx::NodeProto& node, std::size_t index);
 
   // Operators that make no node: constants, shapes, names for what is there, branches that are decided.
   bool add_special(const onnx::NodeProto& node, std::size_t index, std::span<onnx_value* const> inputs,
-                   const std::string& where) {
-    const auto& type = node.op_type();
-    if (type == "Constant") {
-      return add_constant(node, where);
-    }
-    if (type == "Identity" && inputs.size() == 1 && inputs[0] != nullptr) {
-      alias(node.output(0), *inputs[0]);
-      return true;
-    }
-    if ((type == "Shape" || type == "Size") && inputs.size() == 1 && inputs[0] != nullptr) {
-      return add_shape(node, *inputs[0], where);
-    }
-    return type == "If" && add_decided_branch(node, index, inputs, where);
-  }
-  bool add_constant(const onnx::NodeProto& node, const std::string& where) {
-    const node_attributes attributes{node, where};
-    if (auto data = attributes.data("value")) {
-      add_data(node.output(0), std::move(*data), false);
-      return true;
-    }
-    if (const auto* a = attributes.find("value_float")) {
-      add_known(node.output(0), {tensor::dtype::float32, {}, {}, {static_cast<double>(a->f())}});
-    } else if (const auto* i = attributes.find("value_int")) {
-      add_known(node.output(0), known_scalar(i->i()));
-    } else if (const auto* all = attributes.find("value_ints"); all != nullptr && all->ints_size() <= 65536) {
-      add_known(node.output(0), known_integers({all->ints().begin(), all->ints().end()}));
-    } else if (const auto* reals = attributes.find("value_floats"); reals != nullptr && reals->floats_size() <= 65536) {
-      add_known(node.output(0),
-                {tensor::dtype::float32, {reals->floats_size()}, {}, {reals->floats().begin(), reals->floats().end()}});
-    } else {
-      throw error{where, "holds no tensor", "a value of numbers"};
-    }
-    return true;
-  }
-  bool add_shape(const onnx::NodeProto& node, onnx_value& of, const std::string& where) {
-    const node_attributes attributes{node, where};
-    const auto dims = of.known != nullptr ? of.known->dims : dims_of(of);
-    const auto rank = static_cast<std::int64_t>(dims.size());
-    if (node.op_type() == "Size") {
-      std::int64_t count = 1;
-      for (const auto d : dims) {
-        count *= d;
-      }
-      add_known(node.output(0), known_scalar(count));
-      return true;
-    }
-    const auto bound = [&](std::int64_t at) { return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank); };
-    const auto from = bound(attributes.integer("start", 0));
-    const auto to = std::max(from, bound(attributes.integer("end", rank)));
-    add_known(node.output(0), known_integers({dims.begin() + from, dims.begin() + to}));
-    return true;
-  }
+                   const std::string& where);
+  bool add_constant(const onnx::NodeProto& node, const std::string& where);
+  bool add_shape(const onnx::NodeProto& node, onnx_value& of, const std::string& where);
   // The branch of an If whose condition is known takes the place of the If.
   bool add_decided_branch(const onnx::NodeProto& node, std::size_t index, std::span<onnx_value* const> inputs,
-                          const std::string& where) {
-    if (inputs.size() != 1 || inputs[0] == nullptr || inputs[0]->known == nullptr || inputs[0]->known->size() != 1) {
-      return false;
-    }
-    const bool taken = inputs[0]->known->real(0) != 0;
-    const auto* branch = node_attributes{node, where}.find(taken ? "then_branch" : "else_branch");
-    if (branch == nullptr || branch->g().output_size() != node.output_size()) {
-      return false;
-    }
-    const auto& g = branch->g();
-    for (const auto& t : g.initializer()) {
-      auto copy = t;
-      add_initializer(t.name(), tensor_reader{where, {}}.read(copy, t.name()));
-    }
-    for (const auto& inner : g.node()) {
-      for (const auto& in : inner.input()) {
-        if (!in.empty() && !values_.contains(in)) {
-          throw error{where + ", " + node_place(inner, index),
-                      "reads " + in_quotes(in) + ", which nothing defines before",
-                      "a value of the branch or around it"};
-        }
-      }
-      add_node(inner, index);
-    }
-    for (int i = 0; i < g.output_size(); ++i) {
-      const auto found = values_.find(g.output(i).name());
-      if (found == values_.end()) {
-        throw error{where, "branch output " + in_quotes(g.output(i).name()) + " is not defined",
-                    "a value of the branch"};
-      }
-      alias(node.output(i), found->second);
-    }
-    return true;
-  }
+                          const std::string& where);
   // Another name for a value. Its node is made now, so that both names share it.
-  void alias(const std::string& name, onnx_value& of) {
-    if (of.known == nullptr || of.known->size() > 0) {
-      maker_.materialize(of);
-    }
-    auto copy = of;
-    values_.insert_or_assign(name, std::move(copy));
-  }
+  void alias(const std::string& name, onnx_value& of);
 
-  bool add_folded(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where) {
-    const auto row = fold_rows().find(node.op_type());
-    if (row == fold_rows().end() || node.output_size() != 1) {
-      return false;
-    }
-    std::vector<const known_tensor*> known;
-    for (const auto* in : inputs) {
-      if (in != nullptr && (in->known == nullptr || in->weight)) {
-        return false;
-      }
-      known.push_back(in == nullptr ? nullptr : in->known.get());
-    }
-    auto result = row->second({node_attributes{node, where}, opset_, known});
-    if (result) {
-      known_elements_ += result->size();
-      if (known_elements_ > most_folded_elements) {
-        throw error{where, "shape arithmetic on more than " + std::to_string(most_folded_elements) + " numbers",
-                    "less"};
-      }
-      add_known(node.output(0), std::move(*result));
-    }
-    return result.has_value();
-  }
+  bool add_folded(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
 
-  bool add_expressed(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where) {
-    const auto row = operators_.imports.find(node.op_type());
-    if (row == operators_.imports.end()) {
-      return false;
-    }
-    import_node in{node, opset_, maker_, inputs, where};
-    const auto results = row->second(in);
-    if (!results) {
-      return false;
-    }
-    for (std::size_t i = 0; i < results->size() && i < static_cast<std::size_t>(node.output_size()); ++i) {
-      define(node.output(static_cast<int>(i)), (*results)[i]);
-    }
-    for (int i = static_cast<int>(results->size()); i < node.output_size(); ++i) {
-      if (!node.output(i).empty()) {
-        throw error{where, "has an output " + in_quotes(node.output(i)), std::to_string(results->size()) + " outputs"};
-      }
-    }
-    return true;
-  }
-  void define(const std::string& name, value_id value) {
-    if (!name.empty()) {
-      onnx_value v;
-      v.value = value;
-      v.name = name;
-      values_.insert_or_assign(name, std::move(v));
-    }
-  }
+  bool add_expressed(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
+  void define(const std::string& name, value_id value);
 
-  void add_opaque(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where) {
-    const auto results = opaque_.add(node, inputs, values_, where);
-    std::size_t next = 0;
-    for (const auto& out : node.output()) {
-      if (!out.empty()) {
-        define(out, results[next++]);
-      }
-    }
-  }
+  void add_opaque(const onnx::NodeProto& node, std::span<onnx_value* const> inputs, const std::string& where);
 
   [[nodiscard]] std::vector<std::int64_t> dims_of(onnx_value& v) {
     const auto& dims = v.value.valid() ? maker_.type(v.value).dims : v.data->dims;
     return {dims.begin(), dims.end()};
   }
-  [[nodiscard]] bool all_floating(std::span<onnx_value* const> inputs) const {
-    return std::all_of(inputs.begin(), inputs.end(), [&](const onnx_value* v) {
-      return v == nullptr || !v->value.valid() || tensor::is_floating(maker_.type(v->value).element);
-    });
-  }
+  [[nodiscard]] bool all_floating(std::span<onnx_value* const> inputs) const;
 
   graph_maker maker_;
   opaque_importer opaque_;
@@ -297,3 +90,268 @@ class graph_importer {
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_IMPORTER)
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx/fold.hpp>
+#include <unity/io/onnx/import_node.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE void graph_importer::add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight) {
+  onnx_value v;
+  v.name = name;
+  try {
+    v.value = maker_.source(is_weight ? "weight" : "input", name, type.element, type.dims);
+  } catch (const not_accepted& e) {
+    throw error{file_ + ": input " + in_quotes(name), e.found, e.expected};
+  }
+  values_.emplace(name, std::move(v));
+}
+
+UNITY_INLINE void graph_importer::add_nodes(const onnx::GraphProto& graph) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    add_node(graph.node(i), static_cast<std::size_t>(i));
+  }
+}
+
+UNITY_INLINE onnx_model graph_importer::finish(const onnx::GraphProto& graph) {
+  std::vector<value_id> outputs;
+  onnx_model model;
+  for (const auto& out : graph.output()) {
+    try {
+      outputs.push_back(maker_.materialize(values_.at(out.name())));
+    } catch (const not_accepted& e) {
+      throw error{file_ + ": output " + in_quotes(out.name()), e.found, e.expected};
+    }
+    model.outputs.push_back(out.name());
+  }
+  maker_.graph().set_outputs(outputs);
+  model.graph = std::move(maker_.graph());
+  model.data = std::move(maker_.data());
+  model.opaque_nodes = opaque_.take_nodes();
+  model.opset = opset_;
+  return model;
+}
+
+UNITY_INLINE void graph_importer::add_data(const std::string& name, tensor_data data, bool trained) {
+  onnx_value v;
+  v.name = name;
+  v.weight = trained && tensor::is_floating(data.element);
+  if (const auto known = known_from(data)) {
+    v.known = std::make_shared<known_tensor>(*known);
+  }
+  v.data = std::make_shared<tensor_data>(std::move(data));
+  values_.insert_or_assign(name, std::move(v));
+}
+
+UNITY_INLINE void graph_importer::add_known(const std::string& name, known_tensor known) {
+  onnx_value v;
+  v.name = name;
+  v.known = std::make_shared<known_tensor>(std::move(known));
+  values_.insert_or_assign(name, std::move(v));
+}
+
+UNITY_INLINE void graph_importer::add_node(const onnx::NodeProto& node, std::size_t index) {
+  const auto where = file_ + ": " + node_place(node, index);
+  std::vector<onnx_value*> inputs;
+  for (const auto& in : node.input()) {
+    inputs.push_back(in.empty() ? nullptr : &values_.at(in));
+  }
+  const bool standard = is_default_domain(node.domain());
+  try {
+    if (standard && (add_special(node, index, inputs, where) || add_folded(node, inputs, where) ||
+                     add_expressed(node, inputs, where))) {
+      return;
+    }
+  } catch (const not_accepted& e) {
+    // Element types that the tensor algebra does not compute with (integers, say) are carried through;
+    // numbers that do not fit together are a mistake in the model.
+    if (all_floating(inputs)) {
+      throw error{where, e.found, e.expected};
+    }
+  }
+  add_opaque(node, inputs, where);
+}
+
+UNITY_INLINE bool graph_importer::add_special(const onnx::NodeProto& node, std::size_t index,
+                                              std::span<onnx_value* const> inputs, const std::string& where) {
+  const auto& type = node.op_type();
+  if (type == "Constant") {
+    return add_constant(node, where);
+  }
+  if (type == "Identity" && inputs.size() == 1 && inputs[0] != nullptr) {
+    alias(node.output(0), *inputs[0]);
+    return true;
+  }
+  if ((type == "Shape" || type == "Size") && inputs.size() == 1 && inputs[0] != nullptr) {
+    return add_shape(node, *inputs[0], where);
+  }
+  return type == "If" && add_decided_branch(node, index, inputs, where);
+}
+
+UNITY_INLINE bool graph_importer::add_constant(const onnx::NodeProto& node, const std::string& where) {
+  const node_attributes attributes{node, where};
+  if (auto data = attributes.data("value")) {
+    add_data(node.output(0), std::move(*data), false);
+    return true;
+  }
+  if (const auto* a = attributes.find("value_float")) {
+    add_known(node.output(0), {tensor::dtype::float32, {}, {}, {static_cast<double>(a->f())}});
+  } else if (const auto* i = attributes.find("value_int")) {
+    add_known(node.output(0), known_scalar(i->i()));
+  } else if (const auto* all = attributes.find("value_ints"); all != nullptr && all->ints_size() <= 65536) {
+    add_known(node.output(0), known_integers({all->ints().begin(), all->ints().end()}));
+  } else if (const auto* reals = attributes.find("value_floats"); reals != nullptr && reals->floats_size() <= 65536) {
+    add_known(node.output(0),
+              {tensor::dtype::float32, {reals->floats_size()}, {}, {reals->floats().begin(), reals->floats().end()}});
+  } else {
+    throw error{where, "holds no tensor", "a value of numbers"};
+  }
+  return true;
+}
+
+UNITY_INLINE bool graph_importer::add_shape(const onnx::NodeProto& node, onnx_value& of, const std::string& where) {
+  const node_attributes attributes{node, where};
+  const auto dims = of.known != nullptr ? of.known->dims : dims_of(of);
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  if (node.op_type() == "Size") {
+    std::int64_t count = 1;
+    for (const auto d : dims) {
+      count *= d;
+    }
+    add_known(node.output(0), known_scalar(count));
+    return true;
+  }
+  const auto bound = [&](std::int64_t at) { return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank); };
+  const auto from = bound(attributes.integer("start", 0));
+  const auto to = std::max(from, bound(attributes.integer("end", rank)));
+  add_known(node.output(0), known_integers({dims.begin() + from, dims.begin() + to}));
+  return true;
+}
+
+UNITY_INLINE bool graph_importer::add_decided_branch(const onnx::NodeProto& node, std::size_t index,
+                                                     std::span<onnx_value* const> inputs, const std::string& where) {
+  if (inputs.size() != 1 || inputs[0] == nullptr || inputs[0]->known == nullptr || inputs[0]->known->size() != 1) {
+    return false;
+  }
+  const bool taken = inputs[0]->known->real(0) != 0;
+  const auto* branch = node_attributes{node, where}.find(taken ? "then_branch" : "else_branch");
+  if (branch == nullptr || branch->g().output_size() != node.output_size()) {
+    return false;
+  }
+  const auto& g = branch->g();
+  for (const auto& t : g.initializer()) {
+    auto copy = t;
+    add_initializer(t.name(), tensor_reader{where, {}}.read(copy, t.name()));
+  }
+  for (const auto& inner : g.node()) {
+    for (const auto& in : inner.input()) {
+      if (!in.empty() && !values_.contains(in)) {
+        throw error{where + ", " + node_place(inner, index),
+                    "reads " + in_quotes(in) + ", which nothing defines before", "a value of the branch or around it"};
+      }
+    }
+    add_node(inner, index);
+  }
+  for (int i = 0; i < g.output_size(); ++i) {
+    const auto found = values_.find(g.output(i).name());
+    if (found == values_.end()) {
+      throw error{where, "branch output " + in_quotes(g.output(i).name()) + " is not defined", "a value of the branch"};
+    }
+    alias(node.output(i), found->second);
+  }
+  return true;
+}
+
+UNITY_INLINE void graph_importer::alias(const std::string& name, onnx_value& of) {
+  if (of.known == nullptr || of.known->size() > 0) {
+    maker_.materialize(of);
+  }
+  auto copy = of;
+  values_.insert_or_assign(name, std::move(copy));
+}
+
+UNITY_INLINE bool graph_importer::add_folded(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
+                                             const std::string& where) {
+  const auto row = fold_rows().find(node.op_type());
+  if (row == fold_rows().end() || node.output_size() != 1) {
+    return false;
+  }
+  std::vector<const known_tensor*> known;
+  for (const auto* in : inputs) {
+    if (in != nullptr && (in->known == nullptr || in->weight)) {
+      return false;
+    }
+    known.push_back(in == nullptr ? nullptr : in->known.get());
+  }
+  auto result = row->second({node_attributes{node, where}, opset_, known});
+  if (result) {
+    known_elements_ += result->size();
+    if (known_elements_ > most_folded_elements) {
+      throw error{where, "shape arithmetic on more than " + std::to_string(most_folded_elements) + " numbers", "less"};
+    }
+    add_known(node.output(0), std::move(*result));
+  }
+  return result.has_value();
+}
+
+UNITY_INLINE bool graph_importer::add_expressed(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
+                                                const std::string& where) {
+  const auto row = operators_.imports.find(node.op_type());
+  if (row == operators_.imports.end()) {
+    return false;
+  }
+  import_node in{node, opset_, maker_, inputs, where};
+  const auto results = row->second(in);
+  if (!results) {
+    return false;
+  }
+  for (std::size_t i = 0; i < results->size() && i < static_cast<std::size_t>(node.output_size()); ++i) {
+    define(node.output(static_cast<int>(i)), (*results)[i]);
+  }
+  for (int i = static_cast<int>(results->size()); i < node.output_size(); ++i) {
+    if (!node.output(i).empty()) {
+      throw error{where, "has an output " + in_quotes(node.output(i)), std::to_string(results->size()) + " outputs"};
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE void graph_importer::define(const std::string& name, value_id value) {
+  if (!name.empty()) {
+    onnx_value v;
+    v.value = value;
+    v.name = name;
+    values_.insert_or_assign(name, std::move(v));
+  }
+}
+
+UNITY_INLINE void graph_importer::add_opaque(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
+                                             const std::string& where) {
+  const auto results = opaque_.add(node, inputs, values_, where);
+  std::size_t next = 0;
+  for (const auto& out : node.output()) {
+    if (!out.empty()) {
+      define(out, results[next++]);
+    }
+  }
+}
+
+UNITY_INLINE bool graph_importer::all_floating(std::span<onnx_value* const> inputs) const {
+  return std::all_of(inputs.begin(), inputs.end(), [&](const onnx_value* v) {
+    return v == nullptr || !v->value.valid() || tensor::is_floating(maker_.type(v->value).element);
+  });
+}
+
+}  // namespace unity::io::detail
+
+#endif

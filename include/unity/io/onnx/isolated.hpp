@@ -1,19 +1,18 @@
 // Runs code that may crash on hostile input in a process of its own.
 #pragma once
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <unity/core/file.hpp>
 
@@ -45,24 +44,7 @@ template <class Work>
 }
 
 // Reads until the other end closes; nothing where that takes too long.
-[[nodiscard]] inline std::optional<std::string> read_all(int in, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  std::string all;
-  std::array<char, 4096> buffer{};
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd ready{in, POLLIN, 0};
-    const int count = left.count() > 0 ? ::poll(&ready, 1, static_cast<int>(left.count())) : 0;
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    const auto got = count > 0 ? ::read(in, buffer.data(), buffer.size()) : -1;
-    if (got <= 0) {
-      return got == 0 ? std::optional{all} : std::nullopt;
-    }
-    all.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-}
+[[nodiscard]] std::optional<std::string> read_all(int in, std::chrono::milliseconds limit);
 
 // What work() returns, a std::string, or nothing where it throws, crashes or takes longer than `limit`.
 // The packaged shape inference and version conversion read out of bounds on models that they should refuse.
@@ -98,3 +80,34 @@ template <class Work>
 }
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_ISOLATED)
+
+#include <array>
+
+#include <unity/core/config.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<std::string> read_all(int in, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::string all;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd ready{in, POLLIN, 0};
+    const int count = left.count() > 0 ? ::poll(&ready, 1, static_cast<int>(left.count())) : 0;
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    const auto got = count > 0 ? ::read(in, buffer.data(), buffer.size()) : -1;
+    if (got <= 0) {
+      return got == 0 ? std::optional{all} : std::nullopt;
+    }
+    all.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -1,17 +1,17 @@
 // Small tensors whose values are known while a model is read: shapes, axes, sizes, scalar constants.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -33,16 +33,7 @@ struct known_tensor {
 // Beyond this many elements a tensor is data, not shape arithmetic.
 inline constexpr std::size_t most_known_elements = 1U << 16U;
 
-[[nodiscard]] inline std::optional<std::size_t> known_count(std::span<const std::int64_t> dims) {
-  std::size_t count = 1;
-  for (const auto d : dims) {
-    if (d < 0 || (d > 0 && count > most_known_elements / static_cast<std::size_t>(d))) {
-      return std::nullopt;
-    }
-    count *= static_cast<std::size_t>(d);
-  }
-  return dims.size() <= tensor::max_rank ? std::optional{count} : std::nullopt;
-}
+[[nodiscard]] std::optional<std::size_t> known_count(std::span<const std::int64_t> dims);
 
 [[nodiscard]] inline known_tensor known_integers(std::vector<std::int64_t> values,
                                                  tensor::dtype element = tensor::dtype::int64) {
@@ -51,18 +42,7 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
 }
 [[nodiscard]] inline known_tensor known_scalar(std::int64_t value) { return {tensor::dtype::int64, {}, {value}, {}}; }
 
-[[nodiscard]] inline std::optional<known_tensor> known_from(const tensor_data& data) {
-  known_tensor known{data.element, {data.dims.begin(), data.dims.end()}, {}, {}};
-  if (!known_count(known.dims)) {
-    return std::nullopt;
-  }
-  if (known.is_real()) {
-    known.reals = elements_of<double>(data);
-  } else {
-    known.integers = elements_of<std::int64_t>(data);
-  }
-  return known;
-}
+[[nodiscard]] std::optional<known_tensor> known_from(const tensor_data& data);
 
 [[nodiscard]] inline tensor_data data_from(const known_tensor& known) {
   const tensor::shape dims(std::span<const std::int64_t>{known.dims});
@@ -75,7 +55,58 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
 }
 
 // An axis counted from the front, or nothing where it is outside of [-rank, rank).
-[[nodiscard]] inline std::optional<std::size_t> front_axis(std::int64_t axis, std::size_t rank) {
+[[nodiscard]] std::optional<std::size_t> front_axis(std::int64_t axis, std::size_t rank);
+
+// Ascending axes from the front, or nothing where one is outside or doubled.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> front_axes(std::span<const std::int64_t> axes, std::size_t rank);
+
+// What Slice takes along one dimension: indices from, from + step, ... (count of them).
+struct slice_range {
+  std::int64_t from = 0;
+  std::int64_t step = 1;
+  std::int64_t count = 0;
+};
+[[nodiscard]] std::optional<slice_range> clamp_slice(std::int64_t start, std::int64_t end, std::int64_t step,
+                                                     std::int64_t size);
+
+// The dimensions that Reshape asks for: 0 copies (unless zeros are allowed), -1 is what remains.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> reshaped(std::span<const std::int64_t> from,
+                                                                std::span<const std::int64_t> wanted, bool allow_zero);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_KNOWN)
+
+#include <algorithm>
+#include <limits>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<std::size_t> known_count(std::span<const std::int64_t> dims) {
+  std::size_t count = 1;
+  for (const auto d : dims) {
+    if (d < 0 || (d > 0 && count > most_known_elements / static_cast<std::size_t>(d))) {
+      return std::nullopt;
+    }
+    count *= static_cast<std::size_t>(d);
+  }
+  return dims.size() <= tensor::max_rank ? std::optional{count} : std::nullopt;
+}
+
+UNITY_INLINE std::optional<known_tensor> known_from(const tensor_data& data) {
+  known_tensor known{data.element, {data.dims.begin(), data.dims.end()}, {}, {}};
+  if (!known_count(known.dims)) {
+    return std::nullopt;
+  }
+  if (known.is_real()) {
+    known.reals = elements_of<double>(data);
+  } else {
+    known.integers = elements_of<std::int64_t>(data);
+  }
+  return known;
+}
+
+UNITY_INLINE std::optional<std::size_t> front_axis(std::int64_t axis, std::size_t rank) {
   const auto n = static_cast<std::int64_t>(rank);
   if (axis < -n || axis >= n) {
     return std::nullopt;
@@ -83,9 +114,7 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 
-// Ascending axes from the front, or nothing where one is outside or doubled.
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> front_axes(std::span<const std::int64_t> axes,
-                                                                         std::size_t rank) {
+UNITY_INLINE std::optional<std::vector<std::int64_t>> front_axes(std::span<const std::int64_t> axes, std::size_t rank) {
   std::vector<std::int64_t> all;
   for (const auto a : axes) {
     const auto axis = front_axis(a, rank);
@@ -98,14 +127,8 @@ inline constexpr std::size_t most_known_elements = 1U << 16U;
   return std::adjacent_find(all.begin(), all.end()) == all.end() ? std::optional{all} : std::nullopt;
 }
 
-// What Slice takes along one dimension: indices from, from + step, ... (count of them).
-struct slice_range {
-  std::int64_t from = 0;
-  std::int64_t step = 1;
-  std::int64_t count = 0;
-};
-[[nodiscard]] inline std::optional<slice_range> clamp_slice(std::int64_t start, std::int64_t end, std::int64_t step,
-                                                            std::int64_t size) {
+UNITY_INLINE std::optional<slice_range> clamp_slice(std::int64_t start, std::int64_t end, std::int64_t step,
+                                                    std::int64_t size) {
   constexpr auto least = std::numeric_limits<std::int64_t>::min();
   if (step == 0 || step == least) {
     return std::nullopt;
@@ -121,10 +144,8 @@ struct slice_range {
   return slice_range{from, step, distance > 0 ? (distance - 1) / stride + 1 : 0};
 }
 
-// The dimensions that Reshape asks for: 0 copies (unless zeros are allowed), -1 is what remains.
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> reshaped(std::span<const std::int64_t> from,
-                                                                       std::span<const std::int64_t> wanted,
-                                                                       bool allow_zero) {
+UNITY_INLINE std::optional<std::vector<std::int64_t>> reshaped(std::span<const std::int64_t> from,
+                                                               std::span<const std::int64_t> wanted, bool allow_zero) {
   std::vector<std::int64_t> dims(wanted.begin(), wanted.end());
   std::int64_t count = 1;
   for (const auto d : from) {
@@ -161,3 +182,5 @@ struct slice_range {
 }
 
 }  // namespace unity::io::detail
+
+#endif

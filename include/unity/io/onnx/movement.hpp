@@ -1,22 +1,93 @@
 // Operators of ONNX that move elements and do not change them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/import_node.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::io::detail {
+
+import_result import_concat(import_node& n);
+
+// Sizes: an attribute, an input from opset 13, or equal parts, of which from opset 18 the last may be smaller.
+import_result import_split(import_node& n);
+
+// Attributes before opset 10, inputs since. A negative step reverses, which no operator here does.
+import_result import_slice(import_node& n);
+
+// Pads and value: attributes before opset 11, inputs since; axes from opset 18.
+import_result import_pad(import_node& n);
+
+import_result import_transpose(import_node& n);
+
+import_result import_reshape(import_node& n);
+
+import_result import_flatten(import_node& n);
+
+import_result import_squeeze(import_node& n);
+
+import_result import_unsqueeze(import_node& n);
+
+import_result import_expand(import_node& n);
+
+// Rows of a table; one known index along any axis is a slice.
+import_result import_gather(import_node& n);
+
+// Too large to be known as a list.
+import_result import_constant_of_shape(import_node& n);
+
+inline void export_concat(export_node& n) {
+  n.emit("Concat", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
+}
+void export_split(export_node& n);
+inline void export_slice(export_node& n) {
+  const auto list = [&](std::string_view name) { return n.out.integers(n.integers(name)); };
+  n.emit("Slice", {n.input(0), list("starts"), list("ends"), list("axes"), list("steps")}, n.result());
+}
+inline void emit_pad(export_node& n, std::span<const std::int64_t> pads, double value) {
+  n.emit("Pad", {n.input(0), n.out.integers(pads), n.scalar(value, n.type(0).element)}, n.result());
+}
+inline void export_pad(export_node& n) { emit_pad(n, n.attributes.integers("pads"), n.attributes.real("value")); }
+void export_enlarge(export_node& n);
+inline void export_transpose(export_node& n) {
+  n.emit("Transpose", n.inputs(), n.result(), {{"perm", n.integers("permutation")}});
+}
+inline void export_with_dims(export_node& n) {
+  n.emit(n.kind() == "reshape" ? "Reshape" : "Expand", {n.input(0), n.out.integers(n.integers("dims"))}, n.result());
+}
+inline void export_with_axes(export_node& n) {
+  n.emit(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", {n.input(0), n.out.integers(n.integers("axes"))}, n.result());
+}
+inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
+// ONNX has no sum over bags of its own.
+void export_embedding_bag(export_node& n);
+
+[[nodiscard]] onnx_family movement_family();
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_MOVEMENT)
+
+#include <algorithm>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/known.hpp>
 
 namespace unity::io::detail {
 
-inline import_result import_concat(import_node& n) {
+UNITY_INLINE import_result import_concat(import_node& n) {
   std::vector<value_id> parts;
   for (std::size_t i = 0; i < n.input_count(); ++i) {
     parts.push_back(n.input(i));
@@ -24,8 +95,7 @@ inline import_result import_concat(import_node& n) {
   return n.emit_all("concat", parts, {{"axis", n.axis(n.attributes.integer("axis", 1), n.rank(0))}});
 }
 
-// Sizes: an attribute, an input from opset 13, or equal parts, of which from opset 18 the last may be smaller.
-inline import_result import_split(import_node& n) {
+UNITY_INLINE import_result import_split(import_node& n) {
   const auto list = n.list("split", 1, 13);
   if (!list.found) {
     return std::nullopt;
@@ -51,8 +121,7 @@ inline import_result import_split(import_node& n) {
   return n.emit_all("split", operands, {{"axis", axis}, {"sizes", sizes}});
 }
 
-// Attributes before opset 10, inputs since. A negative step reverses, which no operator here does.
-inline import_result import_slice(import_node& n) {
+UNITY_INLINE import_result import_slice(import_node& n) {
   const auto starts = n.list("starts", 1, 10);
   const auto ends = n.list("ends", 2, 10);
   const auto axes = n.list("axes", 3, 10);
@@ -102,8 +171,7 @@ inline import_result import_slice(import_node& n) {
                                     {"steps", column(&cut::step)}}));
 }
 
-// Pads and value: attributes before opset 11, inputs since; axes from opset 18.
-inline import_result import_pad(import_node& n) {
+UNITY_INLINE import_result import_pad(import_node& n) {
   const auto list = n.list("pads", 1, 11);
   const auto value = n.opset() < 11 ? n.attributes.real("value", 0) : n.has(2) ? n.known_real(2) : 0.0;
   const auto rank = n.rank(0);
@@ -131,13 +199,13 @@ inline import_result import_pad(import_node& n) {
   return one(n.emit("pad", {n.input(0)}, {{"pads", pads}, {"value", *value}}));
 }
 
-inline import_result import_transpose(import_node& n) {
+UNITY_INLINE import_result import_transpose(import_node& n) {
   std::vector<std::int64_t> reversed(n.rank(0));
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   return one(n.emit("transpose", {n.input(0)}, {{"permutation", n.attributes.integers("perm", reversed)}}));
 }
 
-inline import_result import_reshape(import_node& n) {
+UNITY_INLINE import_result import_reshape(import_node& n) {
   const auto wanted = n.known_integers(1);
   if (!wanted) {
     return std::nullopt;
@@ -153,7 +221,7 @@ inline import_result import_reshape(import_node& n) {
   return one(n.emit("reshape", {n.input(0)}, {{"dims", *dims}}));
 }
 
-inline import_result import_flatten(import_node& n) {
+UNITY_INLINE import_result import_flatten(import_node& n) {
   const auto rank = static_cast<std::int64_t>(n.rank(0));
   const auto given = n.attributes.integer("axis", 1);
   const auto axis = given < 0 ? given + rank : given;
@@ -167,7 +235,7 @@ inline import_result import_flatten(import_node& n) {
   return one(n.emit("reshape", {n.input(0)}, {{"dims", dims}}));
 }
 
-inline import_result import_squeeze(import_node& n) {
+UNITY_INLINE import_result import_squeeze(import_node& n) {
   const auto list = n.list("axes", 1, 13);
   if (!list.found) {
     return std::nullopt;
@@ -185,7 +253,7 @@ inline import_result import_squeeze(import_node& n) {
   return one(n.emit("squeeze", {n.input(0)}, {{"axes", axes}}));
 }
 
-inline import_result import_unsqueeze(import_node& n) {
+UNITY_INLINE import_result import_unsqueeze(import_node& n) {
   const auto list = n.list("axes", 1, 13);
   if (!list.values) {
     return std::nullopt;
@@ -193,7 +261,7 @@ inline import_result import_unsqueeze(import_node& n) {
   return one(n.emit("unsqueeze", {n.input(0)}, {{"axes", n.axes(*list.values, n.rank(0) + list.values->size())}}));
 }
 
-inline import_result import_expand(import_node& n) {
+UNITY_INLINE import_result import_expand(import_node& n) {
   const auto dims = n.known_integers(1);
   if (!dims) {
     return std::nullopt;
@@ -201,8 +269,7 @@ inline import_result import_expand(import_node& n) {
   return one(n.emit("expand", {n.input(0)}, {{"dims", *dims}}));
 }
 
-// Rows of a table; one known index along any axis is a slice.
-inline import_result import_gather(import_node& n) {
+UNITY_INLINE import_result import_gather(import_node& n) {
   const auto axis = n.axis(n.attributes.integer("axis", 0), n.rank(0));
   const auto index = n.known_integers(1);
   if (index && index->size() == 1 && n.rank(1) <= 1) {
@@ -222,8 +289,7 @@ inline import_result import_gather(import_node& n) {
   return one(n.emit("embedding", {n.input(0), n.input(1)}));
 }
 
-// Too large to be known as a list.
-inline import_result import_constant_of_shape(import_node& n) {
+UNITY_INLINE import_result import_constant_of_shape(import_node& n) {
   const auto dims = n.known_integers(0);
   const auto value = n.attributes.known("value");
   if (!dims || (value && value->size() != 1)) {
@@ -233,23 +299,13 @@ inline import_result import_constant_of_shape(import_node& n) {
                     tensor::shape(std::span<const std::int64_t>{*dims})));
 }
 
-inline void export_concat(export_node& n) {
-  n.emit("Concat", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
-}
-inline void export_split(export_node& n) {
+UNITY_INLINE void export_split(export_node& n) {
   const std::string inputs[] = {n.input(0), n.out.integers(n.integers("sizes"))};
   const onnx_attribute attributes[] = {{"axis", n.attributes.integer("axis")}};
   n.out.node("Split", inputs, n.results(), attributes);
 }
-inline void export_slice(export_node& n) {
-  const auto list = [&](std::string_view name) { return n.out.integers(n.integers(name)); };
-  n.emit("Slice", {n.input(0), list("starts"), list("ends"), list("axes"), list("steps")}, n.result());
-}
-inline void emit_pad(export_node& n, std::span<const std::int64_t> pads, double value) {
-  n.emit("Pad", {n.input(0), n.out.integers(pads), n.scalar(value, n.type(0).element)}, n.result());
-}
-inline void export_pad(export_node& n) { emit_pad(n, n.attributes.integers("pads"), n.attributes.real("value")); }
-inline void export_enlarge(export_node& n) {
+
+UNITY_INLINE void export_enlarge(export_node& n) {
   const auto& from = n.type(0).dims;
   const auto& to = n.result_type().dims;
   const std::int64_t rows = (to[2] - from[2]) / 2;
@@ -257,25 +313,15 @@ inline void export_enlarge(export_node& n) {
   const std::int64_t pads[] = {0, 0, rows, columns, 0, 0, to[2] - from[2] - rows, to[3] - from[3] - columns};
   emit_pad(n, pads, 0);
 }
-inline void export_transpose(export_node& n) {
-  n.emit("Transpose", n.inputs(), n.result(), {{"perm", n.integers("permutation")}});
-}
-inline void export_with_dims(export_node& n) {
-  n.emit(n.kind() == "reshape" ? "Reshape" : "Expand", {n.input(0), n.out.integers(n.integers("dims"))}, n.result());
-}
-inline void export_with_axes(export_node& n) {
-  n.emit(n.kind() == "squeeze" ? "Squeeze" : "Unsqueeze", {n.input(0), n.out.integers(n.integers("axes"))}, n.result());
-}
-inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
-// ONNX has no sum over bags of its own.
-inline void export_embedding_bag(export_node& n) {
+
+UNITY_INLINE void export_embedding_bag(export_node& n) {
   const auto rows = n.step();
   n.emit("Gather", n.inputs(), rows, {{"axis", std::int64_t{0}}});
   const std::int64_t axes[] = {static_cast<std::int64_t>(n.type(1).rank()) - 1};
   n.emit("ReduceSum", {rows, n.out.integers(axes)}, n.result(), {{"keepdims", std::int64_t{0}}});
 }
 
-[[nodiscard]] inline onnx_family movement_family() {
+UNITY_INLINE onnx_family movement_family() {
   return {{{"Concat", import_concat},
            {"Split", import_split},
            {"Slice", import_slice},
@@ -303,3 +349,5 @@ inline void export_embedding_bag(export_node& n) {
 }
 
 }  // namespace unity::io::detail
+
+#endif

@@ -2,17 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
+#include <onnx/onnx_pb.h>
+
 #include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx/read_tensor.hpp>
+#include <unity/io/tensor_data.hpp>
 
 namespace unity::io::detail {
 
@@ -22,14 +21,7 @@ class node_attributes {
   // `where`: for messages.
   node_attributes(const onnx::NodeProto& node, std::string where) : node_{&node}, where_{std::move(where)} {}
 
-  [[nodiscard]] const onnx::AttributeProto* find(std::string_view name) const {
-    for (const auto& a : node_->attribute()) {
-      if (a.name() == name) {
-        return &a;
-      }
-    }
-    return nullptr;
-  }
+  [[nodiscard]] const onnx::AttributeProto* find(std::string_view name) const;
   [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t otherwise) const {
     const auto* a = typed(name, onnx::AttributeProto::INT);
     return a == nullptr ? otherwise : a->i();
@@ -50,18 +42,7 @@ class node_attributes {
     return integers(name).value_or(std::move(otherwise));
   }
   // A tensor attribute, read whole.
-  [[nodiscard]] std::optional<tensor_data> data(std::string_view name) const {
-    const auto* a = typed(name, onnx::AttributeProto::TENSOR);
-    if (a == nullptr) {
-      return std::nullopt;
-    }
-    if (a->t().data_location() == onnx::TensorProto::EXTERNAL) {
-      throw error{where_, "attribute " + std::string{name} + " keeps its data in another file",
-                  "it here; initializers may"};
-    }
-    auto copy = a->t();
-    return tensor_reader{where_, {}}.read(copy, name);
-  }
+  [[nodiscard]] std::optional<tensor_data> data(std::string_view name) const;
   // A tensor attribute if it is small.
   [[nodiscard]] std::optional<known_tensor> known(std::string_view name) const {
     const auto all = data(name);
@@ -70,18 +51,57 @@ class node_attributes {
 
  private:
   [[nodiscard]] const onnx::AttributeProto* typed(std::string_view name,
-                                                  onnx::AttributeProto::AttributeType type) const {
-    const auto* a = find(name);
-    // Files of the first IR versions leave the type out.
-    if (a != nullptr && a->type() != type && a->type() != onnx::AttributeProto::UNDEFINED) {
-      throw error{where_, "attribute " + std::string{name} + " is of another type",
-                  onnx::AttributeProto::AttributeType_Name(type)};
-    }
-    return a;
-  }
+                                                  onnx::AttributeProto::AttributeType type) const;
 
   const onnx::NodeProto* node_;
   std::string where_;
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_NODE_ATTRIBUTES)
+
+#include <filesystem>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE const onnx::AttributeProto* node_attributes::find(std::string_view name) const {
+  for (const auto& a : node_->attribute()) {
+    if (a.name() == name) {
+      return &a;
+    }
+  }
+  return nullptr;
+}
+
+UNITY_INLINE std::optional<tensor_data> node_attributes::data(std::string_view name) const {
+  const auto* a = typed(name, onnx::AttributeProto::TENSOR);
+  if (a == nullptr) {
+    return std::nullopt;
+  }
+  if (a->t().data_location() == onnx::TensorProto::EXTERNAL) {
+    throw error{where_, "attribute " + std::string{name} + " keeps its data in another file",
+                "it here; initializers may"};
+  }
+  auto copy = a->t();
+  return tensor_reader{where_, {}}.read(copy, name);
+}
+
+UNITY_INLINE const onnx::AttributeProto* node_attributes::typed(std::string_view name,
+                                                                onnx::AttributeProto::AttributeType type) const {
+  const auto* a = find(name);
+  // Files of the first IR versions leave the type out.
+  if (a != nullptr && a->type() != type && a->type() != onnx::AttributeProto::UNDEFINED) {
+    throw error{where_, "attribute " + std::string{name} + " is of another type",
+                onnx::AttributeProto::AttributeType_Name(type)};
+  }
+  return a;
+}
+
+}  // namespace unity::io::detail
+
+#endif

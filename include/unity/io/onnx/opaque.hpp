@@ -3,32 +3,84 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <onnx/checker.h>
 #include <onnx/defs/schema.h>
 #include <onnx/shape_inference/implementation.h>
 #include <onnx/version_converter/convert.h>
 
-#include <unity/core/printable.hpp>
-#include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/isolated.hpp>
 #include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/proto.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
 // The type of a value if it is a tensor of known sizes. `dims`: sizes of named dimensions.
-[[nodiscard]] inline std::optional<tensor::tensor_type> concrete_type(
+[[nodiscard]] std::optional<tensor::tensor_type> concrete_type(
+    const onnx::TypeProto& type, const std::map<std::string, std::int64_t, std::less<>>& dims);
+
+void fill_type(onnx::ValueInfoProto& info, std::string_view name, const tensor::tensor_type& type);
+
+// What a node reads, with what is known about it.
+struct typed_input {
+  std::string name;
+  tensor::tensor_type type;
+  const known_tensor* known = nullptr;
+};
+
+// A model of one node, in which the package's inference and conversion see it with the sizes that it has here.
+[[nodiscard]] onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
+                                        const onnx::ModelProto& envelope, std::int64_t opset);
+
+// Does the packaged checker accept a node of the default domain at an opset.
+[[nodiscard]] bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset);
+
+// Operators that the checker of opset 17 accepts although a later opset gave them another meaning.
+[[nodiscard]] bool changed_silently(const onnx::NodeProto& node);
+
+[[nodiscard]] const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name);
+
+// Effects: removes an attribute if it says what the export opset takes for granted.
+void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t integer, std::string_view word);
+
+// Forms that changed by notation alone, stated as the export opset states them: axes of reductions as an attribute,
+// Resize without what it can do since, Upsample as the Resize that it became.
+[[nodiscard]] onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs, std::int64_t opset);
+
+// A node of the default domain as the export opset states it: unchanged where the operator has not changed since,
+// converted by the packaged converter where it has. Nothing where that opset cannot express it.
+[[nodiscard]] std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
+                                                                  std::span<const typed_input> inputs,
+                                                                  const onnx::ModelProto& envelope, std::int64_t opset);
+
+// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
+// complained about, if it did.
+[[nodiscard]] std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
+                                                                       std::span<const typed_input> inputs,
+                                                                       const onnx::ModelProto& envelope,
+                                                                       std::int64_t opset, std::string& problem);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPAQUE)
+
+#include <exception>
+#include <unordered_map>
+#include <vector>
+
+#include <unity/core/printable.hpp>
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/isolated.hpp>
+#include <unity/io/onnx/proto.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<tensor::tensor_type> concrete_type(
     const onnx::TypeProto& type, const std::map<std::string, std::int64_t, std::less<>>& dims) {
   if (!type.has_tensor_type() || !type.tensor_type().has_shape()) {
     return std::nullopt;
@@ -52,7 +104,7 @@ namespace unity::io::detail {
   return tensor::checked_element_count(t.dims) ? std::optional{t} : std::nullopt;
 }
 
-inline void fill_type(onnx::ValueInfoProto& info, std::string_view name, const tensor::tensor_type& type) {
+UNITY_INLINE void fill_type(onnx::ValueInfoProto& info, std::string_view name, const tensor::tensor_type& type) {
   info.set_name(std::string{name});
   auto& t = *info.mutable_type()->mutable_tensor_type();
   t.set_elem_type(to_onnx_type(type.element));
@@ -62,16 +114,8 @@ inline void fill_type(onnx::ValueInfoProto& info, std::string_view name, const t
   }
 }
 
-// What a node reads, with what is known about it.
-struct typed_input {
-  std::string name;
-  tensor::tensor_type type;
-  const known_tensor* known = nullptr;
-};
-
-// A model of one node, in which the package's inference and conversion see it with the sizes that it has here.
-[[nodiscard]] inline onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
-                                               const onnx::ModelProto& envelope, std::int64_t opset) {
+UNITY_INLINE onnx::ModelProto model_of(const onnx::NodeProto& node, std::span<const typed_input> inputs,
+                                       const onnx::ModelProto& envelope, std::int64_t opset) {
   onnx::ModelProto m;
   m.set_ir_version(export_ir_version);
   for (const auto& import : envelope.opset_import()) {
@@ -95,8 +139,7 @@ struct typed_input {
   return m;
 }
 
-// Does the packaged checker accept a node of the default domain at an opset.
-[[nodiscard]] inline bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
+UNITY_INLINE bool is_valid_at(const onnx::NodeProto& node, std::int64_t opset) {
   onnx::checker::CheckerContext context;
   context.set_ir_version(static_cast<int>(export_ir_version));
   context.set_opset_imports({{"", static_cast<int>(opset)}});
@@ -112,8 +155,7 @@ struct typed_input {
   }
 }
 
-// Operators that the checker of opset 17 accepts although a later opset gave them another meaning.
-[[nodiscard]] inline bool changed_silently(const onnx::NodeProto& node) {
+UNITY_INLINE bool changed_silently(const onnx::NodeProto& node) {
   const auto reduces_to_extreme = [&] {
     for (const auto& a : node.attribute()) {
       if (a.name() == "reduction" && (a.s() == "max" || a.s() == "min")) {
@@ -126,7 +168,7 @@ struct typed_input {
          ((node.op_type() == "ScatterND" || node.op_type() == "ScatterElements") && reduces_to_extreme());
 }
 
-[[nodiscard]] inline const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name) {
+UNITY_INLINE const typed_input* input_named(std::span<const typed_input> inputs, std::string_view name) {
   for (const auto& in : inputs) {
     if (in.name == name) {
       return &in;
@@ -135,8 +177,8 @@ struct typed_input {
   return nullptr;
 }
 
-// Effects: removes an attribute if it says what the export opset takes for granted.
-inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t integer, std::string_view word) {
+UNITY_INLINE void drop_default(onnx::NodeProto& node, std::string_view name, std::int64_t integer,
+                               std::string_view word) {
   auto& all = *node.mutable_attribute();
   for (auto a = all.begin(); a != all.end(); ++a) {
     if (a->name() == name && a->i() == integer && a->s() == word) {
@@ -146,10 +188,7 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
   }
 }
 
-// Forms that changed by notation alone, stated as the export opset states them: axes of reductions as an attribute,
-// Resize without what it can do since, Upsample as the Resize that it became.
-[[nodiscard]] inline onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs,
-                                              std::int64_t opset) {
+UNITY_INLINE onnx::NodeProto restated(onnx::NodeProto node, std::span<const typed_input> inputs, std::int64_t opset) {
   const auto& type = node.op_type();
   if (opset >= 18 && type.starts_with("Reduce") && node.input_size() == 2) {
     const auto* axes = input_named(inputs, node.input(1));
@@ -178,12 +217,9 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
   return node;
 }
 
-// A node of the default domain as the export opset states it: unchanged where the operator has not changed since,
-// converted by the packaged converter where it has. Nothing where that opset cannot express it.
-[[nodiscard]] inline std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
-                                                                         std::span<const typed_input> inputs,
-                                                                         const onnx::ModelProto& envelope,
-                                                                         std::int64_t opset) {
+UNITY_INLINE std::optional<onnx::NodeProto> node_at_export_opset(const onnx::NodeProto& node,
+                                                                 std::span<const typed_input> inputs,
+                                                                 const onnx::ModelProto& envelope, std::int64_t opset) {
   if (opset == export_opset || !is_default_domain(node.domain())) {
     return node;
   }
@@ -216,13 +252,10 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
   return std::nullopt;
 }
 
-// The types of a node's results by name, as far as the packaged shape inference finds them. `problem`: what it
-// complained about, if it did.
-[[nodiscard]] inline std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
-                                                                              std::span<const typed_input> inputs,
-                                                                              const onnx::ModelProto& envelope,
-                                                                              std::int64_t opset,
-                                                                              std::string& problem) {
+UNITY_INLINE std::map<std::string, tensor::tensor_type> infer_results(const onnx::NodeProto& node,
+                                                                      std::span<const typed_input> inputs,
+                                                                      const onnx::ModelProto& envelope,
+                                                                      std::int64_t opset, std::string& problem) {
   // Forms that the package does not know would be inferred wrongly: they are restated, or left to what the file says.
   const auto known =
       opset > newest_checked_opset ? node_at_export_opset(node, inputs, envelope, opset) : std::optional{node};
@@ -256,3 +289,5 @@ inline void drop_default(onnx::NodeProto& node, std::string_view name, std::int6
 }
 
 }  // namespace unity::io::detail
+
+#endif

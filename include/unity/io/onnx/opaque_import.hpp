@@ -5,20 +5,21 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
+#include <onnx/version_converter/convert.h>
+
 #include <unity/core/id.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/opaque.hpp>
-#include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx/structure.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
@@ -35,53 +36,7 @@ class opaque_importer {
   // Operands: the inputs that are there, then what subgraphs read from outside.
   // Throws: unity::error where the types of the results are not known.
   [[nodiscard]] std::vector<value_id> add(const onnx::NodeProto& node, std::span<onnx_value* const> inputs,
-                                          onnx_values& values, const std::string& where) {
-    std::vector<value_id> operands;
-    std::vector<typed_input> typed;
-    std::set<std::string> listed;
-    const auto read = [&](const std::string& name, onnx_value& v) {
-      if (v.known != nullptr &&
-          v.known->size() == 0) {  // such as Resize's absent region: no value, but the node needs it
-        maker_->data()[name] = data_from(*v.known);
-        typed.push_back({name, {}, v.known.get()});
-        return;
-      }
-      operands.push_back(carried(v, where));
-      if (listed.insert(name).second) {
-        typed.push_back({name, maker_->type(operands.back()), v.known.get()});
-      }
-    };
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] != nullptr) {
-        read(node.input(static_cast<int>(i)), *inputs[i]);
-      }
-    }
-    const captures captured{node};
-    for (const auto& name : captured.names()) {
-      const auto found = values.find(name);
-      if (found == values.end()) {
-        throw error{where, "reads " + in_quotes(name) + ", which nothing defines before", "a value of the graph"};
-      }
-      read(name, found->second);
-    }
-    const auto types = result_types(node, typed, where);
-    const auto key = operator_name(node) + "#" + std::to_string(nodes_.size());
-    std::vector<std::int64_t> elements;
-    std::vector<std::int64_t> dims;
-    for (const auto& t : types) {
-      elements.push_back(static_cast<std::int64_t>(t.element));
-      dims.push_back(static_cast<std::int64_t>(t.rank()));
-      dims.insert(dims.end(), t.dims.begin(), t.dims.end());
-    }
-    const tensor::named_attribute attributes[] = {
-        {"name", operator_name(node)}, {"signature", key}, {"elements", elements}, {"dims", dims}};
-    nodes_.emplace(key, node.SerializeAsString());
-    try {
-      return maker_->emit("opaque", operands, attributes);
-    } catch (const not_accepted& e) {
-      throw error{where, e.found, e.expected};
-    }
-  }
+                                          onnx_values& values, const std::string& where);
   // The nodes as they stood in the file, by the signature of the opaque node.
   [[nodiscard]] std::map<std::string, std::string, std::less<>> take_nodes() { return std::move(nodes_); }
 
@@ -90,38 +45,9 @@ class opaque_importer {
   // which saw the sizes that hold here.
   [[nodiscard]] std::vector<tensor::tensor_type> result_types(const onnx::NodeProto& node,
                                                               std::span<const typed_input> inputs,
-                                                              const std::string& where) const {
-    std::string problem;
-    const auto inferred = infer_results(node, inputs, *envelope_, opset_, problem);
-    std::vector<tensor::tensor_type> types;
-    for (const auto& out : node.output()) {
-      if (out.empty()) {
-        continue;
-      }
-      const auto found = inferred.find(out);
-      const auto hint = hints_.find(out);
-      if (found == inferred.end() && hint == hints_.end()) {
-        throw error{where,
-                    "output " + in_quotes(out) + " has no known sizes" + (problem.empty() ? "" : " (" + problem + ")"),
-                    "an operator of known result types, or value_info with sizes"};
-      }
-      const bool both = found != inferred.end() && hint != hints_.end();
-      if (both && (found->second.element != hint->second.element || found->second.rank() != hint->second.rank())) {
-        throw error{where, "output " + in_quotes(out) + " is " + tensor::to_string(found->second),
-                    tensor::to_string(hint->second) + " as value_info says"};
-      }
-      types.push_back(hint != hints_.end() ? hint->second : found->second);
-    }
-    return types;
-  }
+                                                              const std::string& where) const;
 
-  value_id carried(onnx_value& v, const std::string& where) {
-    try {
-      return maker_->materialize(v);
-    } catch (const not_accepted&) {
-      throw error{where, "reads " + in_quotes(v.name) + ", which has no elements", "a tensor with elements"};
-    }
-  }
+  value_id carried(onnx_value& v, const std::string& where);
 
   graph_maker* maker_;
   const onnx::ModelProto* envelope_;
@@ -131,3 +57,103 @@ class opaque_importer {
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPAQUE_IMPORT)
+
+#include <set>
+
+#include <unity/core/error.hpp>
+#include <unity/io/onnx/proto.hpp>
+#include <unity/io/onnx/structure.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::vector<value_id> opaque_importer::add(const onnx::NodeProto& node,
+                                                        std::span<onnx_value* const> inputs, onnx_values& values,
+                                                        const std::string& where) {
+  std::vector<value_id> operands;
+  std::vector<typed_input> typed;
+  std::set<std::string> listed;
+  const auto read = [&](const std::string& name, onnx_value& v) {
+    if (v.known != nullptr &&
+        v.known->size() == 0) {  // such as Resize's absent region: no value, but the node needs it
+      maker_->data()[name] = data_from(*v.known);
+      typed.push_back({name, {}, v.known.get()});
+      return;
+    }
+    operands.push_back(carried(v, where));
+    if (listed.insert(name).second) {
+      typed.push_back({name, maker_->type(operands.back()), v.known.get()});
+    }
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] != nullptr) {
+      read(node.input(static_cast<int>(i)), *inputs[i]);
+    }
+  }
+  const captures captured{node};
+  for (const auto& name : captured.names()) {
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      throw error{where, "reads " + in_quotes(name) + ", which nothing defines before", "a value of the graph"};
+    }
+    read(name, found->second);
+  }
+  const auto types = result_types(node, typed, where);
+  const auto key = operator_name(node) + "#" + std::to_string(nodes_.size());
+  std::vector<std::int64_t> elements;
+  std::vector<std::int64_t> dims;
+  for (const auto& t : types) {
+    elements.push_back(static_cast<std::int64_t>(t.element));
+    dims.push_back(static_cast<std::int64_t>(t.rank()));
+    dims.insert(dims.end(), t.dims.begin(), t.dims.end());
+  }
+  const tensor::named_attribute attributes[] = {
+      {"name", operator_name(node)}, {"signature", key}, {"elements", elements}, {"dims", dims}};
+  nodes_.emplace(key, node.SerializeAsString());
+  try {
+    return maker_->emit("opaque", operands, attributes);
+  } catch (const not_accepted& e) {
+    throw error{where, e.found, e.expected};
+  }
+}
+
+UNITY_INLINE std::vector<tensor::tensor_type> opaque_importer::result_types(const onnx::NodeProto& node,
+                                                                            std::span<const typed_input> inputs,
+                                                                            const std::string& where) const {
+  std::string problem;
+  const auto inferred = infer_results(node, inputs, *envelope_, opset_, problem);
+  std::vector<tensor::tensor_type> types;
+  for (const auto& out : node.output()) {
+    if (out.empty()) {
+      continue;
+    }
+    const auto found = inferred.find(out);
+    const auto hint = hints_.find(out);
+    if (found == inferred.end() && hint == hints_.end()) {
+      throw error{where,
+                  "output " + in_quotes(out) + " has no known sizes" + (problem.empty() ? "" : " (" + problem + ")"),
+                  "an operator of known result types, or value_info with sizes"};
+    }
+    const bool both = found != inferred.end() && hint != hints_.end();
+    if (both && (found->second.element != hint->second.element || found->second.rank() != hint->second.rank())) {
+      throw error{where, "output " + in_quotes(out) + " is " + tensor::to_string(found->second),
+                  tensor::to_string(hint->second) + " as value_info says"};
+    }
+    types.push_back(hint != hints_.end() ? hint->second : found->second);
+  }
+  return types;
+}
+
+UNITY_INLINE value_id opaque_importer::carried(onnx_value& v, const std::string& where) {
+  try {
+    return maker_->materialize(v);
+  } catch (const not_accepted&) {
+    throw error{where, "reads " + in_quotes(v.name) + ", which has no elements", "a tensor with elements"};
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

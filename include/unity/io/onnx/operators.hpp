@@ -4,10 +4,8 @@
 #include <map>
 #include <string_view>
 
-#include <unity/io/onnx/elementwise.hpp>
-#include <unity/io/onnx/movement.hpp>
-#include <unity/io/onnx/pooling.hpp>
-#include <unity/io/onnx/products.hpp>
+#include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/import_node.hpp>
 
 namespace unity::io::detail {
 
@@ -15,13 +13,28 @@ struct onnx_operators {
   std::map<std::string_view, import_row> imports;
   std::map<std::string_view, export_row> exports;
 
-  onnx_operators() {
-    for (const auto family : {elementwise_family, product_family, pooling_family, movement_family}) {
-      auto rows = family();
-      imports.insert(rows.imports.begin(), rows.imports.end());
-      exports.insert(rows.exports.begin(), rows.exports.end());
-    }
-  }
+  onnx_operators();
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPERATORS)
+
+#include <unity/io/onnx/elementwise.hpp>
+#include <unity/io/onnx/movement.hpp>
+#include <unity/io/onnx/pooling.hpp>
+#include <unity/io/onnx/products.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE onnx_operators::onnx_operators() {
+  for (const auto family : {elementwise_family, product_family, pooling_family, movement_family}) {
+    auto rows = family();
+    imports.insert(rows.imports.begin(), rows.imports.end());
+    exports.insert(rows.exports.begin(), rows.exports.end());
+  }
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -3,18 +3,64 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/import_node.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::io::detail {
+
+import_result import_pool(import_node& n);
+
+// Over images one operator; over other ranks a reduction.
+import_result import_global_pool(import_node& n);
+
+// Axes became an input: of ReduceSum at opset 13, of the others at 18.
+import_result import_reduction(import_node& n);
+
+// Before opset 13 all dimensions from the axis on are one.
+import_result import_softmax(import_node& n);
+
+import_result import_layer_norm(import_node& n);
+
+// The inference form; in training form it computes statistics, which is another operator.
+import_result import_batch_norm(import_node& n);
+
+void export_pool(export_node& n);
+inline void export_global_pool(export_node& n) {
+  n.emit(n.kind() == "global_max_pool" ? "GlobalMaxPool" : "GlobalAveragePool", n.inputs(), n.result());
+}
+void export_reduction(export_node& n);
+inline void export_softmax(export_node& n) {
+  n.emit("Softmax", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
+}
+inline void export_layer_norm(export_node& n) {
+  n.emit("LayerNormalization", n.inputs(), n.result(),
+         {{"axis", n.attributes.integer("axis")}, {"epsilon", n.attributes.real("epsilon")}});
+}
+inline void export_batch_norm(export_node& n) {
+  n.emit("BatchNormalization", n.inputs(), n.result(), {{"epsilon", n.attributes.real("epsilon")}});
+}
+
+[[nodiscard]] onnx_family pooling_family();
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_POOLING)
+
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/products.hpp>
 
 namespace unity::io::detail {
 
-inline import_result import_pool(import_node& n) {
+UNITY_INLINE import_result import_pool(import_node& n) {
   const bool largest = n.type() == "MaxPool";
   if (n.rank(0) != 4 || n.wants(1)) {
     return std::nullopt;
@@ -46,8 +92,7 @@ inline import_result import_pool(import_node& n) {
                      {"count_include_pad", n.attributes.integer("count_include_pad", 0)}}));
 }
 
-// Over images one operator; over other ranks a reduction.
-inline import_result import_global_pool(import_node& n) {
+UNITY_INLINE import_result import_global_pool(import_node& n) {
   const bool largest = n.type() == "GlobalMaxPool";
   if (n.rank(0) == 4) {
     return one(n.emit(largest ? "global_max_pool" : "global_average_pool", {n.input(0)}));
@@ -57,8 +102,7 @@ inline import_result import_global_pool(import_node& n) {
   return one(n.emit(largest ? "reduce_max" : "reduce_mean", {n.input(0)}, {{"axes", axes}, {"keep_dims", 1}}));
 }
 
-// Axes became an input: of ReduceSum at opset 13, of the others at 18.
-inline import_result import_reduction(import_node& n) {
+UNITY_INLINE import_result import_reduction(import_node& n) {
   const auto list = n.list("axes", 1, n.type() == "ReduceSum" ? 13 : 18);
   if (!list.found) {
     return std::nullopt;
@@ -76,8 +120,7 @@ inline import_result import_reduction(import_node& n) {
              : one(n.emit(name, {n.input(0)}, {{"axes", axes}, {"keep_dims", n.attributes.integer("keepdims", 1)}}));
 }
 
-// Before opset 13 all dimensions from the axis on are one.
-inline import_result import_softmax(import_node& n) {
+UNITY_INLINE import_result import_softmax(import_node& n) {
   const auto rank = n.rank(0);
   const auto axis = n.axis(n.attributes.integer("axis", n.opset() < 13 ? 1 : -1), rank == 0 ? 1 : rank);
   if (n.opset() >= 13 || axis + 1 == static_cast<std::int64_t>(rank)) {
@@ -91,7 +134,7 @@ inline import_result import_softmax(import_node& n) {
   return one(n.reshape(n.emit("softmax", {n.reshape(n.input(0), flat)}, {{"axis", 1}}), dims));
 }
 
-inline import_result import_layer_norm(import_node& n) {
+UNITY_INLINE import_result import_layer_norm(import_node& n) {
   if (n.wants(1) || n.wants(2)) {
     return std::nullopt;
   }
@@ -107,8 +150,7 @@ inline import_result import_layer_norm(import_node& n) {
                     {{"axis", axis}, {"epsilon", n.attributes.real("epsilon", 1e-5)}}));
 }
 
-// The inference form; in training form it computes statistics, which is another operator.
-inline import_result import_batch_norm(import_node& n) {
+UNITY_INLINE import_result import_batch_norm(import_node& n) {
   const bool trains = n.attributes.integer("training_mode", 0) != 0 || n.attributes.integer("spatial", 1) == 0;
   if (trains || n.wants(1)) {
     return std::nullopt;
@@ -117,7 +159,7 @@ inline import_result import_batch_norm(import_node& n) {
                     {{"epsilon", n.attributes.real("epsilon", 1e-5)}}));
 }
 
-inline void export_pool(export_node& n) {
+UNITY_INLINE void export_pool(export_node& n) {
   const bool largest = n.kind() == "max_pool";
   auto attributes = window_attributes(n);
   attributes.push_back({"kernel_shape", n.integers("kernel")});
@@ -130,10 +172,8 @@ inline void export_pool(export_node& n) {
   const std::string outputs[] = {n.result()};
   n.out.node(largest ? "MaxPool" : "AveragePool", n.inputs(), outputs, attributes);
 }
-inline void export_global_pool(export_node& n) {
-  n.emit(n.kind() == "global_max_pool" ? "GlobalMaxPool" : "GlobalAveragePool", n.inputs(), n.result());
-}
-inline void export_reduction(export_node& n) {
+
+UNITY_INLINE void export_reduction(export_node& n) {
   const onnx_attribute keep{"keepdims", n.attributes.integer("keep_dims")};
   if (n.kind() == "reduce_sum") {
     n.emit("ReduceSum", {n.input(0), n.out.integers(n.integers("axes"))}, n.result(), {keep});
@@ -142,18 +182,8 @@ inline void export_reduction(export_node& n) {
            {{"axes", n.integers("axes")}, keep});
   }
 }
-inline void export_softmax(export_node& n) {
-  n.emit("Softmax", n.inputs(), n.result(), {{"axis", n.attributes.integer("axis")}});
-}
-inline void export_layer_norm(export_node& n) {
-  n.emit("LayerNormalization", n.inputs(), n.result(),
-         {{"axis", n.attributes.integer("axis")}, {"epsilon", n.attributes.real("epsilon")}});
-}
-inline void export_batch_norm(export_node& n) {
-  n.emit("BatchNormalization", n.inputs(), n.result(), {{"epsilon", n.attributes.real("epsilon")}});
-}
 
-[[nodiscard]] inline onnx_family pooling_family() {
+UNITY_INLINE onnx_family pooling_family() {
   return {{{"MaxPool", import_pool},
            {"AveragePool", import_pool},
            {"GlobalAveragePool", import_global_pool},
@@ -177,3 +207,5 @@ inline void export_batch_norm(export_node& n) {
 }
 
 }  // namespace unity::io::detail
+
+#endif

@@ -3,16 +3,60 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/graph_writer.hpp>
+#include <unity/io/onnx/import_node.hpp>
 
 namespace unity::io::detail {
 
 // As NumPy: a vector on the left is a row, on the right a column, and that dimension is dropped from the result.
-inline import_result import_matmul(import_node& n) {
+import_result import_matmul(import_node& n);
+
+inline value_id scaled(import_node& n, value_id v, double factor) {
+  return factor == 1 ? v : n.emit("scalar_multiply", {v, n.scalar(factor, v)});
+}
+
+// alpha * A' * B' + beta * C
+import_result import_gemm(import_node& n);
+
+// How ONNX states a sliding window over two dimensions.
+struct window2 {
+  std::vector<std::int64_t> stride{1, 1};
+  std::string padding = "explicit";
+  std::vector<std::int64_t> pads{0, 0, 0, 0};
+  std::vector<std::int64_t> dilation{1, 1};
+};
+window2 read_window(const import_node& n);
+
+import_result import_conv(import_node& n);
+
+std::string auto_pad_of(const export_node& n);
+std::vector<onnx_attribute> window_attributes(const export_node& n);
+
+void export_matmul(export_node& n);
+// A matrix operand makes it a Gemm; of other ranks, a product and a sum.
+void export_linear(export_node& n);
+void export_conv2d(export_node& n);
+
+[[nodiscard]] inline onnx_family product_family() {
+  return {{{"MatMul", import_matmul}, {"Gemm", import_gemm}, {"Conv", import_conv}},
+          {{"matmul", export_matmul}, {"linear", export_linear}, {"conv2d", export_conv2d}}};
+}
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_PRODUCTS)
+
+#include <optional>
+
+namespace unity::io::detail {
+
+UNITY_INLINE import_result import_matmul(import_node& n) {
   auto a = n.input(0);
   auto b = n.input(1);
   const bool row = n.rank(0) == 1;
@@ -38,12 +82,7 @@ inline import_result import_matmul(import_node& n) {
   return one(v);
 }
 
-inline value_id scaled(import_node& n, value_id v, double factor) {
-  return factor == 1 ? v : n.emit("scalar_multiply", {v, n.scalar(factor, v)});
-}
-
-// alpha * A' * B' + beta * C
-inline import_result import_gemm(import_node& n) {
+UNITY_INLINE import_result import_gemm(import_node& n) {
   const auto operand = [&](std::size_t i, std::string_view transposed) {
     return n.attributes.integer(transposed, 0) != 0 ? n.emit("transpose", {n.input(i)}, {{"permutation", {1, 0}}})
                                                     : n.input(i);
@@ -67,14 +106,7 @@ inline import_result import_gemm(import_node& n) {
   return one(n.emit("add", {scaled(n, n.emit("linear", {x, w}), alpha), scaled(n, n.input(2), beta)}));
 }
 
-// How ONNX states a sliding window over two dimensions.
-struct window2 {
-  std::vector<std::int64_t> stride{1, 1};
-  std::string padding = "explicit";
-  std::vector<std::int64_t> pads{0, 0, 0, 0};
-  std::vector<std::int64_t> dilation{1, 1};
-};
-inline window2 read_window(const import_node& n) {
+UNITY_INLINE window2 read_window(const import_node& n) {
   window2 w;
   w.stride = n.attributes.integers("strides", w.stride);
   w.dilation = n.attributes.integers("dilations", w.dilation);
@@ -92,7 +124,7 @@ inline window2 read_window(const import_node& n) {
   return w;
 }
 
-inline import_result import_conv(import_node& n) {
+UNITY_INLINE import_result import_conv(import_node& n) {
   if (n.rank(0) != 4) {
     return std::nullopt;
   }
@@ -114,14 +146,15 @@ inline import_result import_conv(import_node& n) {
                      {"groups", n.attributes.integer("group", 1)}});
 }
 
-inline std::string auto_pad_of(const export_node& n) {
+UNITY_INLINE std::string auto_pad_of(const export_node& n) {
   const auto padding = n.choice("padding");
   return padding == "same"         ? "SAME_UPPER"
          : padding == "same_lower" ? "SAME_LOWER"
          : padding == "valid"      ? "VALID"
                                    : "NOTSET";
 }
-inline std::vector<onnx_attribute> window_attributes(const export_node& n) {
+
+UNITY_INLINE std::vector<onnx_attribute> window_attributes(const export_node& n) {
   std::vector<onnx_attribute> all{{"strides", n.integers("stride")}};
   if (const auto automatic = auto_pad_of(n); automatic != "NOTSET") {
     all.push_back({"auto_pad", automatic});
@@ -131,13 +164,13 @@ inline std::vector<onnx_attribute> window_attributes(const export_node& n) {
   return all;
 }
 
-inline void export_matmul(export_node& n) {
+UNITY_INLINE void export_matmul(export_node& n) {
   const auto product = n.before_activation();
   n.emit("MatMul", n.inputs(), product);
   n.activate(product);
 }
-// A matrix operand makes it a Gemm; of other ranks, a product and a sum.
-inline void export_linear(export_node& n) {
+
+UNITY_INLINE void export_linear(export_node& n) {
   const auto sum = n.before_activation();
   if (n.type(0).rank() == 2) {
     n.emit("Gemm", n.inputs(), sum);
@@ -150,7 +183,8 @@ inline void export_linear(export_node& n) {
   }
   n.activate(sum);
 }
-inline void export_conv2d(export_node& n) {
+
+UNITY_INLINE void export_conv2d(export_node& n) {
   auto attributes = window_attributes(n);
   attributes.push_back({"dilations", n.integers("dilation")});
   attributes.push_back({"group", n.attributes.integer("groups")});
@@ -161,9 +195,6 @@ inline void export_conv2d(export_node& n) {
   n.activate(sum);
 }
 
-[[nodiscard]] inline onnx_family product_family() {
-  return {{{"MatMul", import_matmul}, {"Gemm", import_gemm}, {"Conv", import_conv}},
-          {{"matmul", export_matmul}, {"linear", export_linear}, {"conv2d", export_conv2d}}};
-}
-
 }  // namespace unity::io::detail
+
+#endif

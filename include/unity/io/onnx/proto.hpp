@@ -8,7 +8,6 @@
 
 #include <onnx/onnx_pb.h>
 
-#include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/tensor/dtype.hpp>
 
@@ -23,41 +22,11 @@ inline constexpr std::int64_t export_ir_version = 8;
 // The metadata under which an exported file lists the inputs that are weights without data.
 inline constexpr std::string_view weights_key = "unity.weights";
 
-[[nodiscard]] inline std::optional<tensor::dtype> from_onnx_type(std::int32_t type) {
-  switch (type) {
-    case onnx::TensorProto::FLOAT: return tensor::dtype::float32;
-    case onnx::TensorProto::DOUBLE: return tensor::dtype::float64;
-    case onnx::TensorProto::FLOAT16: return tensor::dtype::float16;
-    case onnx::TensorProto::BFLOAT16: return tensor::dtype::bfloat16;
-    case onnx::TensorProto::INT64: return tensor::dtype::int64;
-    case onnx::TensorProto::INT32: return tensor::dtype::int32;
-    case onnx::TensorProto::INT8: return tensor::dtype::int8;
-    case onnx::TensorProto::UINT8: return tensor::dtype::uint8;
-    case onnx::TensorProto::BOOL: return tensor::dtype::boolean;
-    default: return std::nullopt;
-  }
-}
+[[nodiscard]] std::optional<tensor::dtype> from_onnx_type(std::int32_t type);
 
-[[nodiscard]] inline onnx::TensorProto::DataType to_onnx_type(tensor::dtype element) {
-  switch (element) {
-    case tensor::dtype::float32: return onnx::TensorProto::FLOAT;
-    case tensor::dtype::float64: return onnx::TensorProto::DOUBLE;
-    case tensor::dtype::float16: return onnx::TensorProto::FLOAT16;
-    case tensor::dtype::bfloat16: return onnx::TensorProto::BFLOAT16;
-    case tensor::dtype::int64: return onnx::TensorProto::INT64;
-    case tensor::dtype::int32: return onnx::TensorProto::INT32;
-    case tensor::dtype::int8: return onnx::TensorProto::INT8;
-    case tensor::dtype::uint8: return onnx::TensorProto::UINT8;
-    case tensor::dtype::boolean: break;
-  }
-  return onnx::TensorProto::BOOL;
-}
+[[nodiscard]] onnx::TensorProto::DataType to_onnx_type(tensor::dtype element);
 
-[[nodiscard]] inline std::string onnx_type_name(std::int32_t type) {
-  return onnx::TensorProto::DataType_IsValid(type)
-             ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
-             : "number " + std::to_string(type);
-}
+[[nodiscard]] std::string onnx_type_name(std::int32_t type);
 
 [[nodiscard]] inline bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -75,3 +44,50 @@ inline constexpr std::string_view weights_key = "unity.weights";
 }
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_PROTO)
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<tensor::dtype> from_onnx_type(std::int32_t type) {
+  switch (type) {
+    case onnx::TensorProto::FLOAT: return tensor::dtype::float32;
+    case onnx::TensorProto::DOUBLE: return tensor::dtype::float64;
+    case onnx::TensorProto::FLOAT16: return tensor::dtype::float16;
+    case onnx::TensorProto::BFLOAT16: return tensor::dtype::bfloat16;
+    case onnx::TensorProto::INT64: return tensor::dtype::int64;
+    case onnx::TensorProto::INT32: return tensor::dtype::int32;
+    case onnx::TensorProto::INT8: return tensor::dtype::int8;
+    case onnx::TensorProto::UINT8: return tensor::dtype::uint8;
+    case onnx::TensorProto::BOOL: return tensor::dtype::boolean;
+    default: return std::nullopt;
+  }
+}
+
+UNITY_INLINE onnx::TensorProto::DataType to_onnx_type(tensor::dtype element) {
+  switch (element) {
+    case tensor::dtype::float32: return onnx::TensorProto::FLOAT;
+    case tensor::dtype::float64: return onnx::TensorProto::DOUBLE;
+    case tensor::dtype::float16: return onnx::TensorProto::FLOAT16;
+    case tensor::dtype::bfloat16: return onnx::TensorProto::BFLOAT16;
+    case tensor::dtype::int64: return onnx::TensorProto::INT64;
+    case tensor::dtype::int32: return onnx::TensorProto::INT32;
+    case tensor::dtype::int8: return onnx::TensorProto::INT8;
+    case tensor::dtype::uint8: return onnx::TensorProto::UINT8;
+    case tensor::dtype::boolean: break;
+  }
+  return onnx::TensorProto::BOOL;
+}
+
+UNITY_INLINE std::string onnx_type_name(std::int32_t type) {
+  return onnx::TensorProto::DataType_IsValid(type)
+             ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
+             : "number " + std::to_string(type);
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <set>
-#include <string>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/graph/copy_node.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -47,7 +45,19 @@ template <class Keep>
 }
 
 // Effects: inputs stay, since callers supply them; everything else that no output needs goes, data and all.
-inline void prune(const tensor::algebra& algebra, onnx_model& model) {
+void prune(const tensor::algebra& algebra, onnx_model& model);
+
+}  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_PRUNE)
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace unity::io::detail {
+
+UNITY_INLINE void prune(const tensor::algebra& algebra, onnx_model& model) {
   const auto input = algebra.kind("input");
   const auto opaque = algebra.kind("opaque");
   model.graph = live_graph(model.graph, [&](node_id n) { return model.graph.operation(n).kind == input; });
@@ -72,3 +82,5 @@ inline void prune(const tensor::algebra& algebra, onnx_model& model) {
 }
 
 }  // namespace unity::io::detail
+
+#endif

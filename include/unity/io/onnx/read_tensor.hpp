@@ -10,11 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include <unity/core/error.hpp>
-#include <unity/core/file.hpp>
-#include <unity/core/to_number.hpp>
-#include <unity/io/onnx/proto.hpp>
+#include <onnx/onnx_pb.h>
+
 #include <unity/io/tensor_data.hpp>
+#include <unity/tensor/dtype.hpp>
 
 namespace unity::io::detail {
 
@@ -27,60 +26,11 @@ class tensor_reader {
   // Effects: may move raw bytes out of `proto`.
   // Throws: unity::error for element types without a counterpart here, sizes that do not agree with the data,
   // external files that are missing or too short, and NaN.
-  [[nodiscard]] tensor_data read(onnx::TensorProto& proto, std::string_view name) const {
-    const auto where = file_ + ": tensor " + in_quotes(name);
-    const auto element = from_onnx_type(proto.data_type());
-    if (!element) {
-      throw error{where, "has element type " + onnx_type_name(proto.data_type()), "one of " + known_types()};
-    }
-    tensor_data data{*element, {}, {}};
-    const auto count = element_count(proto, where);
-    for (const auto d : proto.dims()) {
-      data.dims.push_back(d);
-    }
-    const auto size = count * static_cast<std::uint64_t>(tensor::size_of(*element));
-    if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-      data.bytes = external(proto, size, where);
-    } else if (proto.has_raw_data()) {
-      data.bytes = std::move(*proto.mutable_raw_data());
-    } else {
-      typed(proto, *element, data.bytes);
-    }
-    if (data.bytes.size() != size) {
-      throw error{where, "holds " + std::to_string(data.bytes.size()) + " bytes",
-                  std::to_string(size) + " for " + std::to_string(count) + " elements of " +
-                      std::string{tensor::name_of(*element)}};
-    }
-    if (const auto bad = find_nan(data)) {
-      throw error{where, "element " + std::to_string(*bad) + " is NaN", "numbers"};
-    }
-    return data;
-  }
+  [[nodiscard]] tensor_data read(onnx::TensorProto& proto, std::string_view name) const;
 
  private:
-  static std::string known_types() {
-    std::string all;
-    for (const auto name : tensor::dtype_names) {
-      all += (all.empty() ? "" : ", ") + std::string{name};
-    }
-    return all;
-  }
-  static std::uint64_t element_count(const onnx::TensorProto& proto, const std::string& where) {
-    std::int64_t count = 1;
-    bool empty = false;
-    for (const auto d : proto.dims()) {
-      empty = empty || d == 0;
-      if (d < 0 || (d > 0 && count > tensor::max_elements / d)) {
-        throw error{where, "has a dimension of " + std::to_string(d), "sizes that can be counted"};
-      }
-      count *= d == 0 ? 1 : d;
-    }
-    if (proto.dims_size() > static_cast<int>(tensor::max_rank)) {
-      throw error{where, "has " + std::to_string(proto.dims_size()) + " dimensions",
-                  "at most " + std::to_string(tensor::max_rank)};
-    }
-    return empty ? 0 : static_cast<std::uint64_t>(count);
-  }
+  static std::string known_types();
+  static std::uint64_t element_count(const onnx::TensorProto& proto, const std::string& where);
 
   template <class Stored, class Field>
   static void append(const Field& field, std::string& bytes) {
@@ -93,69 +43,146 @@ class tensor_reader {
     }
   }
   // Narrow types lie in the field of 32-bit integers, narrow floats as their bits.
-  static void typed(const onnx::TensorProto& proto, tensor::dtype element, std::string& bytes) {
-    switch (element) {
-      case tensor::dtype::float32: return append<float>(proto.float_data(), bytes);
-      case tensor::dtype::float64: return append<double>(proto.double_data(), bytes);
-      case tensor::dtype::int64: return append<std::int64_t>(proto.int64_data(), bytes);
-      case tensor::dtype::int32: return append<std::int32_t>(proto.int32_data(), bytes);
-      case tensor::dtype::float16:
-      case tensor::dtype::bfloat16: return append<std::uint16_t>(proto.int32_data(), bytes);
-      case tensor::dtype::int8: return append<std::int8_t>(proto.int32_data(), bytes);
-      case tensor::dtype::uint8:
-      case tensor::dtype::boolean: return append<std::uint8_t>(proto.int32_data(), bytes);
-    }
-  }
+  static void typed(const onnx::TensorProto& proto, tensor::dtype element, std::string& bytes);
 
   [[nodiscard]] std::string external(const onnx::TensorProto& proto, std::uint64_t size,
-                                     const std::string& where) const {
-    std::string location;
-    std::uint64_t offset = 0;
-    std::uint64_t length = size;
-    for (const auto& entry : proto.external_data()) {
-      if (entry.key() == "location") {
-        location = entry.value();
-      } else if (entry.key() == "offset") {
-        offset = number(entry.value(), where);
-      } else if (entry.key() == "length") {
-        length = number(entry.value(), where);
-      }
-    }
-    if (length != size) {
-      throw error{where, "says that its external data has " + std::to_string(length) + " bytes", std::to_string(size)};
-    }
-    const std::filesystem::path relative{location};
-    if (!is_name(location) || relative.is_absolute() || leaves(relative)) {
-      throw error{where, "keeps its data in " + in_quotes(location), "a file in the model's folder or below"};
-    }
-    try {
-      return read_file(directory_ / relative, offset, length);
-    } catch (const error& e) {
-      throw error{where + ": external data: " + e.what()};
-    }
-  }
+                                     const std::string& where) const;
   // Files are opened by names that end at a zero, and messages are a line.
   static bool is_name(const std::string& text) {
     return !text.empty() && std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 127; });
   }
-  static bool leaves(const std::filesystem::path& relative) {
-    for (const auto& part : relative) {
-      if (part == "..") {
-        return true;
-      }
-    }
-    return false;
-  }
-  static std::uint64_t number(const std::string& text, const std::string& where) {
-    const auto value = to_number<std::uint64_t>(text);
-    if (!value) {
-      throw error{where, "external data has " + in_quotes(text), "a number of bytes"};
-    }
-    return *value;
-  }
+  static bool leaves(const std::filesystem::path& relative);
+  static std::uint64_t number(const std::string& text, const std::string& where);
 
   std::string file_;
   std::filesystem::path directory_;
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_READ_TENSOR)
+
+#include <unity/core/error.hpp>
+#include <unity/core/file.hpp>
+#include <unity/core/to_number.hpp>
+#include <unity/io/onnx/proto.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE tensor_data tensor_reader::read(onnx::TensorProto& proto, std::string_view name) const {
+  const auto where = file_ + ": tensor " + in_quotes(name);
+  const auto element = from_onnx_type(proto.data_type());
+  if (!element) {
+    throw error{where, "has element type " + onnx_type_name(proto.data_type()), "one of " + known_types()};
+  }
+  tensor_data data{*element, {}, {}};
+  const auto count = element_count(proto, where);
+  for (const auto d : proto.dims()) {
+    data.dims.push_back(d);
+  }
+  const auto size = count * static_cast<std::uint64_t>(tensor::size_of(*element));
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    data.bytes = external(proto, size, where);
+  } else if (proto.has_raw_data()) {
+    data.bytes = std::move(*proto.mutable_raw_data());
+  } else {
+    typed(proto, *element, data.bytes);
+  }
+  if (data.bytes.size() != size) {
+    throw error{where, "holds " + std::to_string(data.bytes.size()) + " bytes",
+                std::to_string(size) + " for " + std::to_string(count) + " elements of " +
+                    std::string{tensor::name_of(*element)}};
+  }
+  if (const auto bad = find_nan(data)) {
+    throw error{where, "element " + std::to_string(*bad) + " is NaN", "numbers"};
+  }
+  return data;
+}
+
+UNITY_INLINE std::string tensor_reader::known_types() {
+  std::string all;
+  for (const auto name : tensor::dtype_names) {
+    all += (all.empty() ? "" : ", ") + std::string{name};
+  }
+  return all;
+}
+
+UNITY_INLINE std::uint64_t tensor_reader::element_count(const onnx::TensorProto& proto, const std::string& where) {
+  std::int64_t count = 1;
+  bool empty = false;
+  for (const auto d : proto.dims()) {
+    empty = empty || d == 0;
+    if (d < 0 || (d > 0 && count > tensor::max_elements / d)) {
+      throw error{where, "has a dimension of " + std::to_string(d), "sizes that can be counted"};
+    }
+    count *= d == 0 ? 1 : d;
+  }
+  if (proto.dims_size() > static_cast<int>(tensor::max_rank)) {
+    throw error{where, "has " + std::to_string(proto.dims_size()) + " dimensions",
+                "at most " + std::to_string(tensor::max_rank)};
+  }
+  return empty ? 0 : static_cast<std::uint64_t>(count);
+}
+
+UNITY_INLINE void tensor_reader::typed(const onnx::TensorProto& proto, tensor::dtype element, std::string& bytes) {
+  switch (element) {
+    case tensor::dtype::float32: return append<float>(proto.float_data(), bytes);
+    case tensor::dtype::float64: return append<double>(proto.double_data(), bytes);
+    case tensor::dtype::int64: return append<std::int64_t>(proto.int64_data(), bytes);
+    case tensor::dtype::int32: return append<std::int32_t>(proto.int32_data(), bytes);
+    case tensor::dtype::float16:
+    case tensor::dtype::bfloat16: return append<std::uint16_t>(proto.int32_data(), bytes);
+    case tensor::dtype::int8: return append<std::int8_t>(proto.int32_data(), bytes);
+    case tensor::dtype::uint8:
+    case tensor::dtype::boolean: return append<std::uint8_t>(proto.int32_data(), bytes);
+  }
+}
+
+UNITY_INLINE std::string tensor_reader::external(const onnx::TensorProto& proto, std::uint64_t size,
+                                                 const std::string& where) const {
+  std::string location;
+  std::uint64_t offset = 0;
+  std::uint64_t length = size;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") {
+      location = entry.value();
+    } else if (entry.key() == "offset") {
+      offset = number(entry.value(), where);
+    } else if (entry.key() == "length") {
+      length = number(entry.value(), where);
+    }
+  }
+  if (length != size) {
+    throw error{where, "says that its external data has " + std::to_string(length) + " bytes", std::to_string(size)};
+  }
+  const std::filesystem::path relative{location};
+  if (!is_name(location) || relative.is_absolute() || leaves(relative)) {
+    throw error{where, "keeps its data in " + in_quotes(location), "a file in the model's folder or below"};
+  }
+  try {
+    return read_file(directory_ / relative, offset, length);
+  } catch (const error& e) {
+    throw error{where + ": external data: " + e.what()};
+  }
+}
+
+UNITY_INLINE bool tensor_reader::leaves(const std::filesystem::path& relative) {
+  for (const auto& part : relative) {
+    if (part == "..") {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE std::uint64_t tensor_reader::number(const std::string& text, const std::string& where) {
+  const auto value = to_number<std::uint64_t>(text);
+  if (!value) {
+    throw error{where, "external data has " + in_quotes(text), "a number of bytes"};
+  }
+  return *value;
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -4,13 +4,13 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
+#include <onnx/onnx_pb.h>
+
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {
@@ -18,60 +18,15 @@ namespace unity::io::detail {
 // The names that the subgraphs of a node read from outside, each once, in order of first use.
 class captures {
  public:
-  explicit captures(const onnx::NodeProto& node) {
-    for (const auto& a : node.attribute()) {
-      scan(a);
-    }
-  }
+  explicit captures(const onnx::NodeProto& node);
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
 
  private:
   using scope = std::unordered_set<std::string>;
 
-  void scan(const onnx::AttributeProto& a) {
-    if (a.has_g()) {
-      scan(a.g());
-    }
-    for (const auto& g : a.graphs()) {
-      scan(g);
-    }
-  }
-  void scan(const onnx::GraphProto& g) {
-    scope local;
-    for (const auto& i : g.input()) {
-      local.insert(i.name());
-    }
-    for (const auto& t : g.initializer()) {
-      local.insert(t.name());
-    }
-    scopes_.push_back(std::move(local));
-    for (const auto& node : g.node()) {
-      for (const auto& in : node.input()) {
-        use(in);
-      }
-      for (const auto& a : node.attribute()) {
-        scan(a);
-      }
-      scopes_.back().insert(node.output().begin(), node.output().end());
-    }
-    for (const auto& out : g.output()) {
-      use(out.name());
-    }
-    scopes_.pop_back();
-  }
-  void use(const std::string& name) {
-    if (name.empty()) {
-      return;
-    }
-    for (const auto& s : scopes_) {
-      if (s.contains(name)) {
-        return;
-      }
-    }
-    if (seen_.insert(name).second) {
-      names_.push_back(name);
-    }
-  }
+  void scan(const onnx::AttributeProto& a);
+  void scan(const onnx::GraphProto& g);
+  void use(const std::string& name);
 
   std::vector<scope> scopes_;
   scope seen_;
@@ -83,31 +38,7 @@ class structure_check {
   structure_check(const onnx::GraphProto& graph, std::string file) : graph_{&graph}, file_{std::move(file)} {}
 
   // Throws: unity::error for a name that is defined twice, not at all, too late or in terms of itself.
-  void run() {
-    for (const auto& i : graph_->input()) {
-      define(i.name(), outside, "an input");
-    }
-    for (const auto& t : graph_->initializer()) {
-      if (!producers_.contains(t.name())) {  // older files list initializers as inputs too
-        define(t.name(), outside, "an initializer");
-      }
-    }
-    for (int i = 0; i < graph_->node_size(); ++i) {
-      for (const auto& out : graph_->node(i).output()) {
-        if (!out.empty()) {
-          define(out, i, place(i));
-        }
-      }
-    }
-    for (int i = 0; i < graph_->node_size(); ++i) {
-      check_reads(i);
-    }
-    for (const auto& out : graph_->output()) {
-      if (!producers_.contains(out.name())) {
-        throw error{file_ + ": output " + in_quotes(out.name()), "is not defined", "the name of a value of the graph"};
-      }
-    }
-  }
+  void run();
 
  private:
   static constexpr int outside = -1;
@@ -115,58 +46,11 @@ class structure_check {
   [[nodiscard]] std::string place(int node) const {
     return node_place(graph_->node(node), static_cast<std::size_t>(node));
   }
-  void define(const std::string& name, int node, const std::string& by) {
-    if (name.empty()) {
-      throw error{file_ + ": " + by, "has no name", "a name"};
-    }
-    if (!producers_.emplace(name, node).second) {
-      throw error{file_ + ": " + by, "defines " + in_quotes(name) + " a second time", "each name once"};
-    }
-  }
-  [[nodiscard]] std::vector<std::string> reads(int node) const {
-    const auto& n = graph_->node(node);
-    std::vector<std::string> all(n.input().begin(), n.input().end());
-    const captures inner{n};
-    all.insert(all.end(), inner.names().begin(), inner.names().end());
-    return all;
-  }
-  void check_reads(int node) const {
-    for (const auto& name : reads(node)) {
-      const auto found = producers_.find(name);
-      if (name.empty() || (found != producers_.end() && found->second < node)) {
-        continue;
-      }
-      const auto where = file_ + ": " + place(node);
-      if (found == producers_.end()) {
-        throw error{where, "reads " + in_quotes(name) + ", which nothing defines",
-                    "an input, an initializer or the output of a node"};
-      }
-      if (depends(found->second, node)) {
-        throw error{where, "depends on itself through " + in_quotes(name), "a graph without cycles"};
-      }
-      throw error{where, "reads " + in_quotes(name) + " before " + place(found->second) + " defines it",
-                  "nodes in topological order"};
-    }
-  }
+  void define(const std::string& name, int node, const std::string& by);
+  [[nodiscard]] std::vector<std::string> reads(int node) const;
+  void check_reads(int node) const;
   // Does `node` read, directly or not, what `other` defines.
-  [[nodiscard]] bool depends(int node, int other) const {
-    std::unordered_set<int> seen{node};
-    std::vector<int> open{node};
-    while (!open.empty()) {
-      const int at = open.back();
-      open.pop_back();
-      if (at == other) {
-        return true;
-      }
-      for (const auto& name : reads(at)) {
-        const auto found = producers_.find(name);
-        if (found != producers_.end() && found->second != outside && seen.insert(found->second).second) {
-          open.push_back(found->second);
-        }
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool depends(int node, int other) const;
 
   const onnx::GraphProto* graph_;
   std::string file_;
@@ -174,3 +58,150 @@ class structure_check {
 };
 
 }  // namespace unity::io::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_STRUCTURE)
+
+#include <string_view>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE captures::captures(const onnx::NodeProto& node) {
+  for (const auto& a : node.attribute()) {
+    scan(a);
+  }
+}
+
+UNITY_INLINE void captures::scan(const onnx::AttributeProto& a) {
+  if (a.has_g()) {
+    scan(a.g());
+  }
+  for (const auto& g : a.graphs()) {
+    scan(g);
+  }
+}
+
+UNITY_INLINE void captures::scan(const onnx::GraphProto& g) {
+  scope local;
+  for (const auto& i : g.input()) {
+    local.insert(i.name());
+  }
+  for (const auto& t : g.initializer()) {
+    local.insert(t.name());
+  }
+  scopes_.push_back(std::move(local));
+  for (const auto& node : g.node()) {
+    for (const auto& in : node.input()) {
+      use(in);
+    }
+    for (const auto& a : node.attribute()) {
+      scan(a);
+    }
+    scopes_.back().insert(node.output().begin(), node.output().end());
+  }
+  for (const auto& out : g.output()) {
+    use(out.name());
+  }
+  scopes_.pop_back();
+}
+
+UNITY_INLINE void captures::use(const std::string& name) {
+  if (name.empty()) {
+    return;
+  }
+  for (const auto& s : scopes_) {
+    if (s.contains(name)) {
+      return;
+    }
+  }
+  if (seen_.insert(name).second) {
+    names_.push_back(name);
+  }
+}
+
+UNITY_INLINE void structure_check::run() {
+  for (const auto& i : graph_->input()) {
+    define(i.name(), outside, "an input");
+  }
+  for (const auto& t : graph_->initializer()) {
+    if (!producers_.contains(t.name())) {  // older files list initializers as inputs too
+      define(t.name(), outside, "an initializer");
+    }
+  }
+  for (int i = 0; i < graph_->node_size(); ++i) {
+    for (const auto& out : graph_->node(i).output()) {
+      if (!out.empty()) {
+        define(out, i, place(i));
+      }
+    }
+  }
+  for (int i = 0; i < graph_->node_size(); ++i) {
+    check_reads(i);
+  }
+  for (const auto& out : graph_->output()) {
+    if (!producers_.contains(out.name())) {
+      throw error{file_ + ": output " + in_quotes(out.name()), "is not defined", "the name of a value of the graph"};
+    }
+  }
+}
+
+UNITY_INLINE void structure_check::define(const std::string& name, int node, const std::string& by) {
+  if (name.empty()) {
+    throw error{file_ + ": " + by, "has no name", "a name"};
+  }
+  if (!producers_.emplace(name, node).second) {
+    throw error{file_ + ": " + by, "defines " + in_quotes(name) + " a second time", "each name once"};
+  }
+}
+
+UNITY_INLINE std::vector<std::string> structure_check::reads(int node) const {
+  const auto& n = graph_->node(node);
+  std::vector<std::string> all(n.input().begin(), n.input().end());
+  const captures inner{n};
+  all.insert(all.end(), inner.names().begin(), inner.names().end());
+  return all;
+}
+
+UNITY_INLINE void structure_check::check_reads(int node) const {
+  for (const auto& name : reads(node)) {
+    const auto found = producers_.find(name);
+    if (name.empty() || (found != producers_.end() && found->second < node)) {
+      continue;
+    }
+    const auto where = file_ + ": " + place(node);
+    if (found == producers_.end()) {
+      throw error{where, "reads " + in_quotes(name) + ", which nothing defines",
+                  "an input, an initializer or the output of a node"};
+    }
+    if (depends(found->second, node)) {
+      throw error{where, "depends on itself through " + in_quotes(name), "a graph without cycles"};
+    }
+    throw error{where, "reads " + in_quotes(name) + " before " + place(found->second) + " defines it",
+                "nodes in topological order"};
+  }
+}
+
+UNITY_INLINE bool structure_check::depends(int node, int other) const {
+  std::unordered_set<int> seen{node};
+  std::vector<int> open{node};
+  while (!open.empty()) {
+    const int at = open.back();
+    open.pop_back();
+    if (at == other) {
+      return true;
+    }
+    for (const auto& name : reads(at)) {
+      const auto found = producers_.find(name);
+      if (found != producers_.end() && found->second != outside && seen.insert(found->second).second) {
+        open.push_back(found->second);
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace unity::io::detail
+
+#endif

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -24,9 +23,21 @@ struct backward_reads {
 // Those that the adjoint of the operator reads; a rectifier's, say, the result alone, and an addition's nothing. Values
 // that no backward pass reads need not be kept for it.
 // wanted: per operand, is its cotangent asked for. Complexity: as tensor::adjoint_of. Throws: as that.
-[[nodiscard]] inline backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::operation& op,
-                                                     std::span<const tensor::tensor_type> inputs, std::size_t results,
-                                                     const std::vector<bool>& wanted) {
+[[nodiscard]] backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::operation& op,
+                                              std::span<const tensor::tensor_type> inputs, std::size_t results,
+                                              const std::vector<bool>& wanted);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_BACKWARD_READS)
+
+#include <unity/core/id.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::operation& op,
+                                             std::span<const tensor::tensor_type> inputs, std::size_t results,
+                                             const std::vector<bool>& wanted) {
   const auto adjoint = tensor::adjoint_of(a, op, inputs, wanted);
   const auto& g = adjoint.graph;
   std::vector<bool> read(g.value_count());
@@ -51,3 +62,5 @@ struct backward_reads {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,13 +1,11 @@
 // How much later something can begin, by what a fragment puts in between: longest paths without contention.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/program/fragment.hpp>
 
 namespace unity::parallel {
@@ -31,16 +29,8 @@ class delay_matrix {
   [[nodiscard]] const std::int64_t* row(std::size_t r) const noexcept { return values_.data() + r * columns_; }
 
   // Element by element; none is less than all.
-  void limit_to(const delay_matrix& o) {
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      values_[i] = std::min(values_[i], o.values_[i]);
-    }
-  }
-  void raise_to(const delay_matrix& o) {
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      values_[i] = std::max(values_[i], o.values_[i]);
-    }
-  }
+  void limit_to(const delay_matrix& o);
+  void raise_to(const delay_matrix& o);
 
   friend bool operator==(const delay_matrix&, const delay_matrix&) = default;
 
@@ -51,8 +41,58 @@ class delay_matrix {
 
 // One after the other: the longest way from a row of a over some k to a column of b, between[k] more there.
 // Complexity: rows * columns * k.
-[[nodiscard]] inline delay_matrix chained(const delay_matrix& a, std::span<const std::int64_t> between,
-                                          const delay_matrix& b) {
+[[nodiscard]] delay_matrix chained(const delay_matrix& a, std::span<const std::int64_t> between, const delay_matrix& b);
+
+// When what waits for one task of another fragment is ready, counted from the end of that task, if each task of this
+// fragment starts as soon as it is ready: as the simulators time tasks, but resources run any number at once.
+class fragment_delays {
+ public:
+  // `source` is a task without latency. Complexity: dependencies, times the longest chain of them.
+  fragment_delays(const program::fragment& f, const program::task_ref& source);
+
+  // Of a task of another fragment.
+  [[nodiscard]] std::int64_t until(const program::task_ref& t) const;
+  // Of a task of this fragment.
+  [[nodiscard]] std::int64_t until_ready(std::size_t task) const { return ready_[task]; }
+
+ private:
+  struct target {
+    program::task_ref at{};
+    std::int64_t time = 0;
+  };
+
+  [[nodiscard]] std::int64_t arrival(const program::dependency& d, const program::task_ref& source) const;
+  bool raise(const program::dependency& d, std::int64_t at);
+
+  const program::fragment& fragment_;
+  std::vector<std::int64_t> ready_;
+  std::vector<std::int64_t> end_;
+  std::vector<target> arrivals_{};
+};
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_DELAYS)
+
+#include <algorithm>
+
+#include <unity/core/id.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void delay_matrix::limit_to(const delay_matrix& o) {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    values_[i] = std::min(values_[i], o.values_[i]);
+  }
+}
+
+UNITY_INLINE void delay_matrix::raise_to(const delay_matrix& o) {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    values_[i] = std::max(values_[i], o.values_[i]);
+  }
+}
+
+UNITY_INLINE delay_matrix chained(const delay_matrix& a, std::span<const std::int64_t> between, const delay_matrix& b) {
   delay_matrix c{a.rows(), b.columns()};
   for (std::size_t i = 0; i < a.rows(); ++i) {
     for (std::size_t k = 0; k < a.columns(); ++k) {
@@ -66,71 +106,55 @@ class delay_matrix {
   return c;
 }
 
-// When what waits for one task of another fragment is ready, counted from the end of that task, if each task of this
-// fragment starts as soon as it is ready: as the simulators time tasks, but resources run any number at once.
-class fragment_delays {
- public:
-  // `source` is a task without latency. Complexity: dependencies, times the longest chain of them.
-  fragment_delays(const program::fragment& f, const program::task_ref& source)
-      : fragment_{f}, ready_(f.tasks.size(), delay_matrix::none), end_(f.tasks.size(), delay_matrix::none) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const auto& d : f.dependencies) {
-        const auto at = arrival(d, source);
-        if (at != delay_matrix::none && !d.after.fragment.valid()) {
-          changed = raise(d, at) || changed;
-        }
-      }
-    }
+UNITY_INLINE fragment_delays::fragment_delays(const program::fragment& f, const program::task_ref& source)
+    : fragment_{f}, ready_(f.tasks.size(), delay_matrix::none), end_(f.tasks.size(), delay_matrix::none) {
+  for (bool changed = true; changed;) {
+    changed = false;
     for (const auto& d : f.dependencies) {
-      if (const auto at = arrival(d, source); at != delay_matrix::none && d.after.fragment.valid()) {
-        arrivals_.push_back({d.after, at});
+      const auto at = arrival(d, source);
+      if (at != delay_matrix::none && !d.after.fragment.valid()) {
+        changed = raise(d, at) || changed;
       }
     }
   }
-
-  // Of a task of another fragment.
-  [[nodiscard]] std::int64_t until(const program::task_ref& t) const {
-    auto latest = delay_matrix::none;
-    for (const auto& a : arrivals_) {
-      latest = a.at == t ? std::max(latest, a.time) : latest;
+  for (const auto& d : f.dependencies) {
+    if (const auto at = arrival(d, source); at != delay_matrix::none && d.after.fragment.valid()) {
+      arrivals_.push_back({d.after, at});
     }
-    return latest;
   }
-  // Of a task of this fragment.
-  [[nodiscard]] std::int64_t until_ready(std::size_t task) const { return ready_[task]; }
+}
 
- private:
-  struct target {
-    program::task_ref at{};
-    std::int64_t time = 0;
-  };
-
-  [[nodiscard]] std::int64_t arrival(const program::dependency& d, const program::task_ref& source) const {
-    if (d.before.fragment.valid()) {
-      return d.before == source ? 0 : delay_matrix::none;
-    }
-    const auto from = d.cut_through ? ready_[d.before.index] : end_[d.before.index];
-    return from == delay_matrix::none ? from : from + fragment_.tasks[d.before.index].latency.count();
+UNITY_INLINE std::int64_t fragment_delays::until(const program::task_ref& t) const {
+  auto latest = delay_matrix::none;
+  for (const auto& a : arrivals_) {
+    latest = a.at == t ? std::max(latest, a.time) : latest;
   }
-  bool raise(const program::dependency& d, std::int64_t at) {
-    const auto i = d.after.index;
-    const auto& own = fragment_.tasks[i];
-    const auto ready = std::max(ready_[i], at);
-    auto end = std::max(end_[i], ready + own.duration.count());
-    if (d.cut_through) {
-      end = std::max(end, end_[d.before.index] + fragment_.tasks[d.before.index].latency.count());
-    }
-    const bool changed = ready != ready_[i] || end != end_[i];
-    ready_[i] = ready;
-    end_[i] = end;
-    return changed;
-  }
+  return latest;
+}
 
-  const program::fragment& fragment_;
-  std::vector<std::int64_t> ready_;
-  std::vector<std::int64_t> end_;
-  std::vector<target> arrivals_{};
-};
+UNITY_INLINE std::int64_t fragment_delays::arrival(const program::dependency& d,
+                                                   const program::task_ref& source) const {
+  if (d.before.fragment.valid()) {
+    return d.before == source ? 0 : delay_matrix::none;
+  }
+  const auto from = d.cut_through ? ready_[d.before.index] : end_[d.before.index];
+  return from == delay_matrix::none ? from : from + fragment_.tasks[d.before.index].latency.count();
+}
+
+UNITY_INLINE bool fragment_delays::raise(const program::dependency& d, std::int64_t at) {
+  const auto i = d.after.index;
+  const auto& own = fragment_.tasks[i];
+  const auto ready = std::max(ready_[i], at);
+  auto end = std::max(end_[i], ready + own.duration.count());
+  if (d.cut_through) {
+    end = std::max(end, end_[d.before.index] + fragment_.tasks[d.before.index].latency.count());
+  }
+  const bool changed = ready != ready_[i] || end != end_[i];
+  ready_[i] = ready;
+  end_[i] = end;
+  return changed;
+}
 
 }  // namespace unity::parallel
+
+#endif

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -12,12 +11,12 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/operand_terms.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/task_grid.hpp>
 
 namespace unity::parallel {
@@ -25,7 +24,7 @@ namespace unity::parallel {
 // An operator divided by a certain grid, on whatever devices.
 struct division {
   std::uint32_t number = 0;
-  std::vector<shard> parts{};  // by task
+  std::vector<shard> parts{};          // by task
   std::vector<operand_terms> terms{};  // of each operand
   // Of an operand that is no result of others, and so one term: the tasks for which it is not zero, and what they read.
   std::vector<std::vector<std::uint32_t>> readers{};
@@ -45,13 +44,7 @@ struct division {
 class division_table {
  public:
   // Effects: forgets all where it is a lot; what it gave away before is not valid any more.
-  void make_room() {
-    if (tasks_ > most_tasks) {
-      kinds_.clear();
-      pairs_.clear();
-      kept_ = tasks_ = 0;
-    }
-  }
+  void make_room();
   // kind: the number of the operator. Valid until make_room().
   [[nodiscard]] const division& of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid) {
     return find(kind, o, grid);
@@ -63,29 +56,7 @@ class division_table {
   // Of what is written of a result, block by block, and others read of operands, which are that value; a task that
   // reads several of them is numbered once for each, after all tasks for the operand before. Valid until the next call.
   [[nodiscard]] std::span<const overlap> overlaps(const division& from, std::uint32_t result, const division& to,
-                                                  std::span<const std::uint32_t> operands) {
-    const pair_key key{from.number, to.number, result, small_vector<std::uint32_t, 4>{operands}};
-    if (const auto found = pairs_.find(key); found != pairs_.end()) {
-      return found->second;
-    }
-    std::vector<box> written;
-    for (std::uint32_t b = 0; b < from.blocks; ++b) {
-      written.push_back(from.parts[b].results[result]);
-    }
-    std::vector<box> read;
-    for (const auto i : operands) {
-      for (const auto& part : to.parts) {
-        read.push_back(part.operands[i]);
-      }
-    }
-    auto all = overlaps_of(written, read);
-    if (kept_ + all.size() > most_kept) {
-      pairs_.clear();
-      kept_ = 0;
-    }
-    kept_ += all.size();
-    return pairs_.emplace(key, std::move(all)).first->second;
-  }
+                                                  std::span<const std::uint32_t> operands);
 
  private:
   static constexpr std::size_t most_kept = std::size_t{1} << 22U;  // overlaps: 64 MiB
@@ -139,26 +110,7 @@ class division_table {
     tasks_ += d.parts.size();
     return d;
   }
-  static void divide(const operator_dimensions& o, const task_grid& grid, division& d) {
-    d.parts = shards_of(o, grid);
-    d.blocks = static_cast<std::uint32_t>(grid.blocks());
-    d.reductions = static_cast<std::uint32_t>(product(grid.reductions));
-    d.copies = static_cast<std::uint32_t>(grid.copies);
-    d.result_terms = static_cast<std::uint32_t>(grid.result_terms());
-    std::vector<box> boxes;
-    for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-      d.terms.push_back(terms_of(o, grid, i));
-      auto& readers = d.readers.emplace_back();
-      boxes.clear();
-      for (std::uint32_t t = 0; t < d.parts.size(); ++t) {
-        if (d.terms[i].of_task(t) == 0) {
-          readers.push_back(t);
-          boxes.push_back(d.parts[t].operands[i]);
-        }
-      }
-      d.operands.push_back(distinct(boxes));
-    }
-  }
+  static void divide(const operator_dimensions& o, const task_grid& grid, division& d);
 
   struct pair_key {
     std::uint32_t from = 0;
@@ -169,13 +121,7 @@ class division_table {
     friend bool operator==(const pair_key&, const pair_key&) = default;
   };
   struct pair_hash {
-    std::size_t operator()(const pair_key& k) const noexcept {
-      auto h = hash_combine(std::uint64_t{k.from} << 32U | k.to, k.result);
-      for (const auto i : k.operands) {
-        h = hash_combine(h, i);
-      }
-      return h;
-    }
+    std::size_t operator()(const pair_key& k) const noexcept;
   };
 
   static constexpr std::size_t most_tasks = std::size_t{1} << 17U;  // some tens of MB
@@ -189,3 +135,78 @@ class division_table {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_DIVISIONS)
+
+#include <functional>
+
+#include <unity/parallel/box.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void division_table::make_room() {
+  if (tasks_ > most_tasks) {
+    kinds_.clear();
+    pairs_.clear();
+    kept_ = tasks_ = 0;
+  }
+}
+
+UNITY_INLINE std::span<const overlap> division_table::overlaps(const division& from, std::uint32_t result,
+                                                               const division& to,
+                                                               std::span<const std::uint32_t> operands) {
+  const pair_key key{from.number, to.number, result, small_vector<std::uint32_t, 4>{operands}};
+  if (const auto found = pairs_.find(key); found != pairs_.end()) {
+    return found->second;
+  }
+  std::vector<box> written;
+  for (std::uint32_t b = 0; b < from.blocks; ++b) {
+    written.push_back(from.parts[b].results[result]);
+  }
+  std::vector<box> read;
+  for (const auto i : operands) {
+    for (const auto& part : to.parts) {
+      read.push_back(part.operands[i]);
+    }
+  }
+  auto all = overlaps_of(written, read);
+  if (kept_ + all.size() > most_kept) {
+    pairs_.clear();
+    kept_ = 0;
+  }
+  kept_ += all.size();
+  return pairs_.emplace(key, std::move(all)).first->second;
+}
+
+UNITY_INLINE void division_table::divide(const operator_dimensions& o, const task_grid& grid, division& d) {
+  d.parts = shards_of(o, grid);
+  d.blocks = static_cast<std::uint32_t>(grid.blocks());
+  d.reductions = static_cast<std::uint32_t>(product(grid.reductions));
+  d.copies = static_cast<std::uint32_t>(grid.copies);
+  d.result_terms = static_cast<std::uint32_t>(grid.result_terms());
+  std::vector<box> boxes;
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    d.terms.push_back(terms_of(o, grid, i));
+    auto& readers = d.readers.emplace_back();
+    boxes.clear();
+    for (std::uint32_t t = 0; t < d.parts.size(); ++t) {
+      if (d.terms[i].of_task(t) == 0) {
+        readers.push_back(t);
+        boxes.push_back(d.parts[t].operands[i]);
+      }
+    }
+    d.operands.push_back(distinct(boxes));
+  }
+}
+
+UNITY_INLINE std::size_t division_table::pair_hash::operator()(const pair_key& k) const noexcept {
+  auto h = hash_combine(std::uint64_t{k.from} << 32U | k.to, k.result);
+  for (const auto i : k.operands) {
+    h = hash_combine(h, i);
+  }
+  return h;
+}
+
+}  // namespace unity::parallel
+
+#endif

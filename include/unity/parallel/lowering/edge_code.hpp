@@ -1,7 +1,6 @@
 // The fragment of an edge: what goes from the tasks of one operator to those of another, and back.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
 
 namespace unity::parallel {
 
@@ -56,85 +56,15 @@ class edge_code {
   edge_code(program::fragment& f, const edge_ends& ends) : code_{f}, ends_{ends} {}
 
   // Both tasks are on one device.
-  void use(std::uint32_t producer, std::uint32_t consumer) {
-    const auto result = ends_.result_of(producer);
-    code_.dependencies.push_back({ends_.written(producer), ends_.read(consumer), false});
-    code_.reads.push_back({result, ends_.read(consumer)});
-    if (ends_.consumer_keeps) {
-      code_.reads.push_back({result, ends_.read_back(consumer)});
-    }
-    if (ends_.is_wanted) {
-      code_.dependencies.push_back({ends_.read_back(consumer), ends_.written_back(producer), false});
-      code_.reads.push_back({ends_.cotangent_of(consumer), ends_.written_back(producer)});
-    }
-  }
+  void use(std::uint32_t producer, std::uint32_t consumer);
 
-  void send(const sent_value& s, std::span<const program::hop> hops) {
-    const auto sender = ends_.written(s.producer);
-    const auto first = static_cast<std::uint32_t>(code_.tasks.size());
-    const auto last = program::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
-    code_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
-    const program::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
-    code_.buffers.push_back({s.volume, s.to, last, false});
-    for (const auto c : s.consumers) {
-      code_.dependencies.push_back({last, ends_.read(c), false});
-      code_.reads.push_back({received, ends_.read(c)});
-      if (ends_.consumer_keeps) {
-        code_.reads.push_back({received, ends_.read_back(c)});
-      }
-    }
-  }
+  void send(const sent_value& s, std::span<const program::hop> hops);
 
   // All messages of the edge, and their cotangents' where they are wanted, as exchanges.
-  void send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
-    routed_.clear();
-    for (const auto& s : all) {
-      routed_.push_back({machine::device_id{s.from}, machine::device_id{s.to}, s.volume});
-    }
-    const auto there = exchanges.add(n, code_, routed_);
-    begin_exchange();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      sent_.push_back({ends_.written(all[i].producer), ends_.result_of(all[i].producer), there[i].first});
-      const auto received = buffer_at(there[i].last, all[i].to, all[i].volume);
-      for (const auto c : all[i].consumers) {
-        received_.push_back({ends_.read(c), received, there[i].last});
-      }
-    }
-    end_exchange(ends_.consumer_keeps);
-    if (!ends_.is_wanted) {
-      return;
-    }
-    for (auto& m : routed_) {
-      std::swap(m.from, m.to);
-    }
-    const auto back = exchanges.add(n, code_, routed_);
-    begin_exchange();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      for (const auto c : all[i].consumers) {
-        sent_.push_back({ends_.read_back(c), ends_.cotangent_of(c), back[i].first});
-      }
-      received_.push_back(
-          {ends_.written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
-    }
-    end_exchange(false);
-  }
+  void send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges);
 
   // The cotangent. hops: from the receiver of the value to its sender.
-  void send_back(const sent_value& s, std::span<const program::hop> hops) {
-    senders_.clear();
-    for (const auto c : s.consumers) {
-      senders_.push_back(ends_.read_back(c));
-    }
-    const auto receiver = ends_.written_back(s.producer);
-    const auto first = static_cast<std::uint32_t>(code_.tasks.size());
-    const auto last = program::add_transfer(code_, hops, s.volume, s.producer, senders_);
-    code_.dependencies.push_back({last, receiver, false});
-    for (const auto c : s.consumers) {
-      code_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
-    }
-    code_.reads.push_back({{{}, static_cast<std::uint32_t>(code_.buffers.size())}, receiver});
-    code_.buffers.push_back({s.volume, s.from, last, false});
-  }
+  void send_back(const sent_value& s, std::span<const program::hop> hops);
 
  private:
   // A task gives a buffer to the first link of a message, or gets one from the last.
@@ -149,39 +79,11 @@ class edge_code {
     friend bool operator==(const link_use&, const link_use&) = default;
   };
 
-  void begin_exchange() {
-    sent_.clear();
-    received_.clear();
-    buffer_of_.assign(code_.tasks.size(), none);
-  }
+  void begin_exchange();
   // What a link brings to a device is one buffer.
-  program::buffer_ref buffer_at(std::uint32_t link, program::device_index device, bytes volume) {
-    auto& at = buffer_of_[link];
-    if (at == none) {
-      at = static_cast<std::uint32_t>(code_.buffers.size());
-      code_.buffers.push_back({bytes{}, device, {{}, link}, false});
-    }
-    code_.buffers[at].size += volume;
-    return {{}, at};
-  }
+  program::buffer_ref buffer_at(std::uint32_t link, program::device_index device, bytes volume);
   // keep: the backward tasks of receivers read what was received, too.
-  void end_exchange(bool keep) {
-    for (auto* uses : {&sent_, &received_}) {
-      std::sort(uses->begin(), uses->end(), [](const link_use& a, const link_use& b) { return a.rank() < b.rank(); });
-      uses->erase(std::unique(uses->begin(), uses->end()), uses->end());
-    }
-    for (const auto& u : sent_) {
-      code_.dependencies.push_back({u.task, {{}, u.link}, false});
-      code_.reads.push_back({u.buffer, {{}, u.link}});
-    }
-    for (const auto& u : received_) {
-      code_.dependencies.push_back({{{}, u.link}, u.task, false});
-      code_.reads.push_back({u.buffer, u.task});
-      if (keep) {
-        code_.reads.push_back({u.buffer, ends_.read_back(u.task.index)});
-      }
-    }
-  }
+  void end_exchange(bool keep);
 
   program::fragment& code_;
   const edge_ends& ends_;
@@ -195,3 +97,127 @@ class edge_code {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EDGE_CODE)
+
+#include <algorithm>
+
+#include <unity/machine/topology.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void edge_code::use(std::uint32_t producer, std::uint32_t consumer) {
+  const auto result = ends_.result_of(producer);
+  code_.dependencies.push_back({ends_.written(producer), ends_.read(consumer), false});
+  code_.reads.push_back({result, ends_.read(consumer)});
+  if (ends_.consumer_keeps) {
+    code_.reads.push_back({result, ends_.read_back(consumer)});
+  }
+  if (ends_.is_wanted) {
+    code_.dependencies.push_back({ends_.read_back(consumer), ends_.written_back(producer), false});
+    code_.reads.push_back({ends_.cotangent_of(consumer), ends_.written_back(producer)});
+  }
+}
+
+UNITY_INLINE void edge_code::send(const sent_value& s, std::span<const program::hop> hops) {
+  const auto sender = ends_.written(s.producer);
+  const auto first = static_cast<std::uint32_t>(code_.tasks.size());
+  const auto last = program::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
+  code_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
+  const program::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
+  code_.buffers.push_back({s.volume, s.to, last, false});
+  for (const auto c : s.consumers) {
+    code_.dependencies.push_back({last, ends_.read(c), false});
+    code_.reads.push_back({received, ends_.read(c)});
+    if (ends_.consumer_keeps) {
+      code_.reads.push_back({received, ends_.read_back(c)});
+    }
+  }
+}
+
+UNITY_INLINE void edge_code::send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
+  routed_.clear();
+  for (const auto& s : all) {
+    routed_.push_back({machine::device_id{s.from}, machine::device_id{s.to}, s.volume});
+  }
+  const auto there = exchanges.add(n, code_, routed_);
+  begin_exchange();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    sent_.push_back({ends_.written(all[i].producer), ends_.result_of(all[i].producer), there[i].first});
+    const auto received = buffer_at(there[i].last, all[i].to, all[i].volume);
+    for (const auto c : all[i].consumers) {
+      received_.push_back({ends_.read(c), received, there[i].last});
+    }
+  }
+  end_exchange(ends_.consumer_keeps);
+  if (!ends_.is_wanted) {
+    return;
+  }
+  for (auto& m : routed_) {
+    std::swap(m.from, m.to);
+  }
+  const auto back = exchanges.add(n, code_, routed_);
+  begin_exchange();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const auto c : all[i].consumers) {
+      sent_.push_back({ends_.read_back(c), ends_.cotangent_of(c), back[i].first});
+    }
+    received_.push_back(
+        {ends_.written_back(all[i].producer), buffer_at(back[i].last, all[i].from, all[i].volume), back[i].last});
+  }
+  end_exchange(false);
+}
+
+UNITY_INLINE void edge_code::send_back(const sent_value& s, std::span<const program::hop> hops) {
+  senders_.clear();
+  for (const auto c : s.consumers) {
+    senders_.push_back(ends_.read_back(c));
+  }
+  const auto receiver = ends_.written_back(s.producer);
+  const auto first = static_cast<std::uint32_t>(code_.tasks.size());
+  const auto last = program::add_transfer(code_, hops, s.volume, s.producer, senders_);
+  code_.dependencies.push_back({last, receiver, false});
+  for (const auto c : s.consumers) {
+    code_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
+  }
+  code_.reads.push_back({{{}, static_cast<std::uint32_t>(code_.buffers.size())}, receiver});
+  code_.buffers.push_back({s.volume, s.from, last, false});
+}
+
+UNITY_INLINE void edge_code::begin_exchange() {
+  sent_.clear();
+  received_.clear();
+  buffer_of_.assign(code_.tasks.size(), none);
+}
+
+UNITY_INLINE program::buffer_ref edge_code::buffer_at(std::uint32_t link, program::device_index device, bytes volume) {
+  auto& at = buffer_of_[link];
+  if (at == none) {
+    at = static_cast<std::uint32_t>(code_.buffers.size());
+    code_.buffers.push_back({bytes{}, device, {{}, link}, false});
+  }
+  code_.buffers[at].size += volume;
+  return {{}, at};
+}
+
+UNITY_INLINE void edge_code::end_exchange(bool keep) {
+  for (auto* uses : {&sent_, &received_}) {
+    std::sort(uses->begin(), uses->end(), [](const link_use& a, const link_use& b) { return a.rank() < b.rank(); });
+    uses->erase(std::unique(uses->begin(), uses->end()), uses->end());
+  }
+  for (const auto& u : sent_) {
+    code_.dependencies.push_back({u.task, {{}, u.link}, false});
+    code_.reads.push_back({u.buffer, {{}, u.link}});
+  }
+  for (const auto& u : received_) {
+    code_.dependencies.push_back({{{}, u.link}, u.task, false});
+    code_.reads.push_back({u.buffer, u.task});
+    if (keep) {
+      code_.reads.push_back({u.buffer, ends_.read_back(u.task.index)});
+    }
+  }
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,12 +1,12 @@
 // What one use of a value asks of the machine: messages, and sums of terms.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
@@ -30,31 +30,7 @@ class needs_finder {
   // result: of the first operator, that the operands of the second are. Valid until the next call.
   // Complexity: as message_finder::run; where there are terms or copies, as reads_of.
   [[nodiscard]] edge_needs run(const network& n, division_table& divisions, const divided_edge& e,
-                               std::uint32_t result) {
-    readers_.clear();
-    for (std::size_t i = 0; i < e.operands.size(); ++i) {
-      readers_.insert(readers_.end(), e.consumers.begin(), e.consumers.end());
-    }
-    const auto tasks = static_cast<std::uint32_t>(e.consumers.size());
-    const auto common = [&](std::uint32_t p, std::uint32_t r) {
-      return intersection(e.from.parts[p].results[result], e.to.parts[r % tasks].operands[e.operands[r / tasks]]);
-    };
-    auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
-    sums_.clear();
-    edge_reads reads;
-    if (!is_single(e.from, e.to, e.operands)) {
-      reads = reads_of(n, e, overlaps);
-      overlaps = reads.single;
-      for (const auto& sum : reads.sums) {
-        sums_.push_back(summed(sum, e, common));
-      }
-    }
-    auto& messages = finder_.run(overlaps, e.producers, readers_, common);
-    if (e.operands.size() > 1) {
-      merge_operands(messages, tasks);
-    }
-    return {messages, sums_};
-  }
+                               std::uint32_t result);
 
  private:
   template <class Common>
@@ -73,18 +49,7 @@ class needs_finder {
     return all;
   }
   // Readers were numbered operand by operand; a task is one reader.
-  static void merge_operands(edge_messages& uses, std::uint32_t tasks) {
-    for (auto& u : uses.local) {
-      u.consumer %= tasks;
-    }
-    for (auto& m : uses.messages) {
-      const auto first = uses.consumers.begin() + m.first_consumer;
-      const auto last = first + m.consumer_count;
-      std::for_each(first, last, [&](std::uint32_t& c) { c %= tasks; });
-      std::sort(first, last);
-      m.consumer_count = static_cast<std::uint32_t>(std::unique(first, last) - first);
-    }
-  }
+  static void merge_operands(edge_messages& uses, std::uint32_t tasks);
 
   message_finder finder_{};
   std::vector<machine::device_id> readers_{};
@@ -92,3 +57,53 @@ class needs_finder {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EDGE_NEEDS)
+
+#include <algorithm>
+
+namespace unity::parallel {
+
+UNITY_INLINE edge_needs needs_finder::run(const network& n, division_table& divisions, const divided_edge& e,
+                                          std::uint32_t result) {
+  readers_.clear();
+  for (std::size_t i = 0; i < e.operands.size(); ++i) {
+    readers_.insert(readers_.end(), e.consumers.begin(), e.consumers.end());
+  }
+  const auto tasks = static_cast<std::uint32_t>(e.consumers.size());
+  const auto common = [&](std::uint32_t p, std::uint32_t r) {
+    return intersection(e.from.parts[p].results[result], e.to.parts[r % tasks].operands[e.operands[r / tasks]]);
+  };
+  auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
+  sums_.clear();
+  edge_reads reads;
+  if (!is_single(e.from, e.to, e.operands)) {
+    reads = reads_of(n, e, overlaps);
+    overlaps = reads.single;
+    for (const auto& sum : reads.sums) {
+      sums_.push_back(summed(sum, e, common));
+    }
+  }
+  auto& messages = finder_.run(overlaps, e.producers, readers_, common);
+  if (e.operands.size() > 1) {
+    merge_operands(messages, tasks);
+  }
+  return {messages, sums_};
+}
+
+UNITY_INLINE void needs_finder::merge_operands(edge_messages& uses, std::uint32_t tasks) {
+  for (auto& u : uses.local) {
+    u.consumer %= tasks;
+  }
+  for (auto& m : uses.messages) {
+    const auto first = uses.consumers.begin() + m.first_consumer;
+    const auto last = first + m.consumer_count;
+    std::for_each(first, last, [&](std::uint32_t& c) { c %= tasks; });
+    std::sort(first, last);
+    m.consumer_count = static_cast<std::uint32_t>(std::unique(first, last) - first);
+  }
+}
+
+}  // namespace unity::parallel
+
+#endif

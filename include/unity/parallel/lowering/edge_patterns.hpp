@@ -1,7 +1,6 @@
 // The code of edges that are alike, made once.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/program/fragment.hpp>
 
@@ -60,11 +59,7 @@ class edge_patterns {
     program::fragment code{};
   };
 
-  [[nodiscard]] static bool is_of(const pattern& p, const edge_pattern_key& k) {
-    return p.key.from == k.from && p.key.to == k.to && p.key.result == k.result && p.key.is_wanted == k.is_wanted &&
-           p.key.consumer_keeps == k.consumer_keeps && std::ranges::equal(p.key.operands, k.operands) &&
-           p.key.producer == k.producer && p.key.consumer == k.consumer;
-  }
+  [[nodiscard]] static bool is_of(const pattern& p, const edge_pattern_key& k);
   template <class Make>
   const program::fragment& find(const edge_pattern_key& key, const Make& make) {
     const auto hash = hash_of(key);
@@ -93,24 +88,7 @@ class edge_patterns {
     all.push_back(std::move(made));
     return all.back().code;
   }
-  [[nodiscard]] static std::uint64_t hash_of(const edge_pattern_key& k) {
-    auto h = hash_combine(hash_combine(k.from, k.to), k.result);
-    for (const auto* c : {&k.producer, &k.consumer}) {
-      for (const auto d : c->degrees) {
-        h = hash_combine(h, static_cast<std::uint64_t>(d));
-      }
-      for (const auto d : c->devices) {
-        h = hash_combine(h, d.index());
-      }
-      for (const auto* list : {&c->reductions, &c->terms}) {
-        for (const auto d : *list) {
-          h = hash_combine(h, static_cast<std::uint64_t>(d));
-        }
-      }
-      h = c->copies == 1 ? h : hash_combine(h, static_cast<std::uint64_t>(c->copies));
-    }
-    return h;
-  }
+  [[nodiscard]] static std::uint64_t hash_of(const edge_pattern_key& k);
 
   static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of code: some 150 MB
   std::unordered_map<std::uint64_t, std::vector<pattern>> known_{};
@@ -118,3 +96,40 @@ class edge_patterns {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EDGE_PATTERNS)
+
+#include <algorithm>
+
+#include <unity/core/hash.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE bool edge_patterns::is_of(const pattern& p, const edge_pattern_key& k) {
+  return p.key.from == k.from && p.key.to == k.to && p.key.result == k.result && p.key.is_wanted == k.is_wanted &&
+         p.key.consumer_keeps == k.consumer_keeps && std::ranges::equal(p.key.operands, k.operands) &&
+         p.key.producer == k.producer && p.key.consumer == k.consumer;
+}
+
+UNITY_INLINE std::uint64_t edge_patterns::hash_of(const edge_pattern_key& k) {
+  auto h = hash_combine(hash_combine(k.from, k.to), k.result);
+  for (const auto* c : {&k.producer, &k.consumer}) {
+    for (const auto d : c->degrees) {
+      h = hash_combine(h, static_cast<std::uint64_t>(d));
+    }
+    for (const auto d : c->devices) {
+      h = hash_combine(h, d.index());
+    }
+    for (const auto* list : {&c->reductions, &c->terms}) {
+      for (const auto d : *list) {
+        h = hash_combine(h, static_cast<std::uint64_t>(d));
+      }
+    }
+    h = c->copies == 1 ? h : hash_combine(h, static_cast<std::uint64_t>(c->copies));
+  }
+  return h;
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/operand_terms.hpp>
 
 namespace unity::parallel {
 
@@ -55,29 +57,7 @@ class edge_reader {
  public:
   edge_reader(const network& n, const divided_edge& e) : network_{n}, edge_{e} {}
 
-  [[nodiscard]] edge_reads run(std::span<const overlap> overlaps) && {
-    const auto tasks = edge_.consumers.size();
-    std::map<key, std::vector<overlap>> rows;
-    for (std::size_t i = 0; i < edge_.operands.size(); ++i) {
-      const auto& terms = edge_.to.terms[edge_.operands[i]];
-      const auto is_of = [&](const overlap& o) { return o.consumer / tasks == i; };
-      const auto classes = std::min(edge_.from.result_terms, terms.count);
-      const auto class_of = matched(overlaps, terms, classes, is_of);
-      for (const auto& o : overlaps) {
-        const auto u = is_of(o) ? class_of[terms.of_task(o.consumer % tasks)] : std::nullopt;
-        if (u) {
-          rows[{o.producer, first_term(*u, classes), first_term(*u + 1, classes)}].push_back(o);
-        }
-      }
-    }
-    for (auto& [at, readers] : rows) {
-      add(at, readers);
-    }
-    std::sort(all_.single.begin(), all_.single.end(), [](const overlap& a, const overlap& b) {
-      return std::pair{a.producer, a.consumer} < std::pair{b.producer, b.consumer};
-    });
-    return std::move(all_);
-  }
+  [[nodiscard]] edge_reads run(std::span<const overlap> overlaps) &&;
 
  private:
   // A block, and the terms from one number up to another.
@@ -89,15 +69,7 @@ class edge_reader {
   [[nodiscard]] machine::device_id reader_device(std::uint32_t reader) const {
     return edge_.consumers[reader % edge_.consumers.size()];
   }
-  [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const {
-    const auto [block, first, last] = at;
-    for (auto term = first; term < last; ++term) {
-      if (edge_.producers[edge_.from.task(term, copy, block)] == d) {
-        return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const;
 
   // For each term of the operand, which class of terms it is; those of most elements that are already there come first.
   template <class IsOf>
@@ -135,61 +107,12 @@ class edge_reader {
     return class_of;
   }
 
-  void add(const key& at, std::span<const overlap> readers) {
-    const auto [block, first, last] = at;
-    const auto copy_for = copies(at, readers);
-    for (std::uint32_t c = 0; c < edge_.from.copies; ++c) {
-      term_sum sum{block, {}, {}};
-      for (const auto& o : readers) {
-        if (copy_for.at(reader_device(o.consumer)) != c) {
-          continue;
-        }
-        if (last - first == 1) {
-          all_.single.push_back({edge_.from.task(first, c, block), o.consumer, o.elements});
-        } else {
-          sum.readers.push_back(o.consumer);
-        }
-      }
-      if (!sum.readers.empty()) {
-        for (auto term = first; term < last; ++term) {
-          sum.producers.push_back(edge_.from.task(term, c, block));
-        }
-        all_.sums.push_back(std::move(sum));
-      }
-    }
-  }
+  void add(const key& at, std::span<const overlap> readers);
   // Which copy each device reads: one of which it holds a term, else the one that
   // fewest read, of those in its node first.
   [[nodiscard]] std::map<machine::device_id, std::uint32_t> copies(const key& at,
-                                                                   std::span<const overlap> readers) const {
-    std::map<machine::device_id, std::uint32_t> copy_for;
-    for (const auto& o : readers) {
-      copy_for.emplace(reader_device(o.consumer), 0U);
-    }
-    std::vector<std::uint32_t> taken(edge_.from.copies, 0);
-    for (auto& [device, copy] : copy_for) {
-      std::tuple<bool, bool, std::uint32_t> best{true, true, 0};
-      for (std::uint32_t c = 0; c < edge_.from.copies; ++c) {
-        const bool is_here = holds(at, c, device);
-        const std::tuple rank{!is_here, !is_near(at, c, device), is_here ? 0U : taken[c]};
-        if (c == 0 || rank < best) {
-          best = rank;
-          copy = c;
-        }
-      }
-      ++taken[copy];
-    }
-    return copy_for;
-  }
-  [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, machine::device_id d) const {
-    const auto [block, first, last] = at;
-    for (auto term = first; term < last; ++term) {
-      if (network_.place(edge_.producers[edge_.from.task(term, copy, block)]).node == network_.place(d).node) {
-        return true;
-      }
-    }
-    return false;
-  }
+                                                                   std::span<const overlap> readers) const;
+  [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, machine::device_id d) const;
 
   const network& network_;
   const divided_edge& edge_;
@@ -208,3 +131,101 @@ class edge_reader {
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EDGE_READS)
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE edge_reads edge_reader::run(std::span<const overlap> overlaps) && {
+  const auto tasks = edge_.consumers.size();
+  std::map<key, std::vector<overlap>> rows;
+  for (std::size_t i = 0; i < edge_.operands.size(); ++i) {
+    const auto& terms = edge_.to.terms[edge_.operands[i]];
+    const auto is_of = [&](const overlap& o) { return o.consumer / tasks == i; };
+    const auto classes = std::min(edge_.from.result_terms, terms.count);
+    const auto class_of = matched(overlaps, terms, classes, is_of);
+    for (const auto& o : overlaps) {
+      const auto u = is_of(o) ? class_of[terms.of_task(o.consumer % tasks)] : std::nullopt;
+      if (u) {
+        rows[{o.producer, first_term(*u, classes), first_term(*u + 1, classes)}].push_back(o);
+      }
+    }
+  }
+  for (auto& [at, readers] : rows) {
+    add(at, readers);
+  }
+  std::sort(all_.single.begin(), all_.single.end(), [](const overlap& a, const overlap& b) {
+    return std::pair{a.producer, a.consumer} < std::pair{b.producer, b.consumer};
+  });
+  return std::move(all_);
+}
+
+UNITY_INLINE bool edge_reader::holds(const key& at, std::uint32_t copy, machine::device_id d) const {
+  const auto [block, first, last] = at;
+  for (auto term = first; term < last; ++term) {
+    if (edge_.producers[edge_.from.task(term, copy, block)] == d) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE void edge_reader::add(const key& at, std::span<const overlap> readers) {
+  const auto [block, first, last] = at;
+  const auto copy_for = copies(at, readers);
+  for (std::uint32_t c = 0; c < edge_.from.copies; ++c) {
+    term_sum sum{block, {}, {}};
+    for (const auto& o : readers) {
+      if (copy_for.at(reader_device(o.consumer)) != c) {
+        continue;
+      }
+      if (last - first == 1) {
+        all_.single.push_back({edge_.from.task(first, c, block), o.consumer, o.elements});
+      } else {
+        sum.readers.push_back(o.consumer);
+      }
+    }
+    if (!sum.readers.empty()) {
+      for (auto term = first; term < last; ++term) {
+        sum.producers.push_back(edge_.from.task(term, c, block));
+      }
+      all_.sums.push_back(std::move(sum));
+    }
+  }
+}
+
+UNITY_INLINE std::map<machine::device_id, std::uint32_t> edge_reader::copies(const key& at,
+                                                                             std::span<const overlap> readers) const {
+  std::map<machine::device_id, std::uint32_t> copy_for;
+  for (const auto& o : readers) {
+    copy_for.emplace(reader_device(o.consumer), 0U);
+  }
+  std::vector<std::uint32_t> taken(edge_.from.copies, 0);
+  for (auto& [device, copy] : copy_for) {
+    std::tuple<bool, bool, std::uint32_t> best{true, true, 0};
+    for (std::uint32_t c = 0; c < edge_.from.copies; ++c) {
+      const bool is_here = holds(at, c, device);
+      const std::tuple rank{!is_here, !is_near(at, c, device), is_here ? 0U : taken[c]};
+      if (c == 0 || rank < best) {
+        best = rank;
+        copy = c;
+      }
+    }
+    ++taken[copy];
+  }
+  return copy_for;
+}
+
+UNITY_INLINE bool edge_reader::is_near(const key& at, std::uint32_t copy, machine::device_id d) const {
+  const auto [block, first, last] = at;
+  for (auto term = first; term < last; ++term) {
+    if (network_.place(edge_.producers[edge_.from.task(term, copy, block)]).node == network_.place(d).node) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,20 +1,18 @@
 // Messages that go together, one task per link.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
 
 namespace unity::parallel {
 
@@ -43,34 +41,9 @@ class exchange_builder {
   // Effects: adds the transfers to the fragment; sender and receiver dependencies are for the caller, from the ends,
   // which are those of each message, until the next call.
   // Complexity: linear in the hops of all messages, but for logarithms.
-  std::span<const message_ends> add(network& n, program::fragment& f, std::span<const routed_message> messages) {
-    network_ = &n;
-    ends_.assign(messages.size(), {});
-    find_exchanges(messages);
-    for (std::size_t first = 0; first < order_.size();) {
-      auto last = first;
-      while (last < order_.size() && exchange_[order_[last]] == exchange_[order_[first]]) {
-        ++last;
-      }
-      const std::span<const std::uint32_t> members{order_.data() + first, last - first};
-      if (members.size() == 1 || !add_exchange(f, messages, members)) {
-        for (const auto m : members) {
-          add_alone(f, messages, m);
-        }
-      }
-      first = last;
-    }
-    return ends_;
-  }
+  std::span<const message_ends> add(network& n, program::fragment& f, std::span<const routed_message> messages);
   // Likewise, but each message is alone.
-  std::span<const message_ends> add_apart(network& n, program::fragment& f, std::span<const routed_message> messages) {
-    network_ = &n;
-    ends_.assign(messages.size(), {});
-    for (std::uint32_t m = 0; m < messages.size(); ++m) {
-      add_alone(f, messages, m);
-    }
-    return ends_;
-  }
+  std::span<const message_ends> add_apart(network& n, program::fragment& f, std::span<const routed_message> messages);
 
  private:
   struct link_load {
@@ -79,119 +52,19 @@ class exchange_builder {
   };
 
   // Numbers exchanges by their first messages, and puts messages in that order.
-  void find_exchanges(std::span<const routed_message> messages) {
-    const auto devices = network_->device_count();
-    parent_.resize(2 * devices);  // as senders, then as receivers
-    std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
-    for (const auto& m : messages) {
-      parent_[root(m.from.index())] = root(static_cast<std::uint32_t>(devices + m.to.index()));
-    }
-    number_.assign(2 * devices, none);
-    exchange_.clear();
-    std::uint32_t count = 0;
-    for (const auto& m : messages) {
-      auto& at = number_[root(m.from.index())];
-      at = at == none ? count++ : at;
-      exchange_.push_back(at);
-    }
-    order_.resize(messages.size());
-    std::iota(order_.begin(), order_.end(), std::uint32_t{0});
-    std::sort(order_.begin(), order_.end(), [this](std::uint32_t a, std::uint32_t b) {
-      return exchange_[a] != exchange_[b] ? exchange_[a] < exchange_[b] : a < b;
-    });
-  }
-  std::uint32_t root(std::uint32_t d) {
-    while (parent_[d] != d) {
-      d = parent_[d] = parent_[parent_[d]];
-    }
-    return d;
-  }
+  void find_exchanges(std::span<const routed_message> messages);
+  std::uint32_t root(std::uint32_t d);
 
-  void add_alone(program::fragment& f, std::span<const routed_message> messages, std::uint32_t m) {
-    const auto& one = messages[m];
-    ends_[m].first = static_cast<std::uint32_t>(f.tasks.size());
-    ends_[m].last =
-        program::add_transfer(f, network_->hops(one.from, one.to, one.volume), one.volume, one.from.index(), {}).index;
-  }
+  void add_alone(program::fragment& f, std::span<const routed_message> messages, std::uint32_t m);
 
   // False, and nothing is added, where links come before each other.
   bool add_exchange(program::fragment& f, std::span<const routed_message> messages,
-                    std::span<const std::uint32_t> members) {
-    collect(messages, members);
-    if (!sort_links()) {
-      clear();
-      return false;
-    }
-    const auto shard = messages[members.front()].from.index();
-    for (const auto l : sorted_) {
-      const auto hop = network_->hop(loads_[l].link, loads_[l].volume);
-      place_[l] = f.add({hop.link, hop.duration, hop.latency, loads_[l].volume, program::task_kind::transfer, shard});
-    }
-    for (const auto& [before, after] : follows_) {
-      f.dependencies.push_back({{{}, place_[before]}, {{}, place_[after]}, true});
-    }
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      ends_[members[i]] = {place_[link_ends_[i].first], place_[link_ends_[i].last]};
-    }
-    clear();
-    return true;
-  }
+                    std::span<const std::uint32_t> members);
   // What crosses each link, and which link comes right after which.
-  void collect(std::span<const routed_message> messages, std::span<const std::uint32_t> members) {
-    link_of_.resize(network_->link_count(), none);
-    for (const auto m : members) {
-      const auto& one = messages[m];
-      auto before = none;
-      for (const auto& link : network_->route(one.from, one.to)) {
-        auto& at = link_of_[link.id.index()];
-        if (at == none) {
-          at = static_cast<std::uint32_t>(loads_.size());
-          loads_.push_back({link, {}});
-        }
-        loads_[at].volume += one.volume;
-        if (before != none) {
-          follows_.emplace_back(before, at);
-        } else {
-          link_ends_.push_back({at, 0});
-        }
-        before = at;
-      }
-      link_ends_.back().last = before;
-    }
-    std::sort(follows_.begin(), follows_.end());
-    follows_.erase(std::unique(follows_.begin(), follows_.end()), follows_.end());
-  }
+  void collect(std::span<const routed_message> messages, std::span<const std::uint32_t> members);
   // By Kahn's algorithm, of those without one before them the first found first.
-  bool sort_links() {
-    place_.assign(loads_.size(), 0);
-    waiting_.assign(loads_.size(), 0);
-    for (const auto& [before, after] : follows_) {
-      ++waiting_[after];
-    }
-    sorted_.clear();
-    for (std::uint32_t l = 0; l < loads_.size(); ++l) {
-      if (waiting_[l] == 0) {
-        sorted_.push_back(l);
-      }
-    }
-    for (std::size_t i = 0; i < sorted_.size(); ++i) {
-      auto next = std::lower_bound(follows_.begin(), follows_.end(), std::pair{sorted_[i], std::uint32_t{0}});
-      for (; next != follows_.end() && next->first == sorted_[i]; ++next) {
-        if (--waiting_[next->second] == 0) {
-          sorted_.push_back(next->second);
-        }
-      }
-    }
-    return sorted_.size() == loads_.size();
-  }
-  void clear() {
-    for (const auto& l : loads_) {
-      link_of_[l.link.id.index()] = none;
-    }
-    loads_.clear();
-    follows_.clear();
-    link_ends_.clear();
-  }
+  bool sort_links();
+  void clear();
 
   static constexpr std::uint32_t none = 0xffffffffU;
   network* network_ = nullptr;  // of the call
@@ -212,3 +85,165 @@ class exchange_builder {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EXCHANGES)
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::span<const message_ends> exchange_builder::add(network& n, program::fragment& f,
+                                                                 std::span<const routed_message> messages) {
+  network_ = &n;
+  ends_.assign(messages.size(), {});
+  find_exchanges(messages);
+  for (std::size_t first = 0; first < order_.size();) {
+    auto last = first;
+    while (last < order_.size() && exchange_[order_[last]] == exchange_[order_[first]]) {
+      ++last;
+    }
+    const std::span<const std::uint32_t> members{order_.data() + first, last - first};
+    if (members.size() == 1 || !add_exchange(f, messages, members)) {
+      for (const auto m : members) {
+        add_alone(f, messages, m);
+      }
+    }
+    first = last;
+  }
+  return ends_;
+}
+
+UNITY_INLINE std::span<const message_ends> exchange_builder::add_apart(network& n, program::fragment& f,
+                                                                       std::span<const routed_message> messages) {
+  network_ = &n;
+  ends_.assign(messages.size(), {});
+  for (std::uint32_t m = 0; m < messages.size(); ++m) {
+    add_alone(f, messages, m);
+  }
+  return ends_;
+}
+
+UNITY_INLINE void exchange_builder::find_exchanges(std::span<const routed_message> messages) {
+  const auto devices = network_->device_count();
+  parent_.resize(2 * devices);  // as senders, then as receivers
+  std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
+  for (const auto& m : messages) {
+    parent_[root(m.from.index())] = root(static_cast<std::uint32_t>(devices + m.to.index()));
+  }
+  number_.assign(2 * devices, none);
+  exchange_.clear();
+  std::uint32_t count = 0;
+  for (const auto& m : messages) {
+    auto& at = number_[root(m.from.index())];
+    at = at == none ? count++ : at;
+    exchange_.push_back(at);
+  }
+  order_.resize(messages.size());
+  std::iota(order_.begin(), order_.end(), std::uint32_t{0});
+  std::sort(order_.begin(), order_.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return exchange_[a] != exchange_[b] ? exchange_[a] < exchange_[b] : a < b;
+  });
+}
+
+UNITY_INLINE std::uint32_t exchange_builder::root(std::uint32_t d) {
+  while (parent_[d] != d) {
+    d = parent_[d] = parent_[parent_[d]];
+  }
+  return d;
+}
+
+UNITY_INLINE void exchange_builder::add_alone(program::fragment& f, std::span<const routed_message> messages,
+                                              std::uint32_t m) {
+  const auto& one = messages[m];
+  ends_[m].first = static_cast<std::uint32_t>(f.tasks.size());
+  ends_[m].last =
+      program::add_transfer(f, network_->hops(one.from, one.to, one.volume), one.volume, one.from.index(), {}).index;
+}
+
+UNITY_INLINE bool exchange_builder::add_exchange(program::fragment& f, std::span<const routed_message> messages,
+                                                 std::span<const std::uint32_t> members) {
+  collect(messages, members);
+  if (!sort_links()) {
+    clear();
+    return false;
+  }
+  const auto shard = messages[members.front()].from.index();
+  for (const auto l : sorted_) {
+    const auto hop = network_->hop(loads_[l].link, loads_[l].volume);
+    place_[l] = f.add({hop.link, hop.duration, hop.latency, loads_[l].volume, program::task_kind::transfer, shard});
+  }
+  for (const auto& [before, after] : follows_) {
+    f.dependencies.push_back({{{}, place_[before]}, {{}, place_[after]}, true});
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    ends_[members[i]] = {place_[link_ends_[i].first], place_[link_ends_[i].last]};
+  }
+  clear();
+  return true;
+}
+
+UNITY_INLINE void exchange_builder::collect(std::span<const routed_message> messages,
+                                            std::span<const std::uint32_t> members) {
+  link_of_.resize(network_->link_count(), none);
+  for (const auto m : members) {
+    const auto& one = messages[m];
+    auto before = none;
+    for (const auto& link : network_->route(one.from, one.to)) {
+      auto& at = link_of_[link.id.index()];
+      if (at == none) {
+        at = static_cast<std::uint32_t>(loads_.size());
+        loads_.push_back({link, {}});
+      }
+      loads_[at].volume += one.volume;
+      if (before != none) {
+        follows_.emplace_back(before, at);
+      } else {
+        link_ends_.push_back({at, 0});
+      }
+      before = at;
+    }
+    link_ends_.back().last = before;
+  }
+  std::sort(follows_.begin(), follows_.end());
+  follows_.erase(std::unique(follows_.begin(), follows_.end()), follows_.end());
+}
+
+UNITY_INLINE bool exchange_builder::sort_links() {
+  place_.assign(loads_.size(), 0);
+  waiting_.assign(loads_.size(), 0);
+  for (const auto& [before, after] : follows_) {
+    ++waiting_[after];
+  }
+  sorted_.clear();
+  for (std::uint32_t l = 0; l < loads_.size(); ++l) {
+    if (waiting_[l] == 0) {
+      sorted_.push_back(l);
+    }
+  }
+  for (std::size_t i = 0; i < sorted_.size(); ++i) {
+    auto next = std::lower_bound(follows_.begin(), follows_.end(), std::pair{sorted_[i], std::uint32_t{0}});
+    for (; next != follows_.end() && next->first == sorted_[i]; ++next) {
+      if (--waiting_[next->second] == 0) {
+        sorted_.push_back(next->second);
+      }
+    }
+  }
+  return sorted_.size() == loads_.size();
+}
+
+UNITY_INLINE void exchange_builder::clear() {
+  for (const auto& l : loads_) {
+    link_of_[l.link.id.index()] = none;
+  }
+  loads_.clear();
+  follows_.clear();
+  link_ends_.clear();
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,24 +1,22 @@
 // One message of each kind that a symmetry does not tell apart.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
 #include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
 
 namespace unity::parallel {
 
@@ -38,28 +36,7 @@ class link_ties {
   // The place of each hop among those on the link that stands for its link; nothing
   // where an image has them in another order.
   // Complexity: linear in hops and order, and sorting.
-  [[nodiscard]] std::optional<std::vector<std::uint32_t>> ranks() const {
-    std::vector<std::uint32_t> sorted(hops_.size());
-    std::iota(sorted.begin(), sorted.end(), std::uint32_t{0});
-    std::sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return std::tuple{hops_[a].link, key(a, 0)} < std::tuple{hops_[b].link, key(b, 0)};
-    });
-    std::vector<std::uint32_t> all(hops_.size(), 0);
-    for (std::size_t k = 1; k < sorted.size(); ++k) {
-      const auto a = sorted[k - 1];
-      const auto b = sorted[k];
-      if (hops_[a].link != hops_[b].link) {
-        continue;
-      }
-      all[b] = all[a] + 1;
-      for (std::size_t i = 0; i < order_; ++i) {
-        if (!(key(a, i) < key(b, i))) {
-          return std::nullopt;
-        }
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> ranks() const;
 
  private:
   struct hop_place {
@@ -69,11 +46,7 @@ class link_ties {
     std::uint32_t turn = 0;
     std::span<const std::uint32_t> last_ties{};
   };
-  [[nodiscard]] std::array<std::uint32_t, 3> key(std::uint32_t h, std::size_t image) const {
-    const auto& x = hops_[h];
-    const auto k = (x.shift + image) % order_;
-    return {x.ties[k], x.turn, x.last_ties[k]};
-  }
+  [[nodiscard]] std::array<std::uint32_t, 3> key(std::uint32_t h, std::size_t image) const;
 
   const link_orbits& links_;
   std::size_t order_;
@@ -87,7 +60,7 @@ struct folded_messages {
     std::vector<std::uint32_t> consumers{};
     std::int64_t elements = 0;
     machine::device_id from{};
-    machine::device_id to{};           // any device
+    machine::device_id to{};             // any device
     std::vector<std::uint32_t> there{};  // the rank of each hop on its link (link_ties)
     std::vector<std::uint32_t> back{};
   };
@@ -110,122 +83,15 @@ class message_folder {
       : symmetry_{s}, network_{n}, links_{links}, ends_{e} {}
 
   // Why not, or nothing.
-  [[nodiscard]] std::string run(const edge_messages& all, folded_messages& result) {
-    if (!keeps_local(all)) {
-      return "tasks that read what their device wrote, but not on all devices alike";
-    }
-    if (!find_images(all)) {
-      return "messages that do not have the same on other devices";
-    }
-    fold(all, result);
-    return order(result);
-  }
+  [[nodiscard]] std::string run(const edge_messages& all, folded_messages& result);
 
  private:
-  [[nodiscard]] bool keeps_local(const edge_messages& all) const {
-    const auto key = [](std::uint32_t p, std::uint32_t c) { return std::uint64_t{p} << 32U | c; };
-    std::vector<std::uint64_t> uses;
-    std::vector<std::uint64_t> images;
-    for (const auto& u : all.local) {
-      uses.push_back(key(u.producer, u.consumer));
-      images.push_back(key(ends_.producers->image[u.producer], ends_.consumers->image[u.consumer]));
-    }
-    std::sort(uses.begin(), uses.end());
-    std::sort(images.begin(), images.end());
-    return uses == images;
-  }
+  [[nodiscard]] bool keeps_local(const edge_messages& all) const;
   // Of several messages from one task to one device the k-th goes to the k-th.
-  [[nodiscard]] bool find_images(const edge_messages& all) {
-    using route_key = std::pair<std::uint32_t, machine::device_id>;
-    std::vector<std::pair<route_key, std::uint32_t>> sorted;
-    for (std::uint32_t m = 0; m < all.messages.size(); ++m) {
-      sorted.push_back({{all.messages[m].producer, all.messages[m].to}, m});
-    }
-    std::sort(sorted.begin(), sorted.end());
-    image_.resize(sorted.size());
-    for (std::size_t i = 0; i < sorted.size();) {
-      const auto& [producer, to] = sorted[i].first;
-      const route_key there{ends_.producers->image[producer], symmetry_.image(to)};
-      const auto found = std::lower_bound(sorted.begin(), sorted.end(), std::pair{there, std::uint32_t{0}});
-      auto j = static_cast<std::size_t>(found - sorted.begin());
-      const auto key = sorted[i].first;
-      for (; i < sorted.size() && sorted[i].first == key; ++i, ++j) {
-        if (j == sorted.size() || sorted[j].first != there || !alike(all, sorted[i].second, sorted[j].second)) {
-          return false;
-        }
-        image_[sorted[i].second] = sorted[j].second;
-      }
-      if (j < sorted.size() && sorted[j].first == there) {
-        return false;
-      }
-    }
-    return true;
-  }
-  [[nodiscard]] bool alike(const edge_messages& all, std::uint32_t a, std::uint32_t b) const {
-    std::vector<std::uint32_t> images;
-    for (const auto c : all.consumers_of(all.messages[a])) {
-      images.push_back(ends_.consumers->image[c]);
-    }
-    std::sort(images.begin(), images.end());
-    const auto consumers = all.consumers_of(all.messages[b]);
-    return all.messages[a].elements == all.messages[b].elements &&
-           std::equal(images.begin(), images.end(), consumers.begin(), consumers.end());
-  }
-  void fold(const edge_messages& all, folded_messages& result) {
-    for (const auto& u : all.local) {
-      if (symmetry_.represents(ends_.from[u.producer])) {
-        result.local.push_back({ends_.producers->folded[u.producer], ends_.consumers->folded[u.consumer]});
-      }
-    }
-    for (std::uint32_t m = 0; m < all.messages.size(); ++m) {
-      const auto& x = all.messages[m];
-      if (!symmetry_.represents(ends_.from[x.producer])) {
-        continue;
-      }
-      result.messages.push_back(
-          {ends_.producers->folded[x.producer], {}, x.elements, ends_.from[x.producer], x.to, {}, {}});
-      for (const auto c : all.consumers_of(x)) {
-        result.messages.back().consumers.push_back(ends_.consumers->folded[c]);
-      }
-      auto at = m;
-      for (std::size_t k = 0; k < symmetry_.order(); ++k) {
-        ties_.push_back(at);  // messages are in the order of ties
-        at = image_[at];
-      }
-    }
-  }
-  [[nodiscard]] std::string order(folded_messages& result) {
-    constexpr std::uint32_t back = 1U << 16U;
-    const auto images = symmetry_.order();
-    link_ties ties{links_, images};
-    for (std::size_t m = 0; m < result.messages.size(); ++m) {
-      auto& x = result.messages[m];
-      for (const auto& [from, to, first] :
-           {std::tuple{x.from, x.to, std::uint32_t{0}}, std::tuple{x.to, x.from, back}}) {
-        if (auto reason = links_.admit(from, to); !reason.empty()) {
-          return reason;
-        }
-        std::uint32_t turn = first;
-        for (const auto& l : network_.route(from, to)) {
-          const auto places = std::span{ties_}.subspan(m * images, images);
-          ties.add(l.resource, places, turn++, places);
-        }
-        (first == 0 ? x.there : x.back).resize(turn - first);
-      }
-    }
-    const auto ranks = ties.ranks();
-    if (!ranks) {
-      return "messages that take turns on a link in another order than their images";
-    }
-    auto next = ranks->begin();
-    for (auto& x : result.messages) {
-      for (auto* list : {&x.there, &x.back}) {
-        std::copy_n(next, list->size(), list->begin());
-        next += static_cast<std::ptrdiff_t>(list->size());
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] bool find_images(const edge_messages& all);
+  [[nodiscard]] bool alike(const edge_messages& all, std::uint32_t a, std::uint32_t b) const;
+  void fold(const edge_messages& all, folded_messages& result);
+  [[nodiscard]] std::string order(folded_messages& result);
 
   const device_symmetry& symmetry_;
   network& network_;
@@ -247,3 +113,168 @@ class message_folder {
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_FOLDED_MESSAGES)
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<std::vector<std::uint32_t>> link_ties::ranks() const {
+  std::vector<std::uint32_t> sorted(hops_.size());
+  std::iota(sorted.begin(), sorted.end(), std::uint32_t{0});
+  std::sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::tuple{hops_[a].link, key(a, 0)} < std::tuple{hops_[b].link, key(b, 0)};
+  });
+  std::vector<std::uint32_t> all(hops_.size(), 0);
+  for (std::size_t k = 1; k < sorted.size(); ++k) {
+    const auto a = sorted[k - 1];
+    const auto b = sorted[k];
+    if (hops_[a].link != hops_[b].link) {
+      continue;
+    }
+    all[b] = all[a] + 1;
+    for (std::size_t i = 0; i < order_; ++i) {
+      if (!(key(a, i) < key(b, i))) {
+        return std::nullopt;
+      }
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE std::array<std::uint32_t, 3> link_ties::key(std::uint32_t h, std::size_t image) const {
+  const auto& x = hops_[h];
+  const auto k = (x.shift + image) % order_;
+  return {x.ties[k], x.turn, x.last_ties[k]};
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::string message_folder::run(const edge_messages& all, folded_messages& result) {
+  if (!keeps_local(all)) {
+    return "tasks that read what their device wrote, but not on all devices alike";
+  }
+  if (!find_images(all)) {
+    return "messages that do not have the same on other devices";
+  }
+  fold(all, result);
+  return order(result);
+}
+
+UNITY_INLINE bool message_folder::keeps_local(const edge_messages& all) const {
+  const auto key = [](std::uint32_t p, std::uint32_t c) { return std::uint64_t{p} << 32U | c; };
+  std::vector<std::uint64_t> uses;
+  std::vector<std::uint64_t> images;
+  for (const auto& u : all.local) {
+    uses.push_back(key(u.producer, u.consumer));
+    images.push_back(key(ends_.producers->image[u.producer], ends_.consumers->image[u.consumer]));
+  }
+  std::sort(uses.begin(), uses.end());
+  std::sort(images.begin(), images.end());
+  return uses == images;
+}
+
+UNITY_INLINE bool message_folder::find_images(const edge_messages& all) {
+  using route_key = std::pair<std::uint32_t, machine::device_id>;
+  std::vector<std::pair<route_key, std::uint32_t>> sorted;
+  for (std::uint32_t m = 0; m < all.messages.size(); ++m) {
+    sorted.push_back({{all.messages[m].producer, all.messages[m].to}, m});
+  }
+  std::sort(sorted.begin(), sorted.end());
+  image_.resize(sorted.size());
+  for (std::size_t i = 0; i < sorted.size();) {
+    const auto& [producer, to] = sorted[i].first;
+    const route_key there{ends_.producers->image[producer], symmetry_.image(to)};
+    const auto found = std::lower_bound(sorted.begin(), sorted.end(), std::pair{there, std::uint32_t{0}});
+    auto j = static_cast<std::size_t>(found - sorted.begin());
+    const auto key = sorted[i].first;
+    for (; i < sorted.size() && sorted[i].first == key; ++i, ++j) {
+      if (j == sorted.size() || sorted[j].first != there || !alike(all, sorted[i].second, sorted[j].second)) {
+        return false;
+      }
+      image_[sorted[i].second] = sorted[j].second;
+    }
+    if (j < sorted.size() && sorted[j].first == there) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool message_folder::alike(const edge_messages& all, std::uint32_t a, std::uint32_t b) const {
+  std::vector<std::uint32_t> images;
+  for (const auto c : all.consumers_of(all.messages[a])) {
+    images.push_back(ends_.consumers->image[c]);
+  }
+  std::sort(images.begin(), images.end());
+  const auto consumers = all.consumers_of(all.messages[b]);
+  return all.messages[a].elements == all.messages[b].elements &&
+         std::equal(images.begin(), images.end(), consumers.begin(), consumers.end());
+}
+
+UNITY_INLINE void message_folder::fold(const edge_messages& all, folded_messages& result) {
+  for (const auto& u : all.local) {
+    if (symmetry_.represents(ends_.from[u.producer])) {
+      result.local.push_back({ends_.producers->folded[u.producer], ends_.consumers->folded[u.consumer]});
+    }
+  }
+  for (std::uint32_t m = 0; m < all.messages.size(); ++m) {
+    const auto& x = all.messages[m];
+    if (!symmetry_.represents(ends_.from[x.producer])) {
+      continue;
+    }
+    result.messages.push_back(
+        {ends_.producers->folded[x.producer], {}, x.elements, ends_.from[x.producer], x.to, {}, {}});
+    for (const auto c : all.consumers_of(x)) {
+      result.messages.back().consumers.push_back(ends_.consumers->folded[c]);
+    }
+    auto at = m;
+    for (std::size_t k = 0; k < symmetry_.order(); ++k) {
+      ties_.push_back(at);  // messages are in the order of ties
+      at = image_[at];
+    }
+  }
+}
+
+UNITY_INLINE std::string message_folder::order(folded_messages& result) {
+  constexpr std::uint32_t back = 1U << 16U;
+  const auto images = symmetry_.order();
+  link_ties ties{links_, images};
+  for (std::size_t m = 0; m < result.messages.size(); ++m) {
+    auto& x = result.messages[m];
+    for (const auto& [from, to, first] : {std::tuple{x.from, x.to, std::uint32_t{0}}, std::tuple{x.to, x.from, back}}) {
+      if (auto reason = links_.admit(from, to); !reason.empty()) {
+        return reason;
+      }
+      std::uint32_t turn = first;
+      for (const auto& l : network_.route(from, to)) {
+        const auto places = std::span{ties_}.subspan(m * images, images);
+        ties.add(l.resource, places, turn++, places);
+      }
+      (first == 0 ? x.there : x.back).resize(turn - first);
+    }
+  }
+  const auto ranks = ties.ranks();
+  if (!ranks) {
+    return "messages that take turns on a link in another order than their images";
+  }
+  auto next = ranks->begin();
+  for (auto& x : result.messages) {
+    for (auto* list : {&x.there, &x.back}) {
+      std::copy_n(next, list->size(), list->begin());
+      next += static_cast<std::ptrdiff_t>(list->size());
+    }
+  }
+  return {};
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -2,7 +2,6 @@
 // alike that the machine does not tell apart.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,21 +11,22 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
-#include <unity/parallel/lowering/folded_rings.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
-#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 namespace unity::parallel {
 
@@ -34,10 +34,10 @@ namespace unity::parallel {
 // that do not represent others hold no tasks.
 struct folded_program {
   program::program code{};
-  std::size_t order = 1;                               // of the symmetry
-  std::vector<machine::device_id> device{};            // which represents each
-  std::vector<program::resource_id> resource{};        // likewise
-  std::string why_not_more{};                          // of symmetries of higher order that were tried, by the last
+  std::size_t order = 1;                         // of the symmetry
+  std::vector<machine::device_id> device{};      // which represents each
+  std::vector<program::resource_id> resource{};  // likewise
+  std::string why_not_more{};                    // of symmetries of higher order that were tried, by the last
 };
 
 namespace detail {
@@ -56,14 +56,7 @@ class folded_network {
   [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
   // The links are admitted.
   [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume,
-                                                   std::int64_t rounds = 1) {
-    const auto all = network_.hops(from, to, volume, rounds);
-    hops_.assign(all.begin(), all.end());
-    for (auto& h : hops_) {
-      h.link = links_.place(h.link).representative;
-    }
-    return hops_;
-  }
+                                                   std::int64_t rounds = 1);
 
  private:
   const device_symmetry& symmetry_;
@@ -79,108 +72,18 @@ class folder {
       : lowering_{low}, strategy_{s}, symmetry_{by}, links_{by, low.links()}, network_{by, low.links(), links_} {}
 
   // Why not, or nothing.
-  [[nodiscard]] std::string run(folded_program& result) {
-    const auto& g = lowering_.graph();
-    lowering_.declare(result.code);
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      if (lowering_.fragment_of(node_id{n}).valid() && !add_node(node_id{n})) {
-        return "node " + std::to_string(n) + ": " + reason_;
-      }
-    }
-    for (std::uint32_t e = 0; e < lowering_.training().edges().size(); ++e) {
-      if (!add_edge(e)) {
-        const auto& edge = lowering_.training().edges()[e];
-        return "from node " + std::to_string(edge.from.index()) + " to node " + std::to_string(edge.to.index()) + ": " +
-               reason_;
-      }
-    }
-    for (std::uint32_t w = 0; w < lowering_.training().weights().size(); ++w) {
-      if (!add_weight(w)) {
-        return "weight of node " + std::to_string(g.producer(lowering_.training().weights()[w].value).index()) + ": " +
-               reason_;
-      }
-    }
-    result.code.replace(replacements_of(fragments_));
-    result.code.commit();
-    result.order = symmetry_.order();
-    for (std::size_t r = 0; r < result.code.resources().size(); ++r) {
-      const program::resource_id id{r};
-      const bool is_stream = r < symmetry_.device_count();
-      result.resource.push_back(is_stream ? network::stream(symmetry_.representative(machine::device_id{r}))
-                                          : links_.representative(id));
-    }
-    for (std::size_t d = 0; d < symmetry_.device_count(); ++d) {
-      result.device.push_back(symmetry_.representative(machine::device_id{d}));
-    }
-    return {};
-  }
+  [[nodiscard]] std::string run(folded_program& result);
 
  private:
   bool refuse(std::string reason) {
     reason_ = std::move(reason);
     return false;
   }
-  [[nodiscard]] const task_orbits* orbits(node_id n) {
-    const auto& devices = strategy_[n.index()].devices;
-    const auto [known, is_new] = orbits_.try_emplace({devices.begin(), devices.end()});
-    if (is_new) {
-      known->second = orbits_of(symmetry_, {devices.data(), devices.size()});
-    }
-    return known->second ? &*known->second : nullptr;
-  }
+  [[nodiscard]] const task_orbits* orbits(node_id n);
 
-  bool add_node(node_id n) {
-    const auto* tasks = orbits(n);
-    if (tasks == nullptr) {
-      return refuse("devices that are not mapped to its devices");
-    }
-    node_orbits_.resize(lowering_.graph().node_count());
-    node_orbits_[n.index()] = tasks;
-    const auto all = lowering_.code_of(strategy_, n);
-    const auto count = static_cast<std::uint32_t>(tasks->image.size());
-    const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
-    const bool backward = lowering_.training().has_backward(n);
-    for (std::uint32_t t = 0; t < count; ++t) {
-      const auto u = tasks->image[t];
-      bool alike = all.tasks[t].duration == all.tasks[u].duration;
-      for (std::uint32_t r = 0; r < results; ++r) {
-        alike = alike && all.buffers[t * results + r].size == all.buffers[u * results + r].size;
-      }
-      if (backward) {
-        alike = alike && all.tasks[count + t].duration == all.tasks[count + u].duration &&
-                all.buffers[count * results + t].size == all.buffers[count * results + u].size;
-      }
-      if (!alike) {
-        return refuse("tasks that differ");
-      }
-    }
-    keep_tasks(n, all, *tasks, results, backward);
-    return true;
-  }
+  bool add_node(node_id n);
   void keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks, std::uint32_t results,
-                  bool backward) {
-    auto& f = fragments_.emplace_back(fragment_code{lowering_.fragment_of(n), {}}).code;
-    const auto count = static_cast<std::uint32_t>(tasks.image.size());
-    const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
-    for (std::uint32_t k = 0; k < kept; ++k) {
-      f.add(all.tasks[tasks.kept[k]]);
-      for (std::uint32_t r = 0; r < results; ++r) {
-        f.buffers.push_back(all.buffers[tasks.kept[k] * results + r]);
-        f.buffers.back().producer.index = k;
-      }
-    }
-    for (std::uint32_t k = 0; backward && k < kept; ++k) {
-      f.add(all.tasks[count + tasks.kept[k]]);
-      f.dependencies.push_back({{{}, k}, {{}, kept + k}, false});
-      for (std::uint32_t r = 0; r < results; ++r) {
-        if (lowering_.kept(n).results[r]) {
-          f.reads.push_back({{{}, k * results + r}, {{}, kept + k}});
-        }
-      }
-      f.buffers.push_back(all.buffers[count * results + tasks.kept[k]]);
-      f.buffers.back().producer.index = kept + k;
-    }
-  }
+                  bool backward);
 
   struct edge_key {
     std::uint32_t from = 0;  // divisions
@@ -193,142 +96,13 @@ class folder {
     friend bool operator==(const edge_key&, const edge_key&) = default;
   };
   // Edges between equal operators with equal configurations are folded once.
-  [[nodiscard]] const folded_messages* messages(const graph_edge& e, const edge_ends& ends) {
-    const edge_key key{lowering_.parts_of(strategy_, e.from).number,
-                       lowering_.parts_of(strategy_, e.to).number,
-                       ends.result,
-                       e.operands,
-                       node_orbits_[e.from.index()],
-                       node_orbits_[e.to.index()]};
-    auto& row = edges_[{key.from, key.to}];
-    for (const auto& [known, folded] : row) {
-      if (known == key) {
-        return &folded;
-      }
-    }
-    const auto& devices = strategy_[e.from.index()].devices;
-    const folded_ends orbits{key.producers, key.consumers, {devices.data(), devices.size()}};
-    folded_messages folded;
-    const auto needs = lowering_.needs(strategy_, e, ends);
-    if (!needs.sums.empty()) {
-      reason_ = "sums of terms, which are not folded";
-      return nullptr;
-    }
-    reason_ = fold_messages(symmetry_, lowering_.links(), links_, orbits, needs.messages, folded);
-    if (!reason_.empty()) {
-      return nullptr;
-    }
-    row.emplace_back(key, std::move(folded));
-    return &row.back().second;
-  }
-  bool add_edge(std::uint32_t number) {
-    const auto& e = lowering_.training().edges()[number];
-    auto ends = lowering_.ends_of(strategy_, e);
-    const auto* all = messages(e, ends);
-    if (all == nullptr) {
-      return false;
-    }
-    ends.producers = static_cast<std::uint32_t>(node_orbits_[e.from.index()]->kept.size());
-    ends.consumers = static_cast<std::uint32_t>(node_orbits_[e.to.index()]->kept.size());
-    ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(lowering_.graph().results(e.to).size());
-    auto& f = fragments_.emplace_back(fragment_code{lowering_.edge_fragment(number), {}}).code;
-    edge_code code{f, ends};
-    for (const auto& u : all->local) {
-      code.use(u.producer, u.consumer);
-    }
-    const auto rank = [&](std::span<const std::uint32_t> ranks) {
-      for (std::size_t h = 0; h < ranks.size(); ++h) {
-        f.tasks[f.tasks.size() - ranks.size() + h].shard = ranks[h];
-      }
-    };
-    for (const auto& m : all->messages) {
-      const auto volume = lowering::size_of(m.elements, lowering_.graph().type(e.value));
-      const sent_value sent{m.producer, m.consumers, volume, m.from.index(), symmetry_.representative(m.to).index()};
-      code.send(sent, network_.hops(m.from, m.to, volume));
-      rank(m.there);
-      if (ends.is_wanted) {
-        code.send_back(sent, network_.hops(m.to, m.from, volume));
-        rank(m.back);
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] const folded_messages* messages(const graph_edge& e, const edge_ends& ends);
+  bool add_edge(std::uint32_t number);
 
-  bool add_weight(std::uint32_t number) {
-    const auto& w = lowering_.training().weights()[number];
-    std::vector<reading> readings;
-    std::vector<program::task_ref> readers;  // those that stand for others
-    std::vector<std::uint32_t> images;       // of all
-    std::vector<bool> gives;                 // a gradient
-    for (const auto& use : w.uses) {
-      const auto& c = strategy_[use.node.index()];
-      const auto& tasks = *node_orbits_[use.node.index()];
-      if (lowering_.parts_of(strategy_, use.node).readers[use.operand].size() < c.task_count()) {
-        return refuse("terms of which only the first reads it");
-      }
-      readings.push_back(
-          {&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});
-      const bool trained = w.is_trained && lowering_.training().wanted(use.node)[use.operand];
-      const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
-      const auto first = static_cast<std::uint32_t>(readers.size());
-      for (std::uint32_t t = 0; t < tasks.image.size(); ++t) {
-        const bool keeps = trained && symmetry_.represents(c.devices[t]);
-        readers.push_back(keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]}
-                                : program::task_ref{});
-        images.push_back(first + tasks.image[t]);
-        gives.push_back(trained);
-      }
-    }
-    const auto held = replicas_of(readings);
-    if (!maps_groups(held, images, gives)) {
-      return false;
-    }
-    const bool reduces = std::find(gives.begin(), gives.end(), true) != gives.end();
-    std::vector<std::uint32_t> ranks;
-    if (reduces) {
-      reason_ = rank_rings(symmetry_, lowering_.links(), links_, held.groups, ranks);
-      if (!reason_.empty()) {
-        return false;
-      }
-    }
-    auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
-    f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), held, readers);
-    auto next = ranks.begin();
-    for (auto& t : f.tasks) {
-      if (t.kind == program::task_kind::transfer) {
-        t.shard = *next++;
-      }
-    }
-    return true;
-  }
+  bool add_weight(std::uint32_t number);
   // Groups that reduce go to themselves, those of one device to those of its image, with as many elements and
   // the images of the tasks that contribute.
-  bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives) {
-    for (const auto& g : held.groups) {
-      std::vector<machine::device_id> devices;
-      for (const auto d : g.devices) {
-        devices.push_back(symmetry_.image(d));
-      }
-      std::sort(devices.begin(), devices.end());
-      const auto to = std::find_if(held.groups.begin(), held.groups.end(),
-                                   [&](const replica_group& x) { return x.devices == devices; });
-      if (to == held.groups.end() || to->elements != g.elements) {
-        return refuse("devices that hold a part of it, and whose images do not");
-      }
-      if (g.devices.size() > 1 && devices != g.devices) {
-        return refuse("several devices that hold a part of it, but not all that they are mapped to");
-      }
-      const auto has = [&](const replica_group& x, std::size_t reader) {
-        return gives[reader] && std::binary_search(x.boxes.begin(), x.boxes.end(), held.box_of[reader]);
-      };
-      for (std::size_t i = 0; i < images.size(); ++i) {
-        if (has(g, i) != has(*to, images[i])) {
-          return refuse("gradients of a part of it that are not computed on all devices alike");
-        }
-      }
-    }
-    return true;
-  }
+  bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives);
   lowering& lowering_;
   const strategy& strategy_;
   const device_symmetry& symmetry_;
@@ -353,8 +127,277 @@ class folder {
 // configurations; besides, linear in the folded program, and in tasks.
 // Precondition: transfers::messages; exchanges join what the symmetry maps to each other.
 // Throws: as lowering::run.
-[[nodiscard]] inline folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
-                                         std::span<const device_symmetry> symmetries) {
+[[nodiscard]] folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
+                                  std::span<const device_symmetry> symmetries);
+
+// The summary of the whole program from that of the folded one. The critical path is that of the folded one.
+[[nodiscard]] simulate::timeline unfolded(const folded_program& f, simulate::timeline t);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_FOLDING)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/lowering/folded_rings.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::span<const program::hop> folded_network::hops(machine::device_id from, machine::device_id to,
+                                                                bytes volume, std::int64_t rounds) {
+  const auto all = network_.hops(from, to, volume, rounds);
+  hops_.assign(all.begin(), all.end());
+  for (auto& h : hops_) {
+    h.link = links_.place(h.link).representative;
+  }
+  return hops_;
+}
+
+UNITY_INLINE std::string folder::run(folded_program& result) {
+  const auto& g = lowering_.graph();
+  lowering_.declare(result.code);
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    if (lowering_.fragment_of(node_id{n}).valid() && !add_node(node_id{n})) {
+      return "node " + std::to_string(n) + ": " + reason_;
+    }
+  }
+  for (std::uint32_t e = 0; e < lowering_.training().edges().size(); ++e) {
+    if (!add_edge(e)) {
+      const auto& edge = lowering_.training().edges()[e];
+      return "from node " + std::to_string(edge.from.index()) + " to node " + std::to_string(edge.to.index()) + ": " +
+             reason_;
+    }
+  }
+  for (std::uint32_t w = 0; w < lowering_.training().weights().size(); ++w) {
+    if (!add_weight(w)) {
+      return "weight of node " + std::to_string(g.producer(lowering_.training().weights()[w].value).index()) + ": " +
+             reason_;
+    }
+  }
+  result.code.replace(replacements_of(fragments_));
+  result.code.commit();
+  result.order = symmetry_.order();
+  for (std::size_t r = 0; r < result.code.resources().size(); ++r) {
+    const program::resource_id id{r};
+    const bool is_stream = r < symmetry_.device_count();
+    result.resource.push_back(is_stream ? network::stream(symmetry_.representative(machine::device_id{r}))
+                                        : links_.representative(id));
+  }
+  for (std::size_t d = 0; d < symmetry_.device_count(); ++d) {
+    result.device.push_back(symmetry_.representative(machine::device_id{d}));
+  }
+  return {};
+}
+
+UNITY_INLINE const task_orbits* folder::orbits(node_id n) {
+  const auto& devices = strategy_[n.index()].devices;
+  const auto [known, is_new] = orbits_.try_emplace({devices.begin(), devices.end()});
+  if (is_new) {
+    known->second = orbits_of(symmetry_, {devices.data(), devices.size()});
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+UNITY_INLINE bool folder::add_node(node_id n) {
+  const auto* tasks = orbits(n);
+  if (tasks == nullptr) {
+    return refuse("devices that are not mapped to its devices");
+  }
+  node_orbits_.resize(lowering_.graph().node_count());
+  node_orbits_[n.index()] = tasks;
+  const auto all = lowering_.code_of(strategy_, n);
+  const auto count = static_cast<std::uint32_t>(tasks->image.size());
+  const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
+  const bool backward = lowering_.training().has_backward(n);
+  for (std::uint32_t t = 0; t < count; ++t) {
+    const auto u = tasks->image[t];
+    bool alike = all.tasks[t].duration == all.tasks[u].duration;
+    for (std::uint32_t r = 0; r < results; ++r) {
+      alike = alike && all.buffers[t * results + r].size == all.buffers[u * results + r].size;
+    }
+    if (backward) {
+      alike = alike && all.tasks[count + t].duration == all.tasks[count + u].duration &&
+              all.buffers[count * results + t].size == all.buffers[count * results + u].size;
+    }
+    if (!alike) {
+      return refuse("tasks that differ");
+    }
+  }
+  keep_tasks(n, all, *tasks, results, backward);
+  return true;
+}
+
+UNITY_INLINE void folder::keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks,
+                                     std::uint32_t results, bool backward) {
+  auto& f = fragments_.emplace_back(fragment_code{lowering_.fragment_of(n), {}}).code;
+  const auto count = static_cast<std::uint32_t>(tasks.image.size());
+  const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
+  for (std::uint32_t k = 0; k < kept; ++k) {
+    f.add(all.tasks[tasks.kept[k]]);
+    for (std::uint32_t r = 0; r < results; ++r) {
+      f.buffers.push_back(all.buffers[tasks.kept[k] * results + r]);
+      f.buffers.back().producer.index = k;
+    }
+  }
+  for (std::uint32_t k = 0; backward && k < kept; ++k) {
+    f.add(all.tasks[count + tasks.kept[k]]);
+    f.dependencies.push_back({{{}, k}, {{}, kept + k}, false});
+    for (std::uint32_t r = 0; r < results; ++r) {
+      if (lowering_.kept(n).results[r]) {
+        f.reads.push_back({{{}, k * results + r}, {{}, kept + k}});
+      }
+    }
+    f.buffers.push_back(all.buffers[count * results + tasks.kept[k]]);
+    f.buffers.back().producer.index = kept + k;
+  }
+}
+
+UNITY_INLINE const folded_messages* folder::messages(const graph_edge& e, const edge_ends& ends) {
+  const edge_key key{lowering_.parts_of(strategy_, e.from).number,
+                     lowering_.parts_of(strategy_, e.to).number,
+                     ends.result,
+                     e.operands,
+                     node_orbits_[e.from.index()],
+                     node_orbits_[e.to.index()]};
+  auto& row = edges_[{key.from, key.to}];
+  for (const auto& [known, folded] : row) {
+    if (known == key) {
+      return &folded;
+    }
+  }
+  const auto& devices = strategy_[e.from.index()].devices;
+  const folded_ends orbits{key.producers, key.consumers, {devices.data(), devices.size()}};
+  folded_messages folded;
+  const auto needs = lowering_.needs(strategy_, e, ends);
+  if (!needs.sums.empty()) {
+    reason_ = "sums of terms, which are not folded";
+    return nullptr;
+  }
+  reason_ = fold_messages(symmetry_, lowering_.links(), links_, orbits, needs.messages, folded);
+  if (!reason_.empty()) {
+    return nullptr;
+  }
+  row.emplace_back(key, std::move(folded));
+  return &row.back().second;
+}
+
+UNITY_INLINE bool folder::add_edge(std::uint32_t number) {
+  const auto& e = lowering_.training().edges()[number];
+  auto ends = lowering_.ends_of(strategy_, e);
+  const auto* all = messages(e, ends);
+  if (all == nullptr) {
+    return false;
+  }
+  ends.producers = static_cast<std::uint32_t>(node_orbits_[e.from.index()]->kept.size());
+  ends.consumers = static_cast<std::uint32_t>(node_orbits_[e.to.index()]->kept.size());
+  ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(lowering_.graph().results(e.to).size());
+  auto& f = fragments_.emplace_back(fragment_code{lowering_.edge_fragment(number), {}}).code;
+  edge_code code{f, ends};
+  for (const auto& u : all->local) {
+    code.use(u.producer, u.consumer);
+  }
+  const auto rank = [&](std::span<const std::uint32_t> ranks) {
+    for (std::size_t h = 0; h < ranks.size(); ++h) {
+      f.tasks[f.tasks.size() - ranks.size() + h].shard = ranks[h];
+    }
+  };
+  for (const auto& m : all->messages) {
+    const auto volume = lowering::size_of(m.elements, lowering_.graph().type(e.value));
+    const sent_value sent{m.producer, m.consumers, volume, m.from.index(), symmetry_.representative(m.to).index()};
+    code.send(sent, network_.hops(m.from, m.to, volume));
+    rank(m.there);
+    if (ends.is_wanted) {
+      code.send_back(sent, network_.hops(m.to, m.from, volume));
+      rank(m.back);
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
+  const auto& w = lowering_.training().weights()[number];
+  std::vector<reading> readings;
+  std::vector<program::task_ref> readers;  // those that stand for others
+  std::vector<std::uint32_t> images;       // of all
+  std::vector<bool> gives;                 // a gradient
+  for (const auto& use : w.uses) {
+    const auto& c = strategy_[use.node.index()];
+    const auto& tasks = *node_orbits_[use.node.index()];
+    if (lowering_.parts_of(strategy_, use.node).readers[use.operand].size() < c.task_count()) {
+      return refuse("terms of which only the first reads it");
+    }
+    readings.push_back(
+        {&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});
+    const bool trained = w.is_trained && lowering_.training().wanted(use.node)[use.operand];
+    const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
+    const auto first = static_cast<std::uint32_t>(readers.size());
+    for (std::uint32_t t = 0; t < tasks.image.size(); ++t) {
+      const bool keeps = trained && symmetry_.represents(c.devices[t]);
+      readers.push_back(keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]}
+                              : program::task_ref{});
+      images.push_back(first + tasks.image[t]);
+      gives.push_back(trained);
+    }
+  }
+  const auto held = replicas_of(readings);
+  if (!maps_groups(held, images, gives)) {
+    return false;
+  }
+  const bool reduces = std::find(gives.begin(), gives.end(), true) != gives.end();
+  std::vector<std::uint32_t> ranks;
+  if (reduces) {
+    reason_ = rank_rings(symmetry_, lowering_.links(), links_, held.groups, ranks);
+    if (!reason_.empty()) {
+      return false;
+    }
+  }
+  auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
+  f = synchronized(network_, lowering_.times(), lowering_.graph().type(w.value), held, readers);
+  auto next = ranks.begin();
+  for (auto& t : f.tasks) {
+    if (t.kind == program::task_kind::transfer) {
+      t.shard = *next++;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool folder::maps_groups(const replicas& held, std::span<const std::uint32_t> images,
+                                      const std::vector<bool>& gives) {
+  for (const auto& g : held.groups) {
+    std::vector<machine::device_id> devices;
+    for (const auto d : g.devices) {
+      devices.push_back(symmetry_.image(d));
+    }
+    std::sort(devices.begin(), devices.end());
+    const auto to = std::find_if(held.groups.begin(), held.groups.end(),
+                                 [&](const replica_group& x) { return x.devices == devices; });
+    if (to == held.groups.end() || to->elements != g.elements) {
+      return refuse("devices that hold a part of it, and whose images do not");
+    }
+    if (g.devices.size() > 1 && devices != g.devices) {
+      return refuse("several devices that hold a part of it, but not all that they are mapped to");
+    }
+    const auto has = [&](const replica_group& x, std::size_t reader) {
+      return gives[reader] && std::binary_search(x.boxes.begin(), x.boxes.end(), held.box_of[reader]);
+    };
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      if (has(g, i) != has(*to, images[i])) {
+        return refuse("gradients of a part of it that are not computed on all devices alike");
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
+                                 std::span<const device_symmetry> symmetries) {
   UNITY_EXPECTS(low.how() == transfers::messages, "a lowering to messages");
   check(a, low.graph(), low.dimensions(), s, low.links().device_count());
   std::string reason;
@@ -375,8 +418,7 @@ class folder {
   return whole;
 }
 
-// The summary of the whole program from that of the folded one. The critical path is that of the folded one.
-[[nodiscard]] inline simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
+UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
   const auto folded = t;
   t.tasks = 0;
   t.communicated = {};
@@ -393,3 +435,5 @@ class folder {
 }
 
 }  // namespace unity::parallel
+
+#endif

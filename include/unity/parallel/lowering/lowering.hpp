@@ -1,19 +1,18 @@
 // From a plan to a program: one iteration of training.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
@@ -21,23 +20,19 @@
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/edge_needs.hpp>
 #include <unity/parallel/lowering/edge_patterns.hpp>
-#include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
-#include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/sum_code.hpp>
-#include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -46,13 +41,7 @@ struct fragment_code {
   program::fragment code{};
 };
 // Refer to the fragments.
-[[nodiscard]] inline std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments) {
-  std::vector<program::replacement> all;
-  for (const auto& f : fragments) {
-    all.push_back({f.id, &f.code});
-  }
-  return all;
-}
+[[nodiscard]] std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments);
 
 // How an edge's messages become tasks. messages: each is a task per hop. exchanges: those that share a sender or a
 // receiver are one exchange, with a task per link (exchanges.hpp). The links carry the same; an exchange starts when
@@ -78,23 +67,7 @@ class lowering {
   // The algebra must have the gradient operators (tensor::training_algebra).
   // Throws: unity::error for a machine without topology, and where an operator has no adjoint.
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, operation_timer timer,
-           transfers how = transfers::exchanges, optimizer updates = optimizer::sgd)
-      : algebra_{&a},
-        graph_{&g},
-        network_{m},
-        dimensions_{a, g},
-        training_{a, g},
-        times_{a, std::move(timer), updates},
-        transfers_{how} {
-    node_fragments_.resize(g.node_count());
-    std::size_t next = 0;
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      node_fragments_[n] = g.operands(node_id{n}).empty() ? program::fragment_id{} : program::fragment_id{next++};
-    }
-    first_edge_ = next;
-    first_weight_ = next + training_.edges().size();
-    find_kept();
-  }
+           transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
            transfers how = transfers::exchanges)
       : lowering{a, g, m, analytic_timer(a, m), how} {}
@@ -117,66 +90,15 @@ class lowering {
 
   // Complexity: linear in the program, besides intersecting shards.
   // Throws: unity::error where the strategy is not one of the graph and machine, or an operator has no adjoint.
-  [[nodiscard]] program::program run(const strategy& s) {
-    check(*algebra_, *graph_, dimensions_, s, network_.device_count());
-    program::program p;
-    declare(p);
-    std::vector<fragment_code> all;
-    for (std::size_t n = 0; n < graph_->node_count(); ++n) {
-      if (fragment_of(node_id{n}).valid()) {
-        all.push_back({fragment_of(node_id{n}), code_of(s, node_id{n})});
-      }
-    }
-    for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
-      all.push_back({edge_fragment(e), code_of_edge(s, e)});
-    }
-    for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
-      all.push_back({weight_fragment(w), code_of_weight(s, w)});
-    }
-    p.replace(replacements_of(all));
-    p.commit();
-    return p;
-  }
+  [[nodiscard]] program::program run(const strategy& s);
 
   // The tasks of an operator, their memory, and what each pass takes.
-  [[nodiscard]] program::fragment code_of(const strategy& s, node_id n) {
-    program::fragment f;
-    write(s, n, f);
-    return f;
-  }
+  [[nodiscard]] program::fragment code_of(const strategy& s, node_id n);
   // What goes from the tasks of one operator to those of another, and back.
-  [[nodiscard]] program::fragment code_of_edge(const strategy& s, std::uint32_t edge) {
-    program::fragment f;
-    write_edge(s, edge, f);
-    return f;
-  }
+  [[nodiscard]] program::fragment code_of_edge(const strategy& s, std::uint32_t edge);
 
   // Reductions of a weight's gradient, and its update.
-  [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight) {
-    const auto& w = training_.weights()[weight];
-    std::vector<reading> readings;
-    std::vector<std::vector<machine::device_id>> on;  // where not all tasks read it
-    std::vector<program::task_ref> readers;  // backward tasks; the null fragment where there is none
-    for (const auto& use : w.uses) {
-      const auto& c = s[use.node.index()];
-      const auto& parts = parts_of(s, use.node);
-      const auto& who = parts.readers[use.operand];
-      readings.push_back({&parts.operands[use.operand], devices_of(c)});
-      if (who.size() < c.task_count()) {
-        auto& devices = on.emplace_back();
-        for (const auto t : who) {
-          devices.push_back(c.devices[t]);
-        }
-        readings.back().on = devices;
-      }
-      const bool gives = w.is_trained && training_.wanted(use.node)[use.operand];
-      const auto tasks = static_cast<std::uint32_t>(c.task_count());
-      for (const auto t : who) {
-        readers.push_back(gives ? program::task_ref{fragment_of(use.node), tasks + t} : program::task_ref{});
-      }
-    }
-    return synchronized(network_, times_, graph_->type(w.value), replicas_of(readings), readers);
-  }
+  [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight);
 
   [[nodiscard]] transfers how() const noexcept { return transfers_; }
   // What a program of some of the devices is made of (folding.hpp).
@@ -187,47 +109,10 @@ class lowering {
     return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
   // The resources, and fragments without code.
-  void declare(program::program& p) const {
-    network_.declare(p);
-    const auto name_of = [&](node_id n) {
-      return algebra_->signature(graph_->operation(n).kind).name + " " + std::to_string(n.index());
-    };
-    for (std::uint32_t n = 0; n < graph_->node_count(); ++n) {
-      if (fragment_of(node_id{n}).valid()) {
-        p.add_fragment({program::owner_kind::node, n, name_of(node_id{n})});
-      }
-    }
-    for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
-      const auto& edge = training_.edges()[e];
-      p.add_fragment({program::owner_kind::edge, e, name_of(edge.from) + " to " + name_of(edge.to)});
-    }
-    for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
-      const auto n = graph_->producer(training_.weights()[w].value);
-      p.add_fragment({program::owner_kind::weight, w, name_of(n)});
-    }
-  }
-  [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const {
-    const auto results = graph_->results(e.from);
-    edge_ends ends;
-    ends.from = fragment_of(e.from);
-    ends.to = fragment_of(e.to);
-    ends.producers = static_cast<std::uint32_t>(s[e.from.index()].task_count());
-    ends.consumers = static_cast<std::uint32_t>(s[e.to.index()].task_count());
-    ends.result = static_cast<std::uint32_t>(std::find(results.begin(), results.end(), e.value) - results.begin());
-    ends.buffers_per_task = static_cast<std::uint32_t>(results.size());
-    ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(graph_->results(e.to).size());
-    ends.is_wanted = training_.wanted(e.to)[e.operands.front()];
-    const auto& kept = kept_[e.to.index()].operands;
-    ends.consumer_keeps =
-        std::any_of(e.operands.begin(), e.operands.end(), [&](std::uint32_t i) { return i < kept.size() && kept[i]; });
-    return ends;
-  }
+  void declare(program::program& p) const;
+  [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const;
   // Valid until the next call.
-  [[nodiscard]] edge_needs needs(const strategy& s, const graph_edge& e, const edge_ends& ends) {
-    const divided_edge between{parts_of(s, e.from), devices_of(s[e.from.index()]), parts_of(s, e.to),
-                               devices_of(s[e.to.index()]), e.operands};
-    return needs_.run(network_, divisions_, between, ends.result);
-  }
+  [[nodiscard]] edge_needs needs(const strategy& s, const graph_edge& e, const edge_ends& ends);
   [[nodiscard]] static bytes size_of(std::int64_t elements, const tensor::tensor_type& t) {
     return bytes{elements * static_cast<std::int64_t>(tensor::size_of(t.element))};
   }
@@ -237,117 +122,14 @@ class lowering {
     return {c.devices.data(), c.devices.size()};
   }
   // Cotangents of operands that are no weights; those have buffers of their own.
-  [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const {
-    bytes sum{};
-    for (std::size_t i = 0; i < part.operands.size(); ++i) {
-      const auto v = graph_->operands(n)[i];
-      if (training_.wanted(n)[i] && !graph_->operands(graph_->producer(v)).empty()) {
-        sum += size_of(part.operands[i].volume(), graph_->type(v));
-      }
-    }
-    return sum;
-  }
+  [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const;
 
-  void find_kept() {
-    std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
-    kept_.resize(graph_->node_count());
-    for (std::size_t i = 0; i < kept_.size(); ++i) {
-      const node_id n{i};
-      if (training_.has_backward(n)) {
-        const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
-        if (is_new) {
-          const auto& o = dimensions_[n];
-          at->second = reads_of_adjoint(*algebra_, o.op, o.inputs, o.outputs.size(), training_.wanted(n));
-        }
-        kept_[i] = at->second;
-      }
-    }
-  }
+  void find_kept();
 
-  void write(const strategy& s, node_id n, program::fragment& f) {
-    const auto& o = dimensions_[n];
-    const auto& c = s[n.index()];
-    const auto& parts = parts_of(s, n).parts;
-    const auto tasks = static_cast<std::uint32_t>(c.task_count());
-    const auto results = static_cast<std::uint32_t>(o.outputs.size());
-    const bool backward = training_.has_backward(n);
-    std::vector<std::optional<shard_times>> known;  // by model: parts of a configuration are alike
-    const auto times_on = [&](machine::device_id d) {
-      const auto model = network_.model(d);
-      known.resize(std::max(known.size(), model + std::size_t{1}));
-      if (!known[model]) {
-        known[model] = times_.of(dimensions_.kind(n), o, c.grid(), parts[0], training_.wanted(n), model);
-      }
-      return *known[model];
-    };
-    f.tasks.reserve(tasks * (backward ? 2 : 1));
-    for (std::uint32_t t = 0; t < tasks; ++t) {
-      f.add({network::stream(c.devices[t]), times_on(c.devices[t]).forward, {}, {}, program::task_kind::forward, t});
-    }
-    for (std::uint32_t t = 0; t < tasks; ++t) {
-      for (std::size_t r = 0; r < results; ++r) {
-        f.buffers.push_back(
-            {size_of(parts[t].results[r].volume(), o.outputs[r]), c.devices[t].index(), {{}, t}, false});
-      }
-    }
-    for (std::uint32_t t = 0; backward && t < tasks; ++t) {
-      const auto b = f.add(
-          {network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
-      f.dependencies.push_back({{{}, t}, {{}, b}, false});
-      for (std::uint32_t r = 0; r < results; ++r) {
-        if (kept_[n.index()].results[r]) {
-          f.reads.push_back({{{}, t * results + r}, {{}, b}});
-        }
-      }
-      f.buffers.push_back({cotangent_bytes(n, parts[t]), c.devices[t].index(), {{}, b}, false});
-    }
-  }
+  void write(const strategy& s, node_id n, program::fragment& f);
 
-  void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f) {
-    const auto& e = training_.edges()[edge];
-    const auto ends = ends_of(s, e);
-    if (transfers_ == transfers::messages) {
-      write_edge(s, e, ends, f);
-      return;
-    }
-    const edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result, ends.is_wanted,
-                               ends.consumer_keeps, e.operands, s[e.from.index()], s[e.to.index()]};
-    patterns_.write(key, ends.from, ends.to, f, [&](program::fragment& code) {
-      auto named = ends;
-      named.from = edge_patterns::producer;
-      named.to = edge_patterns::consumer;
-      write_edge(s, e, named, code);
-    });
-  }
-  void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f) {
-    const auto& producer = s[e.from.index()];
-    const auto& type = graph_->type(e.value);
-    const auto [uses, sums] = needs(s, e, ends);
-    edge_code code{f, ends};
-    for (const auto& use : uses.local) {
-      code.use(use.producer, use.consumer);
-    }
-    for (const auto& sum : sums) {
-      sum_code{f, ends, {network_, exchanges_, transfers_ == transfers::exchanges, size_of(1, type)}}.add(sum);
-    }
-    sent_.clear();
-    for (const auto& m : uses.messages) {
-      sent_.push_back({m.producer, uses.consumers_of(m), size_of(m.elements, type),
-                       producer.devices[m.producer].index(), m.to.index()});
-    }
-    if (transfers_ == transfers::exchanges) {
-      code.send_together(sent_, network_, exchanges_);
-      return;
-    }
-    for (const auto& m : sent_) {
-      const machine::device_id here{m.from};
-      const machine::device_id there{m.to};
-      code.send(m, network_.hops(here, there, m.volume));
-      if (ends.is_wanted) {
-        code.send_back(m, network_.hops(there, here, m.volume));
-      }
-    }
-  }
+  void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f);
+  void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f);
 
   const tensor::algebra* algebra_;
   const tensor::tensor_graph* graph_;
@@ -369,15 +151,281 @@ class lowering {
 
 // The program of a plan, all of its micro-batches, whose operators take what the timer says.
 // Throws: unity::error where the plan is none of its graph and machine.
-[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
-  check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  return pipelined(
-      lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations),
-      p.pipeline);
-}
+[[nodiscard]] program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer);
 // By the roofline of its devices.
 [[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
   return lower(a, p, analytic_timer(a, p.machine));
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_LOWERING)
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/lowering/edge_reads.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/lowering/sum_code.hpp>
+#include <unity/parallel/lowering/synchronization.hpp>
+#include <unity/parallel/pipeline.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments) {
+  std::vector<program::replacement> all;
+  for (const auto& f : fragments) {
+    all.push_back({f.id, &f.code});
+  }
+  return all;
+}
+
+UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+                                operation_timer timer, transfers how, optimizer updates)
+    : algebra_{&a},
+      graph_{&g},
+      network_{m},
+      dimensions_{a, g},
+      training_{a, g},
+      times_{a, std::move(timer), updates},
+      transfers_{how} {
+  node_fragments_.resize(g.node_count());
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    node_fragments_[n] = g.operands(node_id{n}).empty() ? program::fragment_id{} : program::fragment_id{next++};
+  }
+  first_edge_ = next;
+  first_weight_ = next + training_.edges().size();
+  find_kept();
+}
+
+UNITY_INLINE program::program lowering::run(const strategy& s) {
+  check(*algebra_, *graph_, dimensions_, s, network_.device_count());
+  program::program p;
+  declare(p);
+  std::vector<fragment_code> all;
+  for (std::size_t n = 0; n < graph_->node_count(); ++n) {
+    if (fragment_of(node_id{n}).valid()) {
+      all.push_back({fragment_of(node_id{n}), code_of(s, node_id{n})});
+    }
+  }
+  for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
+    all.push_back({edge_fragment(e), code_of_edge(s, e)});
+  }
+  for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
+    all.push_back({weight_fragment(w), code_of_weight(s, w)});
+  }
+  p.replace(replacements_of(all));
+  p.commit();
+  return p;
+}
+
+UNITY_INLINE program::fragment lowering::code_of(const strategy& s, node_id n) {
+  program::fragment f;
+  write(s, n, f);
+  return f;
+}
+
+UNITY_INLINE program::fragment lowering::code_of_edge(const strategy& s, std::uint32_t edge) {
+  program::fragment f;
+  write_edge(s, edge, f);
+  return f;
+}
+
+UNITY_INLINE program::fragment lowering::code_of_weight(const strategy& s, std::uint32_t weight) {
+  const auto& w = training_.weights()[weight];
+  std::vector<reading> readings;
+  std::vector<std::vector<machine::device_id>> on;  // where not all tasks read it
+  std::vector<program::task_ref> readers;           // backward tasks; the null fragment where there is none
+  for (const auto& use : w.uses) {
+    const auto& c = s[use.node.index()];
+    const auto& parts = parts_of(s, use.node);
+    const auto& who = parts.readers[use.operand];
+    readings.push_back({&parts.operands[use.operand], devices_of(c)});
+    if (who.size() < c.task_count()) {
+      auto& devices = on.emplace_back();
+      for (const auto t : who) {
+        devices.push_back(c.devices[t]);
+      }
+      readings.back().on = devices;
+    }
+    const bool gives = w.is_trained && training_.wanted(use.node)[use.operand];
+    const auto tasks = static_cast<std::uint32_t>(c.task_count());
+    for (const auto t : who) {
+      readers.push_back(gives ? program::task_ref{fragment_of(use.node), tasks + t} : program::task_ref{});
+    }
+  }
+  return synchronized(network_, times_, graph_->type(w.value), replicas_of(readings), readers);
+}
+
+UNITY_INLINE void lowering::declare(program::program& p) const {
+  network_.declare(p);
+  const auto name_of = [&](node_id n) {
+    return algebra_->signature(graph_->operation(n).kind).name + " " + std::to_string(n.index());
+  };
+  for (std::uint32_t n = 0; n < graph_->node_count(); ++n) {
+    if (fragment_of(node_id{n}).valid()) {
+      p.add_fragment({program::owner_kind::node, n, name_of(node_id{n})});
+    }
+  }
+  for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
+    const auto& edge = training_.edges()[e];
+    p.add_fragment({program::owner_kind::edge, e, name_of(edge.from) + " to " + name_of(edge.to)});
+  }
+  for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
+    const auto n = graph_->producer(training_.weights()[w].value);
+    p.add_fragment({program::owner_kind::weight, w, name_of(n)});
+  }
+}
+
+UNITY_INLINE edge_ends lowering::ends_of(const strategy& s, const graph_edge& e) const {
+  const auto results = graph_->results(e.from);
+  edge_ends ends;
+  ends.from = fragment_of(e.from);
+  ends.to = fragment_of(e.to);
+  ends.producers = static_cast<std::uint32_t>(s[e.from.index()].task_count());
+  ends.consumers = static_cast<std::uint32_t>(s[e.to.index()].task_count());
+  ends.result = static_cast<std::uint32_t>(std::find(results.begin(), results.end(), e.value) - results.begin());
+  ends.buffers_per_task = static_cast<std::uint32_t>(results.size());
+  ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(graph_->results(e.to).size());
+  ends.is_wanted = training_.wanted(e.to)[e.operands.front()];
+  const auto& kept = kept_[e.to.index()].operands;
+  ends.consumer_keeps =
+      std::any_of(e.operands.begin(), e.operands.end(), [&](std::uint32_t i) { return i < kept.size() && kept[i]; });
+  return ends;
+}
+
+UNITY_INLINE edge_needs lowering::needs(const strategy& s, const graph_edge& e, const edge_ends& ends) {
+  const divided_edge between{parts_of(s, e.from), devices_of(s[e.from.index()]), parts_of(s, e.to),
+                             devices_of(s[e.to.index()]), e.operands};
+  return needs_.run(network_, divisions_, between, ends.result);
+}
+
+UNITY_INLINE bytes lowering::cotangent_bytes(node_id n, const shard& part) const {
+  bytes sum{};
+  for (std::size_t i = 0; i < part.operands.size(); ++i) {
+    const auto v = graph_->operands(n)[i];
+    if (training_.wanted(n)[i] && !graph_->operands(graph_->producer(v)).empty()) {
+      sum += size_of(part.operands[i].volume(), graph_->type(v));
+    }
+  }
+  return sum;
+}
+
+UNITY_INLINE void lowering::find_kept() {
+  std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
+  kept_.resize(graph_->node_count());
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    const node_id n{i};
+    if (training_.has_backward(n)) {
+      const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
+      if (is_new) {
+        const auto& o = dimensions_[n];
+        at->second = reads_of_adjoint(*algebra_, o.op, o.inputs, o.outputs.size(), training_.wanted(n));
+      }
+      kept_[i] = at->second;
+    }
+  }
+}
+
+UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragment& f) {
+  const auto& o = dimensions_[n];
+  const auto& c = s[n.index()];
+  const auto& parts = parts_of(s, n).parts;
+  const auto tasks = static_cast<std::uint32_t>(c.task_count());
+  const auto results = static_cast<std::uint32_t>(o.outputs.size());
+  const bool backward = training_.has_backward(n);
+  std::vector<std::optional<shard_times>> known;  // by model: parts of a configuration are alike
+  const auto times_on = [&](machine::device_id d) {
+    const auto model = network_.model(d);
+    known.resize(std::max(known.size(), model + std::size_t{1}));
+    if (!known[model]) {
+      known[model] = times_.of(dimensions_.kind(n), o, c.grid(), parts[0], training_.wanted(n), model);
+    }
+    return *known[model];
+  };
+  f.tasks.reserve(tasks * (backward ? 2 : 1));
+  for (std::uint32_t t = 0; t < tasks; ++t) {
+    f.add({network::stream(c.devices[t]), times_on(c.devices[t]).forward, {}, {}, program::task_kind::forward, t});
+  }
+  for (std::uint32_t t = 0; t < tasks; ++t) {
+    for (std::size_t r = 0; r < results; ++r) {
+      f.buffers.push_back({size_of(parts[t].results[r].volume(), o.outputs[r]), c.devices[t].index(), {{}, t}, false});
+    }
+  }
+  for (std::uint32_t t = 0; backward && t < tasks; ++t) {
+    const auto b = f.add(
+        {network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
+    f.dependencies.push_back({{{}, t}, {{}, b}, false});
+    for (std::uint32_t r = 0; r < results; ++r) {
+      if (kept_[n.index()].results[r]) {
+        f.reads.push_back({{{}, t * results + r}, {{}, b}});
+      }
+    }
+    f.buffers.push_back({cotangent_bytes(n, parts[t]), c.devices[t].index(), {{}, b}, false});
+  }
+}
+
+UNITY_INLINE void lowering::write_edge(const strategy& s, std::uint32_t edge, program::fragment& f) {
+  const auto& e = training_.edges()[edge];
+  const auto ends = ends_of(s, e);
+  if (transfers_ == transfers::messages) {
+    write_edge(s, e, ends, f);
+    return;
+  }
+  const edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result,
+                             ends.is_wanted,           ends.consumer_keeps,    e.operands,
+                             s[e.from.index()],        s[e.to.index()]};
+  patterns_.write(key, ends.from, ends.to, f, [&](program::fragment& code) {
+    auto named = ends;
+    named.from = edge_patterns::producer;
+    named.to = edge_patterns::consumer;
+    write_edge(s, e, named, code);
+  });
+}
+
+UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends,
+                                       program::fragment& f) {
+  const auto& producer = s[e.from.index()];
+  const auto& type = graph_->type(e.value);
+  const auto [uses, sums] = needs(s, e, ends);
+  edge_code code{f, ends};
+  for (const auto& use : uses.local) {
+    code.use(use.producer, use.consumer);
+  }
+  for (const auto& sum : sums) {
+    sum_code{f, ends, {network_, exchanges_, transfers_ == transfers::exchanges, size_of(1, type)}}.add(sum);
+  }
+  sent_.clear();
+  for (const auto& m : uses.messages) {
+    sent_.push_back({m.producer, uses.consumers_of(m), size_of(m.elements, type), producer.devices[m.producer].index(),
+                     m.to.index()});
+  }
+  if (transfers_ == transfers::exchanges) {
+    code.send_together(sent_, network_, exchanges_);
+    return;
+  }
+  for (const auto& m : sent_) {
+    const machine::device_id here{m.from};
+    const machine::device_id there{m.to};
+    code.send(m, network_.hops(here, there, m.volume));
+    if (ends.is_wanted) {
+      code.send_back(m, network_.hops(there, here, m.volume));
+    }
+  }
+}
+
+UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, operation_timer timer) {
+  check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+  return pipelined(
+      lowering{a, p.graph, p.machine, std::move(timer), transfers::exchanges, p.updates}.run(p.configurations),
+      p.pipeline);
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,14 +1,14 @@
 // What devices send each other so that every task has what it reads.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 
@@ -28,12 +28,7 @@ namespace detail {
 // Which of boxes that are the cells of a grid others meet. Other boxes are looked at one by one.
 class box_finder {
  public:
-  explicit box_finder(std::span<const box> boxes) : boxes_{boxes} {
-    if (!boxes.empty()) {
-      find_cuts();
-      find_cells();
-    }
-  }
+  explicit box_finder(std::span<const box> boxes);
 
   // Calls f(number, common elements) for each that has elements of `b`; in no order that means anything.
   template <class F>
@@ -65,64 +60,11 @@ class box_finder {
     std::int64_t elements;
   };
 
-  void find_cuts() {
-    cuts_.resize(boxes_.front().begin.size());
-    for (std::size_t d = 0; d < cuts_.size(); ++d) {
-      for (const auto& b : boxes_) {
-        if (cuts_[d].empty() || cuts_[d].back() != b.begin[d]) {
-          cuts_[d].push_back(b.begin[d]);
-        }
-      }
-      std::sort(cuts_[d].begin(), cuts_[d].end());
-      cuts_[d].erase(std::unique(cuts_[d].begin(), cuts_[d].end()), cuts_[d].end());
-      auto last = boxes_.front().end[d];
-      for (const auto& b : boxes_) {
-        last = std::max(last, b.end[d]);
-      }
-      cuts_[d].push_back(last);
-    }
-  }
+  void find_cuts();
   // Leaves no cells where the boxes are not those between the cuts.
-  void find_cells() {
-    std::size_t count = 1;
-    for (const auto& c : cuts_) {
-      count *= c.size() - 1;
-    }
-    constexpr auto none = static_cast<std::uint32_t>(-1);
-    if (count != boxes_.size()) {
-      return;
-    }
-    cells_.assign(count, none);
-    for (std::uint32_t i = 0; i < boxes_.size(); ++i) {
-      std::size_t cell = 0;
-      bool fits = true;
-      for (std::size_t d = 0; d < cuts_.size(); ++d) {
-        const auto at = std::lower_bound(cuts_[d].begin(), cuts_[d].end(), boxes_[i].begin[d]);
-        fits = fits && at + 1 != cuts_[d].end() && *(at + 1) == boxes_[i].end[d];
-        cell = cell * (cuts_[d].size() - 1) + static_cast<std::size_t>(at - cuts_[d].begin());
-      }
-      if (!fits || cells_[cell] != none) {
-        cells_.clear();
-        return;
-      }
-      cells_[cell] = i;
-    }
-  }
+  void find_cells();
   // The pieces, along one more dimension.
-  void meet(const std::vector<std::int64_t>& cuts, std::int64_t begin, std::int64_t end) {
-    next_.clear();
-    const auto first = std::upper_bound(cuts.begin(), cuts.end() - 1, begin) - cuts.begin();
-    const auto from = static_cast<std::size_t>(std::max<std::ptrdiff_t>(first - 1, 0));
-    for (const auto& p : pieces_) {
-      for (auto k = from; k + 1 < cuts.size() && cuts[k] < end; ++k) {
-        const auto size = std::min(end, cuts[k + 1]) - std::max(begin, cuts[k]);
-        if (size > 0) {
-          next_.push_back({p.cell * (cuts.size() - 1) + k, p.elements * size});
-        }
-      }
-    }
-    pieces_.swap(next_);
-  }
+  void meet(const std::vector<std::int64_t>& cuts, std::int64_t begin, std::int64_t end);
 
   std::span<const box> boxes_;
   std::vector<std::vector<std::int64_t>> cuts_{};
@@ -135,25 +77,7 @@ class box_finder {
 
 // By producer, then by consumer, for boxes of one tensor; those written are disjoint.
 // Complexity: linear in boxes and overlaps where the boxes written are a grid, else O(written * read).
-[[nodiscard]] inline std::vector<overlap> overlaps_of(std::span<const box> written, std::span<const box> read) {
-  detail::box_finder find{written};
-  std::vector<overlap> found;
-  std::vector<std::size_t> first(written.size() + 1, 0);
-  for (std::uint32_t c = 0; c < read.size(); ++c) {
-    find.for_each(read[c], [&](std::uint32_t p, std::int64_t elements) {
-      found.push_back({p, c, elements});
-      ++first[p + std::size_t{1}];
-    });
-  }
-  for (std::size_t p = 0; p < written.size(); ++p) {
-    first[p + 1] += first[p];
-  }
-  std::vector<overlap> all(found.size());
-  for (const auto& o : found) {
-    all[first[o.producer]++] = o;
-  }
-  return all;
-}
+[[nodiscard]] std::vector<overlap> overlaps_of(std::span<const box> written, std::span<const box> read);
 
 // From the task that wrote elements to a device where tasks read them.
 struct message {
@@ -183,11 +107,7 @@ struct edge_messages {
   [[nodiscard]] std::span<const std::uint32_t> consumers_of(const message& m) const {
     return {consumers.data() + m.first_consumer, m.consumer_count};
   }
-  void clear() noexcept {
-    local.clear();
-    messages.clear();
-    consumers.clear();
-  }
+  void clear() noexcept;
 
   friend bool operator==(const edge_messages&, const edge_messages&) = default;
 };
@@ -232,17 +152,7 @@ class message_finder {
 
  private:
   void add(std::span<const overlap> row, std::span<const machine::device_id> from,
-           std::span<const machine::device_id> to) {
-    for (const auto& o : row) {
-      if (from[o.producer] == to[o.consumer]) {
-        all_.local.push_back({o.producer, o.consumer});
-      } else {
-        all_.messages.push_back(
-            {o.producer, to[o.consumer], o.elements, static_cast<std::uint32_t>(all_.consumers.size()), 1});
-        all_.consumers.push_back(o.consumer);
-      }
-    }
-  }
+           std::span<const machine::device_id> to);
   struct sent_parts {
     message what{};
     std::vector<std::uint32_t> consumers{};
@@ -280,24 +190,148 @@ class message_finder {
     }
   }
   // Takes what arrives with an earlier message from what one more task reads.
-  static void receive(sent_parts& before, const box& read, std::uint32_t consumer, std::vector<box>& rest) {
-    bool reads = false;
-    std::vector<box> left;
-    for (const auto& part : before.parts) {
-      reads = reads || !intersection(part, read).empty();
-      left.clear();
-      for (const auto& b : rest) {
-        subtract(b, part, left);
-      }
-      rest.swap(left);
-    }
-    if (reads) {
-      before.consumers.push_back(consumer);
-    }
-  }
+  static void receive(sent_parts& before, const box& read, std::uint32_t consumer, std::vector<box>& rest);
 
   edge_messages all_{};
   std::vector<std::uint32_t> readers_{};  // of the producer's boxes, by device
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_MESSAGES)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE box_finder::box_finder(std::span<const box> boxes) : boxes_{boxes} {
+  if (!boxes.empty()) {
+    find_cuts();
+    find_cells();
+  }
+}
+
+UNITY_INLINE void box_finder::find_cuts() {
+  cuts_.resize(boxes_.front().begin.size());
+  for (std::size_t d = 0; d < cuts_.size(); ++d) {
+    for (const auto& b : boxes_) {
+      if (cuts_[d].empty() || cuts_[d].back() != b.begin[d]) {
+        cuts_[d].push_back(b.begin[d]);
+      }
+    }
+    std::sort(cuts_[d].begin(), cuts_[d].end());
+    cuts_[d].erase(std::unique(cuts_[d].begin(), cuts_[d].end()), cuts_[d].end());
+    auto last = boxes_.front().end[d];
+    for (const auto& b : boxes_) {
+      last = std::max(last, b.end[d]);
+    }
+    cuts_[d].push_back(last);
+  }
+}
+
+UNITY_INLINE void box_finder::find_cells() {
+  std::size_t count = 1;
+  for (const auto& c : cuts_) {
+    count *= c.size() - 1;
+  }
+  constexpr auto none = static_cast<std::uint32_t>(-1);
+  if (count != boxes_.size()) {
+    return;
+  }
+  cells_.assign(count, none);
+  for (std::uint32_t i = 0; i < boxes_.size(); ++i) {
+    std::size_t cell = 0;
+    bool fits = true;
+    for (std::size_t d = 0; d < cuts_.size(); ++d) {
+      const auto at = std::lower_bound(cuts_[d].begin(), cuts_[d].end(), boxes_[i].begin[d]);
+      fits = fits && at + 1 != cuts_[d].end() && *(at + 1) == boxes_[i].end[d];
+      cell = cell * (cuts_[d].size() - 1) + static_cast<std::size_t>(at - cuts_[d].begin());
+    }
+    if (!fits || cells_[cell] != none) {
+      cells_.clear();
+      return;
+    }
+    cells_[cell] = i;
+  }
+}
+
+UNITY_INLINE void box_finder::meet(const std::vector<std::int64_t>& cuts, std::int64_t begin, std::int64_t end) {
+  next_.clear();
+  const auto first = std::upper_bound(cuts.begin(), cuts.end() - 1, begin) - cuts.begin();
+  const auto from = static_cast<std::size_t>(std::max<std::ptrdiff_t>(first - 1, 0));
+  for (const auto& p : pieces_) {
+    for (auto k = from; k + 1 < cuts.size() && cuts[k] < end; ++k) {
+      const auto size = std::min(end, cuts[k + 1]) - std::max(begin, cuts[k]);
+      if (size > 0) {
+        next_.push_back({p.cell * (cuts.size() - 1) + k, p.elements * size});
+      }
+    }
+  }
+  pieces_.swap(next_);
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<overlap> overlaps_of(std::span<const box> written, std::span<const box> read) {
+  detail::box_finder find{written};
+  std::vector<overlap> found;
+  std::vector<std::size_t> first(written.size() + 1, 0);
+  for (std::uint32_t c = 0; c < read.size(); ++c) {
+    find.for_each(read[c], [&](std::uint32_t p, std::int64_t elements) {
+      found.push_back({p, c, elements});
+      ++first[p + std::size_t{1}];
+    });
+  }
+  for (std::size_t p = 0; p < written.size(); ++p) {
+    first[p + 1] += first[p];
+  }
+  std::vector<overlap> all(found.size());
+  for (const auto& o : found) {
+    all[first[o.producer]++] = o;
+  }
+  return all;
+}
+
+UNITY_INLINE void edge_messages::clear() noexcept {
+  local.clear();
+  messages.clear();
+  consumers.clear();
+}
+
+UNITY_INLINE void message_finder::add(std::span<const overlap> row, std::span<const machine::device_id> from,
+                                      std::span<const machine::device_id> to) {
+  for (const auto& o : row) {
+    if (from[o.producer] == to[o.consumer]) {
+      all_.local.push_back({o.producer, o.consumer});
+    } else {
+      all_.messages.push_back(
+          {o.producer, to[o.consumer], o.elements, static_cast<std::uint32_t>(all_.consumers.size()), 1});
+      all_.consumers.push_back(o.consumer);
+    }
+  }
+}
+
+UNITY_INLINE void message_finder::receive(sent_parts& before, const box& read, std::uint32_t consumer,
+                                          std::vector<box>& rest) {
+  bool reads = false;
+  std::vector<box> left;
+  for (const auto& part : before.parts) {
+    reads = reads || !intersection(part, read).empty();
+    left.clear();
+    for (const auto& b : rest) {
+      subtract(b, part, left);
+    }
+    rest.swap(left);
+  }
+  if (reads) {
+    before.consumers.push_back(consumer);
+  }
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -4,17 +4,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 
@@ -25,20 +23,7 @@ namespace unity::parallel {
 class network {
  public:
   // Throws: unity::error where the machine has no topology or devices do not reach each other.
-  explicit network(const machine::machine& m) : machine_{&m} {
-    if (m.network.empty()) {
-      throw error{"machine " + m.name, "no topology", "devices and what connects them"};
-    }
-    routes_ = machine::route_table{m.network, "machine " + m.name};
-    known_.resize(device_count() * device_count());
-    for (std::size_t l = 0; l < m.network.link_count(); ++l) {
-      rates_.push_back(m.network.bytes_per_second(machine::link_id{l}));
-    }
-    std::sort(rates_.begin(), rates_.end());
-    rates_.erase(std::unique(rates_.begin(), rates_.end()), rates_.end());
-    held_.resize(rates_.size());
-    find_places();
-  }
+  explicit network(const machine::machine& m);
 
   [[nodiscard]] std::size_t device_count() const noexcept { return machine_->network.device_count(); }
   [[nodiscard]] std::uint32_t model(machine::device_id d) const { return machine_->network[d].model; }
@@ -49,66 +34,24 @@ class network {
     return program::resource_id{device_count() + machine_->network.resource_count()};
   }
 
-  void declare(program::program& p) const {
-    const auto& t = machine_->network;
-    for (std::size_t d = 0; d < t.device_count(); ++d) {
-      p.add_resource({t.devices()[d].name, program::resource_kind::stream, static_cast<program::device_index>(d)});
-    }
-    std::vector<std::string> names(t.resource_count());
-    for (std::size_t l = 0; l < t.link_count(); ++l) {
-      auto& name = names[t.resource(machine::link_id{l}).index()];
-      name = name.empty() ? t.name(machine::link_id{l}) : name;
-    }
-    for (auto& name : names) {
-      p.add_resource({std::move(name), program::resource_kind::link, 0});
-    }
-    p.add_resource({"synchronization", program::resource_kind::link, 0});
-  }
+  void declare(program::program& p) const;
 
   // The hops of a message between two devices, each link's latency counted `rounds` times. Valid until the next call.
   // Complexity: linear in the route.
   [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume,
-                                                   std::int64_t rounds = 1) {
-    UNITY_EXPECTS(from != to, "a message to another device");
-    if (volume != volume_) {
-      volume_ = volume;
-      std::fill(held_.begin(), held_.end(), picoseconds{0});
-    }
-    hops_.clear();
-    for (const auto& l : route(from, to)) {
-      auto& held = held_[l.rate];
-      if (held == picoseconds{0}) {
-        held = time_of(volume, l);
-      }
-      hops_.push_back({l.resource, held, picoseconds{std::max(l.latency * rounds, std::int64_t{1})}});
-    }
-    return hops_;
-  }
+                                                   std::int64_t rounds = 1);
 
   [[nodiscard]] std::size_t link_count() const noexcept { return machine_->network.link_count(); }
   // The links of a route, in the order of travel. Valid until another is asked for.
   struct route_link {
     program::resource_id resource{};
-    std::uint32_t rate = 0;  // the same for links of the same bandwidth
+    std::uint32_t rate = 0;    // the same for links of the same bandwidth
     std::int64_t latency = 0;  // picoseconds
     machine::link_id id{};
 
     friend bool operator==(const route_link&, const route_link&) = default;
   };
-  [[nodiscard]] std::span<const route_link> route(machine::device_id from, machine::device_id to) {
-    auto& known = known_[from.index() * device_count() + to.index()];
-    if (known.count == 0) {
-      const auto& t = machine_->network;
-      known.first = static_cast<std::uint32_t>(links_.size());
-      for (const auto l : routes_.between(t, from, to)) {
-        const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
-        links_.push_back({program::resource_id{device_count() + t.resource(l).index()},
-                          static_cast<std::uint32_t>(rate - rates_.begin()), t.latency(l).count(), l});
-      }
-      known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
-    }
-    return {links_.data() + known.first, known.count};
-  }
+  [[nodiscard]] std::span<const route_link> route(machine::device_id from, machine::device_id to);
   // What a volume takes on a link.
   [[nodiscard]] program::hop hop(const route_link& l, bytes volume) const {
     return {l.resource, time_of(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}};
@@ -126,34 +69,19 @@ class network {
 
  private:
   // Throws: unity::error for what takes too long to simulate.
-  [[nodiscard]] picoseconds time_of(bytes volume, const route_link& l) const {
-    const auto t = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
-    if (t > program::longest_task) {
-      const auto what = std::to_string(volume.count()) + " bytes over " + machine_->network.name(l.id);
-      throw error{"machine " + machine_->name, what + " would take " + std::to_string(to_seconds(t)) + " s",
-                  "at most 100 s; is the link's bandwidth right?"};
-    }
-    return t;
-  }
+  [[nodiscard]] picoseconds time_of(bytes volume, const route_link& l) const;
 
   struct known_route {
     std::uint32_t first = 0;
     std::uint32_t count = 0;  // 0: not asked for yet
   };
 
-  void find_places() {
-    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>>
-        nodes;  // by number: which it is, and devices so far
-    for (const auto& d : machine_->network.devices()) {
-      auto& [node, count] = nodes.try_emplace(d.node, static_cast<std::uint32_t>(nodes.size()), 0U).first->second;
-      places_.push_back({node, count++});
-    }
-  }
+  void find_places();
 
   const machine::machine* machine_;
   machine::route_table routes_{};
-  std::vector<std::int64_t> rates_{};    // distinct
-  std::vector<known_route> known_{};  // [from][to]
+  std::vector<std::int64_t> rates_{};  // distinct
+  std::vector<known_route> known_{};   // [from][to]
   std::vector<route_link> links_{};
   std::vector<node_place> places_{};
   std::vector<program::hop> hops_{};
@@ -162,7 +90,105 @@ class network {
 };
 
 // Bytes that a fragment's messages carry; over how many links they go does not matter.
-[[nodiscard]] inline bytes message_bytes(const program::fragment& f) {
+[[nodiscard]] bytes message_bytes(const program::fragment& f);
+
+[[nodiscard]] bytes message_bytes(const program::program& p);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_NETWORK)
+
+#include <map>
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE network::network(const machine::machine& m) : machine_{&m} {
+  if (m.network.empty()) {
+    throw error{"machine " + m.name, "no topology", "devices and what connects them"};
+  }
+  routes_ = machine::route_table{m.network, "machine " + m.name};
+  known_.resize(device_count() * device_count());
+  for (std::size_t l = 0; l < m.network.link_count(); ++l) {
+    rates_.push_back(m.network.bytes_per_second(machine::link_id{l}));
+  }
+  std::sort(rates_.begin(), rates_.end());
+  rates_.erase(std::unique(rates_.begin(), rates_.end()), rates_.end());
+  held_.resize(rates_.size());
+  find_places();
+}
+
+UNITY_INLINE void network::declare(program::program& p) const {
+  const auto& t = machine_->network;
+  for (std::size_t d = 0; d < t.device_count(); ++d) {
+    p.add_resource({t.devices()[d].name, program::resource_kind::stream, static_cast<program::device_index>(d)});
+  }
+  std::vector<std::string> names(t.resource_count());
+  for (std::size_t l = 0; l < t.link_count(); ++l) {
+    auto& name = names[t.resource(machine::link_id{l}).index()];
+    name = name.empty() ? t.name(machine::link_id{l}) : name;
+  }
+  for (auto& name : names) {
+    p.add_resource({std::move(name), program::resource_kind::link, 0});
+  }
+  p.add_resource({"synchronization", program::resource_kind::link, 0});
+}
+
+UNITY_INLINE std::span<const program::hop> network::hops(machine::device_id from, machine::device_id to, bytes volume,
+                                                         std::int64_t rounds) {
+  UNITY_EXPECTS(from != to, "a message to another device");
+  if (volume != volume_) {
+    volume_ = volume;
+    std::fill(held_.begin(), held_.end(), picoseconds{0});
+  }
+  hops_.clear();
+  for (const auto& l : route(from, to)) {
+    auto& held = held_[l.rate];
+    if (held == picoseconds{0}) {
+      held = time_of(volume, l);
+    }
+    hops_.push_back({l.resource, held, picoseconds{std::max(l.latency * rounds, std::int64_t{1})}});
+  }
+  return hops_;
+}
+
+UNITY_INLINE auto network::route(machine::device_id from, machine::device_id to) -> std::span<const route_link> {
+  auto& known = known_[from.index() * device_count() + to.index()];
+  if (known.count == 0) {
+    const auto& t = machine_->network;
+    known.first = static_cast<std::uint32_t>(links_.size());
+    for (const auto l : routes_.between(t, from, to)) {
+      const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
+      links_.push_back({program::resource_id{device_count() + t.resource(l).index()},
+                        static_cast<std::uint32_t>(rate - rates_.begin()), t.latency(l).count(), l});
+    }
+    known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
+  }
+  return {links_.data() + known.first, known.count};
+}
+
+UNITY_INLINE picoseconds network::time_of(bytes volume, const route_link& l) const {
+  const auto t = std::max(machine::transfer_time(volume, rates_[l.rate]), picoseconds{1});
+  if (t > program::longest_task) {
+    const auto what = std::to_string(volume.count()) + " bytes over " + machine_->network.name(l.id);
+    throw error{"machine " + machine_->name, what + " would take " + std::to_string(to_seconds(t)) + " s",
+                "at most 100 s; is the link's bandwidth right?"};
+  }
+  return t;
+}
+
+UNITY_INLINE void network::find_places() {
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> nodes;  // by number: which it is, and devices so far
+  for (const auto& d : machine_->network.devices()) {
+    auto& [node, count] = nodes.try_emplace(d.node, static_cast<std::uint32_t>(nodes.size()), 0U).first->second;
+    places_.push_back({node, count++});
+  }
+}
+
+UNITY_INLINE bytes message_bytes(const program::fragment& f) {
   std::vector<bool> goes_on(f.tasks.size());
   for (const auto& d : f.dependencies) {
     if (d.cut_through && !d.after.fragment.valid()) {
@@ -176,7 +202,7 @@ class network {
   return sum;
 }
 
-[[nodiscard]] inline bytes message_bytes(const program::program& p) {
+UNITY_INLINE bytes message_bytes(const program::program& p) {
   bytes sum{};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     sum += message_bytes(p.code(program::fragment_id{f}));
@@ -185,3 +211,5 @@ class network {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <unity/core/row_major.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/task_grid.hpp>
 
 namespace unity::parallel {
@@ -25,7 +23,18 @@ struct operand_terms {
 // An operand is as many terms as the linear groups that it is in have, times the parts of the sums outside of which it
 // is added. Their numbers are the digits of the task along these, row-major.
 // Complexity: linear in tasks.
-[[nodiscard]] inline operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand) {
+[[nodiscard]] operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OPERAND_TERMS)
+
+#include <unity/core/row_major.hpp>
+#include <unity/parallel/operator_grid.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand) {
   std::vector<bool> groups;
   std::vector<bool> sums;
   operand_terms all;
@@ -57,3 +66,5 @@ struct operand_terms {
 }
 
 }  // namespace unity::parallel
+
+#endif

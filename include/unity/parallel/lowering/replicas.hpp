@@ -1,8 +1,6 @@
 // Which parts of a weight several devices hold.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 
@@ -26,7 +23,7 @@ struct replica_group {
 };
 
 struct replicas {
-  std::vector<box> boxes{};            // distinct
+  std::vector<box> boxes{};             // distinct
   std::vector<std::uint32_t> box_of{};  // per reader
   std::vector<replica_group> groups{};  // by their devices, ascending
 };
@@ -40,18 +37,7 @@ struct distinct_boxes {
 };
 
 // Complexity: linear in the boxes, times those distinct.
-[[nodiscard]] inline distinct_boxes distinct(std::span<const box> all) {
-  distinct_boxes d;
-  for (const auto& b : all) {
-    auto found = std::find(d.boxes.begin(), d.boxes.end(), b);
-    if (found == d.boxes.end()) {
-      d.boxes.push_back(b);
-      found = d.boxes.end() - 1;
-    }
-    d.of.push_back(static_cast<std::uint32_t>(found - d.boxes.begin()));
-  }
-  return d;
-}
+[[nodiscard]] distinct_boxes distinct(std::span<const box> all);
 
 // What tasks read, on the device of the same number.
 struct reading {
@@ -63,117 +49,18 @@ namespace detail {
 
 class replica_finder {
  public:
-  [[nodiscard]] replicas run(std::span<const reading> readings) && {
-    for (const auto& r : readings) {
-      add(r);
-    }
-    if (all_.boxes.empty()) {
-      return std::move(all_);
-    }
-    find_cuts();
-    box cell{all_.boxes.front().begin, all_.boxes.front().begin};
-    visit(cell, 0, 1);
-    std::sort(all_.groups.begin(), all_.groups.end(),
-              [](const replica_group& a, const replica_group& b) { return a.devices < b.devices; });
-    for (auto& g : all_.groups) {
-      std::sort(g.boxes.begin(), g.boxes.end());
-      g.boxes.erase(std::unique(g.boxes.begin(), g.boxes.end()), g.boxes.end());
-    }
-    return std::move(all_);
-  }
+  [[nodiscard]] replicas run(std::span<const reading> readings) &&;
 
  private:
   using device_set = std::vector<std::uint64_t>;  // a bit for each
 
-  void add(const reading& r) {
-    UNITY_EXPECTS(r.read->of.size() == r.on.size(), "a device per reader");
-    numbers_.clear();
-    for (const auto& b : r.read->boxes) {
-      const auto found = std::find(all_.boxes.begin(), all_.boxes.end(), b);
-      numbers_.push_back(static_cast<std::uint32_t>(found - all_.boxes.begin()));
-      if (found == all_.boxes.end()) {
-        all_.boxes.push_back(b);
-        holders_.emplace_back();
-      }
-    }
-    for (std::size_t i = 0; i < r.on.size(); ++i) {
-      const auto number = numbers_[r.read->of[i]];
-      all_.box_of.push_back(number);
-      auto& set = holders_[number];
-      const auto word = r.on[i].index() / 64U;
-      if (set.size() <= word) {
-        set.resize(word + std::size_t{1}, 0);
-      }
-      set[word] |= std::uint64_t{1} << r.on[i].index() % 64U;
-    }
-  }
-  void find_cuts() {
-    cuts_.resize(all_.boxes.front().begin.size());
-    for (std::size_t d = 0; d < cuts_.size(); ++d) {
-      for (const auto& b : all_.boxes) {
-        cuts_[d].push_back(b.begin[d]);
-        cuts_[d].push_back(b.end[d]);
-      }
-      std::sort(cuts_[d].begin(), cuts_[d].end());
-      cuts_[d].erase(std::unique(cuts_[d].begin(), cuts_[d].end()), cuts_[d].end());
-    }
-  }
+  void add(const reading& r);
+  void find_cuts();
   // Each cell between the cuts.
-  void visit(box& cell, std::size_t d, std::int64_t volume) {
-    if (d == cuts_.size()) {
-      add_cell(cell, volume);
-      return;
-    }
-    for (std::size_t k = 0; k + 1 < cuts_[d].size(); ++k) {
-      cell.begin[d] = cuts_[d][k];
-      visit(cell, d + 1, volume * (cuts_[d][k + 1] - cuts_[d][k]));
-    }
-  }
-  [[nodiscard]] static bool has(const box& b, const box& cell) {
-    for (std::size_t d = 0; d < cell.begin.size(); ++d) {
-      if (cell.begin[d] < b.begin[d] || cell.begin[d] >= b.end[d]) {
-        return false;
-      }
-    }
-    return true;
-  }
-  void add_cell(const box& cell, std::int64_t volume) {
-    having_.clear();
-    for (std::uint32_t b = 0; b < all_.boxes.size(); ++b) {
-      if (has(all_.boxes[b], cell)) {
-        having_.push_back(b);
-      }
-    }
-    if (having_.empty()) {
-      return;
-    }
-    const auto [found, is_new] = group_of_.try_emplace(having_, 0U);
-    if (is_new) {
-      found->second = group_of(having_);
-    }
-    all_.groups[found->second].elements += volume;
-  }
-  [[nodiscard]] std::uint32_t group_of(const std::vector<std::uint32_t>& having) {
-    device_set set;
-    for (const auto b : having) {
-      set.resize(std::max(set.size(), holders_[b].size()), 0);
-      for (std::size_t w = 0; w < holders_[b].size(); ++w) {
-        set[w] |= holders_[b][w];
-      }
-    }
-    const auto [found, is_new] = group_with_.try_emplace(set, static_cast<std::uint32_t>(all_.groups.size()));
-    if (is_new) {
-      auto& g = all_.groups.emplace_back();
-      for (std::size_t w = 0; w < set.size(); ++w) {
-        for (auto bits = set[w]; bits != 0; bits &= bits - 1) {
-          g.devices.push_back(machine::device_id{w * 64 + static_cast<std::size_t>(std::countr_zero(bits))});
-        }
-      }
-    }
-    auto& boxes = all_.groups[found->second].boxes;
-    boxes.insert(boxes.end(), having.begin(), having.end());
-    return found->second;
-  }
+  void visit(box& cell, std::size_t d, std::int64_t volume);
+  [[nodiscard]] static bool has(const box& b, const box& cell);
+  void add_cell(const box& cell, std::int64_t volume);
+  [[nodiscard]] std::uint32_t group_of(const std::vector<std::uint32_t>& having);
 
   replicas all_{};
   std::vector<device_set> holders_{};  // of each distinct box
@@ -192,10 +79,159 @@ class replica_finder {
   return detail::replica_finder{}.run(readings);
 }
 
-[[nodiscard]] inline replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on) {
+[[nodiscard]] replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_REPLICAS)
+
+#include <algorithm>
+#include <bit>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE distinct_boxes distinct(std::span<const box> all) {
+  distinct_boxes d;
+  for (const auto& b : all) {
+    auto found = std::find(d.boxes.begin(), d.boxes.end(), b);
+    if (found == d.boxes.end()) {
+      d.boxes.push_back(b);
+      found = d.boxes.end() - 1;
+    }
+    d.of.push_back(static_cast<std::uint32_t>(found - d.boxes.begin()));
+  }
+  return d;
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE replicas replica_finder::run(std::span<const reading> readings) && {
+  for (const auto& r : readings) {
+    add(r);
+  }
+  if (all_.boxes.empty()) {
+    return std::move(all_);
+  }
+  find_cuts();
+  box cell{all_.boxes.front().begin, all_.boxes.front().begin};
+  visit(cell, 0, 1);
+  std::sort(all_.groups.begin(), all_.groups.end(),
+            [](const replica_group& a, const replica_group& b) { return a.devices < b.devices; });
+  for (auto& g : all_.groups) {
+    std::sort(g.boxes.begin(), g.boxes.end());
+    g.boxes.erase(std::unique(g.boxes.begin(), g.boxes.end()), g.boxes.end());
+  }
+  return std::move(all_);
+}
+
+UNITY_INLINE void replica_finder::add(const reading& r) {
+  UNITY_EXPECTS(r.read->of.size() == r.on.size(), "a device per reader");
+  numbers_.clear();
+  for (const auto& b : r.read->boxes) {
+    const auto found = std::find(all_.boxes.begin(), all_.boxes.end(), b);
+    numbers_.push_back(static_cast<std::uint32_t>(found - all_.boxes.begin()));
+    if (found == all_.boxes.end()) {
+      all_.boxes.push_back(b);
+      holders_.emplace_back();
+    }
+  }
+  for (std::size_t i = 0; i < r.on.size(); ++i) {
+    const auto number = numbers_[r.read->of[i]];
+    all_.box_of.push_back(number);
+    auto& set = holders_[number];
+    const auto word = r.on[i].index() / 64U;
+    if (set.size() <= word) {
+      set.resize(word + std::size_t{1}, 0);
+    }
+    set[word] |= std::uint64_t{1} << r.on[i].index() % 64U;
+  }
+}
+
+UNITY_INLINE void replica_finder::find_cuts() {
+  cuts_.resize(all_.boxes.front().begin.size());
+  for (std::size_t d = 0; d < cuts_.size(); ++d) {
+    for (const auto& b : all_.boxes) {
+      cuts_[d].push_back(b.begin[d]);
+      cuts_[d].push_back(b.end[d]);
+    }
+    std::sort(cuts_[d].begin(), cuts_[d].end());
+    cuts_[d].erase(std::unique(cuts_[d].begin(), cuts_[d].end()), cuts_[d].end());
+  }
+}
+
+UNITY_INLINE void replica_finder::visit(box& cell, std::size_t d, std::int64_t volume) {
+  if (d == cuts_.size()) {
+    add_cell(cell, volume);
+    return;
+  }
+  for (std::size_t k = 0; k + 1 < cuts_[d].size(); ++k) {
+    cell.begin[d] = cuts_[d][k];
+    visit(cell, d + 1, volume * (cuts_[d][k + 1] - cuts_[d][k]));
+  }
+}
+
+UNITY_INLINE bool replica_finder::has(const box& b, const box& cell) {
+  for (std::size_t d = 0; d < cell.begin.size(); ++d) {
+    if (cell.begin[d] < b.begin[d] || cell.begin[d] >= b.end[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE void replica_finder::add_cell(const box& cell, std::int64_t volume) {
+  having_.clear();
+  for (std::uint32_t b = 0; b < all_.boxes.size(); ++b) {
+    if (has(all_.boxes[b], cell)) {
+      having_.push_back(b);
+    }
+  }
+  if (having_.empty()) {
+    return;
+  }
+  const auto [found, is_new] = group_of_.try_emplace(having_, 0U);
+  if (is_new) {
+    found->second = group_of(having_);
+  }
+  all_.groups[found->second].elements += volume;
+}
+
+UNITY_INLINE std::uint32_t replica_finder::group_of(const std::vector<std::uint32_t>& having) {
+  device_set set;
+  for (const auto b : having) {
+    set.resize(std::max(set.size(), holders_[b].size()), 0);
+    for (std::size_t w = 0; w < holders_[b].size(); ++w) {
+      set[w] |= holders_[b][w];
+    }
+  }
+  const auto [found, is_new] = group_with_.try_emplace(set, static_cast<std::uint32_t>(all_.groups.size()));
+  if (is_new) {
+    auto& g = all_.groups.emplace_back();
+    for (std::size_t w = 0; w < set.size(); ++w) {
+      for (auto bits = set[w]; bits != 0; bits &= bits - 1) {
+        g.devices.push_back(machine::device_id{w * 64 + static_cast<std::size_t>(std::countr_zero(bits))});
+      }
+    }
+  }
+  auto& boxes = all_.groups[found->second].boxes;
+  boxes.insert(boxes.end(), having.begin(), having.end());
+  return found->second;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on) {
   const auto boxes = distinct(read);
   const reading one{&boxes, on};
   return replicas_of({&one, 1});
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/program/fragment.hpp>
@@ -23,11 +24,7 @@ struct ring_message {
 };
 
 // All 2(k-1) rounds between two neighbours of a ring of k devices that reduces so much, and hands it around.
-[[nodiscard]] inline bytes ring_volume(bytes size, std::size_t count) {
-  const auto rounds = static_cast<std::int64_t>(2 * (count - 1));
-  const auto ranks = static_cast<std::int64_t>(count);
-  return bytes{size.count() / ranks * rounds + (size.count() % ranks * rounds + ranks - 1) / ranks};
-}
+[[nodiscard]] bytes ring_volume(bytes size, std::size_t count);
 
 // Node by node, every other one backwards: then a message to another node leaves and arrives at the same place in both,
 // which where each device has a network adapter of its own is one rail.
@@ -110,3 +107,17 @@ template <class Network>
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_RINGS)
+
+namespace unity::parallel {
+
+UNITY_INLINE bytes ring_volume(bytes size, std::size_t count) {
+  const auto rounds = static_cast<std::int64_t>(2 * (count - 1));
+  const auto ranks = static_cast<std::int64_t>(count);
+  return bytes{size.count() / ranks * rounds + (size.count() % ranks * rounds + ranks - 1) / ranks};
+}
+
+}  // namespace unity::parallel
+
+#endif

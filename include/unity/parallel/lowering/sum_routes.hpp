@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/rings.hpp>
@@ -50,49 +50,10 @@ struct sum_routes {
 namespace detail {
 
 // Tasks on a device that need elements of a group, ascending.
-[[nodiscard]] inline std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
-                                                             machine::device_id d) {
-  std::vector<std::uint32_t> all;
-  for (std::size_t i = 0; i < s.consumers.size(); ++i) {
-    if (s.to[i] == d && std::binary_search(g.boxes.begin(), g.boxes.end(), s.needed.box_of[i])) {
-      all.push_back(s.consumers[i]);
-    }
-  }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
+[[nodiscard]] std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
+                                                      machine::device_id d);
 
-inline void scatter(const summed_value& s, const replica_group& g, sum_routes& all) {
-  std::vector<std::size_t> owners;
-  for (std::size_t i = 0; i < all.ring.size(); ++i) {
-    if (std::binary_search(g.devices.begin(), g.devices.end(), all.ring[i])) {
-      owners.push_back(i);
-    }
-  }
-  if (owners.empty()) {
-    owners.resize(all.ring.size());
-    std::iota(owners.begin(), owners.end(), std::size_t{0});
-  }
-  const auto count = static_cast<std::int64_t>(owners.size());
-  for (std::int64_t k = 0; k < count; ++k) {
-    const auto owner = owners[static_cast<std::size_t>(k)];
-    const auto elements = g.elements * (k + 1) / count - g.elements * k / count;
-    if (elements == 0) {
-      continue;
-    }
-    all.held[owner] += elements;
-    for (std::size_t i = 0; i < all.ring.size(); ++i) {
-      all.sent[i] += i == owner ? 0 : elements;
-    }
-    for (const auto d : g.devices) {
-      const auto consumers = consumers_on(s, g, d);
-      auto& way = all.routes[{owner, d}];
-      way.elements += elements;
-      way.consumers.insert(way.consumers.end(), consumers.begin(), consumers.end());
-    }
-  }
-}
+void scatter(const summed_value& s, const replica_group& g, sum_routes& all);
 
 }  // namespace detail
 
@@ -124,3 +85,57 @@ template <class Network>
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SUM_ROUTES)
+
+#include <numeric>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
+                                                     machine::device_id d) {
+  std::vector<std::uint32_t> all;
+  for (std::size_t i = 0; i < s.consumers.size(); ++i) {
+    if (s.to[i] == d && std::binary_search(g.boxes.begin(), g.boxes.end(), s.needed.box_of[i])) {
+      all.push_back(s.consumers[i]);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+UNITY_INLINE void scatter(const summed_value& s, const replica_group& g, sum_routes& all) {
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < all.ring.size(); ++i) {
+    if (std::binary_search(g.devices.begin(), g.devices.end(), all.ring[i])) {
+      owners.push_back(i);
+    }
+  }
+  if (owners.empty()) {
+    owners.resize(all.ring.size());
+    std::iota(owners.begin(), owners.end(), std::size_t{0});
+  }
+  const auto count = static_cast<std::int64_t>(owners.size());
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto owner = owners[static_cast<std::size_t>(k)];
+    const auto elements = g.elements * (k + 1) / count - g.elements * k / count;
+    if (elements == 0) {
+      continue;
+    }
+    all.held[owner] += elements;
+    for (std::size_t i = 0; i < all.ring.size(); ++i) {
+      all.sent[i] += i == owner ? 0 : elements;
+    }
+    for (const auto d : g.devices) {
+      const auto consumers = consumers_on(s, g, d);
+      auto& way = all.routes[{owner, d}];
+      way.elements += elements;
+      way.consumers.insert(way.consumers.end(), consumers.begin(), consumers.end());
+    }
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,7 +1,6 @@
 // Devices that a machine does not tell apart, and the links between them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,10 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
 
 namespace unity::parallel {
 
@@ -23,28 +23,7 @@ namespace unity::parallel {
 class device_symmetry {
  public:
   // image: of each device. Nothing where it is no permutation, or cycles differ in length.
-  [[nodiscard]] static std::optional<device_symmetry> of(std::span<const machine::device_id> image) {
-    device_symmetry s;
-    s.places_.assign(image.size(), {});
-    for (std::size_t d = 0; d < image.size(); ++d) {
-      if (s.places_[d].is_known) {
-        continue;
-      }
-      const auto first = s.cycles_.size();
-      for (auto e = machine::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known;
-           e = image[e.index()]) {
-        s.places_[e.index()] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(s.cycles_.size() - first),
-                                true};
-        s.cycles_.push_back(e);
-      }
-      const auto length = s.cycles_.size() - first;
-      s.order_ = first == 0 ? length : s.order_;
-      if (length != s.order_ || image[s.cycles_.back().index()].index() != d) {
-        return std::nullopt;
-      }
-    }
-    return s;
-  }
+  [[nodiscard]] static std::optional<device_symmetry> of(std::span<const machine::device_id> image);
 
   [[nodiscard]] std::size_t order() const noexcept { return order_; }
   [[nodiscard]] std::size_t device_count() const noexcept { return places_.size(); }
@@ -77,7 +56,87 @@ class device_symmetry {
 // Each device to that in its place some nodes on, round and round, where nodes are alike in
 // devices; those of higher order first. Whether links are alike is for link_orbits. Complexity:
 // linear in devices, for each divisor of the nodes.
-[[nodiscard]] inline std::vector<device_symmetry> node_shifts(const machine::topology& t) {
+[[nodiscard]] std::vector<device_symmetry> node_shifts(const machine::topology& t);
+
+// What a symmetry of devices does to links, as far as messages use them: the k-th link of a route goes to the k-th link
+// of the route between the images. Refers to the symmetry and the network.
+class link_orbits {
+ public:
+  link_orbits(const device_symmetry& s, network& n) : symmetry_{&s}, network_{&n} {}
+
+  // Effects: learns the orbits of the links of the route. Why a message over it does not have like images, in one line;
+  // empty where it has: the map is one to one, keeps rates and latencies, and no link is used by two of the images.
+  // Complexity: linear in the order and the route; logarithmic for a route that was asked for before.
+  [[nodiscard]] std::string admit(machine::device_id from, machine::device_id to);
+  // Of an admitted route: the link that stands for it, and of which repetition of the symmetry it is the image of this.
+  struct orbit_place {
+    program::resource_id representative{};
+    std::uint32_t shift = 0;
+  };
+  [[nodiscard]] orbit_place place(program::resource_id link) const { return places_.at(link); }
+  // What stands for it; itself where no message uses it.
+  [[nodiscard]] program::resource_id representative(program::resource_id link) const {
+    const auto found = places_.find(link);
+    return found == places_.end() ? link : found->second.representative;
+  }
+
+ private:
+  [[nodiscard]] std::string learn(machine::device_id from, machine::device_id to);
+
+  const device_symmetry* symmetry_;
+  network* network_;
+  std::map<std::pair<machine::device_id, machine::device_id>, std::string> admitted_{};
+  std::map<program::resource_id, program::resource_id> images_{};
+  std::map<program::resource_id, program::resource_id> origins_{};
+  std::map<program::resource_id, orbit_place> places_{};
+};
+
+// What a symmetry does to the tasks of an operator on given devices: the k-th task
+// of a device goes to the k-th of its image.
+struct task_orbits {
+  std::vector<std::uint32_t> image{};
+  std::vector<std::uint32_t> kept{};    // those on devices that represent others, ascending
+  std::vector<std::uint32_t> folded{};  // of each task, the place among those kept of the one that stands for it
+};
+
+// Nothing where devices and their images have not equally many tasks. Complexity: linear.
+[[nodiscard]] std::optional<task_orbits> orbits_of(const device_symmetry& s,
+                                                   std::span<const machine::device_id> devices);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SYMMETRY)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<device_symmetry> device_symmetry::of(std::span<const machine::device_id> image) {
+  device_symmetry s;
+  s.places_.assign(image.size(), {});
+  for (std::size_t d = 0; d < image.size(); ++d) {
+    if (s.places_[d].is_known) {
+      continue;
+    }
+    const auto first = s.cycles_.size();
+    for (auto e = machine::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known;
+         e = image[e.index()]) {
+      s.places_[e.index()] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(s.cycles_.size() - first),
+                              true};
+      s.cycles_.push_back(e);
+    }
+    const auto length = s.cycles_.size() - first;
+    s.order_ = first == 0 ? length : s.order_;
+    if (length != s.order_ || image[s.cycles_.back().index()].index() != d) {
+      return std::nullopt;
+    }
+  }
+  return s;
+}
+
+UNITY_INLINE std::vector<device_symmetry> node_shifts(const machine::topology& t) {
   std::map<std::uint32_t, std::size_t> known;
   std::vector<std::vector<machine::device_id>> nodes;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
@@ -107,90 +166,52 @@ class device_symmetry {
   return all;
 }
 
-// What a symmetry of devices does to links, as far as messages use them: the k-th link of a route goes to the k-th link
-// of the route between the images. Refers to the symmetry and the network.
-class link_orbits {
- public:
-  link_orbits(const device_symmetry& s, network& n) : symmetry_{&s}, network_{&n} {}
-
-  // Effects: learns the orbits of the links of the route. Why a message over it does not have like images, in one line;
-  // empty where it has: the map is one to one, keeps rates and latencies, and no link is used by two of the images.
-  // Complexity: linear in the order and the route; logarithmic for a route that was asked for before.
-  [[nodiscard]] std::string admit(machine::device_id from, machine::device_id to) {
-    const auto [known, is_new] = admitted_.try_emplace({from, to});
-    if (is_new) {
-      known->second = learn(from, to);
-    }
-    return known->second;
+UNITY_INLINE std::string link_orbits::admit(machine::device_id from, machine::device_id to) {
+  const auto [known, is_new] = admitted_.try_emplace({from, to});
+  if (is_new) {
+    known->second = learn(from, to);
   }
-  // Of an admitted route: the link that stands for it, and of which repetition of the symmetry it is the image of this.
-  struct orbit_place {
-    program::resource_id representative{};
-    std::uint32_t shift = 0;
-  };
-  [[nodiscard]] orbit_place place(program::resource_id link) const { return places_.at(link); }
-  // What stands for it; itself where no message uses it.
-  [[nodiscard]] program::resource_id representative(program::resource_id link) const {
-    const auto found = places_.find(link);
-    return found == places_.end() ? link : found->second.representative;
-  }
+  return known->second;
+}
 
- private:
-  [[nodiscard]] std::string learn(machine::device_id from, machine::device_id to) {
-    const auto order = symmetry_->order();
-    std::vector<std::vector<network::route_link>> routes;
+UNITY_INLINE std::string link_orbits::learn(machine::device_id from, machine::device_id to) {
+  const auto order = symmetry_->order();
+  std::vector<std::vector<network::route_link>> routes;
+  for (std::size_t k = 0; k < order; ++k) {
+    const auto r = network_->route(symmetry_->image(from, k), symmetry_->image(to, k));
+    routes.emplace_back(r.begin(), r.end());
+  }
+  for (std::size_t h = 0; h < routes[0].size(); ++h) {
     for (std::size_t k = 0; k < order; ++k) {
-      const auto r = network_->route(symmetry_->image(from, k), symmetry_->image(to, k));
-      routes.emplace_back(r.begin(), r.end());
-    }
-    for (std::size_t h = 0; h < routes[0].size(); ++h) {
-      for (std::size_t k = 0; k < order; ++k) {
-        if (routes[k].size() != routes[0].size() || routes[k][h].rate != routes[0][h].rate ||
-            routes[k][h].latency != routes[0][h].latency) {
-          return "routes that differ";
-        }
-        const auto here = routes[k][h].resource;
-        const auto there = routes[(k + 1) % order][std::min(h, routes[(k + 1) % order].size() - 1)].resource;
-        if (images_.try_emplace(here, there).first->second != there ||
-            origins_.try_emplace(there, here).first->second != here) {
-          return "links that are not mapped one to one";
-        }
-        if (k > 0 && here == routes[0][h].resource) {
-          return "a link that several images of one message share";
-        }
+      if (routes[k].size() != routes[0].size() || routes[k][h].rate != routes[0][h].rate ||
+          routes[k][h].latency != routes[0][h].latency) {
+        return "routes that differ";
       }
-      std::size_t least = 0;
-      for (std::size_t k = 1; k < order; ++k) {
-        least = routes[k][h].resource < routes[least][h].resource ? k : least;
+      const auto here = routes[k][h].resource;
+      const auto there = routes[(k + 1) % order][std::min(h, routes[(k + 1) % order].size() - 1)].resource;
+      if (images_.try_emplace(here, there).first->second != there ||
+          origins_.try_emplace(there, here).first->second != here) {
+        return "links that are not mapped one to one";
       }
-      for (std::size_t k = 0; k < order; ++k) {
-        places_.insert_or_assign(
-            routes[k][h].resource,
-            orbit_place{routes[least][h].resource, static_cast<std::uint32_t>((least + order - k) % order)});
+      if (k > 0 && here == routes[0][h].resource) {
+        return "a link that several images of one message share";
       }
     }
-    return {};
+    std::size_t least = 0;
+    for (std::size_t k = 1; k < order; ++k) {
+      least = routes[k][h].resource < routes[least][h].resource ? k : least;
+    }
+    for (std::size_t k = 0; k < order; ++k) {
+      places_.insert_or_assign(
+          routes[k][h].resource,
+          orbit_place{routes[least][h].resource, static_cast<std::uint32_t>((least + order - k) % order)});
+    }
   }
+  return {};
+}
 
-  const device_symmetry* symmetry_;
-  network* network_;
-  std::map<std::pair<machine::device_id, machine::device_id>, std::string> admitted_{};
-  std::map<program::resource_id, program::resource_id> images_{};
-  std::map<program::resource_id, program::resource_id> origins_{};
-  std::map<program::resource_id, orbit_place> places_{};
-};
-
-// What a symmetry does to the tasks of an operator on given devices: the k-th task
-// of a device goes to the k-th of its image.
-struct task_orbits {
-  std::vector<std::uint32_t> image{};
-  std::vector<std::uint32_t> kept{};    // those on devices that represent others, ascending
-  std::vector<std::uint32_t> folded{};  // of each task, the place among those kept of the one that stands for it
-};
-
-// Nothing where devices and their images have not equally many tasks. Complexity: linear.
-[[nodiscard]] inline std::optional<task_orbits> orbits_of(const device_symmetry& s,
-                                                          std::span<const machine::device_id> devices) {
+UNITY_INLINE std::optional<task_orbits> orbits_of(const device_symmetry& s,
+                                                  std::span<const machine::device_id> devices) {
   std::vector<std::vector<std::uint32_t>> tasks(s.device_count());
   for (std::uint32_t t = 0; t < devices.size(); ++t) {
     tasks[devices[t].index()].push_back(t);
@@ -217,3 +238,5 @@ struct task_orbits {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -17,10 +17,10 @@
 #include <unity/parallel/mesh/mapping_core.hpp>
 #include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/mesh/spine.hpp>
-#include <unity/search/decomposition.hpp>
 
 namespace unity::parallel {
 
@@ -42,16 +42,7 @@ class machine_mapping {
       : tables_{&tables}, objective_{objective}, core_width_{core_width}, core_effort_{core_effort} {}
 
   // Effects: the goals that follow are those of this graph, which must outlive them.
-  void set_graph(const operator_graph& g) {
-    graph_ = &g;
-    goals_.emplace(g);
-    table_of_.clear();
-    prices_.clear();
-    for (std::uint32_t i = 0; i < g.size(); ++i) {
-      table_of_.push_back(&tables_->of(g.placed(i)));
-      prices_.push_back(prices_of(i));
-    }
-  }
+  void set_graph(const operator_graph& g);
   // Some operator has no option on this mesh: nothing can be laid onto it.
   [[nodiscard]] bool is_possible() const {
     return std::all_of(table_of_.begin(), table_of_.end(), [](const auto* t) { return !t->options.empty(); });
@@ -131,136 +122,27 @@ class machine_mapping {
   // What an operator takes with an option, and what is attached to it.
   [[nodiscard]] std::int64_t own(std::uint32_t v, std::size_t option) const { return prices_[v][option]; }
   // By option of an operator: it, and what is attached to it.
-  [[nodiscard]] std::vector<std::int64_t> prices_of(std::uint32_t v) {
-    const auto& t = *table_of_[v];
-    std::vector<std::int64_t> prices;
-    for (const auto& o : t.options) {
-      prices.push_back(price_of(o, objective_));
-    }
-    const auto sources = graph_->sources(v);
-    for (std::size_t x = 0; x < sources.size(); ++x) {
-      if (sources[x].from != goal_type::none && graph_->is_attached(sources[x].from)) {
-        add_from(sources[x].from, attached_costs(sources[x].from), v, prices);
-      }
-    }
-    return prices;
-  }
-  [[nodiscard]] std::vector<std::int64_t> attached_costs(std::uint32_t op) const {
-    const std::vector<std::int64_t> nothing(table_of_[op]->options.size(), 0);
-    std::vector<std::int64_t> costs(states_of(op));
-    by_state(op, nothing, costs);
-    return costs;
-  }
+  [[nodiscard]] std::vector<std::int64_t> prices_of(std::uint32_t v);
+  [[nodiscard]] std::vector<std::int64_t> attached_costs(std::uint32_t op) const;
   // Effects: writes the options of what is attached to an operator, for the one that it has.
-  void trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options) {
-    for (const auto& s : graph_->sources(v)) {
-      if (s.from == goal_type::none || !graph_->is_attached(s.from)) {
-        continue;
-      }
-      const auto costs = attached_costs(s.from);
-      std::vector<std::int64_t> part(table_of_[v]->options.size(), 0);
-      add_from(s.from, costs, v, part);
-      const auto state = state_before(s.from, costs, v, options[v], part[options[v]]);
-      const std::vector<std::int64_t> nothing(table_of_[s.from]->options.size(), 0);
-      options[s.from] = option_with(s.from, nothing, state, costs[state]);
-      trace_attached(s.from, options);
-    }
-  }
+  void trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options);
 
   // costs: by state of op, whose results an operator v reads. Adds to `sum`, by option of v, what the operands that
   // come from there take at least, op's own costs counted once.
-  void add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v,
-                std::vector<std::int64_t>& sum) {
-    const auto& t = *table_of_[v];
-    const auto sources = graph_->sources(v);
-    std::vector<std::size_t> operands;
-    for (std::size_t x = 0; x < sources.size(); ++x) {
-      if (sources[x].from == op) {
-        operands.push_back(x);
-      }
-    }
-    if (operands.size() == 1) {
-      const auto x = operands[0];
-      layouts_.assign(t.operands[x]->size(), unreachable);
-      const auto& states = table_of_[op]->states;
-      for (std::size_t s = 0; s < states.size(); ++s) {
-        auto& c = layouts_[states[s][sources[x].result]];
-        c = std::min(c, costs[s]);
-      }
-      relax(*t.operands[x], layouts_);
-      for (std::size_t o = 0; o < sum.size(); ++o) {
-        sum[o] = std::min(unreachable, sum[o] + layouts_[t.numbered[o].operands[x]]);
-      }
-      return;
-    }
-    std::vector<std::int64_t> least(sum.size(), operands.empty() ? 0 : unreachable);
-    for (std::size_t s = 0; s < costs.size() && !operands.empty(); ++s) {
-      if (costs[s] >= unreachable) {
-        continue;
-      }
-      for (std::size_t o = 0; o < sum.size(); ++o) {
-        auto c = costs[s];
-        for (const auto x : operands) {
-          c = std::min(unreachable, c + distance(*t.operands[x], table_of_[op]->states[s][sources[x].result],
-                                                 t.numbered[o].operands[x]));
-        }
-        least[o] = std::min(least[o], c);
-      }
-    }
-    for (std::size_t o = 0; o < sum.size(); ++o) {
-      sum[o] = std::min(unreachable, sum[o] + least[o]);
-    }
-  }
+  void add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v, std::vector<std::int64_t>& sum);
   [[nodiscard]] std::int64_t distance(const layout_space& space, std::uint32_t from, std::uint32_t to) {
     return distances_.from(space, from)[to];
   }
 
   // By state of v, from what its options take.
-  void by_state(std::uint32_t v, std::span<const std::int64_t> sum, std::span<std::int64_t> states) const {
-    std::fill(states.begin(), states.end(), unreachable);
-    const auto& t = *table_of_[v];
-    for (std::size_t o = 0; o < sum.size(); ++o) {
-      auto& c = states[t.numbered[o].state];
-      c = std::min(c, std::min(unreachable, sum[o] + own(v, o)));
-    }
-  }
+  void by_state(std::uint32_t v, std::span<const std::int64_t> sum, std::span<std::int64_t> states) const;
 
   // One row of a step: costs by state of u before, by state of v after.
-  [[nodiscard]] std::vector<std::int64_t> after_operator(const step& s, std::span<const std::int64_t> before) {
-    std::vector<std::int64_t> sum(table_of_[s.last]->options.size(), s.before == goal_type::none ? before[0] : 0);
-    if (s.before != goal_type::none) {
-      add_from(s.before, before, s.last, sum);
-    }
-    std::vector<std::int64_t> after(states_of(s.last));
-    by_state(s.last, sum, after);
-    return after;
-  }
+  [[nodiscard]] std::vector<std::int64_t> after_operator(const step& s, std::span<const std::int64_t> before);
   [[nodiscard]] static std::vector<std::int64_t> after_join(const cost_table& join,
-                                                            std::span<const std::int64_t> before) {
-    std::vector<std::int64_t> after(join.columns, unreachable);
-    for (std::size_t r = 0; r < before.size(); ++r) {
-      for (std::size_t c = 0; before[r] < unreachable && c < join.columns; ++c) {
-        after[c] = std::min(after[c], before[r] + join(r, c));
-      }
-    }
-    return after;
-  }
+                                                            std::span<const std::int64_t> before);
 
-  [[nodiscard]] cost_table costs_along(std::span<const step> steps, std::span<const cost_table* const> joins) {
-    const auto rows = states_of(steps.front().before);
-    cost_table all;
-    for (std::size_t r = 0; r < rows; ++r) {
-      std::vector<std::int64_t> costs(rows, unreachable);
-      costs[r] = 0;
-      std::size_t join = 0;
-      for (const auto& s : steps) {
-        costs = s.is_join ? after_join(*joins[join++], costs) : after_operator(s, costs);
-      }
-      all.columns = costs.size();
-      all.costs.insert(all.costs.end(), costs.begin(), costs.end());
-    }
-    return all;
-  }
+  [[nodiscard]] cost_table costs_along(std::span<const step> steps, std::span<const cost_table* const> joins);
 
   // What the options of v take behind parts side by side, which start in one
   // state of u; where v is none, what all take.
@@ -268,92 +150,18 @@ class machine_mapping {
 
   // Adds that to `sum`. next: the value of the first goal of the part; is that of the first behind it afterwards.
   void add_part(part_index part, std::uint32_t u, std::uint32_t row, std::uint32_t v,
-                std::span<const cost_table* const> values, std::size_t& next, option_costs& sum) {
-    for (const auto& b : goals_->branches(part, u)) {
-      std::vector<std::int64_t> costs(b.is_wire ? states_of(u) : 0, unreachable);
-      if (b.is_wire) {
-        costs[row] = 0;
-      } else {
-        const auto& t = *values[next++];
-        costs.assign(t.costs.begin() + static_cast<std::ptrdiff_t>(row * t.columns),
-                     t.costs.begin() + static_cast<std::ptrdiff_t>((row + 1) * t.columns));
-      }
-      if (b.is_open) {
-        add_behind(b, costs, v, values, next, sum);
-      } else if (v != goal_type::none) {
-        add_from(b.last, costs, v, sum);
-      } else {
-        sum[0] = std::min(unreachable, sum[0] + *std::min_element(costs.begin(), costs.end()));
-      }
-    }
-  }
+                std::span<const cost_table* const> values, std::size_t& next, option_costs& sum);
   // costs: by state of the branch's last operator.
   void add_behind(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v,
-                  std::span<const cost_table* const> values, std::size_t& next, option_costs& sum) {
-    const auto& all = behind(b, v, values, next, sum.size());
-    for (std::size_t o = 0; o < sum.size(); ++o) {
-      auto least = unreachable;
-      for (std::size_t s = 0; s < costs.size(); ++s) {
-        least = std::min(least, costs[s] + all[s][o]);
-      }
-      sum[o] = std::min(unreachable, sum[o] + least);
-    }
-  }
+                  std::span<const cost_table* const> values, std::size_t& next, option_costs& sum);
   // What lies behind an open branch, by state of its last operator: the same for every state of u.
   const std::vector<option_costs>& behind(const mapping_branch& b, std::uint32_t v,
                                           std::span<const cost_table* const> values, std::size_t& next,
-                                          std::size_t options) {
-    auto& known = behind_[b.behind];
-    const auto first = next;
-    for (std::uint32_t s = 0; known.costs.size() < states_of(b.last); ++s) {
-      next = first;
-      option_costs one(options, 0);
-      add_part(b.behind, b.last, s, v, values, next, one);
-      known.costs.push_back(std::move(one));
-      known.goals = next - first;
-    }
-    next = first + known.goals;
-    return known.costs;
-  }
-  [[nodiscard]] option_costs joined(const goal_type& g, std::span<const cost_table* const> values, std::uint32_t row) {
-    option_costs sum(g.v == goal_type::none ? 1 : table_of_[g.v]->options.size(), 0);
-    std::size_t next = 0;
-    add_part(g.part, g.u, row, g.v, values, next, sum);
-    return sum;
-  }
-  [[nodiscard]] cost_table join_costs(const goal_type& g, std::span<const cost_table* const> values) {
-    if (goals_->is_core(g.part)) {
-      return core(g).costs();
-    }
-    behind_.clear();
-    cost_table all;
-    for (std::uint32_t r = 0; r < states_of(g.u); ++r) {
-      auto costs = joined(g, values, r);
-      if (g.v != goal_type::none) {
-        std::vector<std::int64_t> states(states_of(g.v));
-        by_state(g.v, costs, states);
-        costs.swap(states);
-      }
-      all.columns = costs.size();
-      all.costs.insert(all.costs.end(), costs.begin(), costs.end());
-    }
-    return all;
-  }
+                                          std::size_t options);
+  [[nodiscard]] option_costs joined(const goal_type& g, std::span<const cost_table* const> values, std::uint32_t row);
+  [[nodiscard]] cost_table join_costs(const goal_type& g, std::span<const cost_table* const> values);
   // only: for one state of u.
-  [[nodiscard]] detail::mapping_core core(const goal_type& g, std::uint32_t only = goal_type::none) {
-    auto inside = operators_in(graph_->tree(), g.part);
-    if (g.v != goal_type::none) {
-      inside.push_back(g.v);
-    }
-    auto steps = states_of(g.u);  // for each state that goes on
-    for (const auto op : inside) {
-      steps += states_of(g.u) * table_of_[op]->options.size();
-    }
-    const auto width = std::max(core_width_, core_effort_ / steps);
-    detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, width, only};
-    is_bounded_ = is_bounded_ || c.is_bounded();
-    return c;
-  }
+  [[nodiscard]] detail::mapping_core core(const goal_type& g, std::uint32_t only = goal_type::none);
 
   // Effects: writes the options of the branch's operators, on a cheapest way from
   // a state of u to a state of its last one.
@@ -389,46 +197,12 @@ class machine_mapping {
   }
   // The state of u before v was chosen.
   [[nodiscard]] std::uint32_t trace_operator(const step& s, std::span<const std::int64_t> before, std::uint32_t state,
-                                             std::int64_t wanted, std::vector<std::uint32_t>& options) {
-    const auto& t = *table_of_[s.last];
-    std::vector<std::int64_t> sum(t.options.size(), s.before == goal_type::none ? before[0] : 0);
-    if (s.before != goal_type::none) {
-      add_from(s.before, before, s.last, sum);
-    }
-    const auto o = option_with(s.last, sum, state, wanted);
-    options[s.last] = o;
-    return s.before == goal_type::none ? 0 : state_before(s.before, before, s.last, o, sum[o]);
-  }
+                                             std::int64_t wanted, std::vector<std::uint32_t>& options);
   [[nodiscard]] std::uint32_t option_with(std::uint32_t v, std::span<const std::int64_t> sum, std::uint32_t state,
-                                          std::int64_t wanted) const {
-    const auto& t = *table_of_[v];
-    for (std::uint32_t o = 0; o < sum.size(); ++o) {
-      if (t.numbered[o].state == state && sum[o] + own(v, o) == wanted) {
-        return o;
-      }
-    }
-    UNITY_EXPECTS(false, "an option with a cost that was found before");
-    return 0;
-  }
+                                          std::int64_t wanted) const;
   // From which state of op option o of v takes so much.
   [[nodiscard]] std::uint32_t state_before(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v,
-                                           std::uint32_t o, std::int64_t wanted) {
-    const auto sources = graph_->sources(v);
-    for (std::uint32_t s = 0; s < costs.size(); ++s) {
-      auto c = costs[s];
-      for (std::size_t x = 0; x < sources.size() && c < unreachable; ++x) {
-        if (sources[x].from == op) {
-          c += distance(*table_of_[v]->operands[x], table_of_[op]->states[s][sources[x].result],
-                        table_of_[v]->numbered[o].operands[x]);
-        }
-      }
-      if (c == wanted) {
-        return s;
-      }
-    }
-    UNITY_EXPECTS(false, "a state with a cost that was found before");
-    return 0;
-  }
+                                           std::uint32_t o, std::int64_t wanted);
   // Goals that are alike are traced once: layers repeat.
   template <class Program>
   void trace_once(Program& program, const goal_type& g, std::uint32_t from, std::uint32_t to,
@@ -491,22 +265,7 @@ class machine_mapping {
   // The state in which a branch ends on a cheapest way to option o of v.
   [[nodiscard]] std::uint32_t end_of(const mapping_branch& b, std::span<const std::int64_t> costs, std::uint32_t v,
                                      std::uint32_t o, std::span<const cost_table* const> values, std::size_t& next,
-                                     std::size_t width) {
-    if (!b.is_open && v != goal_type::none) {
-      option_costs part(width, 0);
-      add_from(b.last, costs, v, part);
-      return state_before(b.last, costs, v, o, part[o]);
-    }
-    std::vector<std::int64_t> all(costs.begin(), costs.end());
-    if (b.is_open) {
-      behind_.clear();
-      const auto& rest = behind(b, v, values, next, width);
-      for (std::size_t s = 0; s < all.size(); ++s) {
-        all[s] = std::min(unreachable, all[s] + rest[s][v == goal_type::none ? 0 : o]);
-      }
-    }
-    return static_cast<std::uint32_t>(std::min_element(all.begin(), all.end()) - all.begin());
-  }
+                                     std::size_t width);
 
   // What lies behind an open branch, and how many goals that has.
   struct open_costs {
@@ -519,7 +278,7 @@ class machine_mapping {
   std::size_t core_width_;
   std::size_t core_effort_;
   const operator_graph* graph_ = nullptr;
-  std::vector<const operator_table*> table_of_{};  // by operator
+  std::vector<const operator_table*> table_of_{};    // by operator
   std::vector<std::vector<std::int64_t>> prices_{};  // by operator and option
   detail::layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
@@ -527,7 +286,314 @@ class machine_mapping {
   std::map<std::pair<fingerprint, std::pair<std::uint32_t, std::uint32_t>>, std::vector<std::uint32_t>>
       traced_{};                                  // by goal and states
   mutable std::optional<mapping_goals> goals_{};  // keeps the fingerprints that it has found
-  std::map<part_index, open_costs> behind_{};  // of the join at hand
+  std::map<part_index, open_costs> behind_{};     // of the join at hand
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MACHINE_MAPPING)
+
+#include <unity/search/decomposition.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void machine_mapping::set_graph(const operator_graph& g) {
+  graph_ = &g;
+  goals_.emplace(g);
+  table_of_.clear();
+  prices_.clear();
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    table_of_.push_back(&tables_->of(g.placed(i)));
+    prices_.push_back(prices_of(i));
+  }
+}
+
+UNITY_INLINE std::vector<std::int64_t> machine_mapping::prices_of(std::uint32_t v) {
+  const auto& t = *table_of_[v];
+  std::vector<std::int64_t> prices;
+  for (const auto& o : t.options) {
+    prices.push_back(price_of(o, objective_));
+  }
+  const auto sources = graph_->sources(v);
+  for (std::size_t x = 0; x < sources.size(); ++x) {
+    if (sources[x].from != goal_type::none && graph_->is_attached(sources[x].from)) {
+      add_from(sources[x].from, attached_costs(sources[x].from), v, prices);
+    }
+  }
+  return prices;
+}
+
+UNITY_INLINE std::vector<std::int64_t> machine_mapping::attached_costs(std::uint32_t op) const {
+  const std::vector<std::int64_t> nothing(table_of_[op]->options.size(), 0);
+  std::vector<std::int64_t> costs(states_of(op));
+  by_state(op, nothing, costs);
+  return costs;
+}
+
+UNITY_INLINE void machine_mapping::trace_attached(std::uint32_t v, std::vector<std::uint32_t>& options) {
+  for (const auto& s : graph_->sources(v)) {
+    if (s.from == goal_type::none || !graph_->is_attached(s.from)) {
+      continue;
+    }
+    const auto costs = attached_costs(s.from);
+    std::vector<std::int64_t> part(table_of_[v]->options.size(), 0);
+    add_from(s.from, costs, v, part);
+    const auto state = state_before(s.from, costs, v, options[v], part[options[v]]);
+    const std::vector<std::int64_t> nothing(table_of_[s.from]->options.size(), 0);
+    options[s.from] = option_with(s.from, nothing, state, costs[state]);
+    trace_attached(s.from, options);
+  }
+}
+
+UNITY_INLINE void machine_mapping::add_from(std::uint32_t op, std::span<const std::int64_t> costs, std::uint32_t v,
+                                            std::vector<std::int64_t>& sum) {
+  const auto& t = *table_of_[v];
+  const auto sources = graph_->sources(v);
+  std::vector<std::size_t> operands;
+  for (std::size_t x = 0; x < sources.size(); ++x) {
+    if (sources[x].from == op) {
+      operands.push_back(x);
+    }
+  }
+  if (operands.size() == 1) {
+    const auto x = operands[0];
+    layouts_.assign(t.operands[x]->size(), unreachable);
+    const auto& states = table_of_[op]->states;
+    for (std::size_t s = 0; s < states.size(); ++s) {
+      auto& c = layouts_[states[s][sources[x].result]];
+      c = std::min(c, costs[s]);
+    }
+    relax(*t.operands[x], layouts_);
+    for (std::size_t o = 0; o < sum.size(); ++o) {
+      sum[o] = std::min(unreachable, sum[o] + layouts_[t.numbered[o].operands[x]]);
+    }
+    return;
+  }
+  std::vector<std::int64_t> least(sum.size(), operands.empty() ? 0 : unreachable);
+  for (std::size_t s = 0; s < costs.size() && !operands.empty(); ++s) {
+    if (costs[s] >= unreachable) {
+      continue;
+    }
+    for (std::size_t o = 0; o < sum.size(); ++o) {
+      auto c = costs[s];
+      for (const auto x : operands) {
+        c = std::min(unreachable, c + distance(*t.operands[x], table_of_[op]->states[s][sources[x].result],
+                                               t.numbered[o].operands[x]));
+      }
+      least[o] = std::min(least[o], c);
+    }
+  }
+  for (std::size_t o = 0; o < sum.size(); ++o) {
+    sum[o] = std::min(unreachable, sum[o] + least[o]);
+  }
+}
+
+UNITY_INLINE void machine_mapping::by_state(std::uint32_t v, std::span<const std::int64_t> sum,
+                                            std::span<std::int64_t> states) const {
+  std::fill(states.begin(), states.end(), unreachable);
+  const auto& t = *table_of_[v];
+  for (std::size_t o = 0; o < sum.size(); ++o) {
+    auto& c = states[t.numbered[o].state];
+    c = std::min(c, std::min(unreachable, sum[o] + own(v, o)));
+  }
+}
+
+UNITY_INLINE std::vector<std::int64_t> machine_mapping::after_operator(const step& s,
+                                                                       std::span<const std::int64_t> before) {
+  std::vector<std::int64_t> sum(table_of_[s.last]->options.size(), s.before == goal_type::none ? before[0] : 0);
+  if (s.before != goal_type::none) {
+    add_from(s.before, before, s.last, sum);
+  }
+  std::vector<std::int64_t> after(states_of(s.last));
+  by_state(s.last, sum, after);
+  return after;
+}
+
+UNITY_INLINE std::vector<std::int64_t> machine_mapping::after_join(const cost_table& join,
+                                                                   std::span<const std::int64_t> before) {
+  std::vector<std::int64_t> after(join.columns, unreachable);
+  for (std::size_t r = 0; r < before.size(); ++r) {
+    for (std::size_t c = 0; before[r] < unreachable && c < join.columns; ++c) {
+      after[c] = std::min(after[c], before[r] + join(r, c));
+    }
+  }
+  return after;
+}
+
+UNITY_INLINE cost_table machine_mapping::costs_along(std::span<const step> steps,
+                                                     std::span<const cost_table* const> joins) {
+  const auto rows = states_of(steps.front().before);
+  cost_table all;
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::vector<std::int64_t> costs(rows, unreachable);
+    costs[r] = 0;
+    std::size_t join = 0;
+    for (const auto& s : steps) {
+      costs = s.is_join ? after_join(*joins[join++], costs) : after_operator(s, costs);
+    }
+    all.columns = costs.size();
+    all.costs.insert(all.costs.end(), costs.begin(), costs.end());
+  }
+  return all;
+}
+
+UNITY_INLINE void machine_mapping::add_part(part_index part, std::uint32_t u, std::uint32_t row, std::uint32_t v,
+                                            std::span<const cost_table* const> values, std::size_t& next,
+                                            option_costs& sum) {
+  for (const auto& b : goals_->branches(part, u)) {
+    std::vector<std::int64_t> costs(b.is_wire ? states_of(u) : 0, unreachable);
+    if (b.is_wire) {
+      costs[row] = 0;
+    } else {
+      const auto& t = *values[next++];
+      costs.assign(t.costs.begin() + static_cast<std::ptrdiff_t>(row * t.columns),
+                   t.costs.begin() + static_cast<std::ptrdiff_t>((row + 1) * t.columns));
+    }
+    if (b.is_open) {
+      add_behind(b, costs, v, values, next, sum);
+    } else if (v != goal_type::none) {
+      add_from(b.last, costs, v, sum);
+    } else {
+      sum[0] = std::min(unreachable, sum[0] + *std::min_element(costs.begin(), costs.end()));
+    }
+  }
+}
+
+UNITY_INLINE void machine_mapping::add_behind(const mapping_branch& b, std::span<const std::int64_t> costs,
+                                              std::uint32_t v, std::span<const cost_table* const> values,
+                                              std::size_t& next, option_costs& sum) {
+  const auto& all = behind(b, v, values, next, sum.size());
+  for (std::size_t o = 0; o < sum.size(); ++o) {
+    auto least = unreachable;
+    for (std::size_t s = 0; s < costs.size(); ++s) {
+      least = std::min(least, costs[s] + all[s][o]);
+    }
+    sum[o] = std::min(unreachable, sum[o] + least);
+  }
+}
+
+UNITY_INLINE auto machine_mapping::behind(const mapping_branch& b, std::uint32_t v,
+                                          std::span<const cost_table* const> values, std::size_t& next,
+                                          std::size_t options) -> const std::vector<option_costs>& {
+  auto& known = behind_[b.behind];
+  const auto first = next;
+  for (std::uint32_t s = 0; known.costs.size() < states_of(b.last); ++s) {
+    next = first;
+    option_costs one(options, 0);
+    add_part(b.behind, b.last, s, v, values, next, one);
+    known.costs.push_back(std::move(one));
+    known.goals = next - first;
+  }
+  next = first + known.goals;
+  return known.costs;
+}
+
+UNITY_INLINE auto machine_mapping::joined(const goal_type& g, std::span<const cost_table* const> values,
+                                          std::uint32_t row) -> option_costs {
+  option_costs sum(g.v == goal_type::none ? 1 : table_of_[g.v]->options.size(), 0);
+  std::size_t next = 0;
+  add_part(g.part, g.u, row, g.v, values, next, sum);
+  return sum;
+}
+
+UNITY_INLINE cost_table machine_mapping::join_costs(const goal_type& g, std::span<const cost_table* const> values) {
+  if (goals_->is_core(g.part)) {
+    return core(g).costs();
+  }
+  behind_.clear();
+  cost_table all;
+  for (std::uint32_t r = 0; r < states_of(g.u); ++r) {
+    auto costs = joined(g, values, r);
+    if (g.v != goal_type::none) {
+      std::vector<std::int64_t> states(states_of(g.v));
+      by_state(g.v, costs, states);
+      costs.swap(states);
+    }
+    all.columns = costs.size();
+    all.costs.insert(all.costs.end(), costs.begin(), costs.end());
+  }
+  return all;
+}
+
+UNITY_INLINE detail::mapping_core machine_mapping::core(const goal_type& g, std::uint32_t only) {
+  auto inside = operators_in(graph_->tree(), g.part);
+  if (g.v != goal_type::none) {
+    inside.push_back(g.v);
+  }
+  auto steps = states_of(g.u);  // for each state that goes on
+  for (const auto op : inside) {
+    steps += states_of(g.u) * table_of_[op]->options.size();
+  }
+  const auto width = std::max(core_width_, core_effort_ / steps);
+  detail::mapping_core c{*graph_, table_of_, distances_, prices_, std::move(inside), g.u, g.v, width, only};
+  is_bounded_ = is_bounded_ || c.is_bounded();
+  return c;
+}
+
+UNITY_INLINE std::uint32_t machine_mapping::trace_operator(const step& s, std::span<const std::int64_t> before,
+                                                           std::uint32_t state, std::int64_t wanted,
+                                                           std::vector<std::uint32_t>& options) {
+  const auto& t = *table_of_[s.last];
+  std::vector<std::int64_t> sum(t.options.size(), s.before == goal_type::none ? before[0] : 0);
+  if (s.before != goal_type::none) {
+    add_from(s.before, before, s.last, sum);
+  }
+  const auto o = option_with(s.last, sum, state, wanted);
+  options[s.last] = o;
+  return s.before == goal_type::none ? 0 : state_before(s.before, before, s.last, o, sum[o]);
+}
+
+UNITY_INLINE std::uint32_t machine_mapping::option_with(std::uint32_t v, std::span<const std::int64_t> sum,
+                                                        std::uint32_t state, std::int64_t wanted) const {
+  const auto& t = *table_of_[v];
+  for (std::uint32_t o = 0; o < sum.size(); ++o) {
+    if (t.numbered[o].state == state && sum[o] + own(v, o) == wanted) {
+      return o;
+    }
+  }
+  UNITY_EXPECTS(false, "an option with a cost that was found before");
+  return 0;
+}
+
+UNITY_INLINE std::uint32_t machine_mapping::state_before(std::uint32_t op, std::span<const std::int64_t> costs,
+                                                         std::uint32_t v, std::uint32_t o, std::int64_t wanted) {
+  const auto sources = graph_->sources(v);
+  for (std::uint32_t s = 0; s < costs.size(); ++s) {
+    auto c = costs[s];
+    for (std::size_t x = 0; x < sources.size() && c < unreachable; ++x) {
+      if (sources[x].from == op) {
+        c += distance(*table_of_[v]->operands[x], table_of_[op]->states[s][sources[x].result],
+                      table_of_[v]->numbered[o].operands[x]);
+      }
+    }
+    if (c == wanted) {
+      return s;
+    }
+  }
+  UNITY_EXPECTS(false, "a state with a cost that was found before");
+  return 0;
+}
+
+UNITY_INLINE std::uint32_t machine_mapping::end_of(const mapping_branch& b, std::span<const std::int64_t> costs,
+                                                   std::uint32_t v, std::uint32_t o,
+                                                   std::span<const cost_table* const> values, std::size_t& next,
+                                                   std::size_t width) {
+  if (!b.is_open && v != goal_type::none) {
+    option_costs part(width, 0);
+    add_from(b.last, costs, v, part);
+    return state_before(b.last, costs, v, o, part[o]);
+  }
+  std::vector<std::int64_t> all(costs.begin(), costs.end());
+  if (b.is_open) {
+    behind_.clear();
+    const auto& rest = behind(b, v, values, next, width);
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      all[s] = std::min(unreachable, all[s] + rest[s][v == goal_type::none ? 0 : o]);
+    }
+  }
+  return static_cast<std::uint32_t>(std::min_element(all.begin(), all.end()) - all.begin());
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,8 +1,6 @@
 // How a tensor lies on a device mesh, and what it takes to bring it from one such layout to another.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,13 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -46,35 +41,13 @@ class mesh_layout {
   std::uint32_t code_ = 0;
 };
 
-[[nodiscard]] inline mesh_layout copied(const machine::device_mesh& m) noexcept {
-  mesh_layout l;
-  for (std::size_t a = 0; a < m.axis_count(); ++a) {
-    l.set(a, mesh_layout::copies);
-  }
-  return l;
-}
+[[nodiscard]] mesh_layout copied(const machine::device_mesh& m) noexcept;
 
 // Shards of the devices that hold any.
-[[nodiscard]] inline parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
-  auto p = undivided(t);
-  for (std::size_t a = 0; a < m.axis_count(); ++a) {
-    const auto role = l[a];
-    if (role == mesh_layout::placed) {
-      continue;
-    }
-    (role == mesh_layout::copies ? p.copies : role == mesh_layout::partial ? p.partial : p.degrees[role]) *= m.sizes[a];
-  }
-  return p;
-}
+[[nodiscard]] parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l);
 
 // What one device holds.
-[[nodiscard]] inline bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
-  auto size = tensor::element_count(t.dims) * static_cast<std::int64_t>(tensor::size_of(t.element));
-  for (std::size_t a = 0; a < m.axis_count(); ++a) {
-    size /= l[a] < mesh_layout::placed ? m.sizes[a] : 1;
-  }
-  return bytes{size};
-}
+[[nodiscard]] bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l);
 
 // A step between layouts that one exchange along one axis makes.
 struct layout_arc {
@@ -101,14 +74,7 @@ class layout_space {
   layout_space() = default;
   // has_placement: values may be placed. Complexity: (rank + 3) to the power of the axes.
   layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent,
-               bool has_placement)
-      : radix_{static_cast<std::uint32_t>(t.dims.size() + 3)}, axes_{m.axis_count()}, has_placement_{has_placement} {
-    UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions,
-                  "few axes and dimensions");
-    mesh_layout l;
-    add(t, m, l, 0);
-    find_arcs(t, m, costs, has_cotangent);
-  }
+               bool has_placement);
 
   [[nodiscard]] std::size_t size() const noexcept { return layouts_.size(); }
   [[nodiscard]] mesh_layout operator[](std::uint32_t number) const { return layouts_[number]; }
@@ -123,107 +89,19 @@ class layout_space {
   }
 
  private:
-  [[nodiscard]] std::size_t key(mesh_layout l) const {
-    std::size_t k = 0;
-    for (std::size_t a = 0; a < axes_; ++a) {
-      const auto role = l[a];
-      k = k * radix_ + (role >= mesh_layout::placed ? radix_ - 3 + (role - mesh_layout::placed) : role);
-    }
-    return k;
-  }
-  void add(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout& l, std::size_t axis) {
-    if (axis == axes_) {
-      const auto k = key(l);
-      if (numbers_.size() <= k) {
-        numbers_.resize(k + 1, none);
-      }
-      numbers_[k] = static_cast<std::uint32_t>(layouts_.size());
-      layouts_.push_back(l);
-      return;
-    }
-    for (unsigned d = 0; d < t.dims.size(); ++d) {
-      auto degree = m.sizes[axis];
-      for (std::size_t a = 0; a < axis; ++a) {
-        degree *= l[a] == d ? m.sizes[a] : 1;
-      }
-      if (t.dims[d] % degree == 0) {
-        l.set(axis, d);
-        add(t, m, l, axis + 1);
-      }
-    }
-    for (const auto role : {mesh_layout::copies, mesh_layout::partial, mesh_layout::placed}) {
-      if (role != mesh_layout::placed || has_placement_) {
-        l.set(axis, role);
-        add(t, m, l, axis + 1);
-      }
-    }
-  }
+  [[nodiscard]] std::size_t key(mesh_layout l) const;
+  void add(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout& l, std::size_t axis);
   // No later axis divides the dimension.
-  [[nodiscard]] bool is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const {
-    for (auto a = axis + 1; a < axes_; ++a) {
-      if (l[a] == dimension) {
-        return false;
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] bool is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const;
   void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs,
-                 bool has_cotangent) {
-    for (std::uint32_t from = 0; from < layouts_.size(); ++from) {
-      first_arc_.push_back(arcs_.size());
-      const auto before = layouts_[from];
-      const auto held = shard_bytes(t, m, before);
-      for (std::size_t a = 0; a < axes_; ++a) {
-        const auto old = before[a];
-        if (old < mesh_layout::placed && !is_innermost(before, a, old)) {
-          continue;
-        }
-        const auto share = bytes{held.count() / other_places(m, before, a)};
-        for (unsigned next = 0; next <= t.dims.size() + 1; ++next) {
-          const auto role = next < t.dims.size()    ? next
-                            : next == t.dims.size() ? mesh_layout::copies
-                                                    : mesh_layout::placed;
-          const bool is_sum_placed = old == mesh_layout::partial && role == mesh_layout::placed;
-          if (role == old || is_sum_placed || (role < mesh_layout::placed && !is_innermost(before, a, role))) {
-            continue;
-          }
-          auto after = before;
-          after.set(a, role);
-          if (const auto to = number(after); to != none) {
-            arcs_.push_back({from, to, price(costs, a, old, role, share, m.sizes[a], has_cotangent)});
-          }
-        }
-      }
-    }
-    first_arc_.push_back(arcs_.size());
-  }
+                 bool has_cotangent);
   // Along other axes values lie at as many places, each of which exchanges its
   // own: a value's share of all groups' time.
-  [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const {
-    std::int64_t places = 1;
-    for (std::size_t a = 0; a < axes_; ++a) {
-      places *= a != axis && l[a] == mesh_layout::placed ? m.sizes[a] : 1;
-    }
-    return places;
-  }
+  [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const;
   // The adjoint of an all-reduce is one, that of a reduce-scatter an all-gather, that of an all-gather messages back
   // along the same links, that of an all-to-all another.
   [[nodiscard]] static std::int64_t price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role,
-                                          bytes held, std::int64_t degree, bool has_cotangent) {
-    const axis_set s = axis_set{1} << axis;
-    const auto part = bytes{held.count() / degree};
-    if (old == mesh_layout::copies) {
-      return 0;
-    }
-    if (old == mesh_layout::partial) {
-      const auto forward = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.reduce_scatter(s, held);
-      const auto back = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.all_gather(s, part);
-      return (has_cotangent ? forward + back : forward).count();
-    }
-    const auto sent = old == mesh_layout::placed ? part : held;
-    const auto forward = role == mesh_layout::copies ? costs.all_gather(s, sent) : costs.all_to_all(s, sent);
-    return (has_cotangent ? forward + forward : forward).count();
-  }
+                                          bytes held, std::int64_t degree, bool has_cotangent);
 
   std::uint32_t radix_ = 2;
   std::size_t axes_ = 0;
@@ -241,8 +119,164 @@ inline constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::m
 // the layout that the best chain begins in.
 // Complexity: linear in the steps from layouts that can be reached, for each time
 // that one becomes cheaper: once or twice.
-inline void relax(const layout_space& space, std::span<std::int64_t> costs,
-                  std::vector<std::uint32_t>* from = nullptr) {
+void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector<std::uint32_t>* from = nullptr);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MESH_LAYOUT)
+
+#include <algorithm>
+#include <bit>
+
+#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE mesh_layout copied(const machine::device_mesh& m) noexcept {
+  mesh_layout l;
+  for (std::size_t a = 0; a < m.axis_count(); ++a) {
+    l.set(a, mesh_layout::copies);
+  }
+  return l;
+}
+
+UNITY_INLINE parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
+  auto p = undivided(t);
+  for (std::size_t a = 0; a < m.axis_count(); ++a) {
+    const auto role = l[a];
+    if (role == mesh_layout::placed) {
+      continue;
+    }
+    (role == mesh_layout::copies ? p.copies : role == mesh_layout::partial ? p.partial : p.degrees[role]) *= m.sizes[a];
+  }
+  return p;
+}
+
+UNITY_INLINE bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
+  auto size = tensor::element_count(t.dims) * static_cast<std::int64_t>(tensor::size_of(t.element));
+  for (std::size_t a = 0; a < m.axis_count(); ++a) {
+    size /= l[a] < mesh_layout::placed ? m.sizes[a] : 1;
+  }
+  return bytes{size};
+}
+
+UNITY_INLINE layout_space::layout_space(const tensor::tensor_type& t, const machine::device_mesh& m,
+                                        const mesh_costs& costs, bool has_cotangent, bool has_placement)
+    : radix_{static_cast<std::uint32_t>(t.dims.size() + 3)}, axes_{m.axis_count()}, has_placement_{has_placement} {
+  UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions,
+                "few axes and dimensions");
+  mesh_layout l;
+  add(t, m, l, 0);
+  find_arcs(t, m, costs, has_cotangent);
+}
+
+UNITY_INLINE std::size_t layout_space::key(mesh_layout l) const {
+  std::size_t k = 0;
+  for (std::size_t a = 0; a < axes_; ++a) {
+    const auto role = l[a];
+    k = k * radix_ + (role >= mesh_layout::placed ? radix_ - 3 + (role - mesh_layout::placed) : role);
+  }
+  return k;
+}
+
+UNITY_INLINE void layout_space::add(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout& l,
+                                    std::size_t axis) {
+  if (axis == axes_) {
+    const auto k = key(l);
+    if (numbers_.size() <= k) {
+      numbers_.resize(k + 1, none);
+    }
+    numbers_[k] = static_cast<std::uint32_t>(layouts_.size());
+    layouts_.push_back(l);
+    return;
+  }
+  for (unsigned d = 0; d < t.dims.size(); ++d) {
+    auto degree = m.sizes[axis];
+    for (std::size_t a = 0; a < axis; ++a) {
+      degree *= l[a] == d ? m.sizes[a] : 1;
+    }
+    if (t.dims[d] % degree == 0) {
+      l.set(axis, d);
+      add(t, m, l, axis + 1);
+    }
+  }
+  for (const auto role : {mesh_layout::copies, mesh_layout::partial, mesh_layout::placed}) {
+    if (role != mesh_layout::placed || has_placement_) {
+      l.set(axis, role);
+      add(t, m, l, axis + 1);
+    }
+  }
+}
+
+UNITY_INLINE bool layout_space::is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const {
+  for (auto a = axis + 1; a < axes_; ++a) {
+    if (l[a] == dimension) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE void layout_space::find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m,
+                                          const mesh_costs& costs, bool has_cotangent) {
+  for (std::uint32_t from = 0; from < layouts_.size(); ++from) {
+    first_arc_.push_back(arcs_.size());
+    const auto before = layouts_[from];
+    const auto held = shard_bytes(t, m, before);
+    for (std::size_t a = 0; a < axes_; ++a) {
+      const auto old = before[a];
+      if (old < mesh_layout::placed && !is_innermost(before, a, old)) {
+        continue;
+      }
+      const auto share = bytes{held.count() / other_places(m, before, a)};
+      for (unsigned next = 0; next <= t.dims.size() + 1; ++next) {
+        const auto role = next < t.dims.size()    ? next
+                          : next == t.dims.size() ? mesh_layout::copies
+                                                  : mesh_layout::placed;
+        const bool is_sum_placed = old == mesh_layout::partial && role == mesh_layout::placed;
+        if (role == old || is_sum_placed || (role < mesh_layout::placed && !is_innermost(before, a, role))) {
+          continue;
+        }
+        auto after = before;
+        after.set(a, role);
+        if (const auto to = number(after); to != none) {
+          arcs_.push_back({from, to, price(costs, a, old, role, share, m.sizes[a], has_cotangent)});
+        }
+      }
+    }
+  }
+  first_arc_.push_back(arcs_.size());
+}
+
+UNITY_INLINE std::int64_t layout_space::other_places(const machine::device_mesh& m, mesh_layout l,
+                                                     std::size_t axis) const {
+  std::int64_t places = 1;
+  for (std::size_t a = 0; a < axes_; ++a) {
+    places *= a != axis && l[a] == mesh_layout::placed ? m.sizes[a] : 1;
+  }
+  return places;
+}
+
+UNITY_INLINE std::int64_t layout_space::price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role,
+                                              bytes held, std::int64_t degree, bool has_cotangent) {
+  const axis_set s = axis_set{1} << axis;
+  const auto part = bytes{held.count() / degree};
+  if (old == mesh_layout::copies) {
+    return 0;
+  }
+  if (old == mesh_layout::partial) {
+    const auto forward = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.reduce_scatter(s, held);
+    const auto back = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.all_gather(s, part);
+    return (has_cotangent ? forward + back : forward).count();
+  }
+  const auto sent = old == mesh_layout::placed ? part : held;
+  const auto forward = role == mesh_layout::copies ? costs.all_gather(s, sent) : costs.all_to_all(s, sent);
+  return (has_cotangent ? forward + forward : forward).count();
+}
+
+UNITY_INLINE void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector<std::uint32_t>* from) {
   UNITY_EXPECTS(costs.size() == space.size(), "a cost for each layout");
   constexpr std::size_t usual = 64;  // words: spaces of up to four axes and five dimensions
   small_vector<std::uint64_t, usual> waiting((costs.size() + 63) / 64,
@@ -280,3 +314,5 @@ inline void relax(const layout_space& space, std::span<std::int64_t> costs,
 }
 
 }  // namespace unity::parallel
+
+#endif

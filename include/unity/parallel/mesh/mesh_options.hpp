@@ -1,24 +1,19 @@
 // The ways to lay an operator onto a device mesh, and what each takes.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
-#include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
@@ -28,16 +23,18 @@
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
 // What an operand of an operator is to training.
 enum class operand_use : std::uint8_t {
-  made,     // by another operator
-  weight,   // trained
-  given,    // an input or a constant: there in any layout, without a cotangent
+  made,    // by another operator
+  weight,  // trained
+  given,   // an input or a constant: there in any layout, without a cotangent
 };
 
 // An operator in its place in a graph, as far as its options depend on that.
@@ -54,15 +51,7 @@ struct placed_operator {
 
 // The share of the most loaded of so many places in all work, where each piece goes to the place with the least so far,
 // the largest first. work: descending. Complexity: the pieces times the places.
-[[nodiscard]] inline double largest_share(std::span<const std::int64_t> work, std::int64_t places) {
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(places), 0);
-  std::int64_t sum = 0;
-  for (const auto w : work) {
-    *std::min_element(loads.begin(), loads.end()) += w;
-    sum += w;
-  }
-  return sum == 0 ? 1.0 : static_cast<double>(*std::max_element(loads.begin(), loads.end())) / static_cast<double>(sum);
-}
+[[nodiscard]] double largest_share(std::span<const std::int64_t> work, std::int64_t places);
 
 // What a mesh axis does for an operator: an index that is divided along it, tasks that repeat each other, a linear
 // group whose terms lie along it, or nothing: its tasks are at one place along it, others at other places.
@@ -76,31 +65,20 @@ struct axis_role {
 };
 
 struct mesh_option {
-  small_vector<axis_role, 4> roles{};          // per axis
-  small_vector<mesh_layout, 4> operands{};     // per operand
-  small_vector<mesh_layout, 2> results{};      // per result
-  picoseconds computing{};                     // forward, backward and updates, of one device
-  picoseconds forward{};                       // of these
+  small_vector<axis_role, 4> roles{};       // per axis
+  small_vector<mesh_layout, 4> operands{};  // per operand
+  small_vector<mesh_layout, 2> results{};   // per result
+  picoseconds computing{};                  // forward, backward and updates, of one device
+  picoseconds forward{};                    // of these
   picoseconds updating{};
-  picoseconds busy{};                          // forward and backward alone: the average of all devices of the mesh
-  picoseconds synchronizing{};                 // of gradients
-  bytes weights{};                             // of one device: with gradients and what the optimizer keeps
-  bytes activations{};                         // results that one device holds until they are used backward
+  picoseconds busy{};           // forward and backward alone: the average of all devices of the mesh
+  picoseconds synchronizing{};  // of gradients
+  bytes weights{};              // of one device: with gradients and what the optimizer keeps
+  bytes activations{};          // results that one device holds until they are used backward
 };
 
-[[nodiscard]] inline operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
-                                           std::span<const axis_role> roles) {
-  auto g = undivided_grid(o);
-  for (std::size_t a = 0; a < roles.size(); ++a) {
-    switch (roles[a].kind) {
-      case axis_role::kinds::index: g.indices[roles[a].number] *= m.sizes[a]; break;
-      case axis_role::kinds::group: g.groups[roles[a].number] *= m.sizes[a]; break;
-      case axis_role::kinds::copies: g.copies *= m.sizes[a]; break;
-      case axis_role::kinds::placed: break;
-    }
-  }
-  return g;
-}
+[[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
+                                    std::span<const axis_role> roles);
 
 // What parts of operators take on the slowest kind of device that a mesh has, each computed once.
 class shard_clock {
@@ -110,28 +88,8 @@ class shard_clock {
       : algebra_{&a}, timer_{std::move(timer)}, models_{std::move(models)} {}
 
   // Nothing where the operator does not run on parts of these sizes.
-  [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types) {
-    key k{p.key, {}};
-    shard part;
-    for (const auto& t : types.operands) {
-      part.operands.push_back(whole(shard_type(t).dims));
-      k.sizes.insert(k.sizes.end(), part.operands.back().end.begin(), part.operands.back().end.end());
-    }
-    for (const auto& t : types.results) {
-      part.results.push_back(whole(shard_type(t).dims));
-      k.sizes.insert(k.sizes.end(), part.results.back().end.begin(), part.results.back().end.end());
-    }
-    const auto [at, is_new] = known_.try_emplace(std::move(k));
-    if (is_new) {
-      at->second = timed(p, part);
-    }
-    return at->second;
-  }
-  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const {
-    const auto t = update_operand(elements, element, how);
-    const std::vector<tensor::tensor_type> inputs{t, t};
-    return slowest(algebra_->make_operation("sub"), inputs, {&t, 1});
-  }
+  [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
+  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const;
 
  private:
   struct key {
@@ -142,29 +100,8 @@ class shard_clock {
   };
 
   [[nodiscard]] picoseconds slowest(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
-                                    std::span<const tensor::tensor_type> outputs) const {
-    picoseconds t{1};
-    for (const auto m : models_) {
-      t = std::max(t, timer_(m, op, inputs, outputs));
-    }
-    return t;
-  }
-  [[nodiscard]] std::optional<shard_times> timed(const placed_operator& p, const shard& part) const {
-    std::optional<part_of_operation> s;
-    try {
-      s = operation_on(*algebra_, *p.dimensions, part);
-    } catch (const error&) {
-      return std::nullopt;
-    }
-    shard_times t{slowest(s->op, s->inputs, s->outputs), {}};
-    if (std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end()) {
-      t.backward = adjoint_time(*algebra_, *s, p.wanted,
-                                [this](const tensor::operation& op, const auto& inputs, const auto& outputs) {
-                                  return slowest(op, inputs, outputs);
-                                });
-    }
-    return t;
-  }
+                                    std::span<const tensor::tensor_type> outputs) const;
+  [[nodiscard]] std::optional<shard_times> timed(const placed_operator& p, const shard& part) const;
 
   const tensor::algebra* algebra_;
   operation_timer timer_;
@@ -189,237 +126,26 @@ class option_finder {
         optimizer_{how},
         memory_limit_{memory_limit} {}
 
-  [[nodiscard]] std::vector<mesh_option> run(const placed_operator& p) {
-    operator_ = &p;
-    roles_ = roles_of(p);
-    mesh_option o;
-    found_.clear();
-    left_.clear();
-    for (const auto& i : p.dimensions->structure.indices) {
-      left_.push_back(i.size);
-    }
-    extend(o, 0);
-    const bool any_fits = std::any_of(found_.begin(), found_.end(), [this](const auto& f) { return fits(f.second); });
-    std::vector<mesh_option> all;
-    for (auto& [layouts, option] : found_) {
-      if (!any_fits || fits(option)) {
-        all.push_back(std::move(option));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<mesh_option> run(const placed_operator& p);
 
  private:
   using layouts_key = std::vector<mesh_layout>;
 
-  [[nodiscard]] std::vector<axis_role> roles_of(const placed_operator& p) const {
-    const auto& o = *p.dimensions;
-    std::vector<axis_role> roles;
-    for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
-      auto g = undivided_grid(o);
-      g.indices[i] = o.structure.indices[i].size;
-      const bool is_tap = std::any_of(o.structure.windows.begin(), o.structure.windows.end(),
-                                      [&](const tensor::window& w) { return w.inner == static_cast<int>(i); });
-      if (g.indices[i] > 1 && !is_tap && why_not(o, g).empty() &&
-          o.structure.indices[i].kind != tensor::index_kind::statistic && has(allowed_, use_of(algebra_, o, i))) {
-        roles.push_back({axis_role::kinds::index, static_cast<std::uint8_t>(i)});
-      }
-    }
-    roles.push_back({axis_role::kinds::copies, 0});
-    if (p.siblings.size() > 1 && has(allowed_, index_use::placement)) {
-      roles.push_back({axis_role::kinds::placed, 0});
-    }
-    const bool adds = std::any_of(o.structure.indices.begin(), o.structure.indices.end(),
-                                  [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction; });
-    for (std::size_t g = 0; !adds && g < o.groups.size(); ++g) {
-      bool holds_all = true;
-      for (std::size_t x = 0; x < p.uses.size(); ++x) {
-        holds_all = holds_all && (p.uses[x] != operand_use::made || detail::is_in(o.groups[g], x));
-      }
-      if (holds_all) {
-        roles.push_back({axis_role::kinds::group, static_cast<std::uint8_t>(g)});
-      }
-    }
-    return roles;
-  }
-  void extend(mesh_option& o, std::size_t axis) {
-    if (axis == mesh_.axis_count()) {
-      add(o);
-      return;
-    }
-    for (const auto& r : roles_) {
-      auto* left = r.kind == axis_role::kinds::index ? &left_[r.number] : nullptr;
-      if (mesh_.sizes[axis] > 1 && left != nullptr && *left % mesh_.sizes[axis] != 0) {
-        continue;
-      }
-      if (left != nullptr) {
-        *left /= mesh_.sizes[axis];
-      }
-      o.roles.push_back(r);
-      extend(o, axis + 1);
-      o.roles.resize(axis);
-      if (left != nullptr) {
-        *left *= mesh_.sizes[axis];
-      }
-    }
-  }
+  [[nodiscard]] std::vector<axis_role> roles_of(const placed_operator& p) const;
+  void extend(mesh_option& o, std::size_t axis);
 
   // False where digits of a dimension would come in another order than the mesh's.
   [[nodiscard]] bool view(const tensor::tensor_indices& dims, const mesh_option& o, mesh_layout& l, bool is_result,
-                          std::size_t operand) const {
-    const auto& d = *operator_->dimensions;
-    for (std::size_t a = 0; a < o.roles.size(); ++a) {
-      const auto& r = o.roles[a];
-      if (r.kind == axis_role::kinds::placed) {
-        l.set(a, mesh_layout::placed);
-        continue;
-      }
-      if (r.kind != axis_role::kinds::index) {
-        const bool is_term = r.kind == axis_role::kinds::group &&
-                             (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
-        l.set(a, is_term ? mesh_layout::partial : mesh_layout::copies);
-        continue;
-      }
-      const auto v = is_result
-                         ? (detail::has_index(d.structure, dims, r.number) ? axis_view::dimension : axis_view::partial)
-                         : view_of_index(d, operand, r.number);
-      l.set(a, v == axis_view::dimension ? dimension_of(dims, r.number)
-               : v == axis_view::partial ? mesh_layout::partial
-                                         : mesh_layout::copies);
-    }
-    for (const auto& dim : dims) {
-      std::size_t last = 0;
-      for (const auto i : dim.indices) {
-        auto first = o.roles.size();
-        auto end = last;
-        for (std::size_t a = 0; a < o.roles.size(); ++a) {
-          if (o.roles[a].kind == axis_role::kinds::index && o.roles[a].number == i) {
-            first = std::min(first, a);
-            end = a + 1;
-          }
-        }
-        if (first < last) {
-          return false;
-        }
-        last = end;
-      }
-    }
-    return true;
-  }
-  [[nodiscard]] unsigned dimension_of(const tensor::tensor_indices& dims, std::size_t index) const {
-    const auto& s = operator_->dimensions->structure;
-    for (unsigned d = 0; d < dims.size(); ++d) {
-      if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end() ||
-          (dims[d].window && s.windows[*dims[d].window].outer == static_cast<int>(index))) {
-        return d;
-      }
-    }
-    return mesh_layout::copies;
-  }
+                          std::size_t operand) const;
+  [[nodiscard]] unsigned dimension_of(const tensor::tensor_indices& dims, std::size_t index) const;
 
-  [[nodiscard]] bool fits(const mesh_option& o) const {
-    auto held = (o.weights + o.activations).count();
-    for (std::size_t x = 0; x < o.operands.size(); ++x) {
-      held += operator_->uses[x] == operand_use::weight
-                  ? 0
-                  : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
-    }
-    return memory_limit_ == 0 || held <= memory_limit_;
-  }
-  [[nodiscard]] bool has_terms(mesh_layout l) const {
-    bool any = false;
-    for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
-      any = any || l[a] == mesh_layout::partial;
-    }
-    return any;
-  }
-  void add(mesh_option o) {
-    const auto& d = *operator_->dimensions;
-    const auto types = types_on(d, parallel::grid_of(d, mesh_, {o.roles.data(), o.roles.size()}));
-    if (!types) {
-      return;
-    }
-    layouts_key key;
-    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-      mesh_layout l;
-      if (!view(d.structure.operands[x], o, l, false, x)) {
-        return;
-      }
-      o.operands.push_back(l);
-      // What is given lies as it is read: it does not tell options apart.
-      key.push_back(operator_->uses[x] == operand_use::made ? l : mesh_layout{});
-    }
-    for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-      mesh_layout l;
-      if (!view(d.structure.results[r], o, l, true, 0)) {
-        return;
-      }
-      if (operator_->is_output && has_terms(l)) {
-        return;
-      }
-      o.results.push_back(l);
-      key.push_back(l);
-    }
-    const auto times = clock_.of(*operator_, *types);
-    if (!times) {
-      return;
-    }
-    price(o, *times);
-    const auto [at, is_new] = found_.try_emplace(std::move(key), o);
-    const auto& best = at->second;
-    if (!is_new && std::tuple{o.computing + o.synchronizing, o.weights} <
-                       std::tuple{best.computing + best.synchronizing, best.weights}) {
-      at->second = std::move(o);
-    }
-  }
-  void price(mesh_option& o, const shard_times& times) const {
-    const auto& d = *operator_->dimensions;
-    o.forward = times.forward;
-    o.computing = times.forward + times.backward;
-    o.busy = o.computing;
-    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-      if (operator_->uses[x] != operand_use::weight) {
-        continue;
-      }
-      const auto held = shard_bytes(d.inputs[x], mesh_, o.operands[x]);
-      axis_set copies = 0;
-      for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
-        copies |= o.operands[x][a] == mesh_layout::copies && mesh_.sizes[a] > 1 ? axis_set{1} << a : axis_set{0};
-      }
-      o.synchronizing += costs_.all_reduce(copies, held);
-      const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
-      o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
-      o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
-    }
-    for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-      o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
-    }
-    o.computing += o.updating;
-    share(o);
-  }
+  [[nodiscard]] bool fits(const mesh_option& o) const;
+  [[nodiscard]] bool has_terms(mesh_layout l) const;
+  void add(mesh_option o);
+  void price(mesh_option& o, const shard_times& times) const;
   // Operators side by side have a place each: what a device has to do and to keep is a part of what one of them
   // takes, that of the place that has most to do.
-  void share(mesh_option& o) const {
-    std::int64_t places = 1;
-    for (std::size_t a = 0; a < o.roles.size(); ++a) {
-      places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
-    }
-    if (places == 1) {
-      return;
-    }
-    o.busy = picoseconds{o.busy.count() / places};
-    const auto share = largest_share(operator_->siblings, places);
-    const auto part = [share](auto& amount) {
-      amount = std::remove_reference_t<decltype(amount)>{
-          static_cast<std::int64_t>(std::ceil(static_cast<double>(amount.count()) * share))};
-    };
-    part(o.computing);
-    part(o.forward);
-    part(o.updating);
-    part(o.synchronizing);
-    part(o.weights);
-    part(o.activations);
-  }
+  void share(mesh_option& o) const;
 
   const tensor::algebra& algebra_;
   const machine::device_mesh& mesh_;
@@ -435,3 +161,324 @@ class option_finder {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MESH_OPTIONS)
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/box.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE double largest_share(std::span<const std::int64_t> work, std::int64_t places) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(places), 0);
+  std::int64_t sum = 0;
+  for (const auto w : work) {
+    *std::min_element(loads.begin(), loads.end()) += w;
+    sum += w;
+  }
+  return sum == 0 ? 1.0 : static_cast<double>(*std::max_element(loads.begin(), loads.end())) / static_cast<double>(sum);
+}
+
+UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
+                                   std::span<const axis_role> roles) {
+  auto g = undivided_grid(o);
+  for (std::size_t a = 0; a < roles.size(); ++a) {
+    switch (roles[a].kind) {
+      case axis_role::kinds::index: g.indices[roles[a].number] *= m.sizes[a]; break;
+      case axis_role::kinds::group: g.groups[roles[a].number] *= m.sizes[a]; break;
+      case axis_role::kinds::copies: g.copies *= m.sizes[a]; break;
+      case axis_role::kinds::placed: break;
+    }
+  }
+  return g;
+}
+
+UNITY_INLINE std::optional<shard_times> shard_clock::of(const placed_operator& p, const grid_types& types) {
+  key k{p.key, {}};
+  shard part;
+  for (const auto& t : types.operands) {
+    part.operands.push_back(whole(shard_type(t).dims));
+    k.sizes.insert(k.sizes.end(), part.operands.back().end.begin(), part.operands.back().end.end());
+  }
+  for (const auto& t : types.results) {
+    part.results.push_back(whole(shard_type(t).dims));
+    k.sizes.insert(k.sizes.end(), part.results.back().end.begin(), part.results.back().end.end());
+  }
+  const auto [at, is_new] = known_.try_emplace(std::move(k));
+  if (is_new) {
+    at->second = timed(p, part);
+  }
+  return at->second;
+}
+
+UNITY_INLINE picoseconds shard_clock::update(std::int64_t elements, tensor::dtype element, optimizer how) const {
+  const auto t = update_operand(elements, element, how);
+  const std::vector<tensor::tensor_type> inputs{t, t};
+  return slowest(algebra_->make_operation("sub"), inputs, {&t, 1});
+}
+
+UNITY_INLINE picoseconds shard_clock::slowest(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
+                                              std::span<const tensor::tensor_type> outputs) const {
+  picoseconds t{1};
+  for (const auto m : models_) {
+    t = std::max(t, timer_(m, op, inputs, outputs));
+  }
+  return t;
+}
+
+UNITY_INLINE std::optional<shard_times> shard_clock::timed(const placed_operator& p, const shard& part) const {
+  std::optional<part_of_operation> s;
+  try {
+    s = operation_on(*algebra_, *p.dimensions, part);
+  } catch (const error&) {
+    return std::nullopt;
+  }
+  shard_times t{slowest(s->op, s->inputs, s->outputs), {}};
+  if (std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end()) {
+    t.backward = adjoint_time(*algebra_, *s, p.wanted,
+                              [this](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+                                return slowest(op, inputs, outputs);
+                              });
+  }
+  return t;
+}
+
+UNITY_INLINE std::vector<mesh_option> option_finder::run(const placed_operator& p) {
+  operator_ = &p;
+  roles_ = roles_of(p);
+  mesh_option o;
+  found_.clear();
+  left_.clear();
+  for (const auto& i : p.dimensions->structure.indices) {
+    left_.push_back(i.size);
+  }
+  extend(o, 0);
+  const bool any_fits = std::any_of(found_.begin(), found_.end(), [this](const auto& f) { return fits(f.second); });
+  std::vector<mesh_option> all;
+  for (auto& [layouts, option] : found_) {
+    if (!any_fits || fits(option)) {
+      all.push_back(std::move(option));
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<axis_role> option_finder::roles_of(const placed_operator& p) const {
+  const auto& o = *p.dimensions;
+  std::vector<axis_role> roles;
+  for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
+    auto g = undivided_grid(o);
+    g.indices[i] = o.structure.indices[i].size;
+    const bool is_tap = std::any_of(o.structure.windows.begin(), o.structure.windows.end(),
+                                    [&](const tensor::window& w) { return w.inner == static_cast<int>(i); });
+    if (g.indices[i] > 1 && !is_tap && why_not(o, g).empty() &&
+        o.structure.indices[i].kind != tensor::index_kind::statistic && has(allowed_, use_of(algebra_, o, i))) {
+      roles.push_back({axis_role::kinds::index, static_cast<std::uint8_t>(i)});
+    }
+  }
+  roles.push_back({axis_role::kinds::copies, 0});
+  if (p.siblings.size() > 1 && has(allowed_, index_use::placement)) {
+    roles.push_back({axis_role::kinds::placed, 0});
+  }
+  const bool adds = std::any_of(o.structure.indices.begin(), o.structure.indices.end(),
+                                [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction; });
+  for (std::size_t g = 0; !adds && g < o.groups.size(); ++g) {
+    bool holds_all = true;
+    for (std::size_t x = 0; x < p.uses.size(); ++x) {
+      holds_all = holds_all && (p.uses[x] != operand_use::made || detail::is_in(o.groups[g], x));
+    }
+    if (holds_all) {
+      roles.push_back({axis_role::kinds::group, static_cast<std::uint8_t>(g)});
+    }
+  }
+  return roles;
+}
+
+UNITY_INLINE void option_finder::extend(mesh_option& o, std::size_t axis) {
+  if (axis == mesh_.axis_count()) {
+    add(o);
+    return;
+  }
+  for (const auto& r : roles_) {
+    auto* left = r.kind == axis_role::kinds::index ? &left_[r.number] : nullptr;
+    if (mesh_.sizes[axis] > 1 && left != nullptr && *left % mesh_.sizes[axis] != 0) {
+      continue;
+    }
+    if (left != nullptr) {
+      *left /= mesh_.sizes[axis];
+    }
+    o.roles.push_back(r);
+    extend(o, axis + 1);
+    o.roles.resize(axis);
+    if (left != nullptr) {
+      *left *= mesh_.sizes[axis];
+    }
+  }
+}
+
+UNITY_INLINE bool option_finder::view(const tensor::tensor_indices& dims, const mesh_option& o, mesh_layout& l,
+                                      bool is_result, std::size_t operand) const {
+  const auto& d = *operator_->dimensions;
+  for (std::size_t a = 0; a < o.roles.size(); ++a) {
+    const auto& r = o.roles[a];
+    if (r.kind == axis_role::kinds::placed) {
+      l.set(a, mesh_layout::placed);
+      continue;
+    }
+    if (r.kind != axis_role::kinds::index) {
+      const bool is_term =
+          r.kind == axis_role::kinds::group && (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
+      l.set(a, is_term ? mesh_layout::partial : mesh_layout::copies);
+      continue;
+    }
+    const auto v = is_result
+                       ? (detail::has_index(d.structure, dims, r.number) ? axis_view::dimension : axis_view::partial)
+                       : view_of_index(d, operand, r.number);
+    l.set(a, v == axis_view::dimension ? dimension_of(dims, r.number)
+             : v == axis_view::partial ? mesh_layout::partial
+                                       : mesh_layout::copies);
+  }
+  for (const auto& dim : dims) {
+    std::size_t last = 0;
+    for (const auto i : dim.indices) {
+      auto first = o.roles.size();
+      auto end = last;
+      for (std::size_t a = 0; a < o.roles.size(); ++a) {
+        if (o.roles[a].kind == axis_role::kinds::index && o.roles[a].number == i) {
+          first = std::min(first, a);
+          end = a + 1;
+        }
+      }
+      if (first < last) {
+        return false;
+      }
+      last = end;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE unsigned option_finder::dimension_of(const tensor::tensor_indices& dims, std::size_t index) const {
+  const auto& s = operator_->dimensions->structure;
+  for (unsigned d = 0; d < dims.size(); ++d) {
+    if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end() ||
+        (dims[d].window && s.windows[*dims[d].window].outer == static_cast<int>(index))) {
+      return d;
+    }
+  }
+  return mesh_layout::copies;
+}
+
+UNITY_INLINE bool option_finder::fits(const mesh_option& o) const {
+  auto held = (o.weights + o.activations).count();
+  for (std::size_t x = 0; x < o.operands.size(); ++x) {
+    held += operator_->uses[x] == operand_use::weight
+                ? 0
+                : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
+  }
+  return memory_limit_ == 0 || held <= memory_limit_;
+}
+
+UNITY_INLINE bool option_finder::has_terms(mesh_layout l) const {
+  bool any = false;
+  for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
+    any = any || l[a] == mesh_layout::partial;
+  }
+  return any;
+}
+
+UNITY_INLINE void option_finder::add(mesh_option o) {
+  const auto& d = *operator_->dimensions;
+  const auto types = types_on(d, parallel::grid_of(d, mesh_, {o.roles.data(), o.roles.size()}));
+  if (!types) {
+    return;
+  }
+  layouts_key key;
+  for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+    mesh_layout l;
+    if (!view(d.structure.operands[x], o, l, false, x)) {
+      return;
+    }
+    o.operands.push_back(l);
+    // What is given lies as it is read: it does not tell options apart.
+    key.push_back(operator_->uses[x] == operand_use::made ? l : mesh_layout{});
+  }
+  for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+    mesh_layout l;
+    if (!view(d.structure.results[r], o, l, true, 0)) {
+      return;
+    }
+    if (operator_->is_output && has_terms(l)) {
+      return;
+    }
+    o.results.push_back(l);
+    key.push_back(l);
+  }
+  const auto times = clock_.of(*operator_, *types);
+  if (!times) {
+    return;
+  }
+  price(o, *times);
+  const auto [at, is_new] = found_.try_emplace(std::move(key), o);
+  const auto& best = at->second;
+  if (!is_new && std::tuple{o.computing + o.synchronizing, o.weights} <
+                     std::tuple{best.computing + best.synchronizing, best.weights}) {
+    at->second = std::move(o);
+  }
+}
+
+UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times) const {
+  const auto& d = *operator_->dimensions;
+  o.forward = times.forward;
+  o.computing = times.forward + times.backward;
+  o.busy = o.computing;
+  for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+    if (operator_->uses[x] != operand_use::weight) {
+      continue;
+    }
+    const auto held = shard_bytes(d.inputs[x], mesh_, o.operands[x]);
+    axis_set copies = 0;
+    for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
+      copies |= o.operands[x][a] == mesh_layout::copies && mesh_.sizes[a] > 1 ? axis_set{1} << a : axis_set{0};
+    }
+    o.synchronizing += costs_.all_reduce(copies, held);
+    const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
+    o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
+    o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
+  }
+  for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+    o.activations += shard_bytes(d.outputs[r], mesh_, o.results[r]);
+  }
+  o.computing += o.updating;
+  share(o);
+}
+
+UNITY_INLINE void option_finder::share(mesh_option& o) const {
+  std::int64_t places = 1;
+  for (std::size_t a = 0; a < o.roles.size(); ++a) {
+    places *= o.roles[a].kind == axis_role::kinds::placed ? mesh_.sizes[a] : 1;
+  }
+  if (places == 1) {
+    return;
+  }
+  o.busy = picoseconds{o.busy.count() / places};
+  const auto share = largest_share(operator_->siblings, places);
+  const auto part = [share](auto& amount) {
+    amount = std::remove_reference_t<decltype(amount)>{
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(amount.count()) * share))};
+  };
+  part(o.computing);
+  part(o.forward);
+  part(o.updating);
+  part(o.synchronizing);
+  part(o.weights);
+  part(o.activations);
+}
+
+}  // namespace unity::parallel
+
+#endif

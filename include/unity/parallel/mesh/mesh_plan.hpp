@@ -3,16 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <utility>
-#include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/machine/device_mesh.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
-#include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -23,8 +18,32 @@ namespace detail {
 
 // The number of the task of a grid that is at a place of the mesh: digits along the axes of one index, group or
 // the copies are in the order of the axes.
-[[nodiscard]] inline std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
-                                         std::span<const axis_role> roles, std::size_t place) {
+[[nodiscard]] std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
+                                  std::span<const axis_role> roles, std::size_t place);
+
+}  // namespace detail
+
+// A task on every device of the mesh; along axes on which the operator is placed, on
+// those with the coordinates of place `at`.
+// Throws: unity::error where the operator's grid is none of a configuration.
+[[nodiscard]] configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
+                                             std::span<const axis_role> roles, std::size_t at = 0);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MESH_PLAN)
+
+#include <map>
+#include <vector>
+
+#include <unity/core/hash.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration_grid.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
+                                 std::span<const axis_role> roles, std::size_t place) {
   const auto digits_of = [&](axis_role::kinds kind, std::size_t number) {
     std::size_t at = 0;
     for (std::size_t a = 0; a < roles.size(); ++a) {
@@ -45,13 +64,12 @@ namespace detail {
   return task;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// A task on every device of the mesh; along axes on which the operator is placed, on
-// those with the coordinates of place `at`.
-// Throws: unity::error where the operator's grid is none of a configuration.
-[[nodiscard]] inline configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
-                                                    std::span<const axis_role> roles, std::size_t at = 0) {
+namespace unity::parallel {
+
+UNITY_INLINE configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
+                                            std::span<const axis_role> roles, std::size_t at) {
   const auto g = grid_of(o, m, roles);
   std::vector<machine::device_id> devices(static_cast<std::size_t>(task_count(g)));
   for (std::size_t place = 0; place < m.devices.size(); ++place) {
@@ -68,3 +86,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/routes.hpp>
@@ -19,14 +19,13 @@
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
-#include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 namespace unity::parallel {
 
@@ -52,14 +51,7 @@ struct stage_mesh {
   }
 
  private:
-  [[nodiscard]] static machine::mesh_sizes sizes_of(std::size_t devices, std::uint32_t stages) {
-    machine::mesh_sizes s;
-    s.push_back(stages);
-    if (devices > stages) {
-      s.push_back(static_cast<std::int64_t>(devices / stages));
-    }
-    return s;
-  }
+  [[nodiscard]] static machine::mesh_sizes sizes_of(std::size_t devices, std::uint32_t stages);
 };
 
 namespace detail {
@@ -79,43 +71,10 @@ class mesh_program_writer {
                   "an option and a stage for each operator");
   }
 
-  [[nodiscard]] program::program run() {
-    const auto& mesh = tables_.mesh();
-    for (std::uint32_t k = 0; k < mapping_.stage_count; ++k) {
-      const auto name = "stage " + std::to_string(k);
-      all_.add_resource({name, program::resource_kind::stream, k});
-      all_.add_resource({name + ", links within nodes", program::resource_kind::link, k});
-      all_.add_resource({name + ", links between nodes", program::resource_kind::link, k});
-    }
-    for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
-      const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
-      crosses_.push_back(topology_[mesh.devices[0]].node != topology_[mesh.devices[last]].node);
-    }
-    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-      add_fragment(program::owner_kind::node, i, operator_code(i));
-    }
-    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-      if (auto code = edge_code(i); !code.dependencies.empty()) {
-        add_fragment(program::owner_kind::edge, i, std::move(code));
-      }
-    }
-    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-      if (auto code = weight_code(i); !code.buffers.empty()) {
-        add_fragment(program::owner_kind::weight, i, std::move(code));
-      }
-    }
-    all_.replace(program::replacements_of(codes_));
-    all_.commit();
-    return std::move(all_);
-  }
+  [[nodiscard]] program::program run();
 
  private:
-  void add_fragment(program::owner_kind kind, std::uint32_t number, program::fragment code) {
-    all_.add_fragment(
-        {kind, number,
-         algebra_.signature(graph_.placed(number).dimensions->op.kind).name + " " + std::to_string(number)});
-    codes_.push_back(std::move(code));
-  }
+  void add_fragment(program::owner_kind kind, std::uint32_t number, program::fragment code);
   [[nodiscard]] const mesh_option& option(std::uint32_t i) {
     return tables_.of(graph_.placed(i)).options[mapping_.options[i]];
   }
@@ -130,169 +89,29 @@ class mesh_program_writer {
     const auto& w = graph_.placed(i).wanted;
     return std::find(w.begin(), w.end(), true) != w.end();
   }
-  [[nodiscard]] const backward_reads& kept(std::uint32_t i) {
-    const auto& p = graph_.placed(i);
-    const auto [at, is_new] = kept_.try_emplace(p.key);
-    if (is_new && has_backward(i)) {
-      at->second =
-          reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs, p.dimensions->outputs.size(), p.wanted);
-    }
-    return at->second;
-  }
+  [[nodiscard]] const backward_reads& kept(std::uint32_t i);
   [[nodiscard]] static program::task_ref task(std::uint32_t i, bool is_backward) {
     return {program::fragment_id{i}, is_backward ? 1U : 0U};
   }
 
   // Task 0: forward. Task 1: backward. Buffers: the results, one each, then the cotangents of operands.
-  [[nodiscard]] program::fragment operator_code(std::uint32_t i) {
-    const auto& o = option(i);
-    const auto& d = *graph_.placed(i).dimensions;
-    const auto stage = mapping_.stages[i];
-    program::fragment f;
-    f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
-    for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-      f.buffers.push_back({shard_bytes(d.outputs[r], tables_.mesh(), o.results[r]), stage, {{}, 0}, false});
-    }
-    if (!has_backward(i)) {
-      return f;
-    }
-    f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, program::task_kind::backward, stage});
-    f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
-    for (std::uint32_t r = 0; r < d.outputs.size(); ++r) {
-      if (kept(i).results[r]) {
-        f.reads.push_back({{{}, r}, {{}, 1}});
-      }
-    }
-    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-      const bool is_sent = graph_.placed(i).wanted[x] && graph_.placed(i).uses[x] == operand_use::made;
-      f.buffers.push_back(
-          {is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
-    }
-    return f;
-  }
+  [[nodiscard]] program::fragment operator_code(std::uint32_t i);
 
   // What the operator reads of others.
-  [[nodiscard]] program::fragment edge_code(std::uint32_t i) {
-    program::fragment f;
-    const auto sources = graph_.sources(i);
-    for (std::uint32_t x = 0; x < sources.size(); ++x) {
-      if (sources[x].from != operand_source::none && !is_known(i, x)) {
-        add_operand(f, i, x);
-      }
-    }
-    return f;
-  }
+  [[nodiscard]] program::fragment edge_code(std::uint32_t i);
   // An operand before it is the same value in the same layout.
-  [[nodiscard]] bool is_known(std::uint32_t i, std::uint32_t x) {
-    const auto sources = graph_.sources(i);
-    for (std::uint32_t y = 0; y < x; ++y) {
-      if (sources[y] == sources[x] && option(i).operands[y] == option(i).operands[x]) {
-        return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool is_known(std::uint32_t i, std::uint32_t x);
   // A step of what an operand needs before it is there, and of its cotangent on the way back.
   struct exchange {
     program::resource_id link{};
     program::resource_id back{};
     picoseconds takes{};
   };
-  [[nodiscard]] std::vector<exchange> exchanges_of(std::uint32_t i, std::uint32_t x) {
-    const auto source = graph_.sources(i)[x];
-    const auto& t = tables_.of(graph_.placed(i));
-    const auto& maker = tables_.of(graph_.placed(source.from));
-    const auto& space = *t.operands[x];
-    const auto from = maker.states[maker.numbered[mapping_.options[source.from]].state][source.result];
-    const auto to = t.numbered[mapping_.options[i]].operands[x];
-    std::vector<exchange> all;
-    const auto stage = mapping_.stages[i];
-    const auto before = mapping_.stages[source.from];
-    if (stage != before) {
-      const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), space[from]);
-      all.push_back({link(before, between_nodes_), link(stage, between_nodes_), costs_.shift(1, held)});
-    }
-    if (const auto takes = distances_.from(space, from)[to]; takes > 0) {
-      bool is_between = false;
-      for (std::size_t a = 0; a < crosses_.size(); ++a) {
-        is_between = is_between || (crosses_[a] && space[from][a] != space[to][a]);
-      }
-      // A step and its adjoint take about as long as each other.
-      const auto one_way = graph_.placed(i).wanted[x] ? takes / 2 : takes;
-      all.push_back({link(stage, is_between), link(stage, is_between), picoseconds{one_way}});
-    }
-    return all;
-  }
-  void add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x) {
-    const auto source = graph_.sources(i)[x];
-    const auto stage = mapping_.stages[i];
-    const bool is_wanted = graph_.placed(i).wanted[x];
-    const bool is_kept = has_backward(i) && kept(i).operands[x];
-    const program::buffer_ref made{program::fragment_id{source.from}, source.result};
-    const auto steps = exchanges_of(i, x);
-    auto here = task(source.from, false);
-    auto value = made;
-    for (const auto& s : steps) {
-      const auto t = f.add({s.link, at_least_one(s.takes), {}, {}, program::task_kind::transfer, stage});
-      f.dependencies.push_back({here, {{}, t}, false});
-      f.reads.push_back({value, {{}, t}});
-      here = {{}, t};
-    }
-    if (!steps.empty()) {
-      const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), option(i).operands[x]);
-      value = {{}, static_cast<std::uint32_t>(f.buffers.size())};
-      f.buffers.push_back({held, stage, here, false});
-    }
-    f.dependencies.push_back({here, task(i, false), false});
-    f.reads.push_back({value, task(i, false)});
-    if (is_kept) {
-      f.reads.push_back({value, task(i, true)});
-    }
-    if (!is_wanted) {
-      return;
-    }
-    const auto results = static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
-    auto back = task(i, true);
-    for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
-      const auto t = f.add({s->back, at_least_one(s->takes), {}, {}, program::task_kind::transfer, stage});
-      f.dependencies.push_back({back, {{}, t}, false});
-      back = {{}, t};
-    }
-    f.dependencies.push_back({back, task(source.from, true), false});
-    f.reads.push_back({{program::fragment_id{i}, results + x}, steps.empty() ? task(source.from, true) : back});
-  }
+  [[nodiscard]] std::vector<exchange> exchanges_of(std::uint32_t i, std::uint32_t x);
+  void add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x);
 
   // Gradients are added up and weights change, once for all micro-batches.
-  [[nodiscard]] program::fragment weight_code(std::uint32_t i) {
-    const auto& o = option(i);
-    const auto& p = graph_.placed(i);
-    program::fragment f;
-    if (o.weights == bytes{}) {
-      return f;
-    }
-    const auto stage = mapping_.stages[i];
-    f.buffers.push_back({o.weights, stage, {}, true});
-    if (!has_backward(i)) {
-      return f;
-    }
-    auto done = task(i, true);
-    if (o.synchronizing > picoseconds{}) {
-      bool is_between = false;
-      for (std::size_t x = 0; x < p.uses.size(); ++x) {
-        for (std::size_t a = 0; a < crosses_.size() && p.uses[x] == operand_use::weight; ++a) {
-          is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
-        }
-      }
-      const auto t = f.add({link(stage, is_between), o.synchronizing, {}, {}, program::task_kind::transfer, stage});
-      f.dependencies.push_back({done, {{}, t}, false});
-      done = {{}, t};
-    }
-    if (o.updating > picoseconds{}) {
-      const auto t = f.add({stream(i), o.updating, {}, {}, program::task_kind::update, stage});
-      f.dependencies.push_back({done, {{}, t}, false});
-    }
-    return f;
-  }
+  [[nodiscard]] program::fragment weight_code(std::uint32_t i);
 
   const tensor::algebra& algebra_;
   const machine::topology& topology_;
@@ -323,3 +142,222 @@ class mesh_program_writer {
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MESH_PROGRAM)
+
+#include <span>
+#include <string>
+
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE machine::mesh_sizes stage_mesh::sizes_of(std::size_t devices, std::uint32_t stages) {
+  machine::mesh_sizes s;
+  s.push_back(stages);
+  if (devices > stages) {
+    s.push_back(static_cast<std::int64_t>(devices / stages));
+  }
+  return s;
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE program::program mesh_program_writer::run() {
+  const auto& mesh = tables_.mesh();
+  for (std::uint32_t k = 0; k < mapping_.stage_count; ++k) {
+    const auto name = "stage " + std::to_string(k);
+    all_.add_resource({name, program::resource_kind::stream, k});
+    all_.add_resource({name + ", links within nodes", program::resource_kind::link, k});
+    all_.add_resource({name + ", links between nodes", program::resource_kind::link, k});
+  }
+  for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
+    const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
+    crosses_.push_back(topology_[mesh.devices[0]].node != topology_[mesh.devices[last]].node);
+  }
+  for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+    add_fragment(program::owner_kind::node, i, operator_code(i));
+  }
+  for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+    if (auto code = edge_code(i); !code.dependencies.empty()) {
+      add_fragment(program::owner_kind::edge, i, std::move(code));
+    }
+  }
+  for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+    if (auto code = weight_code(i); !code.buffers.empty()) {
+      add_fragment(program::owner_kind::weight, i, std::move(code));
+    }
+  }
+  all_.replace(program::replacements_of(codes_));
+  all_.commit();
+  return std::move(all_);
+}
+
+UNITY_INLINE void mesh_program_writer::add_fragment(program::owner_kind kind, std::uint32_t number,
+                                                    program::fragment code) {
+  all_.add_fragment(
+      {kind, number,
+       algebra_.signature(graph_.placed(number).dimensions->op.kind).name + " " + std::to_string(number)});
+  codes_.push_back(std::move(code));
+}
+
+UNITY_INLINE const backward_reads& mesh_program_writer::kept(std::uint32_t i) {
+  const auto& p = graph_.placed(i);
+  const auto [at, is_new] = kept_.try_emplace(p.key);
+  if (is_new && has_backward(i)) {
+    at->second =
+        reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs, p.dimensions->outputs.size(), p.wanted);
+  }
+  return at->second;
+}
+
+UNITY_INLINE program::fragment mesh_program_writer::operator_code(std::uint32_t i) {
+  const auto& o = option(i);
+  const auto& d = *graph_.placed(i).dimensions;
+  const auto stage = mapping_.stages[i];
+  program::fragment f;
+  f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
+  for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+    f.buffers.push_back({shard_bytes(d.outputs[r], tables_.mesh(), o.results[r]), stage, {{}, 0}, false});
+  }
+  if (!has_backward(i)) {
+    return f;
+  }
+  f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, program::task_kind::backward, stage});
+  f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+  for (std::uint32_t r = 0; r < d.outputs.size(); ++r) {
+    if (kept(i).results[r]) {
+      f.reads.push_back({{{}, r}, {{}, 1}});
+    }
+  }
+  for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+    const bool is_sent = graph_.placed(i).wanted[x] && graph_.placed(i).uses[x] == operand_use::made;
+    f.buffers.push_back(
+        {is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
+  }
+  return f;
+}
+
+UNITY_INLINE program::fragment mesh_program_writer::edge_code(std::uint32_t i) {
+  program::fragment f;
+  const auto sources = graph_.sources(i);
+  for (std::uint32_t x = 0; x < sources.size(); ++x) {
+    if (sources[x].from != operand_source::none && !is_known(i, x)) {
+      add_operand(f, i, x);
+    }
+  }
+  return f;
+}
+
+UNITY_INLINE bool mesh_program_writer::is_known(std::uint32_t i, std::uint32_t x) {
+  const auto sources = graph_.sources(i);
+  for (std::uint32_t y = 0; y < x; ++y) {
+    if (sources[y] == sources[x] && option(i).operands[y] == option(i).operands[x]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32_t x) -> std::vector<exchange> {
+  const auto source = graph_.sources(i)[x];
+  const auto& t = tables_.of(graph_.placed(i));
+  const auto& maker = tables_.of(graph_.placed(source.from));
+  const auto& space = *t.operands[x];
+  const auto from = maker.states[maker.numbered[mapping_.options[source.from]].state][source.result];
+  const auto to = t.numbered[mapping_.options[i]].operands[x];
+  std::vector<exchange> all;
+  const auto stage = mapping_.stages[i];
+  const auto before = mapping_.stages[source.from];
+  if (stage != before) {
+    const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), space[from]);
+    all.push_back({link(before, between_nodes_), link(stage, between_nodes_), costs_.shift(1, held)});
+  }
+  if (const auto takes = distances_.from(space, from)[to]; takes > 0) {
+    bool is_between = false;
+    for (std::size_t a = 0; a < crosses_.size(); ++a) {
+      is_between = is_between || (crosses_[a] && space[from][a] != space[to][a]);
+    }
+    // A step and its adjoint take about as long as each other.
+    const auto one_way = graph_.placed(i).wanted[x] ? takes / 2 : takes;
+    all.push_back({link(stage, is_between), link(stage, is_between), picoseconds{one_way}});
+  }
+  return all;
+}
+
+UNITY_INLINE void mesh_program_writer::add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x) {
+  const auto source = graph_.sources(i)[x];
+  const auto stage = mapping_.stages[i];
+  const bool is_wanted = graph_.placed(i).wanted[x];
+  const bool is_kept = has_backward(i) && kept(i).operands[x];
+  const program::buffer_ref made{program::fragment_id{source.from}, source.result};
+  const auto steps = exchanges_of(i, x);
+  auto here = task(source.from, false);
+  auto value = made;
+  for (const auto& s : steps) {
+    const auto t = f.add({s.link, at_least_one(s.takes), {}, {}, program::task_kind::transfer, stage});
+    f.dependencies.push_back({here, {{}, t}, false});
+    f.reads.push_back({value, {{}, t}});
+    here = {{}, t};
+  }
+  if (!steps.empty()) {
+    const auto held = shard_bytes(graph_.placed(i).dimensions->inputs[x], tables_.mesh(), option(i).operands[x]);
+    value = {{}, static_cast<std::uint32_t>(f.buffers.size())};
+    f.buffers.push_back({held, stage, here, false});
+  }
+  f.dependencies.push_back({here, task(i, false), false});
+  f.reads.push_back({value, task(i, false)});
+  if (is_kept) {
+    f.reads.push_back({value, task(i, true)});
+  }
+  if (!is_wanted) {
+    return;
+  }
+  const auto results = static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
+  auto back = task(i, true);
+  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+    const auto t = f.add({s->back, at_least_one(s->takes), {}, {}, program::task_kind::transfer, stage});
+    f.dependencies.push_back({back, {{}, t}, false});
+    back = {{}, t};
+  }
+  f.dependencies.push_back({back, task(source.from, true), false});
+  f.reads.push_back({{program::fragment_id{i}, results + x}, steps.empty() ? task(source.from, true) : back});
+}
+
+UNITY_INLINE program::fragment mesh_program_writer::weight_code(std::uint32_t i) {
+  const auto& o = option(i);
+  const auto& p = graph_.placed(i);
+  program::fragment f;
+  if (o.weights == bytes{}) {
+    return f;
+  }
+  const auto stage = mapping_.stages[i];
+  f.buffers.push_back({o.weights, stage, {}, true});
+  if (!has_backward(i)) {
+    return f;
+  }
+  auto done = task(i, true);
+  if (o.synchronizing > picoseconds{}) {
+    bool is_between = false;
+    for (std::size_t x = 0; x < p.uses.size(); ++x) {
+      for (std::size_t a = 0; a < crosses_.size() && p.uses[x] == operand_use::weight; ++a) {
+        is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
+      }
+    }
+    const auto t = f.add({link(stage, is_between), o.synchronizing, {}, {}, program::task_kind::transfer, stage});
+    f.dependencies.push_back({done, {{}, t}, false});
+    done = {{}, t};
+  }
+  if (o.updating > picoseconds{}) {
+    const auto t = f.add({stream(i), o.updating, {}, {}, program::task_kind::update, stage});
+    f.dependencies.push_back({done, {{}, t}, false});
+  }
+  return f;
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

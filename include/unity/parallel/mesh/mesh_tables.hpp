@@ -1,7 +1,6 @@
 // What a mesh offers the operators of graphs: layouts of their values, options, and what both take.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,16 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -49,11 +47,7 @@ struct operator_table {
   std::vector<const layout_space*> results{};            // whatever reads them: arcs are those of the readers
 };
 
-[[nodiscard]] inline std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept {
-  const bytes memory{o.weights.count() + objective.in_flight * o.activations.count()};
-  return o.computing.count() + o.synchronizing.count() * objective.synchronizing_16ths / 16 +
-         memory.count() / 1024 * objective.per_mebibyte / 1024;
-}
+[[nodiscard]] std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
 // For one mesh. Tables are made when they are asked for, once for equal operators of any graph. Refers to what it
 // is made of. One thread uses one of them.
@@ -71,85 +65,19 @@ class mesh_tables {
   [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
 
   // Complexity: as option_finder, the first time.
-  const operator_table& of(const placed_operator& p) {
-    const auto [at, is_new] = operators_.try_emplace(p.key);
-    if (is_new) {
-      make(p, at->second);
-    }
-    return at->second;
-  }
+  const operator_table& of(const placed_operator& p);
   // Effects: the operator has an option for each layout of its one result; operands that others make are in the
   // same layout, and of the same sizes. It takes what `costs` says by the number of the layout. So stands an
   // operator for what is before or behind it.
-  void define(const placed_operator& p, std::span<const std::int64_t> costs) {
-    const auto& d = *p.dimensions;
-    UNITY_EXPECTS(d.outputs.size() == 1, "one result");
-    operator_table t;
-    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-      t.operands.push_back(p.uses[x] == operand_use::made ? &space(d.inputs[x], p.wanted[x]) : nullptr);
-    }
-    t.results.push_back(&space(d.outputs[0], false));
-    UNITY_EXPECTS(costs.size() == t.results[0]->size(), "a cost for each layout");
-    for (std::uint32_t l = 0; l < costs.size(); ++l) {
-      if (costs[l] < unreachable) {
-        mesh_option o;
-        o.operands.resize(d.inputs.size(), (*t.results[0])[l]);
-        o.results.push_back((*t.results[0])[l]);
-        o.computing = picoseconds{costs[l]};
-        t.options.push_back(std::move(o));
-        numbered_option n;
-        for (const auto* made : t.operands) {
-          n.operands.push_back(made != nullptr ? l : layout_space::none);
-        }
-        n.state = static_cast<std::uint32_t>(t.states.size());
-        t.numbered.push_back(std::move(n));
-        t.states.push_back({l});
-      }
-    }
-    operators_.insert_or_assign(p.key, std::move(t));
-  }
-  const layout_space& space(const tensor::tensor_type& t, bool has_cotangent) {
-    auto& s = spaces_[{{t.dims.begin(), t.dims.end()}, {tensor::size_of(t.element), has_cotangent}}];
-    if (s == nullptr) {
-      s = std::make_unique<layout_space>(t, mesh_, costs_, has_cotangent, has_placement_);
-    }
-    return *s;
-  }
+  void define(const placed_operator& p, std::span<const std::int64_t> costs);
+  const layout_space& space(const tensor::tensor_type& t, bool has_cotangent);
 
  private:
   struct hash {
     std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
   };
 
-  void make(const placed_operator& p, operator_table& t) {
-    const auto& d = *p.dimensions;
-    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-      t.operands.push_back(p.uses[x] == operand_use::made ? &space(d.inputs[x], p.wanted[x]) : nullptr);
-    }
-    for (const auto& r : d.outputs) {
-      t.results.push_back(&space(r, false));
-    }
-    t.options = finder_.run(p);
-    std::map<std::vector<std::uint32_t>, std::uint32_t> states;
-    for (const auto& o : t.options) {
-      numbered_option n;
-      for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-        n.operands.push_back(t.operands[x] == nullptr ? layout_space::none : t.operands[x]->number(o.operands[x]));
-        UNITY_EXPECTS(t.operands[x] == nullptr || n.operands.back() != layout_space::none, "a layout of the operand");
-      }
-      std::vector<std::uint32_t> results;
-      for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-        results.push_back(t.results[r]->number(o.results[r]));
-      }
-      const auto [at, is_new] = states.try_emplace(results, static_cast<std::uint32_t>(states.size()));
-      if (is_new) {
-        auto& s = t.states.emplace_back();
-        s.append(results.begin(), results.end());
-      }
-      n.state = at->second;
-      t.numbered.push_back(std::move(n));
-    }
-  }
+  void make(const placed_operator& p, operator_table& t);
 
   const tensor::algebra& algebra_;
   const machine::device_mesh& mesh_;
@@ -162,3 +90,97 @@ class mesh_tables {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MESH_TABLES)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept {
+  const bytes memory{o.weights.count() + objective.in_flight * o.activations.count()};
+  return o.computing.count() + o.synchronizing.count() * objective.synchronizing_16ths / 16 +
+         memory.count() / 1024 * objective.per_mebibyte / 1024;
+}
+
+UNITY_INLINE const operator_table& mesh_tables::of(const placed_operator& p) {
+  const auto [at, is_new] = operators_.try_emplace(p.key);
+  if (is_new) {
+    make(p, at->second);
+  }
+  return at->second;
+}
+
+UNITY_INLINE void mesh_tables::define(const placed_operator& p, std::span<const std::int64_t> costs) {
+  const auto& d = *p.dimensions;
+  UNITY_EXPECTS(d.outputs.size() == 1, "one result");
+  operator_table t;
+  for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+    t.operands.push_back(p.uses[x] == operand_use::made ? &space(d.inputs[x], p.wanted[x]) : nullptr);
+  }
+  t.results.push_back(&space(d.outputs[0], false));
+  UNITY_EXPECTS(costs.size() == t.results[0]->size(), "a cost for each layout");
+  for (std::uint32_t l = 0; l < costs.size(); ++l) {
+    if (costs[l] < unreachable) {
+      mesh_option o;
+      o.operands.resize(d.inputs.size(), (*t.results[0])[l]);
+      o.results.push_back((*t.results[0])[l]);
+      o.computing = picoseconds{costs[l]};
+      t.options.push_back(std::move(o));
+      numbered_option n;
+      for (const auto* made : t.operands) {
+        n.operands.push_back(made != nullptr ? l : layout_space::none);
+      }
+      n.state = static_cast<std::uint32_t>(t.states.size());
+      t.numbered.push_back(std::move(n));
+      t.states.push_back({l});
+    }
+  }
+  operators_.insert_or_assign(p.key, std::move(t));
+}
+
+UNITY_INLINE const layout_space& mesh_tables::space(const tensor::tensor_type& t, bool has_cotangent) {
+  auto& s = spaces_[{{t.dims.begin(), t.dims.end()}, {tensor::size_of(t.element), has_cotangent}}];
+  if (s == nullptr) {
+    s = std::make_unique<layout_space>(t, mesh_, costs_, has_cotangent, has_placement_);
+  }
+  return *s;
+}
+
+UNITY_INLINE void mesh_tables::make(const placed_operator& p, operator_table& t) {
+  const auto& d = *p.dimensions;
+  for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+    t.operands.push_back(p.uses[x] == operand_use::made ? &space(d.inputs[x], p.wanted[x]) : nullptr);
+  }
+  for (const auto& r : d.outputs) {
+    t.results.push_back(&space(r, false));
+  }
+  t.options = finder_.run(p);
+  std::map<std::vector<std::uint32_t>, std::uint32_t> states;
+  for (const auto& o : t.options) {
+    numbered_option n;
+    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+      n.operands.push_back(t.operands[x] == nullptr ? layout_space::none : t.operands[x]->number(o.operands[x]));
+      UNITY_EXPECTS(t.operands[x] == nullptr || n.operands.back() != layout_space::none, "a layout of the operand");
+    }
+    std::vector<std::uint32_t> results;
+    for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+      results.push_back(t.results[r]->number(o.results[r]));
+    }
+    const auto [at, is_new] = states.try_emplace(results, static_cast<std::uint32_t>(states.size()));
+    if (is_new) {
+      auto& s = t.states.emplace_back();
+      s.append(results.begin(), results.end());
+    }
+    n.state = at->second;
+    t.numbered.push_back(std::move(n));
+  }
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,7 +1,6 @@
 // The operators that every path through a graph meets, and what lies between them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,9 +23,22 @@ struct spine_step {
 
 // Of a part of the tree that begins after operator `before`, the whole graph or a branch.
 // Complexity: linear in the part's children.
-[[nodiscard]] inline std::vector<spine_step> spine_of(const series_parallel_tree& tree,
-                                                      series_parallel_tree::part_index part,
-                                                      std::uint32_t before = operand_source::none) {
+[[nodiscard]] std::vector<spine_step> spine_of(const series_parallel_tree& tree, series_parallel_tree::part_index part,
+                                               std::uint32_t before = operand_source::none);
+
+// All operators of a step, its last among them.
+[[nodiscard]] std::vector<std::uint32_t> operators_of(const series_parallel_tree& tree, const spine_step& s);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_SPINE)
+
+#include <algorithm>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<spine_step> spine_of(const series_parallel_tree& tree, series_parallel_tree::part_index part,
+                                              std::uint32_t before) {
   std::vector<series_parallel_tree::part_index> parts{part};
   if (tree[part].kind == part_kind::series) {
     parts.assign(tree.children(part).begin(), tree.children(part).end());
@@ -45,8 +57,7 @@ struct spine_step {
   return steps;
 }
 
-// All operators of a step, its last among them.
-[[nodiscard]] inline std::vector<std::uint32_t> operators_of(const series_parallel_tree& tree, const spine_step& s) {
+UNITY_INLINE std::vector<std::uint32_t> operators_of(const series_parallel_tree& tree, const spine_step& s) {
   auto all = operators_in(tree, s.part);
   if (s.is_join && s.last != operand_source::none) {
     all.push_back(s.last);
@@ -56,3 +67,5 @@ struct spine_step {
 }
 
 }  // namespace unity::parallel
+
+#endif

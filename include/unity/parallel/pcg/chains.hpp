@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -43,18 +44,47 @@ struct degree_change {
                                       : degree_change{from.degrees[d], to.degrees[d]};
 }
 
-inline void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, std::int64_t degree) {
-  if (degree > 1) {
-    chain.push_back({kind, static_cast<std::int64_t>(axis), degree});
-  }
-}
+void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, std::int64_t degree);
 
 }  // namespace detail
 
 // The one chain that stands for all from one type to another: reduce, discard, combine, batch, pipeline, partition,
 // replicate, inject, several dimensions ascending. A chain's value depends on its ends alone, so any other computes the
 // same. Preconditions: are_of_one_tensor. Complexity: linear in the rank.
-[[nodiscard]] inline parallel_chain canonical_chain(const parallel_type& from, const parallel_type& to) {
+[[nodiscard]] parallel_chain canonical_chain(const parallel_type& from, const parallel_type& to);
+
+// The type behind a chain; nothing where one of its operators does not take what is before it.
+[[nodiscard]] std::optional<parallel_type> type_behind(parallel_type t, std::span<const parallel_operator> chain);
+
+// The chain that computes the same, in canonical form; nothing where it is not taken.
+[[nodiscard]] inline std::optional<parallel_chain> canonical(const parallel_type& from,
+                                                             std::span<const parallel_operator> chain) {
+  const auto to = type_behind(from, chain);
+  return to ? std::optional{canonical_chain(from, *to)} : std::nullopt;
+}
+
+// Adjoints in reverse order: it takes the dual of the type behind the chain to the dual of the type before it.
+[[nodiscard]] parallel_chain adjoint_of(std::span<const parallel_operator> chain);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_CHAINS)
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, std::int64_t degree) {
+  if (degree > 1) {
+    chain.push_back({kind, static_cast<std::int64_t>(axis), degree});
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE parallel_chain canonical_chain(const parallel_type& from, const parallel_type& to) {
   UNITY_EXPECTS(are_of_one_tensor(from, to), "types of one tensor");
   const auto rank = from.global.rank();
   const auto partial = detail::change_of(from.partial, to.partial);
@@ -79,9 +109,7 @@ inline void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, 
   return chain;
 }
 
-// The type behind a chain; nothing where one of its operators does not take what is before it.
-[[nodiscard]] inline std::optional<parallel_type> type_behind(parallel_type t,
-                                                              std::span<const parallel_operator> chain) {
+UNITY_INLINE std::optional<parallel_type> type_behind(parallel_type t, std::span<const parallel_operator> chain) {
   for (const auto& p : chain) {
     auto next = result_type(p, {&t, 1});
     if (!next) {
@@ -92,15 +120,7 @@ inline void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, 
   return t;
 }
 
-// The chain that computes the same, in canonical form; nothing where it is not taken.
-[[nodiscard]] inline std::optional<parallel_chain> canonical(const parallel_type& from,
-                                                             std::span<const parallel_operator> chain) {
-  const auto to = type_behind(from, chain);
-  return to ? std::optional{canonical_chain(from, *to)} : std::nullopt;
-}
-
-// Adjoints in reverse order: it takes the dual of the type behind the chain to the dual of the type before it.
-[[nodiscard]] inline parallel_chain adjoint_of(std::span<const parallel_operator> chain) {
+UNITY_INLINE parallel_chain adjoint_of(std::span<const parallel_operator> chain) {
   parallel_chain all;
   for (auto i = chain.size(); i-- > 0;) {
     all.push_back(adjoint_of(chain[i]));
@@ -109,3 +129,5 @@ inline void append(parallel_chain& chain, parallel_kind kind, std::size_t axis, 
 }
 
 }  // namespace unity::parallel
+
+#endif

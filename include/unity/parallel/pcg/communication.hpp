@@ -1,10 +1,8 @@
 // How many elements a parallel computation graph moves in an iteration of training.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -12,12 +10,7 @@
 #include <unity/core/id.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/pcg/erasure.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -27,29 +20,9 @@ namespace detail {
 // next: what then moves is least.
 class chain_count {
  public:
-  chain_count(const parallel_type& from, const parallel_type& to)
-      : size_{tensor::element_count(from.global.dims)},
-        copies_now_{from.copies},
-        partial_now_{from.partial},
-        copies_{change_of(from.copies, to.copies)},
-        partial_{change_of(from.partial, to.partial)} {
-    for (std::size_t d = 0; d < from.global.rank(); ++d) {
-      blocks_.push_back(blocks_of(from, to, d));
-    }
-  }
+  chain_count(const parallel_type& from, const parallel_type& to);
 
-  [[nodiscard]] std::int64_t run() && {
-    discard();
-    reduce();
-    for (auto& b : blocks_) {
-      combine(b);
-    }
-    for (auto& b : blocks_) {
-      moved_ += split(elements(), b.up);
-    }
-    moved_ += (copies_.up - 1) * elements();
-    return moved_;
-  }
+  [[nodiscard]] std::int64_t run() &&;
 
  private:
   [[nodiscard]] std::int64_t elements() const noexcept { return size_ * copies_now_ * partial_now_; }
@@ -58,42 +31,11 @@ class chain_count {
     return elements / k * (k - 1);
   }
   // Takes the common factor of both.
-  [[nodiscard]] static std::int64_t pair(std::int64_t& a, std::int64_t& b) noexcept {
-    const auto k = std::gcd(a, b);
-    a /= k;
-    b /= k;
-    return k;
-  }
+  [[nodiscard]] static std::int64_t pair(std::int64_t& a, std::int64_t& b) noexcept;
 
-  void discard() {
-    copies_now_ /= copies_.down;
-    for (auto& b : blocks_) {
-      static_cast<void>(pair(copies_.down, b.up));
-    }
-  }
-  void reduce() {
-    const auto add_up = [&](std::int64_t k, std::int64_t rounds) {
-      partial_now_ /= k;
-      moved_ += rounds * (k - 1) * elements();
-    };
-    for (auto& b : blocks_) {
-      add_up(pair(partial_.down, b.up), 1);
-    }
-    const auto all = pair(partial_.down, copies_.up);
-    add_up(all, 2);
-    copies_now_ *= all;
-    add_up(partial_.down, 1);
-  }
-  void combine(degree_change& b) {
-    partial_now_ *= pair(b.down, partial_.up);
-    for (auto& other : blocks_) {
-      moved_ += split(elements(), pair(b.down, other.up));
-    }
-    const auto all = pair(b.down, copies_.up);
-    moved_ += (all - 1) * elements();
-    copies_now_ *= all;
-    moved_ += split(elements(), b.down);
-  }
+  void discard();
+  void reduce();
+  void combine(degree_change& b);
 
   std::int64_t size_;
   std::int64_t copies_now_;
@@ -129,7 +71,109 @@ struct communication {
 namespace detail {
 
 // Weights lie where they are read, so that dividing them is free and the gradients of copies are all-reduced.
-[[nodiscard]] inline std::int64_t weight_elements(const parallel_type& stored, const parallel_type& read) {
+[[nodiscard]] std::int64_t weight_elements(const parallel_type& stored, const parallel_type& read);
+
+// Per value: does its gradient depend on what training changes.
+[[nodiscard]] std::vector<bool> differentiated_values(const pcg_algebra& a, const pcg& g);
+
+// The types in which what a producer makes is read, behind whatever chains.
+class chain_ends {
+ public:
+  chain_ends(const pcg_algebra& a, const pcg& g);
+  [[nodiscard]] std::span<const parallel_type> of(value_id v) const { return ends_[v.index()]; }
+
+ private:
+  void add(value_id from, const parallel_type& t);
+
+  std::vector<std::vector<parallel_type>> ends_;
+};
+
+}  // namespace detail
+
+// Conventions: the backward pass moves what the dual chains do, where there is a gradient. Inputs and constants arrive
+// in any division and have none. Weights are replicated where they lie; only the gradients of their copies are added
+// up. Outputs stay as they are. Preconditions: outputs have no terms left. Complexity: linear in the graph.
+[[nodiscard]] communication communication_of(const pcg_algebra& a, const pcg& g);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_COMMUNICATION)
+
+#include <algorithm>
+#include <numeric>
+
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE chain_count::chain_count(const parallel_type& from, const parallel_type& to)
+    : size_{tensor::element_count(from.global.dims)},
+      copies_now_{from.copies},
+      partial_now_{from.partial},
+      copies_{change_of(from.copies, to.copies)},
+      partial_{change_of(from.partial, to.partial)} {
+  for (std::size_t d = 0; d < from.global.rank(); ++d) {
+    blocks_.push_back(blocks_of(from, to, d));
+  }
+}
+
+UNITY_INLINE std::int64_t chain_count::run() && {
+  discard();
+  reduce();
+  for (auto& b : blocks_) {
+    combine(b);
+  }
+  for (auto& b : blocks_) {
+    moved_ += split(elements(), b.up);
+  }
+  moved_ += (copies_.up - 1) * elements();
+  return moved_;
+}
+
+UNITY_INLINE std::int64_t chain_count::pair(std::int64_t& a, std::int64_t& b) noexcept {
+  const auto k = std::gcd(a, b);
+  a /= k;
+  b /= k;
+  return k;
+}
+
+UNITY_INLINE void chain_count::discard() {
+  copies_now_ /= copies_.down;
+  for (auto& b : blocks_) {
+    static_cast<void>(pair(copies_.down, b.up));
+  }
+}
+
+UNITY_INLINE void chain_count::reduce() {
+  const auto add_up = [&](std::int64_t k, std::int64_t rounds) {
+    partial_now_ /= k;
+    moved_ += rounds * (k - 1) * elements();
+  };
+  for (auto& b : blocks_) {
+    add_up(pair(partial_.down, b.up), 1);
+  }
+  const auto all = pair(partial_.down, copies_.up);
+  add_up(all, 2);
+  copies_now_ *= all;
+  add_up(partial_.down, 1);
+}
+
+UNITY_INLINE void chain_count::combine(degree_change& b) {
+  partial_now_ *= pair(b.down, partial_.up);
+  for (auto& other : blocks_) {
+    moved_ += split(elements(), pair(b.down, other.up));
+  }
+  const auto all = pair(b.down, copies_.up);
+  moved_ += (all - 1) * elements();
+  copies_now_ *= all;
+  moved_ += split(elements(), b.down);
+}
+
+UNITY_INLINE std::int64_t weight_elements(const parallel_type& stored, const parallel_type& read) {
   std::int64_t moved = 0;
   auto t = stored;
   for (const auto& p : canonical_chain(stored, read)) {
@@ -139,8 +183,7 @@ namespace detail {
   return moved;
 }
 
-// Per value: does its gradient depend on what training changes.
-[[nodiscard]] inline std::vector<bool> differentiated_values(const pcg_algebra& a, const pcg& g) {
+UNITY_INLINE std::vector<bool> differentiated_values(const pcg_algebra& a, const pcg& g) {
   const auto erased = erase_values(a, g);
   const auto weights = tensor::trained_weights(a.operators(), erased.graph);
   std::vector<bool> all(g.value_count());
@@ -156,44 +199,35 @@ namespace detail {
   return all;
 }
 
-// The types in which what a producer makes is read, behind whatever chains.
-class chain_ends {
- public:
-  chain_ends(const pcg_algebra& a, const pcg& g) : ends_(g.value_count()) {
-    std::vector<value_id> origin(g.value_count());
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      const auto p = a.read(g.operation(node_id{n}));
-      const bool is_chained = p && is_unary(p->kind);
-      for (const auto v : g.results(node_id{n})) {
-        origin[v.index()] = is_chained ? origin[g.operands(node_id{n})[0].index()] : v;
-      }
-      for (const auto v : is_chained ? std::span<const value_id>{} : g.operands(node_id{n})) {
-        add(origin[v.index()], g.type(v));
-      }
+UNITY_INLINE chain_ends::chain_ends(const pcg_algebra& a, const pcg& g) : ends_(g.value_count()) {
+  std::vector<value_id> origin(g.value_count());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    const auto p = a.read(g.operation(node_id{n}));
+    const bool is_chained = p && is_unary(p->kind);
+    for (const auto v : g.results(node_id{n})) {
+      origin[v.index()] = is_chained ? origin[g.operands(node_id{n})[0].index()] : v;
     }
-    for (const auto v : g.outputs()) {
+    for (const auto v : is_chained ? std::span<const value_id>{} : g.operands(node_id{n})) {
       add(origin[v.index()], g.type(v));
     }
   }
-  [[nodiscard]] std::span<const parallel_type> of(value_id v) const { return ends_[v.index()]; }
-
- private:
-  void add(value_id from, const parallel_type& t) {
-    auto& known = ends_[from.index()];
-    if (std::find(known.begin(), known.end(), t) == known.end()) {
-      known.push_back(t);
-    }
+  for (const auto v : g.outputs()) {
+    add(origin[v.index()], g.type(v));
   }
+}
 
-  std::vector<std::vector<parallel_type>> ends_;
-};
+UNITY_INLINE void chain_ends::add(value_id from, const parallel_type& t) {
+  auto& known = ends_[from.index()];
+  if (std::find(known.begin(), known.end(), t) == known.end()) {
+    known.push_back(t);
+  }
+}
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Conventions: the backward pass moves what the dual chains do, where there is a gradient. Inputs and constants arrive
-// in any division and have none. Weights are replicated where they lie; only the gradients of their copies are added
-// up. Outputs stay as they are. Preconditions: outputs have no terms left. Complexity: linear in the graph.
-[[nodiscard]] inline communication communication_of(const pcg_algebra& a, const pcg& g) {
+namespace unity::parallel {
+
+UNITY_INLINE communication communication_of(const pcg_algebra& a, const pcg& g) {
   const detail::chain_ends ends{a, g};
   const auto has_gradient = detail::differentiated_values(a, g);
   communication all;
@@ -218,3 +252,5 @@ class chain_ends {
 }
 
 }  // namespace unity::parallel
+
+#endif

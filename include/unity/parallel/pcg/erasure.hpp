@@ -1,22 +1,15 @@
 // From a parallel computation graph to the tensor graph that it computes, and back, given a grid per operator.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -33,54 +26,12 @@ class eraser {
  public:
   eraser(const pcg_algebra& a, const pcg& g) : algebra_{a}, graph_{g}, values_(g.value_count()) {}
 
-  [[nodiscard]] erased_graph run() && {
-    for (std::size_t i = 0; i < graph_.node_count(); ++i) {
-      add(node_id{i});
-    }
-    std::vector<value_id> outputs;
-    for (const auto v : graph_.outputs()) {
-      outputs.push_back(values_[v.index()]);
-    }
-    erased_.set_outputs(outputs);
-    return {std::move(erased_), std::move(values_)};
-  }
+  [[nodiscard]] erased_graph run() &&;
 
  private:
-  void add(node_id n) {
-    std::vector<value_id> operands;
-    for (const auto v : graph_.operands(n)) {
-      operands.push_back(values_[v.index()]);
-    }
-    const auto results = graph_.results(n);
-    const auto p = algebra_.read(graph_.operation(n));
-    if (p && is_unary(p->kind)) {
-      values_[results[0].index()] = operands[0];
-      return;
-    }
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : results) {
-      types.push_back(graph_.type(v).global);
-    }
-    if (p && p->kind == parallel_kind::terms) {
-      values_[results[0].index()] = sum(operands, types[0]);
-      return;
-    }
-    const auto op = p ? algebra_.operators().make_operation("concat", {{"axis", p->axis}}) : graph_.operation(n);
-    const auto made = erased_.results(erased_.add_node(op, operands, types));
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      values_[results[r].index()] = made[r];
-    }
-  }
+  void add(node_id n);
 
-  [[nodiscard]] value_id sum(std::span<const value_id> terms, tensor::tensor_type type) {
-    const auto op = algebra_.operators().make_operation("add");
-    auto all = terms[0];
-    for (const auto v : terms.subspan(1)) {
-      type.constant = erased_.type(all).constant && erased_.type(v).constant;
-      all = erased_.results(erased_.add_node(op, std::array{all, v}, {&type, 1}))[0];
-    }
-    return all;
-  }
+  [[nodiscard]] value_id sum(std::span<const value_id> terms, tensor::tensor_type type);
 
   const pcg_algebra& algebra_;
   const pcg& graph_;
@@ -101,8 +52,77 @@ class eraser {
 // what a consumer takes stands the canonical chain, once for all consumers that take the same. Outputs have no terms
 // left. grids: per node; those of sources are not read. Law: erase(spell_out(g, grids)) == g, up to the chains' nodes.
 // Complexity: linear in the graph. Throws: unity::error that names the node whose operator has no such grid.
-[[nodiscard]] inline pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g,
-                                   std::span<const operator_grid> grids) {
+[[nodiscard]] pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_ERASURE)
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_writer.hpp>
+#include <unity/tensor/attributes.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE erased_graph eraser::run() && {
+  for (std::size_t i = 0; i < graph_.node_count(); ++i) {
+    add(node_id{i});
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : graph_.outputs()) {
+    outputs.push_back(values_[v.index()]);
+  }
+  erased_.set_outputs(outputs);
+  return {std::move(erased_), std::move(values_)};
+}
+
+UNITY_INLINE void eraser::add(node_id n) {
+  std::vector<value_id> operands;
+  for (const auto v : graph_.operands(n)) {
+    operands.push_back(values_[v.index()]);
+  }
+  const auto results = graph_.results(n);
+  const auto p = algebra_.read(graph_.operation(n));
+  if (p && is_unary(p->kind)) {
+    values_[results[0].index()] = operands[0];
+    return;
+  }
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : results) {
+    types.push_back(graph_.type(v).global);
+  }
+  if (p && p->kind == parallel_kind::terms) {
+    values_[results[0].index()] = sum(operands, types[0]);
+    return;
+  }
+  const auto op = p ? algebra_.operators().make_operation("concat", {{"axis", p->axis}}) : graph_.operation(n);
+  const auto made = erased_.results(erased_.add_node(op, operands, types));
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    values_[results[r].index()] = made[r];
+  }
+}
+
+UNITY_INLINE value_id eraser::sum(std::span<const value_id> terms, tensor::tensor_type type) {
+  const auto op = algebra_.operators().make_operation("add");
+  auto all = terms[0];
+  for (const auto v : terms.subspan(1)) {
+    type.constant = erased_.type(all).constant && erased_.type(v).constant;
+    all = erased_.results(erased_.add_node(op, std::array{all, v}, {&type, 1}))[0];
+  }
+  return all;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids) {
   pcg_writer writer{a};
   std::vector<value_id> values(g.value_count());
   for (std::size_t i = 0; i < g.node_count(); ++i) {
@@ -138,3 +158,5 @@ class eraser {
 }
 
 }  // namespace unity::parallel
+
+#endif

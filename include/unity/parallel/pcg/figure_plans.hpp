@@ -3,15 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -22,7 +17,45 @@ enum class matrix_axis : std::uint8_t { rows, columns, sums, copies };
 
 // The grid that divides the one axis.
 // Throws: unity::error where the operator has no such axis.
-[[nodiscard]] inline operator_grid grid_along(const operator_dimensions& o, matrix_axis axis, std::int64_t degree) {
+[[nodiscard]] operator_grid grid_along(const operator_dimensions& o, matrix_axis axis, std::int64_t degree);
+
+// Which axis the first layer, what is between the layers, and the second layer divide.
+struct layer_axes {
+  matrix_axis first = matrix_axis::rows;
+  matrix_axis between = matrix_axis::rows;
+  matrix_axis second = matrix_axis::rows;
+};
+
+// The perceptron with every operator divided into `degree` tasks.
+// Throws: unity::error where the graph has not two products of matrices, or a size is no multiple of the degree.
+[[nodiscard]] pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
+                                 const layer_axes& how);
+
+// Figure 2a: the batch is divided, weights are replicated.
+[[nodiscard]] inline pcg figure_2a(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
+  return two_layer_plan(a, g, degree, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
+}
+
+// Figure 2b: the first layer divides its sum, what is between is computed by all, the second layer divides its columns.
+[[nodiscard]] inline pcg figure_2b(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
+  return two_layer_plan(a, g, degree, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
+}
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_FIGURE_PLANS)
+
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE operator_grid grid_along(const operator_dimensions& o, matrix_axis axis, std::int64_t degree) {
   auto g = undivided_grid(o);
   const auto& dims = o.structure.results[0];
   const auto divide = [&](const std::vector<std::size_t>& indices) {
@@ -40,17 +73,8 @@ enum class matrix_axis : std::uint8_t { rows, columns, sums, copies };
   return g;
 }
 
-// Which axis the first layer, what is between the layers, and the second layer divide.
-struct layer_axes {
-  matrix_axis first = matrix_axis::rows;
-  matrix_axis between = matrix_axis::rows;
-  matrix_axis second = matrix_axis::rows;
-};
-
-// The perceptron with every operator divided into `degree` tasks.
-// Throws: unity::error where the graph has not two products of matrices, or a size is no multiple of the degree.
-[[nodiscard]] inline pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
-                                        const layer_axes& how) {
+UNITY_INLINE pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
+                                const layer_axes& how) {
   std::vector<operator_grid> grids;
   std::size_t layers = 0;
   for (std::size_t i = 0; i < g.node_count(); ++i) {
@@ -73,14 +97,6 @@ struct layer_axes {
   return spell_out(a, g, grids);
 }
 
-// Figure 2a: the batch is divided, weights are replicated.
-[[nodiscard]] inline pcg figure_2a(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
-  return two_layer_plan(a, g, degree, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
-}
-
-// Figure 2b: the first layer divides its sum, what is between is computed by all, the second layer divides its columns.
-[[nodiscard]] inline pcg figure_2b(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
-  return two_layer_plan(a, g, degree, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
-}
-
 }  // namespace unity::parallel
+
+#endif

@@ -6,15 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 
-#include <unity/core/small_vector.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -76,13 +72,41 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
 [[nodiscard]] inline bool multiply(std::int64_t& value, std::int64_t factor) noexcept {
   return !__builtin_mul_overflow(value, factor, &value) && value <= most_tasks;
 }
-[[nodiscard]] inline bool divide(std::int64_t& value, std::int64_t factor) noexcept {
+[[nodiscard]] bool divide(std::int64_t& value, std::int64_t factor) noexcept;
+
+[[nodiscard]] std::optional<parallel_type> apply_unary(const parallel_operator& p, parallel_type t);
+
+[[nodiscard]] std::optional<parallel_type> gathered(const parallel_operator& p, std::span<const parallel_type> inputs);
+
+}  // namespace detail
+
+// The type of the result; nothing where the operator does not take such operands.
+// Complexity: linear in operands and rank.
+[[nodiscard]] std::optional<parallel_type> result_type(const parallel_operator& p,
+                                                       std::span<const parallel_type> inputs);
+
+// As rules see the kind.
+[[nodiscard]] op_signature signature_of(parallel_kind k);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_PARALLEL_OPERATORS)
+
+#include <string>
+
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE bool divide(std::int64_t& value, std::int64_t factor) noexcept {
   const bool divides = value % factor == 0;
   value /= factor;
   return divides;
 }
 
-[[nodiscard]] inline std::optional<parallel_type> apply_unary(const parallel_operator& p, parallel_type t) {
+UNITY_INLINE std::optional<parallel_type> apply_unary(const parallel_operator& p, parallel_type t) {
   if (p.degree < 2) {
     return std::nullopt;
   }
@@ -106,8 +130,7 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
   return is_possible && total(t) <= most_tasks && is_valid(t) ? std::optional{std::move(t)} : std::nullopt;
 }
 
-[[nodiscard]] inline std::optional<parallel_type> gathered(const parallel_operator& p,
-                                                           std::span<const parallel_type> inputs) {
+UNITY_INLINE std::optional<parallel_type> gathered(const parallel_operator& p, std::span<const parallel_type> inputs) {
   auto t = inputs[0];
   const auto n = static_cast<std::int64_t>(inputs.size());
   bool is_constant = true;
@@ -133,12 +156,12 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
   return is_possible && total(t) <= most_tasks && is_valid(t) ? std::optional{std::move(t)} : std::nullopt;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// The type of the result; nothing where the operator does not take such operands.
-// Complexity: linear in operands and rank.
-[[nodiscard]] inline std::optional<parallel_type> result_type(const parallel_operator& p,
-                                                              std::span<const parallel_type> inputs) {
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<parallel_type> result_type(const parallel_operator& p,
+                                                      std::span<const parallel_type> inputs) {
   if (inputs.empty() || (is_unary(p.kind) && inputs.size() != 1) || !is_valid(inputs[0])) {
     return std::nullopt;
   }
@@ -148,8 +171,7 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
   return is_unary(p.kind) ? detail::apply_unary(p, inputs[0]) : detail::gathered(p, inputs);
 }
 
-// As rules see the kind.
-[[nodiscard]] inline op_signature signature_of(parallel_kind k) {
+UNITY_INLINE op_signature signature_of(parallel_kind k) {
   op_signature s{
       std::string{parallel_names[static_cast<std::size_t>(k)]}, is_unary(k) ? 1 : op_signature::any, 1, false, {}};
   if (has_axis(k)) {
@@ -163,3 +185,5 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,23 +1,17 @@
 // Reverse-mode differentiation of parallel computation graphs: a graph in, a graph with its gradients out.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/dividing_writer.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/tensor/adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -35,158 +29,29 @@ class pcg_sweep {
   pcg_sweep(const pcg_algebra& a, const pcg& g)
       : algebra_{a}, graph_{g}, out_{a, g}, active_(g.value_count()), gradients_(g.value_count()) {}
 
-  [[nodiscard]] differentiated_pcg run(std::span<const value_id> sources) && {
-    mark(sources);
-    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      const auto v = graph_.outputs()[i];
-      if (active_[v.index()]) {
-        const auto& t = graph_.type(v).global;
-        give(v, out_.add("input",
-                         {{"name", "cotangent" + std::to_string(i)}, {"element", name_of(t.element)}, {"dims", t.dims}},
-                         {}));
-      }
-    }
-    for (auto n = graph_.node_count(); n-- > 0;) {
-      reverse(node_id{n});
-    }
-    differentiated_pcg d{{}, {sources.begin(), sources.end()}, {}};
-    std::vector<value_id> outputs{graph_.outputs().begin(), graph_.outputs().end()};
-    for (const auto v : sources) {
-      d.gradients.push_back(or_zeros(v));
-      outputs.push_back(d.gradients.back());
-    }
-    d.graph = std::move(out_.writer()).finish(outputs);
-    return d;
-  }
+  [[nodiscard]] differentiated_pcg run(std::span<const value_id> sources) &&;
 
  private:
-  void mark(std::span<const value_id> sources) {
-    for (const auto v : sources) {
-      active_[v.index()] = true;
-    }
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      const auto operands = graph_.operands(node_id{n});
-      const bool any =
-          std::any_of(operands.begin(), operands.end(), [&](value_id v) { return bool{active_[v.index()]}; });
-      for (const auto v : graph_.results(node_id{n})) {
-        active_[v.index()] = active_[v.index()] || (any && is_floating(graph_.type(v).global.element));
-      }
-    }
-  }
+  void mark(std::span<const value_id> sources);
 
   // Adds to a value's cotangent, which has the dual of its type.
-  void give(value_id v, value_id cotangent) {
-    auto g = gradients_[v.index()];
-    const auto own = out_.writer().on(cotangent, as(dual(graph_.type(v)), cotangent));
-    gradients_[v.index()] = g.valid() ? out_.add("add", {}, {g, own}) : own;
-  }
+  void give(value_id v, value_id cotangent);
   // The division for a value, which may be constant or laid out where the other is not.
-  [[nodiscard]] parallel_type as(parallel_type t, value_id like) {
-    t.global.constant = out_.writer().type(like).global.constant;
-    t.global.order = out_.writer().type(like).global.order;
-    return t;
-  }
-  [[nodiscard]] value_id or_zeros(value_id v) {
-    if (gradients_[v.index()].valid()) {
-      return gradients_[v.index()];
-    }
-    const auto& t = graph_.type(v).global;
-    const auto zeros = out_.add("fill", {{"value", 0.0}, {"element", name_of(t.element)}, {"dims", t.dims}}, {});
-    return out_.writer().on(zeros, as(dual(graph_.type(v)), zeros));
-  }
+  [[nodiscard]] parallel_type as(parallel_type t, value_id like);
+  [[nodiscard]] value_id or_zeros(value_id v);
 
-  void reverse(node_id n) {
-    const auto results = graph_.results(n);
-    const bool any =
-        std::any_of(results.begin(), results.end(), [&](value_id v) { return gradients_[v.index()].valid(); });
-    const auto operands = graph_.operands(n);
-    if (!any || operands.empty()) {
-      return;
-    }
-    const auto p = algebra_.read(graph_.operation(n));
-    for (std::size_t x = 0; x < operands.size(); ++x) {
-      if (!active_[operands[x].index()]) {
-        continue;
-      }
-      if (!p) {
-        reverse_operand(n, x);
-      } else if (p->kind == parallel_kind::blocks) {
-        give(operands[x], block(gradients_[results[0].index()], static_cast<std::size_t>(p->axis), x, operands.size()));
-      } else {
-        // What a chain does is undone by the chain back; terms are copies on the way back.
-        give(operands[x], gradients_[results[0].index()]);
-      }
-    }
-  }
+  void reverse(node_id n);
 
-  [[nodiscard]] value_id block(value_id v, std::size_t axis, std::size_t number, std::size_t count) {
-    auto joined = out_.writer().type(v);
-    joined.degrees[axis] = 1;
-    const auto size = joined.global.dims[axis] / static_cast<std::int64_t>(count);
-    const auto begin = static_cast<std::int64_t>(number) * size;
-    const auto along = static_cast<std::int64_t>(axis);
-    return out_.add("slice", {{"axes", {along}}, {"starts", {begin}}, {"ends", {begin + size}}, {"steps", {1}}},
-                    {out_.writer().on(v, joined)});
-  }
+  [[nodiscard]] value_id block(value_id v, std::size_t axis, std::size_t number, std::size_t count);
 
   // Is the weight of a product to be derived whose rows are of several dimensions, an inner one of which is divided:
   // derived as one matrix product, rows would be made one dimension, in which its blocks lie scattered.
-  [[nodiscard]] bool has_scattered_rows(node_id n, std::size_t x) const {
-    const auto& op = graph_.operation(n);
-    const auto& name = algebra_.signature(op.kind).name;
-    if ((name != "matmul" && name != "linear") || x != 1 || op.attributes[0][0] != 0) {
-      return false;
-    }
-    const auto& rows = graph_.type(graph_.operands(n)[0]);
-    bool any = false;
-    for (std::size_t d = 1; d + 1 < rows.global.rank(); ++d) {
-      any = any || rows.degrees[d] * rows.steps[d] > 1;
-    }
-    return any && graph_.type(graph_.operands(n)[1]).global.rank() == 2;
-  }
+  [[nodiscard]] bool has_scattered_rows(node_id n, std::size_t x) const;
   // A product per row of the outer dimensions, added up.
-  [[nodiscard]] value_id weight_cotangent(node_id n) {
-    const auto rows = graph_.operands(n)[0];
-    const auto rank = static_cast<std::int64_t>(graph_.type(rows).global.rank());
-    tensor::shape order;
-    for (std::int64_t d = 0; d + 2 < rank; ++d) {
-      order.push_back(d);
-    }
-    const auto outer = order;
-    order.push_back(rank - 1);
-    order.push_back(rank - 2);
-    const auto columns = out_.add("transpose", {{"permutation", order}}, {rows});
-    const auto each = out_.add("matmul", {}, {columns, gradients_[graph_.results(n)[0].index()]});
-    return out_.add("reduce_sum", {{"axes", outer}, {"keep_dims", 0}}, {each});
-  }
+  [[nodiscard]] value_id weight_cotangent(node_id n);
 
   // Each operand by itself: what several have in common has fewer grids.
-  void reverse_operand(node_id n, std::size_t x) {
-    if (has_scattered_rows(n, x)) {
-      give(graph_.operands(n)[x], weight_cotangent(n));
-      return;
-    }
-    const auto& op = graph_.operation(n);
-    std::vector<tensor::tensor_type> inputs;
-    std::vector<value_id> values;
-    for (const auto v : graph_.operands(n)) {
-      inputs.push_back(graph_.type(v).global);
-      values.push_back(v);
-    }
-    std::vector<bool> wanted(inputs.size());
-    wanted[x] = true;
-    const auto adjoint = tensor::adjoint_of(algebra_.operators(), op, inputs, wanted);
-    if (adjoint.operands.empty()) {
-      return;
-    }
-    for (const auto v : graph_.results(n)) {
-      values.push_back(v);
-    }
-    for (const auto v : graph_.results(n)) {
-      values.push_back(is_floating(graph_.type(v).global.element) ? or_zeros(v) : value_id{});
-    }
-    give(graph_.operands(n)[x], out_.add_all(adjoint.graph, std::move(values))[0]);
-  }
+  void reverse_operand(node_id n, std::size_t x);
 
   const pcg_algebra& algebra_;
   const pcg& graph_;
@@ -208,3 +73,169 @@ class pcg_sweep {
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_PCG_ADJOINT)
+
+#include <algorithm>
+#include <string>
+
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE differentiated_pcg pcg_sweep::run(std::span<const value_id> sources) && {
+  mark(sources);
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    const auto v = graph_.outputs()[i];
+    if (active_[v.index()]) {
+      const auto& t = graph_.type(v).global;
+      give(v, out_.add("input",
+                       {{"name", "cotangent" + std::to_string(i)}, {"element", name_of(t.element)}, {"dims", t.dims}},
+                       {}));
+    }
+  }
+  for (auto n = graph_.node_count(); n-- > 0;) {
+    reverse(node_id{n});
+  }
+  differentiated_pcg d{{}, {sources.begin(), sources.end()}, {}};
+  std::vector<value_id> outputs{graph_.outputs().begin(), graph_.outputs().end()};
+  for (const auto v : sources) {
+    d.gradients.push_back(or_zeros(v));
+    outputs.push_back(d.gradients.back());
+  }
+  d.graph = std::move(out_.writer()).finish(outputs);
+  return d;
+}
+
+UNITY_INLINE void pcg_sweep::mark(std::span<const value_id> sources) {
+  for (const auto v : sources) {
+    active_[v.index()] = true;
+  }
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    const auto operands = graph_.operands(node_id{n});
+    const bool any =
+        std::any_of(operands.begin(), operands.end(), [&](value_id v) { return bool{active_[v.index()]}; });
+    for (const auto v : graph_.results(node_id{n})) {
+      active_[v.index()] = active_[v.index()] || (any && is_floating(graph_.type(v).global.element));
+    }
+  }
+}
+
+UNITY_INLINE void pcg_sweep::give(value_id v, value_id cotangent) {
+  auto g = gradients_[v.index()];
+  const auto own = out_.writer().on(cotangent, as(dual(graph_.type(v)), cotangent));
+  gradients_[v.index()] = g.valid() ? out_.add("add", {}, {g, own}) : own;
+}
+
+UNITY_INLINE parallel_type pcg_sweep::as(parallel_type t, value_id like) {
+  t.global.constant = out_.writer().type(like).global.constant;
+  t.global.order = out_.writer().type(like).global.order;
+  return t;
+}
+
+UNITY_INLINE value_id pcg_sweep::or_zeros(value_id v) {
+  if (gradients_[v.index()].valid()) {
+    return gradients_[v.index()];
+  }
+  const auto& t = graph_.type(v).global;
+  const auto zeros = out_.add("fill", {{"value", 0.0}, {"element", name_of(t.element)}, {"dims", t.dims}}, {});
+  return out_.writer().on(zeros, as(dual(graph_.type(v)), zeros));
+}
+
+UNITY_INLINE void pcg_sweep::reverse(node_id n) {
+  const auto results = graph_.results(n);
+  const bool any =
+      std::any_of(results.begin(), results.end(), [&](value_id v) { return gradients_[v.index()].valid(); });
+  const auto operands = graph_.operands(n);
+  if (!any || operands.empty()) {
+    return;
+  }
+  const auto p = algebra_.read(graph_.operation(n));
+  for (std::size_t x = 0; x < operands.size(); ++x) {
+    if (!active_[operands[x].index()]) {
+      continue;
+    }
+    if (!p) {
+      reverse_operand(n, x);
+    } else if (p->kind == parallel_kind::blocks) {
+      give(operands[x], block(gradients_[results[0].index()], static_cast<std::size_t>(p->axis), x, operands.size()));
+    } else {
+      // What a chain does is undone by the chain back; terms are copies on the way back.
+      give(operands[x], gradients_[results[0].index()]);
+    }
+  }
+}
+
+UNITY_INLINE value_id pcg_sweep::block(value_id v, std::size_t axis, std::size_t number, std::size_t count) {
+  auto joined = out_.writer().type(v);
+  joined.degrees[axis] = 1;
+  const auto size = joined.global.dims[axis] / static_cast<std::int64_t>(count);
+  const auto begin = static_cast<std::int64_t>(number) * size;
+  const auto along = static_cast<std::int64_t>(axis);
+  return out_.add("slice", {{"axes", {along}}, {"starts", {begin}}, {"ends", {begin + size}}, {"steps", {1}}},
+                  {out_.writer().on(v, joined)});
+}
+
+UNITY_INLINE bool pcg_sweep::has_scattered_rows(node_id n, std::size_t x) const {
+  const auto& op = graph_.operation(n);
+  const auto& name = algebra_.signature(op.kind).name;
+  if ((name != "matmul" && name != "linear") || x != 1 || op.attributes[0][0] != 0) {
+    return false;
+  }
+  const auto& rows = graph_.type(graph_.operands(n)[0]);
+  bool any = false;
+  for (std::size_t d = 1; d + 1 < rows.global.rank(); ++d) {
+    any = any || rows.degrees[d] * rows.steps[d] > 1;
+  }
+  return any && graph_.type(graph_.operands(n)[1]).global.rank() == 2;
+}
+
+UNITY_INLINE value_id pcg_sweep::weight_cotangent(node_id n) {
+  const auto rows = graph_.operands(n)[0];
+  const auto rank = static_cast<std::int64_t>(graph_.type(rows).global.rank());
+  tensor::shape order;
+  for (std::int64_t d = 0; d + 2 < rank; ++d) {
+    order.push_back(d);
+  }
+  const auto outer = order;
+  order.push_back(rank - 1);
+  order.push_back(rank - 2);
+  const auto columns = out_.add("transpose", {{"permutation", order}}, {rows});
+  const auto each = out_.add("matmul", {}, {columns, gradients_[graph_.results(n)[0].index()]});
+  return out_.add("reduce_sum", {{"axes", outer}, {"keep_dims", 0}}, {each});
+}
+
+UNITY_INLINE void pcg_sweep::reverse_operand(node_id n, std::size_t x) {
+  if (has_scattered_rows(n, x)) {
+    give(graph_.operands(n)[x], weight_cotangent(n));
+    return;
+  }
+  const auto& op = graph_.operation(n);
+  std::vector<tensor::tensor_type> inputs;
+  std::vector<value_id> values;
+  for (const auto v : graph_.operands(n)) {
+    inputs.push_back(graph_.type(v).global);
+    values.push_back(v);
+  }
+  std::vector<bool> wanted(inputs.size());
+  wanted[x] = true;
+  const auto adjoint = tensor::adjoint_of(algebra_.operators(), op, inputs, wanted);
+  if (adjoint.operands.empty()) {
+    return;
+  }
+  for (const auto v : graph_.results(n)) {
+    values.push_back(v);
+  }
+  for (const auto v : graph_.results(n)) {
+    values.push_back(is_floating(graph_.type(v).global.element) ? or_zeros(v) : value_id{});
+  }
+  give(graph_.operands(n)[x], out_.add_all(adjoint.graph, std::move(values))[0]);
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -3,16 +3,15 @@
 
 #include <map>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -26,42 +25,12 @@ class pcg_writer {
   [[nodiscard]] const parallel_type& type(value_id v) const { return graph_.type(v); }
 
   // The value on another division of its tensor; the same chain is written once.
-  [[nodiscard]] value_id on(value_id v, const parallel_type& wanted) {
-    if (graph_.type(v) == wanted) {
-      return v;
-    }
-    auto& known = converted_[v];
-    for (const auto made : known) {
-      if (graph_.type(made) == wanted) {
-        return made;
-      }
-    }
-    const auto from = v;
-    for (const auto& p : canonical_chain(graph_.type(v), wanted)) {
-      v = add(p, {&v, 1});
-    }
-    converted_[from].push_back(v);
-    return v;
-  }
+  [[nodiscard]] value_id on(value_id v, const parallel_type& wanted);
   // Throws: unity::error where the operator does not take the operands.
   [[nodiscard]] value_id add(const parallel_operator& p, std::span<const value_id> operands) {
     return graph_.results(add(algebra_.make(p), operands))[0];
   }
-  node_id add(const tensor::operation& op, std::span<const value_id> operands) {
-    std::vector<parallel_type> types;
-    for (const auto v : operands) {
-      types.push_back(graph_.type(v));
-    }
-    const auto results = algebra_.infer(op, types);
-    if (!results) {
-      std::string found = "operands";
-      for (const auto& t : types) {
-        found += " " + to_string(t);
-      }
-      throw error{"operator " + algebra_.signature(op.kind).name, found, "operands of one grid of tasks"};
-    }
-    return graph_.add_node(op, operands, *results);
-  }
+  node_id add(const tensor::operation& op, std::span<const value_id> operands);
   [[nodiscard]] pcg finish(std::span<const value_id> outputs) && {
     graph_.set_outputs(outputs);
     return std::move(graph_);
@@ -74,3 +43,50 @@ class pcg_writer {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_PCG_WRITER)
+
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/pcg/chains.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE value_id pcg_writer::on(value_id v, const parallel_type& wanted) {
+  if (graph_.type(v) == wanted) {
+    return v;
+  }
+  auto& known = converted_[v];
+  for (const auto made : known) {
+    if (graph_.type(made) == wanted) {
+      return made;
+    }
+  }
+  const auto from = v;
+  for (const auto& p : canonical_chain(graph_.type(v), wanted)) {
+    v = add(p, {&v, 1});
+  }
+  converted_[from].push_back(v);
+  return v;
+}
+
+UNITY_INLINE node_id pcg_writer::add(const tensor::operation& op, std::span<const value_id> operands) {
+  std::vector<parallel_type> types;
+  for (const auto v : operands) {
+    types.push_back(graph_.type(v));
+  }
+  const auto results = algebra_.infer(op, types);
+  if (!results) {
+    std::string found = "operands";
+    for (const auto& t : types) {
+      found += " " + to_string(t);
+    }
+    throw error{"operator " + algebra_.signature(op.kind).name, found, "operands of one grid of tasks"};
+  }
+  return graph_.add_node(op, operands, *results);
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -4,25 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/id.hpp>
-#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/erasure.hpp>
-#include <unity/parallel/pcg/interpreter.hpp>
-#include <unity/parallel/pcg/pcg_adjoint.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/shrink.hpp>
@@ -43,9 +33,51 @@ struct value_comparison {
 namespace detail {
 
 // Types of every operator's operands and results on its grid, where the grid is one of the operator on such operands.
-[[nodiscard]] inline std::optional<grid_types> types_of_grid(const pcg_algebra& a, const tensor::operation& op,
-                                                             std::span<const tensor::tensor_type> inputs,
-                                                             const operator_grid& g) {
+[[nodiscard]] std::optional<grid_types> types_of_grid(const pcg_algebra& a, const tensor::operation& op,
+                                                      std::span<const tensor::tensor_type> inputs,
+                                                      const operator_grid& g);
+
+// By value and dimension: into how many parts at most some operator divides it, as a common multiple.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> parts_of_values(const pcg_algebra& a,
+                                                                     const tensor::tensor_graph& g,
+                                                                     std::span<const operator_grid> grids);
+
+}  // namespace detail
+
+// The graph on the smallest sizes found on which every operator still has its grid. Complexity: as tensor::shrink.
+[[nodiscard]] tensor::shrunk_graphs shrink_divided(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                                   std::span<const operator_grid> grids);
+
+// Evaluates the graph, and shard by shard the parallel computation graph that spell_out makes of it, with the gradients
+// of the weights that training changes, modulo 2^61 - 1: functions that are no polynomials are arbitrary ones there, so
+// that equality is exact and says more than that numbers are close. too_large: the shards have more elements than
+// `most`. Complexity: the points of all tasks on the shrunk sizes. Throws: unity::error where an operator has no such
+// grid, or no known meaning.
+[[nodiscard]] value_comparison compare_values(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                              std::span<const operator_grid> grids, std::int64_t most = 20'000'000,
+                                              std::uint64_t seed = 0);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_PLAN_VALUES)
+
+#include <numeric>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/erasure.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
+#include <unity/parallel/pcg/pcg_adjoint.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/modular.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::optional<grid_types> types_of_grid(const pcg_algebra& a, const tensor::operation& op,
+                                                     std::span<const tensor::tensor_type> inputs,
+                                                     const operator_grid& g) {
   std::vector<parallel_type> whole;
   for (const auto& t : inputs) {
     whole.push_back(undivided(t));
@@ -59,10 +91,8 @@ namespace detail {
   return types && a.grid(op, types->operands) ? std::move(types) : std::nullopt;
 }
 
-// By value and dimension: into how many parts at most some operator divides it, as a common multiple.
-[[nodiscard]] inline std::vector<std::vector<std::int64_t>> parts_of_values(const pcg_algebra& a,
-                                                                            const tensor::tensor_graph& g,
-                                                                            std::span<const operator_grid> grids) {
+UNITY_INLINE std::vector<std::vector<std::int64_t>> parts_of_values(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                                                    std::span<const operator_grid> grids) {
   std::vector<std::vector<std::int64_t>> parts(g.value_count());
   for (std::size_t v = 0; v < parts.size(); ++v) {
     parts[v].assign(g.type(value_id{v}).rank(), 1);
@@ -90,11 +120,12 @@ namespace detail {
   return parts;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// The graph on the smallest sizes found on which every operator still has its grid. Complexity: as tensor::shrink.
-[[nodiscard]] inline tensor::shrunk_graphs shrink_divided(const pcg_algebra& a, const tensor::tensor_graph& g,
-                                                          std::span<const operator_grid> grids) {
+namespace unity::parallel {
+
+UNITY_INLINE tensor::shrunk_graphs shrink_divided(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                                  std::span<const operator_grid> grids) {
   const auto parts = detail::parts_of_values(a, g, grids);
   tensor::shrink_options o;
   o.multiple = [&](std::size_t, value_id v, std::size_t d) { return parts[v.index()][d]; };
@@ -104,14 +135,9 @@ namespace detail {
   return tensor::shrink(a.operators(), g, g, o);
 }
 
-// Evaluates the graph, and shard by shard the parallel computation graph that spell_out makes of it, with the gradients
-// of the weights that training changes, modulo 2^61 - 1: functions that are no polynomials are arbitrary ones there, so
-// that equality is exact and says more than that numbers are close. too_large: the shards have more elements than
-// `most`. Complexity: the points of all tasks on the shrunk sizes. Throws: unity::error where an operator has no such
-// grid, or no known meaning.
-[[nodiscard]] inline value_comparison compare_values(const pcg_algebra& a, const tensor::tensor_graph& g,
-                                                     std::span<const operator_grid> grids,
-                                                     std::int64_t most = 20'000'000, std::uint64_t seed = 0) {
+UNITY_INLINE value_comparison compare_values(const pcg_algebra& a, const tensor::tensor_graph& g,
+                                             std::span<const operator_grid> grids, std::int64_t most,
+                                             std::uint64_t seed) {
   const auto small = shrink_divided(a, g, grids);
   const auto divided = spell_out(a, small.first, grids);
   const auto erased = erase_values(a, divided);
@@ -147,3 +173,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

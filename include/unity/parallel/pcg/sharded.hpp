@@ -10,6 +10,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/row_major.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/tensor/dense.hpp>
@@ -27,22 +28,12 @@ struct sharded {
 };
 
 // Blocks along every dimension, of all steps.
-[[nodiscard]] inline tensor::shape block_counts(const parallel_type& t) {
-  tensor::shape counts;
-  for (std::size_t d = 0; d < t.degrees.size(); ++d) {
-    counts.push_back(t.degrees[d] * t.steps[d]);
-  }
-  return counts;
-}
+[[nodiscard]] tensor::shape block_counts(const parallel_type& t);
 
 namespace detail {
 
-[[nodiscard]] inline std::size_t shard_at(const parallel_type& t, std::int64_t term, std::int64_t copy,
-                                          const tensor::shape& block) {
-  const auto counts = block_counts(t);
-  const auto blocks = tensor::element_count(counts);
-  return static_cast<std::size_t>((term * t.copies + copy) * blocks) + offset_of(counts, block);
-}
+[[nodiscard]] std::size_t shard_at(const parallel_type& t, std::int64_t term, std::int64_t copy,
+                                   const tensor::shape& block);
 
 template <class Scalar>
 [[nodiscard]] sharded<Scalar> empty_shards(const parallel_type& t) {
@@ -205,3 +196,30 @@ template <class Scalar>
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_SHARDED)
+
+namespace unity::parallel {
+
+UNITY_INLINE tensor::shape block_counts(const parallel_type& t) {
+  tensor::shape counts;
+  for (std::size_t d = 0; d < t.degrees.size(); ++d) {
+    counts.push_back(t.degrees[d] * t.steps[d]);
+  }
+  return counts;
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::size_t shard_at(const parallel_type& t, std::int64_t term, std::int64_t copy,
+                                  const tensor::shape& block) {
+  const auto counts = block_counts(t);
+  const auto blocks = tensor::element_count(counts);
+  return static_cast<std::size_t>((term * t.copies + copy) * blocks) + offset_of(counts, block);
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

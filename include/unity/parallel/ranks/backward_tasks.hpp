@@ -2,7 +2,6 @@
 // cotangents back the ways that values came.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,8 +20,8 @@
 #include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/dtype.hpp>
-#include <unity/tensor/operation.hpp>
 
 namespace unity::parallel::detail {
 
@@ -33,186 +32,22 @@ class backward_tasks {
       : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes} {}
 
   // is_last: no micro-batch comes after it, and gradients are added up over ranks as soon as they are complete.
-  void write(bool is_last) {
-    for (auto i = training_.graph().node_count(); i-- > 0;) {
-      const node_id n{i};
-      if (!training_.is_operator(n) || !training_.training().has_backward(n)) {
-        continue;
-      }
-      for (std::uint32_t t = 0; t < training_.division_of(n).task_count(); ++t) {
-        run_task(n, t);
-      }
-      for (const auto e : training_.training().edges_of(n)) {
-        const auto& edge = training_.training().edges()[e];
-        if (edge.to == n && training_.training().wanted(n)[edge.operands.front()]) {
-          send_back(e);
-        }
-      }
-      weights_.give(n, [&](std::uint32_t t, std::uint32_t operand) {
-        const auto& c = nodes_[n.index()].tasks[t].cotangents;
-        return c.empty() ? value_id{} : c[operand];
-      });
-      if (is_last) {
-        weights_.reduce_behind(n);
-      }
-    }
-  }
+  void write(bool is_last);
 
  private:
-  void run_task(node_id n, std::uint32_t t) {
-    auto& node = nodes_[n.index()];
-    auto& task = node.tasks[t];
-    const auto rank = training_.rank_of(n, t);
-    for (const auto& w : node.waits_back[t]) {
-      streams_.wait(rank, w);
-    }
-    task.cotangents.assign(training_.graph().operands(n).size(), {});
-    auto& w = streams_.on(rank, n);
-    std::vector<std::optional<value_id>> given;
-    for (std::uint32_t r = 0; r < task.results.size(); ++r) {
-      const auto element = training_.graph().type(training_.graph().results(n)[r]).element;
-      given.push_back(w.added(training_.parts_of(n).parts[t].results[r], node.cotangents[r][t], element));
-    }
-    if (std::none_of(given.begin(), given.end(), [](const auto& c) { return c.has_value(); })) {
-      return;  // nobody reads it: its cotangents are zero
-    }
-    const auto& part = task.code.part;
-    for (std::size_t r = 0; r < given.size(); ++r) {
-      if (!given[r] && tensor::is_floating(part.outputs[r].element)) {
-        given[r] = w.filled(part.outputs[r].dims, part.outputs[r].element, 0);
-      }
-      if (given[r] && task.code.share != 1) {
-        given[r] = w.scaled(*given[r], task.code.share);
-      }
-    }
-    run_adjoint(w, task, tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n)),
-                given);
-  }
+  void run_task(node_id n, std::uint32_t t);
   // Copies the adjoint's graph; its first nodes stand for operands, results and the results' cotangents.
   static void run_adjoint(region_writer& w, task_state& task, const tensor::operator_adjoint& adjoint,
-                          std::span<const std::optional<value_id>> given) {
-    const auto& g = adjoint.graph;
-    std::vector<value_id> now(g.value_count());
-    std::size_t next = 0;
-    const auto stand_for = [&](value_id v) { now[g.results(node_id{next++})[0].index()] = v; };
-    std::for_each(task.operands.begin(), task.operands.end(), stand_for);
-    std::for_each(task.raw.begin(), task.raw.end(), stand_for);
-    for (const auto& c : given) {
-      stand_for(c.value_or(value_id{}));
-    }
-    for (; next < g.node_count(); ++next) {
-      const node_id own{next};
-      std::vector<value_id> operands;
-      for (const auto v : g.operands(own)) {
-        operands.push_back(now[v.index()]);
-      }
-      std::vector<tensor::tensor_type> types;
-      for (const auto v : g.results(own)) {
-        types.push_back(g.type(v));
-        types.back().constant = false;
-      }
-      const auto results = w.run(g.operation(own), operands, types);
-      for (std::size_t r = 0; r < results.size(); ++r) {
-        now[g.results(own)[r].index()] = results[r];
-      }
-    }
-    for (std::size_t i = 0; i < adjoint.operands.size(); ++i) {
-      task.cotangents[adjoint.operands[i]] = now[g.outputs()[i].index()];
-    }
-  }
+                          std::span<const std::optional<value_id>> given);
 
   // The cotangents that readers on a rank have of a box.
   [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b,
-                                                      std::uint32_t rank, tensor::dtype element) {
-    std::vector<held_part> parts;
-    for (const auto& r : readers) {
-      const auto c = nodes_[to.index()].tasks[r.task].cotangents[r.operand];
-      if (c.valid()) {
-        const held_part all{training_.parts_of(to).parts[r.task].operands[r.operand], c};
-        const auto common = intersection(all.part, b);
-        parts.push_back({common, streams_.on(rank, to).cut(all, common)});
-      }
-    }
-    return streams_.on(rank, to).added(b, parts, element);
-  }
-  void send_back(std::uint32_t e) {
-    const auto& edge = training_.training().edges()[e];
-    const auto& f = training_.flows(e);
-    const auto result = training_.number_of(edge.value);
-    const auto element = training_.graph().type(edge.value).element;
-    auto& from = nodes_[edge.from.index()];
-    for (const auto& l : f.local) {
-      if (const auto c = own_cotangent(edge.to, {&l.reader, 1}, l.reader.part, training_.rank_of(edge.from, l.producer),
-                                       element)) {
-        from.cotangents[result][l.producer].push_back({l.reader.part, *c});
-      }
-    }
-    for (const auto& s : f.sent) {
-      if (const auto c = own_cotangent(edge.to, s.readers, s.part, s.to, element)) {
-        const auto there = streams_.sent(edge.to, *c, s.to, s.from);
-        from.cotangents[result][s.producer].push_back({s.part, there.value});
-        from.waits_back[s.producer].push_back(there.wait);
-      }
-    }
-    for (const auto& s : f.sums) {
-      send_sum_back(edge, s, result, element);
-    }
-  }
+                                                      std::uint32_t rank, tensor::dtype element);
+  void send_back(std::uint32_t e);
   // To those terms of a sum that are on a rank.
   void give(const graph_edge& edge, const summed_flow& s, std::uint32_t result, std::uint32_t rank, value_id c,
-            const rank_step* wait) {
-    auto& from = nodes_[edge.from.index()];
-    for (const auto p : s.producers) {
-      if (training_.rank_of(edge.from, p) == rank) {
-        from.cotangents[result][p].push_back({s.part, c});
-        if (wait != nullptr) {
-          from.waits_back[p].push_back(*wait);
-        }
-      }
-    }
-  }
-  void send_sum_back(const graph_edge& edge, const summed_flow& s, std::uint32_t result, tensor::dtype element) {
-    std::vector<std::pair<std::uint32_t, value_id>> own;
-    for (const auto h : s.holders) {
-      if (const auto c = own_cotangent(edge.to, readers_on(training_, edge, s, h), s.part, h, element)) {
-        own.emplace_back(h, *c);
-      }
-    }
-    if (own.empty()) {
-      return;
-    }
-    if (s.is_reduced) {
-      std::vector<value_id> values;
-      for (const auto h : s.holders) {
-        const auto found = std::find_if(own.begin(), own.end(), [&](const auto& x) { return x.first == h; });
-        values.push_back(found != own.end() ? found->second
-                                            : streams_.on(h, edge.to).filled(s.part.sizes(), element, 0));
-      }
-      const auto sums = streams_.reduced(edge.to, s.holders, values);
-      for (std::size_t i = 0; i < sums.size(); ++i) {
-        give(edge, s, result, s.holders[i], sums[i].value, &sums[i].wait);
-      }
-      return;
-    }
-    std::optional<value_id> sum;
-    for (const auto& [rank, c] : own) {
-      auto here = c;
-      if (rank != s.owner) {
-        const auto there = streams_.sent(edge.to, c, rank, s.owner);
-        streams_.wait(s.owner, there.wait);
-        here = there.value;
-      }
-      sum = sum ? streams_.on(s.owner, edge.to).sum(*sum, here) : here;
-    }
-    for (const auto r : ranks_with_terms(training_, edge, s)) {
-      if (r == s.owner) {
-        give(edge, s, result, r, *sum, nullptr);
-      } else {
-        const auto there = streams_.sent(edge.to, *sum, s.owner, r);
-        give(edge, s, result, r, there.value, &there.wait);
-      }
-    }
-  }
+            const rank_step* wait);
+  void send_sum_back(const graph_edge& edge, const summed_flow& s, std::uint32_t result, tensor::dtype element);
 
   const divided_training& training_;
   rank_streams& streams_;
@@ -221,3 +56,198 @@ class backward_tasks {
 };
 
 }  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_BACKWARD_TASKS)
+
+#include <algorithm>
+
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void backward_tasks::write(bool is_last) {
+  for (auto i = training_.graph().node_count(); i-- > 0;) {
+    const node_id n{i};
+    if (!training_.is_operator(n) || !training_.training().has_backward(n)) {
+      continue;
+    }
+    for (std::uint32_t t = 0; t < training_.division_of(n).task_count(); ++t) {
+      run_task(n, t);
+    }
+    for (const auto e : training_.training().edges_of(n)) {
+      const auto& edge = training_.training().edges()[e];
+      if (edge.to == n && training_.training().wanted(n)[edge.operands.front()]) {
+        send_back(e);
+      }
+    }
+    weights_.give(n, [&](std::uint32_t t, std::uint32_t operand) {
+      const auto& c = nodes_[n.index()].tasks[t].cotangents;
+      return c.empty() ? value_id{} : c[operand];
+    });
+    if (is_last) {
+      weights_.reduce_behind(n);
+    }
+  }
+}
+
+UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
+  auto& node = nodes_[n.index()];
+  auto& task = node.tasks[t];
+  const auto rank = training_.rank_of(n, t);
+  for (const auto& w : node.waits_back[t]) {
+    streams_.wait(rank, w);
+  }
+  task.cotangents.assign(training_.graph().operands(n).size(), {});
+  auto& w = streams_.on(rank, n);
+  std::vector<std::optional<value_id>> given;
+  for (std::uint32_t r = 0; r < task.results.size(); ++r) {
+    const auto element = training_.graph().type(training_.graph().results(n)[r]).element;
+    given.push_back(w.added(training_.parts_of(n).parts[t].results[r], node.cotangents[r][t], element));
+  }
+  if (std::none_of(given.begin(), given.end(), [](const auto& c) { return c.has_value(); })) {
+    return;  // nobody reads it: its cotangents are zero
+  }
+  const auto& part = task.code.part;
+  for (std::size_t r = 0; r < given.size(); ++r) {
+    if (!given[r] && tensor::is_floating(part.outputs[r].element)) {
+      given[r] = w.filled(part.outputs[r].dims, part.outputs[r].element, 0);
+    }
+    if (given[r] && task.code.share != 1) {
+      given[r] = w.scaled(*given[r], task.code.share);
+    }
+  }
+  run_adjoint(w, task, tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n)),
+              given);
+}
+
+UNITY_INLINE void backward_tasks::run_adjoint(region_writer& w, task_state& task,
+                                              const tensor::operator_adjoint& adjoint,
+                                              std::span<const std::optional<value_id>> given) {
+  const auto& g = adjoint.graph;
+  std::vector<value_id> now(g.value_count());
+  std::size_t next = 0;
+  const auto stand_for = [&](value_id v) { now[g.results(node_id{next++})[0].index()] = v; };
+  std::for_each(task.operands.begin(), task.operands.end(), stand_for);
+  std::for_each(task.raw.begin(), task.raw.end(), stand_for);
+  for (const auto& c : given) {
+    stand_for(c.value_or(value_id{}));
+  }
+  for (; next < g.node_count(); ++next) {
+    const node_id own{next};
+    std::vector<value_id> operands;
+    for (const auto v : g.operands(own)) {
+      operands.push_back(now[v.index()]);
+    }
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : g.results(own)) {
+      types.push_back(g.type(v));
+      types.back().constant = false;
+    }
+    const auto results = w.run(g.operation(own), operands, types);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      now[g.results(own)[r].index()] = results[r];
+    }
+  }
+  for (std::size_t i = 0; i < adjoint.operands.size(); ++i) {
+    task.cotangents[adjoint.operands[i]] = now[g.outputs()[i].index()];
+  }
+}
+
+UNITY_INLINE std::optional<value_id> backward_tasks::own_cotangent(node_id to, std::span<const flow_reader> readers,
+                                                                   const box& b, std::uint32_t rank,
+                                                                   tensor::dtype element) {
+  std::vector<held_part> parts;
+  for (const auto& r : readers) {
+    const auto c = nodes_[to.index()].tasks[r.task].cotangents[r.operand];
+    if (c.valid()) {
+      const held_part all{training_.parts_of(to).parts[r.task].operands[r.operand], c};
+      const auto common = intersection(all.part, b);
+      parts.push_back({common, streams_.on(rank, to).cut(all, common)});
+    }
+  }
+  return streams_.on(rank, to).added(b, parts, element);
+}
+
+UNITY_INLINE void backward_tasks::send_back(std::uint32_t e) {
+  const auto& edge = training_.training().edges()[e];
+  const auto& f = training_.flows(e);
+  const auto result = training_.number_of(edge.value);
+  const auto element = training_.graph().type(edge.value).element;
+  auto& from = nodes_[edge.from.index()];
+  for (const auto& l : f.local) {
+    if (const auto c =
+            own_cotangent(edge.to, {&l.reader, 1}, l.reader.part, training_.rank_of(edge.from, l.producer), element)) {
+      from.cotangents[result][l.producer].push_back({l.reader.part, *c});
+    }
+  }
+  for (const auto& s : f.sent) {
+    if (const auto c = own_cotangent(edge.to, s.readers, s.part, s.to, element)) {
+      const auto there = streams_.sent(edge.to, *c, s.to, s.from);
+      from.cotangents[result][s.producer].push_back({s.part, there.value});
+      from.waits_back[s.producer].push_back(there.wait);
+    }
+  }
+  for (const auto& s : f.sums) {
+    send_sum_back(edge, s, result, element);
+  }
+}
+
+UNITY_INLINE void backward_tasks::give(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
+                                       std::uint32_t rank, value_id c, const rank_step* wait) {
+  auto& from = nodes_[edge.from.index()];
+  for (const auto p : s.producers) {
+    if (training_.rank_of(edge.from, p) == rank) {
+      from.cotangents[result][p].push_back({s.part, c});
+      if (wait != nullptr) {
+        from.waits_back[p].push_back(*wait);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void backward_tasks::send_sum_back(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
+                                                tensor::dtype element) {
+  std::vector<std::pair<std::uint32_t, value_id>> own;
+  for (const auto h : s.holders) {
+    if (const auto c = own_cotangent(edge.to, readers_on(training_, edge, s, h), s.part, h, element)) {
+      own.emplace_back(h, *c);
+    }
+  }
+  if (own.empty()) {
+    return;
+  }
+  if (s.is_reduced) {
+    std::vector<value_id> values;
+    for (const auto h : s.holders) {
+      const auto found = std::find_if(own.begin(), own.end(), [&](const auto& x) { return x.first == h; });
+      values.push_back(found != own.end() ? found->second : streams_.on(h, edge.to).filled(s.part.sizes(), element, 0));
+    }
+    const auto sums = streams_.reduced(edge.to, s.holders, values);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      give(edge, s, result, s.holders[i], sums[i].value, &sums[i].wait);
+    }
+    return;
+  }
+  std::optional<value_id> sum;
+  for (const auto& [rank, c] : own) {
+    auto here = c;
+    if (rank != s.owner) {
+      const auto there = streams_.sent(edge.to, c, rank, s.owner);
+      streams_.wait(s.owner, there.wait);
+      here = there.value;
+    }
+    sum = sum ? streams_.on(s.owner, edge.to).sum(*sum, here) : here;
+  }
+  for (const auto r : ranks_with_terms(training_, edge, s)) {
+    if (r == s.owner) {
+      give(edge, s, result, r, *sum, nullptr);
+    } else {
+      const auto there = streams_.sent(edge.to, *sum, s.owner, r);
+      give(edge, s, result, r, there.value, &there.wait);
+    }
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -7,32 +7,26 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
-#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 
 class divided_training {
  public:
   // Throws: as check.
-  divided_training(const tensor::algebra& a, const plan& p)
-      : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
-    parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
-    const network n{p.machine};
-    for (const auto& e : training_.edges()) {
-      const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices,
-                           e.operands};
-      flows_.push_back(flows_of(n, table_, d, number_of(e.value)));
-    }
-  }
+  divided_training(const tensor::algebra& a, const plan& p);
 
   [[nodiscard]] const tensor::algebra& algebra() const noexcept { return algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return plan_.graph; }
@@ -51,11 +45,7 @@ class divided_training {
     const auto results = graph().results(graph().producer(v));
     return static_cast<std::uint32_t>(std::find(results.begin(), results.end(), v) - results.begin());
   }
-  [[nodiscard]] tensor::tensor_type type_of(value_id v, const box& b) const {
-    auto t = graph().type(v);
-    t.dims = b.sizes();
-    return t;
-  }
+  [[nodiscard]] tensor::tensor_type type_of(value_id v, const box& b) const;
   // What goes along an edge.
   [[nodiscard]] const value_flows& flows(std::uint32_t edge) const { return flows_[edge]; }
 
@@ -69,3 +59,30 @@ class divided_training {
 };
 
 }  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_DIVIDED_TRAINING)
+
+#include <unity/parallel/lowering/network.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const plan& p)
+    : algebra_{a}, plan_{p}, dimensions_{a, p.graph}, training_{a, p.graph} {
+  parallel::check(a, p.graph, dimensions_, p.configurations, p.machine.network.device_count());
+  const network n{p.machine};
+  for (const auto& e : training_.edges()) {
+    const divided_edge d{parts_of(e.from), division_of(e.from).devices, parts_of(e.to), division_of(e.to).devices,
+                         e.operands};
+    flows_.push_back(flows_of(n, table_, d, number_of(e.value)));
+  }
+}
+
+UNITY_INLINE tensor::tensor_type divided_training::type_of(value_id v, const box& b) const {
+  auto t = graph().type(v);
+  t.dims = b.sizes();
+  return t;
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,18 +1,18 @@
 // Writes the forward pass of a micro-batch: every task where its operands are, and what goes from task to task.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
@@ -20,11 +20,7 @@
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
-#include <unity/parallel/tasks/task_operation.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/operation.hpp>
 
 namespace unity::parallel::detail {
 
@@ -33,87 +29,13 @@ class forward_tasks {
   forward_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights, std::vector<node_state>& nodes)
       : training_{d}, streams_{streams}, weights_{weights}, nodes_{nodes} {}
 
-  void write() {
-    for (std::size_t i = 0; i < training_.graph().node_count(); ++i) {
-      const node_id n{i};
-      if (!training_.is_operator(n)) {
-        continue;
-      }
-      for (std::uint32_t t = 0; t < training_.division_of(n).task_count(); ++t) {
-        run_task(n, t);
-      }
-      for (const auto e : training_.training().edges_of(n)) {
-        if (training_.training().edges()[e].from == n) {
-          send_value(e);
-        }
-      }
-    }
-    for (std::uint32_t o = 0; o < training_.graph().outputs().size(); ++o) {
-      deliver(o);
-    }
-  }
+  void write();
 
  private:
-  void run_task(node_id n, std::uint32_t t) {
-    auto& node = nodes_[n.index()];
-    auto& task = node.tasks[t];
-    const auto rank = training_.rank_of(n, t);
-    for (const auto& w : node.waits[t]) {
-      streams_.wait(rank, w);
-    }
-    task.code = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(),
-                                  training_.parts_of(n).parts[t]);
-    for (std::uint32_t x = 0; x < training_.graph().operands(n).size(); ++x) {
-      task.operands.push_back(operand(n, t, x));
-    }
-    auto& w = streams_.on(rank, n);
-    for (const auto& shift : task.code.shifts) {
-      const auto v = task.operands[shift.operand];
-      const auto& type = w.graph().type(v);
-      const std::vector<value_id> shifted{v, w.filled(type.dims, type.element, static_cast<double>(shift.by))};
-      task.operands[shift.operand] = w.run(training_.algebra().make_operation("sub"), shifted);
-    }
-    task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
-    task.results = task.raw;
-    for (auto& r : task.results) {
-      r = task.code.share != 1 ? w.scaled(r, task.code.share) : r;
-    }
-  }
-  [[nodiscard]] value_id operand(node_id n, std::uint32_t t, std::uint32_t x) {
-    const auto v = training_.graph().operands(n)[x];
-    const auto& d = training_.parts_of(n);
-    const auto& b = d.parts[t].operands[x];
-    const auto rank = training_.rank_of(n, t);
-    const auto element = training_.graph().type(v).element;
-    auto& w = streams_.on(rank, n);
-    if (training_.is_operator(training_.graph().producer(v))) {
-      return w.joined(b, nodes_[n.index()].operands[x][t], element);
-    }
-    if (d.terms[x].of_task(t) != 0) {
-      return w.filled(b.sizes(), element, 0);
-    }
-    return weights_.is_weight(v) ? w.joined(b, weights_.parts(v, rank), element) : source(n, v, b, rank);
-  }
+  void run_task(node_id n, std::uint32_t t);
+  [[nodiscard]] value_id operand(node_id n, std::uint32_t t, std::uint32_t x);
   // A part of what no operator makes.
-  [[nodiscard]] value_id source(node_id reader, value_id v, const box& b, std::uint32_t rank) {
-    const auto n = training_.graph().producer(v);
-    std::vector<std::int64_t> key{rank};
-    key.insert(key.end(), b.begin.begin(), b.begin.end());
-    key.insert(key.end(), b.end.begin(), b.end.end());
-    const auto [at, is_new] = sources_.try_emplace({n.index(), std::move(key)});
-    if (is_new) {
-      const std::string_view name = training_.algebra().signature(training_.graph().operation(n).kind).name;
-      if (name == "input" || name == "constant") {
-        at->second = streams_.loaded(rank, reader, v, b, training_.type_of(v, b));
-      } else {
-        auto t = training_.graph().type(v);
-        t.constant = false;
-        auto& w = streams_.on(rank, reader);
-        at->second = w.cut({whole(t.dims), w.run(training_.graph().operation(n), {}, {&t, 1})[0]}, b);
-      }
-    }
-    return at->second;
-  }
+  [[nodiscard]] value_id source(node_id reader, value_id v, const box& b, std::uint32_t rank);
 
   [[nodiscard]] held_part result_of(node_id n, std::uint32_t t, std::uint32_t r) const {
     return {training_.parts_of(n).parts[t].results[r], nodes_[n.index()].tasks[t].results[r]};
@@ -122,100 +44,14 @@ class forward_tasks {
     return {b, streams_.on(rank, origin).cut(x, b)};
   }
   // What an operator made, to those that read it.
-  void send_value(std::uint32_t e) {
-    const auto& edge = training_.training().edges()[e];
-    const auto& f = training_.flows(e);
-    const auto result = training_.number_of(edge.value);
-    auto& to = nodes_[edge.to.index()];
-    for (const auto& l : f.local) {
-      const auto rank = training_.rank_of(edge.from, l.producer);
-      to.operands[l.reader.operand][l.reader.task].push_back(
-          cut_of(edge.from, result_of(edge.from, l.producer, result), l.reader.part, rank));
-    }
-    for (const auto& s : f.sent) {
-      const auto own = cut_of(edge.from, result_of(edge.from, s.producer, result), s.part, s.from);
-      const auto there = streams_.sent(edge.from, own.value, s.from, s.to);
-      hand_out(to, s.readers, {s.part, there.value}, &there.wait);
-    }
-    for (const auto& s : f.sums) {
-      send_sum(edge, s, result, to);
-    }
-  }
-  static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x,
-                       const rank_step* wait) {
-    for (const auto& r : readers) {
-      auto& parts = to.operands[r.operand][r.task];
-      if (std::none_of(parts.begin(), parts.end(), [&](const held_part& p) { return p.value == x.value; })) {
-        parts.push_back(x);
-      }
-      if (wait != nullptr) {
-        to.waits[r.task].push_back(*wait);
-      }
-    }
-  }
+  void send_value(std::uint32_t e);
+  static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x, const rank_step* wait);
   // The terms of a sum that a rank has, added up.
   [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
-                                                  std::uint32_t rank) {
-    std::optional<value_id> own;
-    for (const auto p : s.producers) {
-      if (training_.rank_of(edge.from, p) == rank) {
-        const auto term = cut_of(edge.from, result_of(edge.from, p, result), s.part, rank).value;
-        own = own ? streams_.on(rank, edge.from).sum(*own, term) : term;
-      }
-    }
-    return own;
-  }
-  void send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result, node_state& to) {
-    const auto with_terms = ranks_with_terms(training_, edge, s);
-    if (s.is_reduced) {
-      std::vector<value_id> own;
-      for (const auto r : with_terms) {
-        own.push_back(*own_terms(edge, s, result, r));
-      }
-      const auto sums = streams_.reduced(edge.from, with_terms, own);
-      for (std::size_t i = 0; i < sums.size(); ++i) {
-        hand_out(to, readers_on(training_, edge, s, with_terms[i]), {s.part, sums[i].value}, &sums[i].wait);
-      }
-      return;
-    }
-    auto sum = own_terms(edge, s, result, s.owner);
-    for (const auto r : with_terms) {
-      if (r != s.owner) {
-        const auto there = streams_.sent(edge.from, *own_terms(edge, s, result, r), r, s.owner);
-        streams_.wait(s.owner, there.wait);
-        sum = sum ? streams_.on(s.owner, edge.from).sum(*sum, there.value) : there.value;
-      }
-    }
-    for (const auto h : s.holders) {
-      if (h == s.owner) {
-        hand_out(to, readers_on(training_, edge, s, h), {s.part, *sum}, nullptr);
-      } else {
-        const auto there = streams_.sent(edge.from, *sum, s.owner, h);
-        hand_out(to, readers_on(training_, edge, s, h), {s.part, there.value}, &there.wait);
-      }
-    }
-  }
+                                                  std::uint32_t rank);
+  void send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result, node_state& to);
   // The first copy of an output, and where its cotangent comes in.
-  void deliver(std::uint32_t output) {
-    const auto v = training_.graph().outputs()[output];
-    const auto n = training_.graph().producer(v);
-    if (!training_.is_operator(n)) {
-      return;
-    }
-    const auto& d = training_.parts_of(n);
-    const auto result = training_.number_of(v);
-    for (std::uint32_t b = 0; b < d.blocks; ++b) {
-      const auto t = d.task(0, 0, b);
-      const auto rank = training_.rank_of(n, t);
-      const auto made = result_of(n, t, result);
-      streams_.program(rank).outputs.push_back({output, made.part, made.value, streams_.microbatch()});
-      if (training_.training().has_backward(n) && tensor::is_floating(training_.graph().type(v).element)) {
-        const auto c = streams_.on(rank, n).outside(training_.type_of(v, made.part));
-        streams_.program(rank).cotangents.push_back({output, made.part, c, streams_.microbatch()});
-        nodes_[n.index()].cotangents[result][t].push_back({made.part, c});
-      }
-    }
-  }
+  void deliver(std::uint32_t output);
 
   const divided_training& training_;
   rank_streams& streams_;
@@ -225,3 +61,199 @@ class forward_tasks {
 };
 
 }  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_FORWARD_TASKS)
+
+#include <algorithm>
+#include <string_view>
+
+#include <unity/parallel/tasks/task_operation.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void forward_tasks::write() {
+  for (std::size_t i = 0; i < training_.graph().node_count(); ++i) {
+    const node_id n{i};
+    if (!training_.is_operator(n)) {
+      continue;
+    }
+    for (std::uint32_t t = 0; t < training_.division_of(n).task_count(); ++t) {
+      run_task(n, t);
+    }
+    for (const auto e : training_.training().edges_of(n)) {
+      if (training_.training().edges()[e].from == n) {
+        send_value(e);
+      }
+    }
+  }
+  for (std::uint32_t o = 0; o < training_.graph().outputs().size(); ++o) {
+    deliver(o);
+  }
+}
+
+UNITY_INLINE void forward_tasks::run_task(node_id n, std::uint32_t t) {
+  auto& node = nodes_[n.index()];
+  auto& task = node.tasks[t];
+  const auto rank = training_.rank_of(n, t);
+  for (const auto& w : node.waits[t]) {
+    streams_.wait(rank, w);
+  }
+  task.code = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(),
+                                training_.parts_of(n).parts[t]);
+  for (std::uint32_t x = 0; x < training_.graph().operands(n).size(); ++x) {
+    task.operands.push_back(operand(n, t, x));
+  }
+  auto& w = streams_.on(rank, n);
+  for (const auto& shift : task.code.shifts) {
+    const auto v = task.operands[shift.operand];
+    const auto& type = w.graph().type(v);
+    const std::vector<value_id> shifted{v, w.filled(type.dims, type.element, static_cast<double>(shift.by))};
+    task.operands[shift.operand] = w.run(training_.algebra().make_operation("sub"), shifted);
+  }
+  task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
+  task.results = task.raw;
+  for (auto& r : task.results) {
+    r = task.code.share != 1 ? w.scaled(r, task.code.share) : r;
+  }
+}
+
+UNITY_INLINE value_id forward_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {
+  const auto v = training_.graph().operands(n)[x];
+  const auto& d = training_.parts_of(n);
+  const auto& b = d.parts[t].operands[x];
+  const auto rank = training_.rank_of(n, t);
+  const auto element = training_.graph().type(v).element;
+  auto& w = streams_.on(rank, n);
+  if (training_.is_operator(training_.graph().producer(v))) {
+    return w.joined(b, nodes_[n.index()].operands[x][t], element);
+  }
+  if (d.terms[x].of_task(t) != 0) {
+    return w.filled(b.sizes(), element, 0);
+  }
+  return weights_.is_weight(v) ? w.joined(b, weights_.parts(v, rank), element) : source(n, v, b, rank);
+}
+
+UNITY_INLINE value_id forward_tasks::source(node_id reader, value_id v, const box& b, std::uint32_t rank) {
+  const auto n = training_.graph().producer(v);
+  std::vector<std::int64_t> key{rank};
+  key.insert(key.end(), b.begin.begin(), b.begin.end());
+  key.insert(key.end(), b.end.begin(), b.end.end());
+  const auto [at, is_new] = sources_.try_emplace({n.index(), std::move(key)});
+  if (is_new) {
+    const std::string_view name = training_.algebra().signature(training_.graph().operation(n).kind).name;
+    if (name == "input" || name == "constant") {
+      at->second = streams_.loaded(rank, reader, v, b, training_.type_of(v, b));
+    } else {
+      auto t = training_.graph().type(v);
+      t.constant = false;
+      auto& w = streams_.on(rank, reader);
+      at->second = w.cut({whole(t.dims), w.run(training_.graph().operation(n), {}, {&t, 1})[0]}, b);
+    }
+  }
+  return at->second;
+}
+
+UNITY_INLINE void forward_tasks::send_value(std::uint32_t e) {
+  const auto& edge = training_.training().edges()[e];
+  const auto& f = training_.flows(e);
+  const auto result = training_.number_of(edge.value);
+  auto& to = nodes_[edge.to.index()];
+  for (const auto& l : f.local) {
+    const auto rank = training_.rank_of(edge.from, l.producer);
+    to.operands[l.reader.operand][l.reader.task].push_back(
+        cut_of(edge.from, result_of(edge.from, l.producer, result), l.reader.part, rank));
+  }
+  for (const auto& s : f.sent) {
+    const auto own = cut_of(edge.from, result_of(edge.from, s.producer, result), s.part, s.from);
+    const auto there = streams_.sent(edge.from, own.value, s.from, s.to);
+    hand_out(to, s.readers, {s.part, there.value}, &there.wait);
+  }
+  for (const auto& s : f.sums) {
+    send_sum(edge, s, result, to);
+  }
+}
+
+UNITY_INLINE void forward_tasks::hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x,
+                                          const rank_step* wait) {
+  for (const auto& r : readers) {
+    auto& parts = to.operands[r.operand][r.task];
+    if (std::none_of(parts.begin(), parts.end(), [&](const held_part& p) { return p.value == x.value; })) {
+      parts.push_back(x);
+    }
+    if (wait != nullptr) {
+      to.waits[r.task].push_back(*wait);
+    }
+  }
+}
+
+UNITY_INLINE std::optional<value_id> forward_tasks::own_terms(const graph_edge& edge, const summed_flow& s,
+                                                              std::uint32_t result, std::uint32_t rank) {
+  std::optional<value_id> own;
+  for (const auto p : s.producers) {
+    if (training_.rank_of(edge.from, p) == rank) {
+      const auto term = cut_of(edge.from, result_of(edge.from, p, result), s.part, rank).value;
+      own = own ? streams_.on(rank, edge.from).sum(*own, term) : term;
+    }
+  }
+  return own;
+}
+
+UNITY_INLINE void forward_tasks::send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
+                                          node_state& to) {
+  const auto with_terms = ranks_with_terms(training_, edge, s);
+  if (s.is_reduced) {
+    std::vector<value_id> own;
+    for (const auto r : with_terms) {
+      own.push_back(*own_terms(edge, s, result, r));
+    }
+    const auto sums = streams_.reduced(edge.from, with_terms, own);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      hand_out(to, readers_on(training_, edge, s, with_terms[i]), {s.part, sums[i].value}, &sums[i].wait);
+    }
+    return;
+  }
+  auto sum = own_terms(edge, s, result, s.owner);
+  for (const auto r : with_terms) {
+    if (r != s.owner) {
+      const auto there = streams_.sent(edge.from, *own_terms(edge, s, result, r), r, s.owner);
+      streams_.wait(s.owner, there.wait);
+      sum = sum ? streams_.on(s.owner, edge.from).sum(*sum, there.value) : there.value;
+    }
+  }
+  for (const auto h : s.holders) {
+    if (h == s.owner) {
+      hand_out(to, readers_on(training_, edge, s, h), {s.part, *sum}, nullptr);
+    } else {
+      const auto there = streams_.sent(edge.from, *sum, s.owner, h);
+      hand_out(to, readers_on(training_, edge, s, h), {s.part, there.value}, &there.wait);
+    }
+  }
+}
+
+UNITY_INLINE void forward_tasks::deliver(std::uint32_t output) {
+  const auto v = training_.graph().outputs()[output];
+  const auto n = training_.graph().producer(v);
+  if (!training_.is_operator(n)) {
+    return;
+  }
+  const auto& d = training_.parts_of(n);
+  const auto result = training_.number_of(v);
+  for (std::uint32_t b = 0; b < d.blocks; ++b) {
+    const auto t = d.task(0, 0, b);
+    const auto rank = training_.rank_of(n, t);
+    const auto made = result_of(n, t, result);
+    streams_.program(rank).outputs.push_back({output, made.part, made.value, streams_.microbatch()});
+    if (training_.training().has_backward(n) && tensor::is_floating(training_.graph().type(v).element)) {
+      const auto c = streams_.on(rank, n).outside(training_.type_of(v, made.part));
+      streams_.program(rank).cotangents.push_back({output, made.part, c, streams_.microbatch()});
+      nodes_[n.index()].cotangents[result][t].push_back({made.part, c});
+    }
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -3,21 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 
-#include <unity/core/error.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/backward_tasks.hpp>
-#include <unity/parallel/ranks/divided_training.hpp>
-#include <unity/parallel/ranks/forward_tasks.hpp>
-#include <unity/parallel/ranks/rank_order.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
-#include <unity/parallel/ranks/rank_streams.hpp>
-#include <unity/parallel/ranks/rank_tasks.hpp>
-#include <unity/parallel/ranks/send_waits.hpp>
-#include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 namespace unity::parallel {
 
@@ -30,7 +21,27 @@ namespace unity::parallel {
 // Complexity: linear in tasks, micro-batches and flows, besides send_waits.
 // Throws: unity::error where the plan is not valid, or an operator does not run on its parts; where updates are delayed
 // and there are fewer micro-batches than stages: two versions of weights would not do.
-[[nodiscard]] inline rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
+[[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_LOWERING)
+
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/ranks/backward_tasks.hpp>
+#include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/forward_tasks.hpp>
+#include <unity/parallel/ranks/rank_order.hpp>
+#include <unity/parallel/ranks/rank_streams.hpp>
+#include <unity/parallel/ranks/rank_tasks.hpp>
+#include <unity/parallel/ranks/send_waits.hpp>
+#include <unity/parallel/ranks/weight_cells.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p) {
   const auto count = p.pipeline.microbatches;
   if (p.pipeline.is_delayed && count < static_cast<std::int64_t>(p.pipeline.stage_count())) {
     throw error{"delayed updates", std::to_string(count) + " micro-batches",
@@ -60,3 +71,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

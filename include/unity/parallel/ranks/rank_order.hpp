@@ -3,13 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <span>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
@@ -22,57 +19,16 @@ class rank_order {
       : streams_{streams}, rank_{rank}, pipeline_{p}, stage_{p.stages.empty() ? 0 : p.stages[rank]} {}
 
   // Each wait once, where it comes first. Waits have tags, but no numbers of steps yet.
-  [[nodiscard]] std::vector<rank_step> run() && {
-    if (pipeline_.is_delayed) {
-      delayed();
-    } else {
-      for (const auto& phase : phases_of(stage_, pipeline_.stage_count(), pipeline_.microbatches)) {
-        append(streams_.steps(rank_, phase.microbatch, phase.is_backward), false);
-      }
-      append(streams_.last(rank_), false);
-    }
-    return std::move(steps_);
-  }
+  [[nodiscard]] std::vector<rank_step> run() &&;
 
  private:
   // Without a flush: behind each forward pass that backward pass which phases_of has behind it, of the batch before
   // where there is none yet. The gradients of a batch are complete in the iteration after it, or were at its end;
   // weights change before new ones take their place.
-  void delayed() {
-    const auto count = pipeline_.microbatches;
-    const auto ahead = static_cast<std::int64_t>(pipeline_.stage_count() - stage_) - 1;
-    for (std::int64_t m = 0; m < count; ++m) {
-      append(streams_.steps(rank_, m, false), false);
-      if (ahead == 0 && m + 1 == count) {
-        append(streams_.last(rank_), true);
-      }
-      append(streams_.steps(rank_, m >= ahead ? m - ahead : m - ahead + count, true), m < ahead);
-    }
-    if (ahead != 0) {
-      append(streams_.last(rank_), true);
-    }
-  }
-  void append(std::span<const rank_step> steps, bool is_late) {
-    if (pipeline_.is_delayed) {
-      wait_for_sends(steps);
-    }
-    for (auto s : steps) {
-      s.is_late = is_late;
-      if (s.kind != step_kind::wait || waited_.insert(s.tag).second) {
-        steps_.push_back(s);
-      }
-    }
-  }
+  void delayed();
+  void append(std::span<const rank_step> steps, bool is_late);
   // What a pass sent in the iteration before has gone when the pass makes it anew.
-  void wait_for_sends(std::span<const rank_step> steps) {
-    for (auto s : steps) {
-      if (s.kind == step_kind::send) {
-        s.kind = step_kind::wait;
-        s.is_late = true;
-        steps_.push_back(s);
-      }
-    }
-  }
+  void wait_for_sends(std::span<const rank_step> steps);
 
   const rank_streams& streams_;
   std::size_t rank_;
@@ -83,7 +39,69 @@ class rank_order {
 };
 
 // Gives waits the numbers of the steps that began.
-inline void find_begun(std::vector<rank_step>& steps) {
+void find_begun(std::vector<rank_step>& steps);
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_ORDER)
+
+#include <map>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<rank_step> rank_order::run() && {
+  if (pipeline_.is_delayed) {
+    delayed();
+  } else {
+    for (const auto& phase : phases_of(stage_, pipeline_.stage_count(), pipeline_.microbatches)) {
+      append(streams_.steps(rank_, phase.microbatch, phase.is_backward), false);
+    }
+    append(streams_.last(rank_), false);
+  }
+  return std::move(steps_);
+}
+
+UNITY_INLINE void rank_order::delayed() {
+  const auto count = pipeline_.microbatches;
+  const auto ahead = static_cast<std::int64_t>(pipeline_.stage_count() - stage_) - 1;
+  for (std::int64_t m = 0; m < count; ++m) {
+    append(streams_.steps(rank_, m, false), false);
+    if (ahead == 0 && m + 1 == count) {
+      append(streams_.last(rank_), true);
+    }
+    append(streams_.steps(rank_, m >= ahead ? m - ahead : m - ahead + count, true), m < ahead);
+  }
+  if (ahead != 0) {
+    append(streams_.last(rank_), true);
+  }
+}
+
+UNITY_INLINE void rank_order::append(std::span<const rank_step> steps, bool is_late) {
+  if (pipeline_.is_delayed) {
+    wait_for_sends(steps);
+  }
+  for (auto s : steps) {
+    s.is_late = is_late;
+    if (s.kind != step_kind::wait || waited_.insert(s.tag).second) {
+      steps_.push_back(s);
+    }
+  }
+}
+
+UNITY_INLINE void rank_order::wait_for_sends(std::span<const rank_step> steps) {
+  for (auto s : steps) {
+    if (s.kind == step_kind::send) {
+      s.kind = step_kind::wait;
+      s.is_late = true;
+      steps_.push_back(s);
+    }
+  }
+}
+
+UNITY_INLINE void find_begun(std::vector<rank_step>& steps) {
   std::map<std::uint32_t, std::uint32_t> begun;  // by tag
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const auto kind = steps[s].kind;
@@ -100,3 +118,5 @@ inline void find_begun(std::vector<rank_step>& steps) {
 }
 
 }  // namespace unity::parallel::detail
+
+#endif

@@ -7,9 +7,12 @@
 #include <utility>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -23,86 +26,27 @@ class rank_program_writer {
                       const rank_program& p)
       : algebra_{a}, plan_{plan}, all_{all}, program_{p} {}
 
-  [[nodiscard]] std::string run() && {
-    for (std::size_t w = 0; w < program_.weights.size(); ++w) {
-      const auto& x = program_.weights[w];
-      line("weight " + std::to_string(w) + ": " + typed(x.weight.value) + " = " + part_of(x.weight.of, x.weight.part) +
-           (x.gradient.valid() ? ", gradient " + name(x.gradient) : ""));
-    }
-    for (const auto& c : program_.cotangents) {
-      line("cotangent " + typed(c.value) + " of output " + std::to_string(c.output) + region(c.part) +
-           of_batch(c.microbatch));
-    }
-    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
-      const auto& step = program_.steps[s];
-      line(std::to_string(s) + ": " + text_of(step) + (step.is_late ? ", of the batch before" : "") + "  # " +
-           origin_of(step));
-    }
-    for (const auto& o : program_.outputs) {
-      line("output " + std::to_string(o.output) + region(o.part) + " = " + name(o.value) + of_batch(o.microbatch));
-    }
-    return std::move(text_);
-  }
+  [[nodiscard]] std::string run() &&;
 
  private:
   void line(const std::string& text) { text_ += "  " + text + "\n"; }
   [[nodiscard]] static std::string name(value_id v) { return "%" + std::to_string(v.index()); }
   [[nodiscard]] std::string typed(value_id v) const { return name(v) + " " + to_string(program_.graph.type(v)); }
-  [[nodiscard]] static std::string region(const box& b) {
-    std::string text = "[";
-    for (std::size_t d = 0; d < b.begin.size(); ++d) {
-      text += (d == 0 ? "" : ", ") + std::to_string(b.begin[d]) + ":" + std::to_string(b.end[d]);
-    }
-    return text + "]";
-  }
+  [[nodiscard]] static std::string region(const box& b);
   [[nodiscard]] static std::string of_batch(std::int64_t microbatch) {
     return microbatch == 0 ? "" : ", micro-batch " + std::to_string(microbatch);
   }
   [[nodiscard]] std::string part_of(value_id v, const box& b) const {
     return std::string{algebra_.read(plan_.operation(plan_.producer(v))).word("name")} + region(b);
   }
-  [[nodiscard]] std::string results(node_id n) const {
-    std::string text;
-    for (const auto v : program_.graph.results(n)) {
-      text += (text.empty() ? "" : ", ") + typed(v);
-    }
-    return text;
-  }
+  [[nodiscard]] std::string results(node_id n) const;
   [[nodiscard]] std::string origin_of(const rank_step& s) const {
     return algebra_.signature(plan_.operation(s.origin).kind).name + " " + std::to_string(s.origin.index()) +
            (s.is_backward ? ", backward" : ", forward") + of_batch(s.microbatch);
   }
-  [[nodiscard]] std::string operation_text(node_id n) const {
-    const auto& op = program_.graph.operation(n);
-    std::string text = algebra_.signature(op.kind).name + "(";
-    for (const auto v : program_.graph.operands(n)) {
-      text += (text.ends_with('(') ? "" : ", ") + name(v);
-    }
-    return text + ")";
-  }
-  [[nodiscard]] std::string text_of(const rank_step& s) const {
-    switch (s.kind) {
-      case step_kind::load:
-        return results(s.node) + " = load " + part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part);
-      case step_kind::run: return results(s.node) + " = " + operation_text(s.node);
-      case step_kind::send:
-        return "send " + name(s.value) + " to rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
-      case step_kind::receive:
-        return results(s.node) + " = receive from rank " + std::to_string(s.peer) + ", message " +
-               std::to_string(s.tag);
-      case step_kind::reduce: return results(s.node) + " = sum of " + name(s.value) + " over ranks " + group(s.peer);
-      case step_kind::wait: return "wait for step " + std::to_string(s.peer);
-      case step_kind::update: return "update weight " + std::to_string(s.peer);
-    }
-    return {};
-  }
-  [[nodiscard]] std::string group(std::uint32_t number) const {
-    std::string text;
-    for (const auto r : all_.groups[number]) {
-      text += (text.empty() ? "" : ", ") + std::to_string(r);
-    }
-    return text;
-  }
+  [[nodiscard]] std::string operation_text(node_id n) const;
+  [[nodiscard]] std::string text_of(const rank_step& s) const;
+  [[nodiscard]] std::string group(std::uint32_t number) const;
 
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& plan_;
@@ -116,8 +60,89 @@ class rank_program_writer {
 // plan: the graph that the programs are lowered from. Equal programs have equal
 // texts. Attributes of operators are not shown.
 // Complexity: linear in the programs.
-[[nodiscard]] inline std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan,
-                                         const rank_programs& p) {
+[[nodiscard]] std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& p);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_PROGRAM_TEXT)
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::string rank_program_writer::run() && {
+  for (std::size_t w = 0; w < program_.weights.size(); ++w) {
+    const auto& x = program_.weights[w];
+    line("weight " + std::to_string(w) + ": " + typed(x.weight.value) + " = " + part_of(x.weight.of, x.weight.part) +
+         (x.gradient.valid() ? ", gradient " + name(x.gradient) : ""));
+  }
+  for (const auto& c : program_.cotangents) {
+    line("cotangent " + typed(c.value) + " of output " + std::to_string(c.output) + region(c.part) +
+         of_batch(c.microbatch));
+  }
+  for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+    const auto& step = program_.steps[s];
+    line(std::to_string(s) + ": " + text_of(step) + (step.is_late ? ", of the batch before" : "") + "  # " +
+         origin_of(step));
+  }
+  for (const auto& o : program_.outputs) {
+    line("output " + std::to_string(o.output) + region(o.part) + " = " + name(o.value) + of_batch(o.microbatch));
+  }
+  return std::move(text_);
+}
+
+UNITY_INLINE std::string rank_program_writer::region(const box& b) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < b.begin.size(); ++d) {
+    text += (d == 0 ? "" : ", ") + std::to_string(b.begin[d]) + ":" + std::to_string(b.end[d]);
+  }
+  return text + "]";
+}
+
+UNITY_INLINE std::string rank_program_writer::results(node_id n) const {
+  std::string text;
+  for (const auto v : program_.graph.results(n)) {
+    text += (text.empty() ? "" : ", ") + typed(v);
+  }
+  return text;
+}
+
+UNITY_INLINE std::string rank_program_writer::operation_text(node_id n) const {
+  const auto& op = program_.graph.operation(n);
+  std::string text = algebra_.signature(op.kind).name + "(";
+  for (const auto v : program_.graph.operands(n)) {
+    text += (text.ends_with('(') ? "" : ", ") + name(v);
+  }
+  return text + ")";
+}
+
+UNITY_INLINE std::string rank_program_writer::text_of(const rank_step& s) const {
+  switch (s.kind) {
+    case step_kind::load:
+      return results(s.node) + " = load " + part_of(program_.inputs[s.peer].of, program_.inputs[s.peer].part);
+    case step_kind::run: return results(s.node) + " = " + operation_text(s.node);
+    case step_kind::send:
+      return "send " + name(s.value) + " to rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
+    case step_kind::receive:
+      return results(s.node) + " = receive from rank " + std::to_string(s.peer) + ", message " + std::to_string(s.tag);
+    case step_kind::reduce: return results(s.node) + " = sum of " + name(s.value) + " over ranks " + group(s.peer);
+    case step_kind::wait: return "wait for step " + std::to_string(s.peer);
+    case step_kind::update: return "update weight " + std::to_string(s.peer);
+  }
+  return {};
+}
+
+UNITY_INLINE std::string rank_program_writer::group(std::uint32_t number) const {
+  std::string text;
+  for (const auto r : all_.groups[number]) {
+    text += (text.empty() ? "" : ", ") + std::to_string(r);
+  }
+  return text;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::string to_text(const tensor::algebra& a, const tensor::tensor_graph& plan, const rank_programs& p) {
   std::string text;
   for (std::size_t r = 0; r < p.ranks.size(); ++r) {
     text += "rank " + std::to_string(r) + "\n" + detail::rank_program_writer{a, plan, p, p.ranks[r]}.run();
@@ -126,3 +151,5 @@ class rank_program_writer {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -2,7 +2,6 @@
 // micro-batch, and what comes when all have given.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,10 +9,11 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 
@@ -25,14 +25,7 @@ struct awaited_value {
 
 class rank_streams {
  public:
-  rank_streams(const tensor::algebra& a, std::size_t ranks, std::int64_t microbatches) : ranks_(ranks) {
-    programs_.ranks.resize(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) {
-      ranks_[r].forward.resize(static_cast<std::size_t>(microbatches));
-      ranks_[r].backward.resize(static_cast<std::size_t>(microbatches));
-      writers_.emplace_back(a, programs_.ranks[r].graph, ranks_[r].last);
-    }
-  }
+  rank_streams(const tensor::algebra& a, std::size_t ranks, std::int64_t microbatches);
 
   // What is written from now on belongs to that pass.
   void begin(std::int64_t microbatch, bool is_backward) {
@@ -50,66 +43,15 @@ class rank_streams {
   }
   // A part of an input; is a load, before what reads it.
   [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
-                                const tensor::tensor_type& type) {
-    const auto v = writers_[rank].outside(type);
-    auto& inputs = programs_.ranks[rank].inputs;
-    auto s = step(step_kind::load, origin);
-    s.node = programs_.ranks[rank].graph.producer(v);
-    s.peer = static_cast<std::uint32_t>(inputs.size());
-    now(rank).push_back(s);
-    inputs.push_back({of, part, v, microbatch_});
-    return v;
-  }
-  [[nodiscard]] awaited_value sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to) {
-    auto s = step(step_kind::send, origin);
-    s.value = v;
-    s.peer = to;
-    s.tag = next_++;
-    now(from).push_back(s);
-    const auto arrived = writers_[to].outside(programs_.ranks[from].graph.type(v));
-    auto r = step(step_kind::receive, origin);
-    r.node = programs_.ranks[to].graph.producer(arrived);
-    r.peer = from;
-    r.tag = s.tag;
-    now(to).push_back(r);
-    return {arrived, wait_for(r)};
-  }
+                                const tensor::tensor_type& type);
+  [[nodiscard]] awaited_value sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
   // Adds up a value of each rank of a group: the sum on each.
   [[nodiscard]] std::vector<awaited_value> reduced(node_id origin, const std::vector<std::uint32_t>& group,
-                                                   std::span<const value_id> values) {
-    auto& groups = programs_.groups;
-    const auto known = std::find(groups.begin(), groups.end(), group);
-    const auto number = static_cast<std::uint32_t>(known - groups.begin());
-    if (known == groups.end()) {
-      groups.push_back(group);
-    }
-    const auto tag = next_++;
-    std::vector<awaited_value> sums;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      auto& graph = programs_.ranks[group[i]].graph;
-      const auto sum = writers_[group[i]].outside(graph.type(values[i]));
-      auto r = step(step_kind::reduce, origin);
-      r.node = graph.producer(sum);
-      r.value = values[i];
-      r.peer = number;
-      r.tag = tag;
-      now(group[i]).push_back(r);
-      sums.push_back({sum, wait_for(r)});
-    }
-    return sums;
-  }
+                                                   std::span<const value_id> values);
   // Waits for what comes; once is enough.
   void wait(std::uint32_t rank, const rank_step& w) { now(rank).push_back(w); }
   // When all micro-batches have given: the new version of a weight, after what it waits for.
-  void update(std::uint32_t rank, node_id origin, std::size_t weight, const rank_step* wait) {
-    auto& last = ranks_[rank].last;
-    if (wait != nullptr) {
-      last.push_back(*wait);
-    }
-    auto s = step(step_kind::update, origin);
-    s.peer = static_cast<std::uint32_t>(weight);
-    last.push_back(s);
-  }
+  void update(std::uint32_t rank, node_id origin, std::size_t weight, const rank_step* wait);
 
   // What a rank does in a pass; the same wait may come more than once.
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, std::int64_t microbatch, bool is_backward) const {
@@ -145,3 +87,86 @@ class rank_streams {
 };
 
 }  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_STREAMS)
+
+#include <algorithm>
+
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE rank_streams::rank_streams(const tensor::algebra& a, std::size_t ranks, std::int64_t microbatches)
+    : ranks_(ranks) {
+  programs_.ranks.resize(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    ranks_[r].forward.resize(static_cast<std::size_t>(microbatches));
+    ranks_[r].backward.resize(static_cast<std::size_t>(microbatches));
+    writers_.emplace_back(a, programs_.ranks[r].graph, ranks_[r].last);
+  }
+}
+
+UNITY_INLINE value_id rank_streams::loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
+                                           const tensor::tensor_type& type) {
+  const auto v = writers_[rank].outside(type);
+  auto& inputs = programs_.ranks[rank].inputs;
+  auto s = step(step_kind::load, origin);
+  s.node = programs_.ranks[rank].graph.producer(v);
+  s.peer = static_cast<std::uint32_t>(inputs.size());
+  now(rank).push_back(s);
+  inputs.push_back({of, part, v, microbatch_});
+  return v;
+}
+
+UNITY_INLINE awaited_value rank_streams::sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to) {
+  auto s = step(step_kind::send, origin);
+  s.value = v;
+  s.peer = to;
+  s.tag = next_++;
+  now(from).push_back(s);
+  const auto arrived = writers_[to].outside(programs_.ranks[from].graph.type(v));
+  auto r = step(step_kind::receive, origin);
+  r.node = programs_.ranks[to].graph.producer(arrived);
+  r.peer = from;
+  r.tag = s.tag;
+  now(to).push_back(r);
+  return {arrived, wait_for(r)};
+}
+
+UNITY_INLINE std::vector<awaited_value> rank_streams::reduced(node_id origin, const std::vector<std::uint32_t>& group,
+                                                              std::span<const value_id> values) {
+  auto& groups = programs_.groups;
+  const auto known = std::find(groups.begin(), groups.end(), group);
+  const auto number = static_cast<std::uint32_t>(known - groups.begin());
+  if (known == groups.end()) {
+    groups.push_back(group);
+  }
+  const auto tag = next_++;
+  std::vector<awaited_value> sums;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    auto& graph = programs_.ranks[group[i]].graph;
+    const auto sum = writers_[group[i]].outside(graph.type(values[i]));
+    auto r = step(step_kind::reduce, origin);
+    r.node = graph.producer(sum);
+    r.value = values[i];
+    r.peer = number;
+    r.tag = tag;
+    now(group[i]).push_back(r);
+    sums.push_back({sum, wait_for(r)});
+  }
+  return sums;
+}
+
+UNITY_INLINE void rank_streams::update(std::uint32_t rank, node_id origin, std::size_t weight, const rank_step* wait) {
+  auto& last = ranks_[rank].last;
+  if (wait != nullptr) {
+    last.push_back(*wait);
+  }
+  auto s = step(step_kind::update, origin);
+  s.peer = static_cast<std::uint32_t>(weight);
+  last.push_back(s);
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,11 +1,8 @@
 // The tasks of one micro-batch while they are being written.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <set>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -36,7 +33,25 @@ struct node_state {
 };
 
 // By node; of those without operands it is empty.
-[[nodiscard]] inline std::vector<node_state> tasks_of(const divided_training& d) {
+[[nodiscard]] std::vector<node_state> tasks_of(const divided_training& d);
+
+// Ranks, ascending, that have terms of a sum.
+[[nodiscard]] std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
+                                                          const summed_flow& s);
+[[nodiscard]] std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s,
+                                                  std::uint32_t rank);
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_RANK_TASKS)
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<node_state> tasks_of(const divided_training& d) {
   std::vector<node_state> all(d.graph().node_count());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const node_id n{i};
@@ -52,17 +67,17 @@ struct node_state {
   return all;
 }
 
-// Ranks, ascending, that have terms of a sum.
-[[nodiscard]] inline std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
-                                                                 const summed_flow& s) {
+UNITY_INLINE std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
+                                                         const summed_flow& s) {
   std::set<std::uint32_t> all;
   for (const auto p : s.producers) {
     all.insert(d.rank_of(e.from, p));
   }
   return {all.begin(), all.end()};
 }
-[[nodiscard]] inline std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e,
-                                                         const summed_flow& s, std::uint32_t rank) {
+
+UNITY_INLINE std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s,
+                                                 std::uint32_t rank) {
   std::vector<flow_reader> all;
   std::copy_if(s.readers.begin(), s.readers.end(), std::back_inserter(all),
                [&](const flow_reader& r) { return d.rank_of(e.to, r.task) == rank; });
@@ -70,3 +85,5 @@ struct node_state {
 }
 
 }  // namespace unity::parallel::detail
+
+#endif

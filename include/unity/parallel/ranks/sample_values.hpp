@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -18,25 +16,10 @@ namespace detail {
 // Dimensions of values, joined where an operator runs along both at once.
 class joined_dimensions {
  public:
-  explicit joined_dimensions(const tensor::tensor_graph& g) {
-    std::size_t next = 0;
-    for (std::size_t v = 0; v < g.value_count(); ++v) {
-      first_.push_back(next);
-      next += g.type(value_id{v}).dims.size();
-    }
-    first_.push_back(next);
-    roots_.resize(next);
-    std::iota(roots_.begin(), roots_.end(), std::size_t{0});
-  }
+  explicit joined_dimensions(const tensor::tensor_graph& g);
 
   [[nodiscard]] bool has(value_id v, std::size_t d) const { return first_[v.index()] + d < first_[v.index() + 1]; }
-  [[nodiscard]] std::size_t root(value_id v, std::size_t d) {
-    auto at = first_[v.index()] + d;
-    while (roots_[at] != at) {
-      at = roots_[at] = roots_[roots_[at]];
-    }
-    return at;
-  }
+  [[nodiscard]] std::size_t root(value_id v, std::size_t d);
   void join(value_id v, std::size_t d, value_id w, std::size_t e) { roots_[root(v, d)] = root(w, e); }
 
  private:
@@ -48,8 +31,43 @@ class joined_dimensions {
 
 // Per value: is its first dimension the one that the first dimension of `labels` is, by what operators run along. A
 // mask that has as many rows as a batch has samples is none of them. Complexity: n log n in the graph.
-[[nodiscard]] inline std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                     value_id labels) {
+[[nodiscard]] std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                              value_id labels);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SAMPLE_VALUES)
+
+#include <map>
+#include <numeric>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE joined_dimensions::joined_dimensions(const tensor::tensor_graph& g) {
+  std::size_t next = 0;
+  for (std::size_t v = 0; v < g.value_count(); ++v) {
+    first_.push_back(next);
+    next += g.type(value_id{v}).dims.size();
+  }
+  first_.push_back(next);
+  roots_.resize(next);
+  std::iota(roots_.begin(), roots_.end(), std::size_t{0});
+}
+
+UNITY_INLINE std::size_t joined_dimensions::root(value_id v, std::size_t d) {
+  auto at = first_[v.index()] + d;
+  while (roots_[at] != at) {
+    at = roots_[at] = roots_[roots_[at]];
+  }
+  return at;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                             value_id labels) {
   detail::joined_dimensions joined{g};
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto& structure = all[node_id{n}].structure;
@@ -81,3 +99,5 @@ class joined_dimensions {
 }
 
 }  // namespace unity::parallel
+
+#endif

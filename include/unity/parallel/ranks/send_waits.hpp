@@ -1,14 +1,12 @@
 // Where ranks wait for what they sent: as soon as they know that it has come.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 
 namespace unity::parallel::detail {
@@ -18,32 +16,12 @@ namespace unity::parallel::detail {
 // Source of the clocks: Mattern, Virtual time and global states of distributed systems, 1989.
 class send_waits {
  public:
-  explicit send_waits(rank_programs& p) : programs_{p}, ranks_(p.ranks.size()) {
-    for (auto& r : ranks_) {
-      r.known.assign(ranks_.size(), 0);
-    }
-  }
+  explicit send_waits(rank_programs& p);
 
   // Such a wait takes no time, and its value's place is free from then on; the others come at the end.
   // Waits have tags yet, but no numbers of steps.
   // Complexity: messages, times ranks and messages under way.
-  void add() {
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
-      for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-        while (ranks_[r].at < programs_.ranks[r].steps.size() && take(r)) {
-          goes_on = true;
-        }
-      }
-    }
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-      UNITY_EXPECTS(ranks_[r].at == programs_.ranks[r].steps.size(), "no two ranks wait for each other");
-      for (const auto& s : ranks_[r].under_way) {
-        ranks_[r].steps.push_back(wait_for(s));
-      }
-      programs_.ranks[r].steps = std::move(ranks_[r].steps);
-    }
-  }
+  void add();
 
  private:
   using clock = std::vector<std::uint32_t>;  // by rank: how many steps it has done at least
@@ -60,64 +38,106 @@ class send_waits {
     std::size_t arrived = 0;  // steps that the receiver has done then; 0: not yet
   };
 
-  [[nodiscard]] static rank_step wait_for(rank_step s) {
-    s.kind = step_kind::wait;
-    s.value = {};
-    return s;
-  }
-  static void join(clock& x, const clock& y) {
-    x.resize(y.size());
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      x[i] = std::max(x[i], y[i]);
-    }
-  }
+  [[nodiscard]] static rank_step wait_for(rank_step s);
+  static void join(clock& x, const clock& y);
   // Whether the rank could go on.
-  bool take(std::uint32_t r) {
-    auto& rank = ranks_[r];
-    const auto& s = programs_.ranks[r].steps[rank.at];
-    const bool is_wait = s.kind == step_kind::wait;
-    auto& m = messages_[s.tag];
-    if (is_wait) {
-      const auto& begun = begun_.at({r, s.tag});
-      if (m.begun < (begun.kind == step_kind::reduce ? programs_.groups[begun.peer].size() : 1)) {
-        return false;
-      }
-      join(rank.known, m.known);
-    }
-    rank.known[r] = static_cast<std::uint32_t>(++rank.at);
-    rank.steps.push_back(s);
-    switch (s.kind) {
-      case step_kind::send:
-        rank.under_way.push_back(s);
-        [[fallthrough]];
-      case step_kind::reduce:
-        join(m.known, rank.known);
-        ++m.begun;
-        [[fallthrough]];
-      case step_kind::receive: begun_[{r, s.tag}] = s; break;
-      case step_kind::wait:
-        m.arrived = rank.at;
-        release(rank);
-        break;
-      default: break;
-    }
-    return true;
-  }
-  void release(rank_state& rank) {
-    std::erase_if(rank.under_way, [&](const rank_step& s) {
-      const auto arrived = messages_.at(s.tag).arrived;
-      const bool is_known = arrived != 0 && rank.known[s.peer] >= arrived;
-      if (is_known) {
-        rank.steps.push_back(wait_for(s));
-      }
-      return is_known;
-    });
-  }
+  bool take(std::uint32_t r);
+  void release(rank_state& rank);
 
   rank_programs& programs_;
   std::vector<rank_state> ranks_;
-  std::map<std::uint32_t, message> messages_{};                                    // by tag
+  std::map<std::uint32_t, message> messages_{};                           // by tag
   std::map<std::pair<std::uint32_t, std::uint32_t>, rank_step> begun_{};  // by rank and tag
 };
 
 }  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SEND_WAITS)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE send_waits::send_waits(rank_programs& p) : programs_{p}, ranks_(p.ranks.size()) {
+  for (auto& r : ranks_) {
+    r.known.assign(ranks_.size(), 0);
+  }
+}
+
+UNITY_INLINE void send_waits::add() {
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+      while (ranks_[r].at < programs_.ranks[r].steps.size() && take(r)) {
+        goes_on = true;
+      }
+    }
+  }
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    UNITY_EXPECTS(ranks_[r].at == programs_.ranks[r].steps.size(), "no two ranks wait for each other");
+    for (const auto& s : ranks_[r].under_way) {
+      ranks_[r].steps.push_back(wait_for(s));
+    }
+    programs_.ranks[r].steps = std::move(ranks_[r].steps);
+  }
+}
+
+UNITY_INLINE rank_step send_waits::wait_for(rank_step s) {
+  s.kind = step_kind::wait;
+  s.value = {};
+  return s;
+}
+
+UNITY_INLINE void send_waits::join(clock& x, const clock& y) {
+  x.resize(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    x[i] = std::max(x[i], y[i]);
+  }
+}
+
+UNITY_INLINE bool send_waits::take(std::uint32_t r) {
+  auto& rank = ranks_[r];
+  const auto& s = programs_.ranks[r].steps[rank.at];
+  const bool is_wait = s.kind == step_kind::wait;
+  auto& m = messages_[s.tag];
+  if (is_wait) {
+    const auto& begun = begun_.at({r, s.tag});
+    if (m.begun < (begun.kind == step_kind::reduce ? programs_.groups[begun.peer].size() : 1)) {
+      return false;
+    }
+    join(rank.known, m.known);
+  }
+  rank.known[r] = static_cast<std::uint32_t>(++rank.at);
+  rank.steps.push_back(s);
+  switch (s.kind) {
+    case step_kind::send: rank.under_way.push_back(s); [[fallthrough]];
+    case step_kind::reduce:
+      join(m.known, rank.known);
+      ++m.begun;
+      [[fallthrough]];
+    case step_kind::receive: begun_[{r, s.tag}] = s; break;
+    case step_kind::wait:
+      m.arrived = rank.at;
+      release(rank);
+      break;
+    default: break;
+  }
+  return true;
+}
+
+UNITY_INLINE void send_waits::release(rank_state& rank) {
+  std::erase_if(rank.under_way, [&](const rank_step& s) {
+    const auto arrived = messages_.at(s.tag).arrived;
+    const bool is_known = arrived != 0 && rank.known[s.peer] >= arrived;
+    if (is_known) {
+      rank.steps.push_back(wait_for(s));
+    }
+    return is_known;
+  });
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

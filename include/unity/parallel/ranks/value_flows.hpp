@@ -1,15 +1,15 @@
 // Which boxes of a value go from the tasks that make it to those that read it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/messages.hpp>
@@ -68,7 +68,57 @@ struct value_flows {
 
 // The cells between all ends of boxes that some of them have, in row-major order.
 // Complexity: the cells, times boxes.
-[[nodiscard]] inline std::vector<box> cells_of(std::span<const box> boxes) {
+[[nodiscard]] std::vector<box> cells_of(std::span<const box> boxes);
+
+namespace detail {
+
+class flow_finder {
+ public:
+  flow_finder(const divided_edge& e, std::uint32_t result) : edge_{e}, result_{result} {}
+
+  [[nodiscard]] value_flows run(const edge_reads& reads) &&;
+
+ private:
+  [[nodiscard]] const box& written(std::uint32_t producer) const { return edge_.from.parts[producer].results[result_]; }
+  // Readers are numbered operand by operand.
+  [[nodiscard]] flow_reader reader_of(std::uint32_t number, std::uint32_t producer) const;
+  [[nodiscard]] std::uint32_t device_of(const flow_reader& r) const {
+    return static_cast<std::uint32_t>(edge_.consumers[r.task].index());
+  }
+  [[nodiscard]] std::uint32_t producer_device(std::uint32_t task) const {
+    return static_cast<std::uint32_t>(edge_.producers[task].index());
+  }
+
+  // Of one producer.
+  void add_single(std::span<const overlap> row);
+  void add_sum(const term_sum& s);
+
+  [[nodiscard]] static std::vector<box> cells(std::span<const flow_reader> readers);
+  [[nodiscard]] static std::vector<flow_reader> within(std::span<const flow_reader> readers, const box& cell);
+
+  const divided_edge& edge_;
+  std::uint32_t result_;
+  value_flows all_{};
+};
+
+}  // namespace detail
+
+// result: of the first operator, that the operands of the second are. Every element of an operand that the value has
+// comes once, from the task or the terms that lowering has it come from.
+// Complexity: linear in overlaps, besides cells.
+[[nodiscard]] value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
+                                   std::uint32_t result);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_VALUE_FLOWS)
+
+#include <algorithm>
+#include <set>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<box> cells_of(std::span<const box> boxes) {
   std::vector<box> cells;
   if (boxes.empty()) {
     return cells;
@@ -95,129 +145,112 @@ struct value_flows {
   return cells;
 }
 
-namespace detail {
+}  // namespace unity::parallel
 
-class flow_finder {
- public:
-  flow_finder(const divided_edge& e, std::uint32_t result) : edge_{e}, result_{result} {}
+namespace unity::parallel::detail {
 
-  [[nodiscard]] value_flows run(const edge_reads& reads) && {
-    for (std::size_t i = 0; i < reads.single.size();) {
-      auto end = i;
-      while (end < reads.single.size() && reads.single[end].producer == reads.single[i].producer) {
-        ++end;
-      }
-      add_single(std::span{reads.single}.subspan(i, end - i));
-      i = end;
+UNITY_INLINE value_flows flow_finder::run(const edge_reads& reads) && {
+  for (std::size_t i = 0; i < reads.single.size();) {
+    auto end = i;
+    while (end < reads.single.size() && reads.single[end].producer == reads.single[i].producer) {
+      ++end;
     }
-    for (const auto& s : reads.sums) {
-      add_sum(s);
-    }
-    return std::move(all_);
+    add_single(std::span{reads.single}.subspan(i, end - i));
+    i = end;
   }
+  for (const auto& s : reads.sums) {
+    add_sum(s);
+  }
+  return std::move(all_);
+}
 
- private:
-  [[nodiscard]] const box& written(std::uint32_t producer) const { return edge_.from.parts[producer].results[result_]; }
-  // Readers are numbered operand by operand.
-  [[nodiscard]] flow_reader reader_of(std::uint32_t number, std::uint32_t producer) const {
-    const auto tasks = static_cast<std::uint32_t>(edge_.consumers.size());
-    flow_reader r{edge_.operands[number / tasks], number % tasks, {}};
-    r.part = intersection(written(producer), edge_.to.parts[r.task].operands[r.operand]);
-    return r;
-  }
-  [[nodiscard]] std::uint32_t device_of(const flow_reader& r) const {
-    return static_cast<std::uint32_t>(edge_.consumers[r.task].index());
-  }
-  [[nodiscard]] std::uint32_t producer_device(std::uint32_t task) const {
-    return static_cast<std::uint32_t>(edge_.producers[task].index());
-  }
+UNITY_INLINE flow_reader flow_finder::reader_of(std::uint32_t number, std::uint32_t producer) const {
+  const auto tasks = static_cast<std::uint32_t>(edge_.consumers.size());
+  flow_reader r{edge_.operands[number / tasks], number % tasks, {}};
+  r.part = intersection(written(producer), edge_.to.parts[r.task].operands[r.operand]);
+  return r;
+}
 
-  // Of one producer.
-  void add_single(std::span<const overlap> row) {
-    const auto producer = row[0].producer;
-    const auto from = producer_device(producer);
-    std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>>
-        remote;  // by device, in the order in which they come
-    for (const auto& o : row) {
-      auto r = reader_of(o.consumer, producer);
-      const auto to = device_of(r);
-      if (to == from) {
-        all_.local.push_back({producer, std::move(r)});
-        continue;
-      }
-      auto at = std::find_if(remote.begin(), remote.end(), [&](const auto& x) { return x.first == to; });
-      (at == remote.end() ? remote.emplace_back(to, std::vector<flow_reader>{}) : *at).second.push_back(std::move(r));
+UNITY_INLINE void flow_finder::add_single(std::span<const overlap> row) {
+  const auto producer = row[0].producer;
+  const auto from = producer_device(producer);
+  std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>> remote;  // by device, in the order in which they come
+  for (const auto& o : row) {
+    auto r = reader_of(o.consumer, producer);
+    const auto to = device_of(r);
+    if (to == from) {
+      all_.local.push_back({producer, std::move(r)});
+      continue;
     }
-    for (const auto& [to, readers] : remote) {
-      for (const auto& cell : cells(readers)) {
-        all_.sent.push_back({producer, from, to, cell, within(readers, cell)});
-      }
-    }
+    auto at = std::find_if(remote.begin(), remote.end(), [&](const auto& x) { return x.first == to; });
+    (at == remote.end() ? remote.emplace_back(to, std::vector<flow_reader>{}) : *at).second.push_back(std::move(r));
   }
-  void add_sum(const term_sum& s) {
-    std::vector<flow_reader> readers;
-    std::set<std::uint32_t> to;
-    std::set<std::uint32_t> from;
-    bool is_all = true;
-    for (const auto p : s.producers) {
-      from.insert(producer_device(p));
-    }
-    for (const auto r : s.readers) {
-      readers.push_back(reader_of(r, s.producers[0]));
-      to.insert(device_of(readers.back()));
-      is_all = is_all && readers.back().part == written(s.producers[0]);
-    }
-    if (is_all && from == to && from.size() > 1) {
-      all_.sums.push_back({s.producers, written(s.producers[0]), true, 0, {to.begin(), to.end()}, std::move(readers)});
-      return;
-    }
-    std::uint32_t turn = 0;  // owners take turns
+  for (const auto& [to, readers] : remote) {
     for (const auto& cell : cells(readers)) {
-      summed_flow f{s.producers, cell, false, 0, {}, within(readers, cell)};
-      std::set<std::uint32_t> holders;
-      for (const auto& r : f.readers) {
-        holders.insert(device_of(r));
-      }
-      f.holders.assign(holders.begin(), holders.end());
-      std::vector<std::uint32_t> able;
-      std::copy_if(f.holders.begin(), f.holders.end(), std::back_inserter(able),
-                   [&](std::uint32_t d) { return from.contains(d); });
-      f.owner = able.empty() ? f.holders[turn++ % f.holders.size()] : able[turn++ % able.size()];
-      all_.sums.push_back(std::move(f));
+      all_.sent.push_back({producer, from, to, cell, within(readers, cell)});
     }
   }
+}
 
-  [[nodiscard]] static std::vector<box> cells(std::span<const flow_reader> readers) {
-    std::vector<box> boxes;
-    for (const auto& r : readers) {
-      if (std::find(boxes.begin(), boxes.end(), r.part) == boxes.end()) {
-        boxes.push_back(r.part);
-      }
-    }
-    return cells_of(boxes);
+UNITY_INLINE void flow_finder::add_sum(const term_sum& s) {
+  std::vector<flow_reader> readers;
+  std::set<std::uint32_t> to;
+  std::set<std::uint32_t> from;
+  bool is_all = true;
+  for (const auto p : s.producers) {
+    from.insert(producer_device(p));
   }
-  [[nodiscard]] static std::vector<flow_reader> within(std::span<const flow_reader> readers, const box& cell) {
-    std::vector<flow_reader> all;
-    for (const auto& r : readers) {
-      if (const auto common = intersection(r.part, cell); !common.empty()) {
-        all.push_back({r.operand, r.task, common});
-      }
-    }
-    return all;
+  for (const auto r : s.readers) {
+    readers.push_back(reader_of(r, s.producers[0]));
+    to.insert(device_of(readers.back()));
+    is_all = is_all && readers.back().part == written(s.producers[0]);
   }
+  if (is_all && from == to && from.size() > 1) {
+    all_.sums.push_back({s.producers, written(s.producers[0]), true, 0, {to.begin(), to.end()}, std::move(readers)});
+    return;
+  }
+  std::uint32_t turn = 0;  // owners take turns
+  for (const auto& cell : cells(readers)) {
+    summed_flow f{s.producers, cell, false, 0, {}, within(readers, cell)};
+    std::set<std::uint32_t> holders;
+    for (const auto& r : f.readers) {
+      holders.insert(device_of(r));
+    }
+    f.holders.assign(holders.begin(), holders.end());
+    std::vector<std::uint32_t> able;
+    std::copy_if(f.holders.begin(), f.holders.end(), std::back_inserter(able),
+                 [&](std::uint32_t d) { return from.contains(d); });
+    f.owner = able.empty() ? f.holders[turn++ % f.holders.size()] : able[turn++ % able.size()];
+    all_.sums.push_back(std::move(f));
+  }
+}
 
-  const divided_edge& edge_;
-  std::uint32_t result_;
-  value_flows all_{};
-};
+UNITY_INLINE std::vector<box> flow_finder::cells(std::span<const flow_reader> readers) {
+  std::vector<box> boxes;
+  for (const auto& r : readers) {
+    if (std::find(boxes.begin(), boxes.end(), r.part) == boxes.end()) {
+      boxes.push_back(r.part);
+    }
+  }
+  return cells_of(boxes);
+}
 
-}  // namespace detail
+UNITY_INLINE std::vector<flow_reader> flow_finder::within(std::span<const flow_reader> readers, const box& cell) {
+  std::vector<flow_reader> all;
+  for (const auto& r : readers) {
+    if (const auto common = intersection(r.part, cell); !common.empty()) {
+      all.push_back({r.operand, r.task, common});
+    }
+  }
+  return all;
+}
 
-// result: of the first operator, that the operands of the second are. Every element of an operand that the value has
-// comes once, from the task or the terms that lowering has it come from.
-// Complexity: linear in overlaps, besides cells.
-[[nodiscard]] inline value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
-                                          std::uint32_t result) {
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
+                                  std::uint32_t result) {
   const auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
   if (is_single(e.from, e.to, e.operands)) {
     return detail::flow_finder{e, result}.run({{overlaps.begin(), overlaps.end()}, {}});
@@ -226,3 +259,5 @@ class flow_finder {
 }
 
 }  // namespace unity::parallel
+
+#endif

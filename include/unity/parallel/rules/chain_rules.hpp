@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <unity/parallel/pcg/parallel_operators.hpp>
-#include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity::parallel {
@@ -29,8 +28,8 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
 // What brings back the type: unlike the adjoint, which goes from dual to dual.
 [[nodiscard]] constexpr parallel_kind inverse_kind(parallel_kind k) noexcept {
   constexpr std::array<parallel_kind, 8> inverses{
-      parallel_kind::combine, parallel_kind::partition, parallel_kind::discard, parallel_kind::inject,
-      parallel_kind::replicate, parallel_kind::reduce,  parallel_kind::batch,   parallel_kind::pipeline};
+      parallel_kind::combine,   parallel_kind::partition, parallel_kind::discard, parallel_kind::inject,
+      parallel_kind::replicate, parallel_kind::reduce,    parallel_kind::batch,   parallel_kind::pipeline};
   return inverses[static_cast<std::size_t>(k)];
 }
 
@@ -45,7 +44,17 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
 
 // One rule per pair of operators that can follow each other: together they bring every chain into canonical form.
 // Parameters: of the last operator the degree k and the dimension d, of the first j and e.
-[[nodiscard]] inline std::vector<syntax::rule> chain_rules() {
+[[nodiscard]] std::vector<syntax::rule> chain_rules();
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_CHAIN_RULES)
+
+#include <unity/parallel/rules/rule_terms.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<syntax::rule> chain_rules() {
   const auto k = attribute_variable("k");
   const auto j = attribute_variable("j");
   const auto d = attribute_variable("d");
@@ -84,3 +93,5 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -36,63 +36,15 @@ namespace detail {
   return std::pair{canonical_place(p.kind), p.axis} < std::pair{canonical_place(q.kind), q.axis};
 }
 
-[[nodiscard]] inline rule_values values_of(const parallel_operator& p, const char* dimension, const char* degree) {
-  rule_values values{{degree, p.degree}};
-  if (has_axis(p.kind)) {
-    values[dimension] = p.axis;
-  }
-  return values;
-}
+[[nodiscard]] rule_values values_of(const parallel_operator& p, const char* dimension, const char* degree);
 
 // The operators i and i + 1 change places.
-[[nodiscard]] inline chain_step swap_at(std::span<const parallel_operator> chain, std::size_t i) {
-  const auto& first = chain[i];
-  const auto& last = chain[i + 1];
-  const bool forward = comes_before(last, first);
-  const auto& outer = forward ? last : first;
-  const auto& inner = forward ? first : last;
-  auto values = values_of(outer, "d", "k");
-  values.merge(values_of(inner, "e", "j"));
-  return {swapping_rule(outer.kind, inner.kind), std::move(values), !forward, i, 2, {last, first}};
-}
+[[nodiscard]] chain_step swap_at(std::span<const parallel_operator> chain, std::size_t i);
 // Operator i becomes two, of which the one that comes first has that degree.
-[[nodiscard]] inline chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i,
-                                          std::int64_t degree) {
-  auto first = chain[i];
-  auto last = chain[i];
-  first.degree = degree;
-  last.degree /= degree;
-  auto values = values_of(last, "d", "k");
-  values["j"] = degree;
-  return {fusing_rule(first.kind), std::move(values), true, i, 1, {first, last}};
-}
+[[nodiscard]] chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i, std::int64_t degree);
 
 // Of neighbours that change the same.
-[[nodiscard]] inline chain_step merge_at(std::span<const parallel_operator> chain, std::size_t i) {
-  const auto& first = chain[i];
-  const auto& last = chain[i + 1];
-  if (first.kind == last.kind) {
-    auto values = values_of(last, "d", "k");
-    values["j"] = first.degree;
-    return {fusing_rule(first.kind),
-            std::move(values),
-            false,
-            i,
-            2,
-            {{first.kind, first.axis, first.degree * last.degree}}};
-  }
-  const auto common = std::gcd(first.degree, last.degree);
-  if (common == 1) {
-    return swap_at(chain, i);
-  }
-  if (last.degree > common) {
-    return divide_at(chain, i + 1, common);
-  }
-  if (first.degree > common) {
-    return divide_at(chain, i, first.degree / common);
-  }
-  return {cancelling_rule(last.kind), values_of(last, "d", "k"), false, i, 2, {}};
-}
+[[nodiscard]] chain_step merge_at(std::span<const parallel_operator> chain, std::size_t i);
 
 // Can the two, which change the same, not stay as they are.
 [[nodiscard]] inline bool interact(const parallel_operator& first, const parallel_operator& last) {
@@ -121,7 +73,74 @@ template <class Meet>
 // The next step; nothing where the chain is canonical. Any number of steps computes the same, and they come to an end:
 // what cancels goes first, so that what was divided to cancel is not joined again.
 // Complexity: quadratic in the chain.
-[[nodiscard]] inline std::optional<chain_step> next_chain_step(std::span<const parallel_operator> chain) {
+[[nodiscard]] std::optional<chain_step> next_chain_step(std::span<const parallel_operator> chain);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_CHAIN_STEPS)
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE rule_values values_of(const parallel_operator& p, const char* dimension, const char* degree) {
+  rule_values values{{degree, p.degree}};
+  if (has_axis(p.kind)) {
+    values[dimension] = p.axis;
+  }
+  return values;
+}
+
+UNITY_INLINE chain_step swap_at(std::span<const parallel_operator> chain, std::size_t i) {
+  const auto& first = chain[i];
+  const auto& last = chain[i + 1];
+  const bool forward = comes_before(last, first);
+  const auto& outer = forward ? last : first;
+  const auto& inner = forward ? first : last;
+  auto values = values_of(outer, "d", "k");
+  values.merge(values_of(inner, "e", "j"));
+  return {swapping_rule(outer.kind, inner.kind), std::move(values), !forward, i, 2, {last, first}};
+}
+
+UNITY_INLINE chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i, std::int64_t degree) {
+  auto first = chain[i];
+  auto last = chain[i];
+  first.degree = degree;
+  last.degree /= degree;
+  auto values = values_of(last, "d", "k");
+  values["j"] = degree;
+  return {fusing_rule(first.kind), std::move(values), true, i, 1, {first, last}};
+}
+
+UNITY_INLINE chain_step merge_at(std::span<const parallel_operator> chain, std::size_t i) {
+  const auto& first = chain[i];
+  const auto& last = chain[i + 1];
+  if (first.kind == last.kind) {
+    auto values = values_of(last, "d", "k");
+    values["j"] = first.degree;
+    return {fusing_rule(first.kind),
+            std::move(values),
+            false,
+            i,
+            2,
+            {{first.kind, first.axis, first.degree * last.degree}}};
+  }
+  const auto common = std::gcd(first.degree, last.degree);
+  if (common == 1) {
+    return swap_at(chain, i);
+  }
+  if (last.degree > common) {
+    return divide_at(chain, i + 1, common);
+  }
+  if (first.degree > common) {
+    return divide_at(chain, i, first.degree / common);
+  }
+  return {cancelling_rule(last.kind), values_of(last, "d", "k"), false, i, 2, {}};
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<chain_step> next_chain_step(std::span<const parallel_operator> chain) {
   const auto cancel = [](const parallel_operator& first, const parallel_operator& last) {
     return inverse_kind(first.kind) == last.kind && first.degree == last.degree;
   };
@@ -140,3 +159,5 @@ template <class Meet>
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,27 +1,24 @@
 // Rules that divide an operator, for all ranks and degrees, generalized from what was found for examples.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/divided_examples.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
-#include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 
 namespace unity::parallel {
 
@@ -41,8 +38,72 @@ struct division_instance {
 
 // One expression for the numbers that stand at one place in several instances. any_dimension: of an index like others.
 // Throws: unity::error where none of the known forms fits.
-[[nodiscard]] inline syntax::expression expression_for(const std::vector<division_instance>& all, std::size_t place,
-                                                       bool any_dimension, const std::string& rule) {
+[[nodiscard]] syntax::expression expression_for(const std::vector<division_instance>& all, std::size_t place,
+                                                bool any_dimension, const std::string& rule);
+
+class rule_family_writer {
+ public:
+  rule_family_writer(const pcg_algebra& a, const operator_form& f);
+
+  [[nodiscard]] std::vector<syntax::rule> rules() const;
+
+ private:
+  struct family {
+    std::string label;
+    std::vector<std::optional<parallel_kind>> operands{};
+    std::vector<std::optional<parallel_kind>> results{};
+    std::vector<division_instance> instances{};
+    const operator_example* example = nullptr;
+  };
+
+  [[nodiscard]] static std::size_t divided_axes(const operator_grid& g);
+  // Where the axis of the grid that is divided lies, and what it is called.
+  struct divided_axis {
+    std::string label;
+    std::optional<std::size_t> index{};
+  };
+  [[nodiscard]] divided_axis axis_of(const operator_dimensions& o, const operator_grid& g) const;
+  // Its own name where it has one, else d.
+  [[nodiscard]] std::string name_of(const operator_dimensions& o, std::size_t i) const;
+  [[nodiscard]] static std::optional<std::int64_t> place_of(const tensor::index_structure& s,
+                                                            const tensor::tensor_indices& dims, std::size_t index);
+
+  void add(const operator_example& e, const divided_example& d);
+
+  // The operator with all attributes bound to variables of their names.
+  [[nodiscard]] syntax::term operation(std::vector<syntax::term> operands) const;
+
+  [[nodiscard]] syntax::rule written(const family& f, bool is_variant) const;
+
+  const pcg_algebra& algebra_;
+  const operator_form& form_;
+  std::vector<family> families_{};
+};
+
+}  // namespace detail
+
+// One rule per operator and axis of its grids, whose parameters are the degree k and, where the operator has several
+// dimensions alike, the dimension d of its first result (of an operand, where that has it not), and e of an operand.
+// Throws: unity::error where examples of several ranks have nothing in common.
+[[nodiscard]] inline std::vector<syntax::rule> dividing_rules(const pcg_algebra& a, const operator_form& form) {
+  return detail::rule_family_writer{a, form}.rules();
+}
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_DIVIDING_RULES)
+
+#include <algorithm>
+#include <map>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/rules/rule_terms.hpp>
+#include <unity/tensor/index_structure.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE syntax::expression expression_for(const std::vector<division_instance>& all, std::size_t place,
+                                               bool any_dimension, const std::string& rule) {
   const auto fits = [&](auto value) {
     return std::all_of(all.begin(), all.end(),
                        [&](const division_instance& i) { return value(i) == std::optional{i.axes[place]}; });
@@ -83,204 +144,180 @@ struct division_instance {
   throw error{"rule " + rule, "a dimension that depends on ranks in no known way", "an example less"};
 }
 
-class rule_family_writer {
- public:
-  rule_family_writer(const pcg_algebra& a, const operator_form& f) : algebra_{a}, form_{f} {
-    for (const auto& e : f.examples) {
-      for (const auto& d : divided_examples(a, e, 2)) {
-        if (divided_axes(d.grid) == 1) {  // steps along two are those along one, twice
-          add(e, d);
-        }
+UNITY_INLINE rule_family_writer::rule_family_writer(const pcg_algebra& a, const operator_form& f)
+    : algebra_{a}, form_{f} {
+  for (const auto& e : f.examples) {
+    for (const auto& d : divided_examples(a, e, 2)) {
+      if (divided_axes(d.grid) == 1) {  // steps along two are those along one, twice
+        add(e, d);
       }
     }
   }
-
-  [[nodiscard]] std::vector<syntax::rule> rules() const {
-    std::map<std::string, std::size_t> plain;
-    for (const auto& f : families_) {
-      ++plain[f.label];
-    }
-    std::vector<syntax::rule> all;
-    for (const auto& f : families_) {
-      all.push_back(written(f, plain[f.label] > 1));
-    }
-    return all;
-  }
-
- private:
-  struct family {
-    std::string label;
-    std::vector<std::optional<parallel_kind>> operands{};
-    std::vector<std::optional<parallel_kind>> results{};
-    std::vector<division_instance> instances{};
-    const operator_example* example = nullptr;
-  };
-
-  [[nodiscard]] static std::size_t divided_axes(const operator_grid& g) {
-    std::size_t count = g.copies > 1 ? 1 : 0;
-    for (const auto* degrees : {&g.indices, &g.steps, &g.groups}) {
-      count += static_cast<std::size_t>(std::count_if(degrees->begin(), degrees->end(), [](auto k) { return k > 1; }));
-    }
-    return count;
-  }
-  // Where the axis of the grid that is divided lies, and what it is called.
-  struct divided_axis {
-    std::string label;
-    std::optional<std::size_t> index{};
-  };
-  [[nodiscard]] divided_axis axis_of(const operator_dimensions& o, const operator_grid& g) const {
-    const auto& indices = o.structure.indices;
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (g.indices[i] * g.steps[i] > 1) {
-        return {std::string{g.steps[i] > 1 ? "_in_steps_over_" : "_over_"} + name_of(o, i), i};
-      }
-    }
-    for (std::size_t p = 0; p < g.groups.size(); ++p) {
-      if (g.groups[p] > 1) {
-        std::string label = "_of_terms_in";
-        for (const auto x : o.groups[p]) {
-          label += form_.any_operands ? "" : std::string{"_"} + operand_names[x];
-        }
-        return {form_.any_operands ? "_of_terms" : label, {}};
-      }
-    }
-    return {"_repeated", {}};
-  }
-  // Its own name where it has one, else d.
-  [[nodiscard]] std::string name_of(const operator_dimensions& o, std::size_t i) const {
-    const auto& indices = o.structure.indices;
-    const std::string name{indices[i].name};
-    if (form_.name == "attention") {
-      static const std::map<std::size_t, std::string> known{
-          {0, "samples"}, {1, "queries"}, {2, "outputs"}, {4, "keys"}, {6, "features"}, {7, "heads"}, {9, "values"}};
-      const auto found = known.find(i);
-      return found == known.end() ? "d" : found->second;
-    }
-    if (form_.name == "lstm_cell") {
-      return i == 0 ? "samples" : i == 1 ? "cells" : "d";
-    }
-    return name == "i" || name == "b" ? "d" : name;
-  }
-  [[nodiscard]] static std::optional<std::int64_t> place_of(const tensor::index_structure& s,
-                                                            const tensor::tensor_indices& dims, std::size_t index) {
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (has_index(s, {dims[d]}, index)) {
-        return static_cast<std::int64_t>(d);
-      }
-    }
-    return std::nullopt;
-  }
-
-  void add(const operator_example& e, const divided_example& d) {
-    std::vector<parallel_type> types;
-    for (const auto& t : e.inputs) {
-      types.push_back(undivided(t));
-    }
-    const auto& o = *algebra_.dimensions(e.op, types);
-    const auto axis = axis_of(o, d.grid);
-    family f{axis.label, {}, {}, {}, &e};
-    division_instance i;
-    for (const auto& t : e.inputs) {
-      i.ranks.push_back(static_cast<std::int64_t>(t.rank()));
-    }
-    if (algebra_.operators().signature(e.op.kind).name == "transpose") {
-      i.permutation = e.op.attributes[0];
-    }
-    if (axis.index) {
-      i.e = -1;
-      for (std::size_t x = 0; x < e.inputs.size() && i.e < 0; ++x) {
-        i.e = place_of(o.structure, o.structure.operands[x], *axis.index).value_or(-1);
-      }
-      i.d = i.permutation.empty() ? place_of(o.structure, o.structure.results[0], *axis.index).value_or(i.e) : i.e;
-    }
-    const auto note = [&](auto& kinds, const std::optional<parallel_operator>& p) {
-      kinds.push_back(p ? std::optional{p->kind} : std::nullopt);
-      if (p && has_axis(p->kind)) {
-        i.axes.push_back(p->axis);
-      }
-    };
-    for (const auto& p : d.operands) {
-      note(f.operands, p);
-    }
-    for (const auto& chain : d.results) {
-      note(f.results, chain.empty() ? std::nullopt : std::optional{chain[0]});
-    }
-    if (form_.any_operands) {
-      f.operands.resize(1);
-      if (i.axes.size() > 1) {
-        i.axes.erase(i.axes.begin() + 1, i.axes.begin() + static_cast<std::ptrdiff_t>(e.inputs.size()));
-      }
-      i.ranks.resize(1);
-    }
-    const auto same = std::find_if(families_.begin(), families_.end(), [&](const family& g) {
-      return g.label == f.label && g.operands == f.operands && g.results == f.results;
-    });
-    auto& home = same == families_.end() ? families_.emplace_back(std::move(f)) : *same;
-    home.instances.push_back(std::move(i));
-  }
-
-  // The operator with all attributes bound to variables of their names.
-  [[nodiscard]] syntax::term operation(std::vector<syntax::term> operands) const {
-    const auto& s = algebra_.operators().signature(form_.examples[0].op.kind);
-    std::vector<syntax::attribute_binding> attributes;
-    for (const auto& a : s.attributes) {
-      attributes.push_back({a.name, attribute_variable(a.name)});
-    }
-    return applied(s.name, std::move(attributes), std::move(operands));
-  }
-
-  [[nodiscard]] syntax::rule written(const family& f, bool is_variant) const {
-    syntax::rule r;
-    r.name = form_.name + f.label;
-    std::vector<syntax::term> plain;
-    std::vector<syntax::term> divided;
-    std::size_t place = 0;
-    const auto behind = [&](const std::optional<parallel_kind>& kind, syntax::term t) {
-      if (!kind) {
-        return t;
-      }
-      auto axis = has_axis(*kind) ? expression_for(f.instances, place++, f.label.ends_with("_d"), r.name) : number(0);
-      return applied(*kind, std::move(axis), attribute_variable("k"), std::move(t));
-    };
-    std::string kept;
-    for (std::size_t x = 0; x < f.operands.size(); ++x) {
-      auto v = value_variable(operand_names[x]);
-      v.kind = form_.any_operands ? syntax::term::form::indexed_variable : v.kind;
-      plain.push_back(v);
-      divided.push_back(behind(f.operands[x], v));
-      plain.back().repeated = divided.back().repeated = form_.any_operands;
-      kept += f.operands[x].value_or(parallel_kind::replicate) == parallel_kind::replicate
-                  ? std::string{"_"} + operand_names[x]
-                  : "";
-    }
-    r.name += is_variant && !kept.empty() ? "_with_whole" + kept : "";
-    const auto from = operation(std::move(plain));
-    const auto to = operation(std::move(divided));
-    for (std::size_t i = 0; i < f.results.size(); ++i) {
-      auto root = from;
-      auto made = to;
-      root.selector = made.selector = f.results.size() > 1 ? static_cast<int>(i) : syntax::term::whole;
-      r.source.push_back(std::move(root));
-      r.target.push_back(behind(f.results[i], std::move(made)));
-    }
-    r.both_ways = true;
-    r.known = syntax::standing::proved;
-    r.prover = "erasure";
-    return r;
-  }
-
-  const pcg_algebra& algebra_;
-  const operator_form& form_;
-  std::vector<family> families_{};
-};
-
-}  // namespace detail
-
-// One rule per operator and axis of its grids, whose parameters are the degree k and, where the operator has several
-// dimensions alike, the dimension d of its first result (of an operand, where that has it not), and e of an operand.
-// Throws: unity::error where examples of several ranks have nothing in common.
-[[nodiscard]] inline std::vector<syntax::rule> dividing_rules(const pcg_algebra& a, const operator_form& form) {
-  return detail::rule_family_writer{a, form}.rules();
 }
 
-}  // namespace unity::parallel
+UNITY_INLINE std::vector<syntax::rule> rule_family_writer::rules() const {
+  std::map<std::string, std::size_t> plain;
+  for (const auto& f : families_) {
+    ++plain[f.label];
+  }
+  std::vector<syntax::rule> all;
+  for (const auto& f : families_) {
+    all.push_back(written(f, plain[f.label] > 1));
+  }
+  return all;
+}
+
+UNITY_INLINE std::size_t rule_family_writer::divided_axes(const operator_grid& g) {
+  std::size_t count = g.copies > 1 ? 1 : 0;
+  for (const auto* degrees : {&g.indices, &g.steps, &g.groups}) {
+    count += static_cast<std::size_t>(std::count_if(degrees->begin(), degrees->end(), [](auto k) { return k > 1; }));
+  }
+  return count;
+}
+
+UNITY_INLINE auto rule_family_writer::axis_of(const operator_dimensions& o, const operator_grid& g) const
+    -> divided_axis {
+  const auto& indices = o.structure.indices;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (g.indices[i] * g.steps[i] > 1) {
+      return {std::string{g.steps[i] > 1 ? "_in_steps_over_" : "_over_"} + name_of(o, i), i};
+    }
+  }
+  for (std::size_t p = 0; p < g.groups.size(); ++p) {
+    if (g.groups[p] > 1) {
+      std::string label = "_of_terms_in";
+      for (const auto x : o.groups[p]) {
+        label += form_.any_operands ? "" : std::string{"_"} + operand_names[x];
+      }
+      return {form_.any_operands ? "_of_terms" : label, {}};
+    }
+  }
+  return {"_repeated", {}};
+}
+
+UNITY_INLINE std::string rule_family_writer::name_of(const operator_dimensions& o, std::size_t i) const {
+  const auto& indices = o.structure.indices;
+  const std::string name{indices[i].name};
+  if (form_.name == "attention") {
+    static const std::map<std::size_t, std::string> known{{0, "samples"},  {1, "queries"}, {2, "outputs"}, {4, "keys"},
+                                                          {6, "features"}, {7, "heads"},   {9, "values"}};
+    const auto found = known.find(i);
+    return found == known.end() ? "d" : found->second;
+  }
+  if (form_.name == "lstm_cell") {
+    return i == 0 ? "samples" : i == 1 ? "cells" : "d";
+  }
+  return name == "i" || name == "b" ? "d" : name;
+}
+
+UNITY_INLINE std::optional<std::int64_t> rule_family_writer::place_of(const tensor::index_structure& s,
+                                                                      const tensor::tensor_indices& dims,
+                                                                      std::size_t index) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (has_index(s, {dims[d]}, index)) {
+      return static_cast<std::int64_t>(d);
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE void rule_family_writer::add(const operator_example& e, const divided_example& d) {
+  std::vector<parallel_type> types;
+  for (const auto& t : e.inputs) {
+    types.push_back(undivided(t));
+  }
+  const auto& o = *algebra_.dimensions(e.op, types);
+  const auto axis = axis_of(o, d.grid);
+  family f{axis.label, {}, {}, {}, &e};
+  division_instance i;
+  for (const auto& t : e.inputs) {
+    i.ranks.push_back(static_cast<std::int64_t>(t.rank()));
+  }
+  if (algebra_.operators().signature(e.op.kind).name == "transpose") {
+    i.permutation = e.op.attributes[0];
+  }
+  if (axis.index) {
+    i.e = -1;
+    for (std::size_t x = 0; x < e.inputs.size() && i.e < 0; ++x) {
+      i.e = place_of(o.structure, o.structure.operands[x], *axis.index).value_or(-1);
+    }
+    i.d = i.permutation.empty() ? place_of(o.structure, o.structure.results[0], *axis.index).value_or(i.e) : i.e;
+  }
+  const auto note = [&](auto& kinds, const std::optional<parallel_operator>& p) {
+    kinds.push_back(p ? std::optional{p->kind} : std::nullopt);
+    if (p && has_axis(p->kind)) {
+      i.axes.push_back(p->axis);
+    }
+  };
+  for (const auto& p : d.operands) {
+    note(f.operands, p);
+  }
+  for (const auto& chain : d.results) {
+    note(f.results, chain.empty() ? std::nullopt : std::optional{chain[0]});
+  }
+  if (form_.any_operands) {
+    f.operands.resize(1);
+    if (i.axes.size() > 1) {
+      i.axes.erase(i.axes.begin() + 1, i.axes.begin() + static_cast<std::ptrdiff_t>(e.inputs.size()));
+    }
+    i.ranks.resize(1);
+  }
+  const auto same = std::find_if(families_.begin(), families_.end(), [&](const family& g) {
+    return g.label == f.label && g.operands == f.operands && g.results == f.results;
+  });
+  auto& home = same == families_.end() ? families_.emplace_back(std::move(f)) : *same;
+  home.instances.push_back(std::move(i));
+}
+
+UNITY_INLINE syntax::term rule_family_writer::operation(std::vector<syntax::term> operands) const {
+  const auto& s = algebra_.operators().signature(form_.examples[0].op.kind);
+  std::vector<syntax::attribute_binding> attributes;
+  for (const auto& a : s.attributes) {
+    attributes.push_back({a.name, attribute_variable(a.name)});
+  }
+  return applied(s.name, std::move(attributes), std::move(operands));
+}
+
+UNITY_INLINE syntax::rule rule_family_writer::written(const family& f, bool is_variant) const {
+  syntax::rule r;
+  r.name = form_.name + f.label;
+  std::vector<syntax::term> plain;
+  std::vector<syntax::term> divided;
+  std::size_t place = 0;
+  const auto behind = [&](const std::optional<parallel_kind>& kind, syntax::term t) {
+    if (!kind) {
+      return t;
+    }
+    auto axis = has_axis(*kind) ? expression_for(f.instances, place++, f.label.ends_with("_d"), r.name) : number(0);
+    return applied(*kind, std::move(axis), attribute_variable("k"), std::move(t));
+  };
+  std::string kept;
+  for (std::size_t x = 0; x < f.operands.size(); ++x) {
+    auto v = value_variable(operand_names[x]);
+    v.kind = form_.any_operands ? syntax::term::form::indexed_variable : v.kind;
+    plain.push_back(v);
+    divided.push_back(behind(f.operands[x], v));
+    plain.back().repeated = divided.back().repeated = form_.any_operands;
+    kept += f.operands[x].value_or(parallel_kind::replicate) == parallel_kind::replicate
+                ? std::string{"_"} + operand_names[x]
+                : "";
+  }
+  r.name += is_variant && !kept.empty() ? "_with_whole" + kept : "";
+  const auto from = operation(std::move(plain));
+  const auto to = operation(std::move(divided));
+  for (std::size_t i = 0; i < f.results.size(); ++i) {
+    auto root = from;
+    auto made = to;
+    root.selector = made.selector = f.results.size() > 1 ? static_cast<int>(i) : syntax::term::whole;
+    r.source.push_back(std::move(root));
+    r.target.push_back(behind(f.results[i], std::move(made)));
+  }
+  r.both_ways = true;
+  r.known = syntax::standing::proved;
+  r.prover = "erasure";
+  return r;
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

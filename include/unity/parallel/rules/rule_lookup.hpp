@@ -1,7 +1,6 @@
 // Which shipped rule divides an operator along an axis of its grid.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,13 +10,12 @@
 #include <vector>
 
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 
 namespace unity::parallel {
 
@@ -40,8 +38,76 @@ struct axis_operators {
 
 namespace detail {
 
-[[nodiscard]] inline std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
-                                                                const tensor::tensor_indices& dims, std::size_t index) {
+[[nodiscard]] std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
+                                                         const tensor::tensor_indices& dims, std::size_t index);
+
+// The number that a dimension's expression in a shipped rule is for an operator; nothing where it has none.
+struct rule_environment {
+  const rule_values& values;
+  const std::map<std::string, std::int64_t>& ranks;
+  const std::map<std::string, attribute>& attributes;
+
+  [[nodiscard]] std::optional<std::int64_t> operator()(const syntax::expression& e) const;
+
+ private:
+  // at(inverse(?permutation), n)
+  [[nodiscard]] std::optional<std::int64_t> place_in_inverse(const syntax::expression& inverse, std::int64_t n) const;
+};
+
+}  // namespace detail
+
+// Complexity: linear in operands and results.
+[[nodiscard]] axis_operators operators_along(const operator_dimensions& o, const grid_axis& axis);
+
+// Finds rules that divide operators. A value.
+class rule_lookup {
+ public:
+  // rules: those of parallel.rules, or others of their form; others are not looked at.
+  explicit rule_lookup(const std::vector<syntax::rule>& rules);
+
+  struct found_rule {
+    std::string name;
+    rule_values values{};
+  };
+  // The rule whose target has these operators around the operator, with its operands in either order where that does
+  // not matter; nothing where there is none.
+  // Complexity: linear in the rules of the operator.
+  [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o,
+                                               const grid_axis& axis) const;
+
+ private:
+  [[nodiscard]] std::optional<found_rule> find_in_order(const tensor::algebra& a, const operator_dimensions& o,
+                                                        const grid_axis& axis) const;
+
+  static constexpr std::int64_t most_rank = 8;
+
+  // Is the term these operators, one at most, around `inner` (by name of a variable, or of an operator).
+  [[nodiscard]] static bool is_around(const syntax::term& t, const std::optional<parallel_operator>& p,
+                                      const std::string& inner, const detail::rule_environment& number);
+  [[nodiscard]] static bool fits(const tensor::algebra& a, const operator_dimensions& o, const syntax::rule& r,
+                                 const rule_values& values, const axis_operators& wanted);
+
+  struct known_rule {
+    syntax::rule rule;
+    std::vector<std::string> parameters{};
+  };
+
+  std::map<std::string, std::vector<known_rule>> by_operator_{};
+};
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_RULE_LOOKUP)
+
+#include <algorithm>
+
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/tensor/index_structure.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
+                                                        const tensor::tensor_indices& dims, std::size_t index) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (has_index(s, {dims[d]}, index)) {
       return static_cast<std::int64_t>(d);
@@ -50,49 +116,42 @@ namespace detail {
   return std::nullopt;
 }
 
-// The number that a dimension's expression in a shipped rule is for an operator; nothing where it has none.
-struct rule_environment {
-  const rule_values& values;
-  const std::map<std::string, std::int64_t>& ranks;
-  const std::map<std::string, attribute>& attributes;
-
-  [[nodiscard]] std::optional<std::int64_t> operator()(const syntax::expression& e) const {
-    using form = syntax::expression::form;
-    if (e.kind == form::integer) {
-      return e.integer;
-    }
-    if (e.kind == form::variable) {
-      const auto found = values.find(e.name);
-      return found == values.end() ? std::nullopt : std::optional{found->second};
-    }
-    if (e.name == "rank") {
-      const auto found = ranks.find(e.arguments[0].name);
-      return found == ranks.end() ? std::nullopt : std::optional{found->second};
-    }
-    const auto right = (*this)(e.arguments[1]);
-    if (e.name == "at") {
-      return right ? place_in_inverse(e.arguments[0], *right) : std::nullopt;
-    }
-    const auto left = (*this)(e.arguments[0]);
-    if (!left || !right) {
-      return std::nullopt;
-    }
-    return e.name == "+" ? *left + *right : *left - *right;
+UNITY_INLINE std::optional<std::int64_t> rule_environment::operator()(const syntax::expression& e) const {
+  using form = syntax::expression::form;
+  if (e.kind == form::integer) {
+    return e.integer;
   }
-
- private:
-  // at(inverse(?permutation), n)
-  [[nodiscard]] std::optional<std::int64_t> place_in_inverse(const syntax::expression& inverse, std::int64_t n) const {
-    const auto& p = attributes.at(inverse.arguments[0].name);
-    const auto found = std::find(p.begin(), p.end(), n);
-    return found == p.end() ? std::nullopt : std::optional<std::int64_t>{found - p.begin()};
+  if (e.kind == form::variable) {
+    const auto found = values.find(e.name);
+    return found == values.end() ? std::nullopt : std::optional{found->second};
   }
-};
+  if (e.name == "rank") {
+    const auto found = ranks.find(e.arguments[0].name);
+    return found == ranks.end() ? std::nullopt : std::optional{found->second};
+  }
+  const auto right = (*this)(e.arguments[1]);
+  if (e.name == "at") {
+    return right ? place_in_inverse(e.arguments[0], *right) : std::nullopt;
+  }
+  const auto left = (*this)(e.arguments[0]);
+  if (!left || !right) {
+    return std::nullopt;
+  }
+  return e.name == "+" ? *left + *right : *left - *right;
+}
 
-}  // namespace detail
+UNITY_INLINE std::optional<std::int64_t> rule_environment::place_in_inverse(const syntax::expression& inverse,
+                                                                            std::int64_t n) const {
+  const auto& p = attributes.at(inverse.arguments[0].name);
+  const auto found = std::find(p.begin(), p.end(), n);
+  return found == p.end() ? std::nullopt : std::optional<std::int64_t>{found - p.begin()};
+}
 
-// Complexity: linear in operands and results.
-[[nodiscard]] inline axis_operators operators_along(const operator_dimensions& o, const grid_axis& axis) {
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE axis_operators operators_along(const operator_dimensions& o, const grid_axis& axis) {
   using kinds = grid_axis::kinds;
   const auto& s = o.structure;
   axis_operators all;
@@ -122,7 +181,7 @@ struct rule_environment {
                                : std::nullopt);
       continue;
     }
-    const auto kind = at                            ? parallel_kind::combine
+    const auto kind = at                           ? parallel_kind::combine
                       : axis.kind == kinds::copies ? parallel_kind::discard
                                                    : parallel_kind::reduce;
     all.results.push_back(parallel_operator{kind, at.value_or(0), axis.degree});
@@ -130,126 +189,106 @@ struct rule_environment {
   return all;
 }
 
-// Finds rules that divide operators. A value.
-class rule_lookup {
- public:
-  // rules: those of parallel.rules, or others of their form; others are not looked at.
-  explicit rule_lookup(const std::vector<syntax::rule>& rules) {
-    for (const auto& r : rules) {
-      if (r.source[0].kind == syntax::term::form::application) {
-        by_operator_[r.source[0].name].push_back({r, parameters_of(r)});
-      }
+UNITY_INLINE rule_lookup::rule_lookup(const std::vector<syntax::rule>& rules) {
+  for (const auto& r : rules) {
+    if (r.source[0].kind == syntax::term::form::application) {
+      by_operator_[r.source[0].name].push_back({r, parameters_of(r)});
     }
   }
+}
 
-  struct found_rule {
-    std::string name;
-    rule_values values{};
-  };
-  // The rule whose target has these operators around the operator, with its operands in either order where that does
-  // not matter; nothing where there is none.
-  // Complexity: linear in the rules of the operator.
-  [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o,
-                                               const grid_axis& axis) const {
-    auto found = find_in_order(a, o, axis);
-    if (!found && o.inputs.size() == 2 && a.signature(o.op.kind).commutative) {
-      auto turned = o;
-      std::swap(turned.inputs[0], turned.inputs[1]);
-      std::swap(turned.structure.operands[0], turned.structure.operands[1]);
-      for (auto& group : turned.groups) {
-        for (auto& operand : group) {
-          operand = 1 - operand;
+UNITY_INLINE auto rule_lookup::find(const tensor::algebra& a, const operator_dimensions& o, const grid_axis& axis) const
+    -> std::optional<found_rule> {
+  auto found = find_in_order(a, o, axis);
+  if (!found && o.inputs.size() == 2 && a.signature(o.op.kind).commutative) {
+    auto turned = o;
+    std::swap(turned.inputs[0], turned.inputs[1]);
+    std::swap(turned.structure.operands[0], turned.structure.operands[1]);
+    for (auto& group : turned.groups) {
+      for (auto& operand : group) {
+        operand = 1 - operand;
+      }
+      std::sort(group.begin(), group.end());
+    }
+    found = find_in_order(a, turned, axis);
+  }
+  return found;
+}
+
+UNITY_INLINE auto rule_lookup::find_in_order(const tensor::algebra& a, const operator_dimensions& o,
+                                             const grid_axis& axis) const -> std::optional<found_rule> {
+  const auto wanted = operators_along(o, axis);
+  const auto rules = by_operator_.find(a.signature(o.op.kind).name);
+  for (std::size_t i = 0; rules != by_operator_.end() && i < rules->second.size(); ++i) {
+    const auto& [r, given] = rules->second[i];
+    const auto has = [&parameters = given](const char* p) {
+      return std::find(parameters.begin(), parameters.end(), p) != parameters.end();
+    };
+    for (std::int64_t d = 0; d < (has("d") ? most_rank : 1); ++d) {
+      for (std::int64_t e = 0; e < (has("e") ? most_rank : 1); ++e) {
+        rule_values values{{"k", axis.degree}};
+        if (has("d")) {
+          values["d"] = d;
         }
-        std::sort(group.begin(), group.end());
-      }
-      found = find_in_order(a, turned, axis);
-    }
-    return found;
-  }
-
- private:
-  [[nodiscard]] std::optional<found_rule> find_in_order(const tensor::algebra& a, const operator_dimensions& o,
-                                                        const grid_axis& axis) const {
-    const auto wanted = operators_along(o, axis);
-    const auto rules = by_operator_.find(a.signature(o.op.kind).name);
-    for (std::size_t i = 0; rules != by_operator_.end() && i < rules->second.size(); ++i) {
-      const auto& [r, given] = rules->second[i];
-      const auto has = [&parameters = given](const char* p) {
-        return std::find(parameters.begin(), parameters.end(), p) != parameters.end();
-      };
-      for (std::int64_t d = 0; d < (has("d") ? most_rank : 1); ++d) {
-        for (std::int64_t e = 0; e < (has("e") ? most_rank : 1); ++e) {
-          rule_values values{{"k", axis.degree}};
-          if (has("d")) {
-            values["d"] = d;
-          }
-          if (has("e")) {
-            values["e"] = e;
-          }
-          if (fits(a, o, r, values, wanted)) {
-            return found_rule{r.name, std::move(values)};
-          }
+        if (has("e")) {
+          values["e"] = e;
+        }
+        if (fits(a, o, r, values, wanted)) {
+          return found_rule{r.name, std::move(values)};
         }
       }
     }
-    return std::nullopt;
   }
+  return std::nullopt;
+}
 
-  static constexpr std::int64_t most_rank = 8;
+UNITY_INLINE bool rule_lookup::is_around(const syntax::term& t, const std::optional<parallel_operator>& p,
+                                         const std::string& inner, const detail::rule_environment& number) {
+  if (!p) {
+    return t.name == inner;
+  }
+  if (t.kind != syntax::term::form::application || t.name != parallel_names[static_cast<std::size_t>(p->kind)] ||
+      t.operands[0].name != inner) {
+    return false;
+  }
+  return !has_axis(p->kind) || number(t.attributes[0].value) == std::optional{p->axis};
+}
 
-  // Is the term these operators, one at most, around `inner` (by name of a variable, or of an operator).
-  [[nodiscard]] static bool is_around(const syntax::term& t, const std::optional<parallel_operator>& p,
-                                      const std::string& inner, const detail::rule_environment& number) {
-    if (!p) {
-      return t.name == inner;
-    }
-    if (t.kind != syntax::term::form::application || t.name != parallel_names[static_cast<std::size_t>(p->kind)] ||
-        t.operands[0].name != inner) {
+UNITY_INLINE bool rule_lookup::fits(const tensor::algebra& a, const operator_dimensions& o, const syntax::rule& r,
+                                    const rule_values& values, const axis_operators& wanted) {
+  const auto& from = r.source[0];
+  const bool any = !from.operands.empty() && from.operands[0].repeated;
+  if (r.target.size() != wanted.results.size() || (!any && from.operands.size() != o.inputs.size())) {
+    return false;
+  }
+  std::map<std::string, std::int64_t> ranks;
+  for (std::size_t x = 0; x < from.operands.size(); ++x) {
+    ranks[from.operands[x].name] = static_cast<std::int64_t>(o.inputs[x].rank());
+  }
+  std::map<std::string, attribute> attributes;
+  const auto& fields = a.signature(o.op.kind).attributes;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    attributes[fields[i].name] = o.op.attributes[i];
+  }
+  const detail::rule_environment number{values, ranks, attributes};
+  for (std::size_t i = 0; i < wanted.results.size(); ++i) {
+    if (!is_around(r.target[i], wanted.results[i], from.name, number)) {
       return false;
     }
-    return !has_axis(p->kind) || number(t.attributes[0].value) == std::optional{p->axis};
   }
-  [[nodiscard]] static bool fits(const tensor::algebra& a, const operator_dimensions& o, const syntax::rule& r,
-                                 const rule_values& values, const axis_operators& wanted) {
-    const auto& from = r.source[0];
-    const bool any = !from.operands.empty() && from.operands[0].repeated;
-    if (r.target.size() != wanted.results.size() || (!any && from.operands.size() != o.inputs.size())) {
+  const auto& made = wanted.results[0] ? r.target[0].operands[0] : r.target[0];
+  if (made.operands.size() != from.operands.size()) {
+    return false;
+  }
+  for (std::size_t x = 0; x < wanted.operands.size(); ++x) {
+    const auto at = any ? 0 : x;
+    if (!is_around(made.operands[at], wanted.operands[x], from.operands[at].name, number)) {
       return false;
     }
-    std::map<std::string, std::int64_t> ranks;
-    for (std::size_t x = 0; x < from.operands.size(); ++x) {
-      ranks[from.operands[x].name] = static_cast<std::int64_t>(o.inputs[x].rank());
-    }
-    std::map<std::string, attribute> attributes;
-    const auto& fields = a.signature(o.op.kind).attributes;
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      attributes[fields[i].name] = o.op.attributes[i];
-    }
-    const detail::rule_environment number{values, ranks, attributes};
-    for (std::size_t i = 0; i < wanted.results.size(); ++i) {
-      if (!is_around(r.target[i], wanted.results[i], from.name, number)) {
-        return false;
-      }
-    }
-    const auto& made = wanted.results[0] ? r.target[0].operands[0] : r.target[0];
-    if (made.operands.size() != from.operands.size()) {
-      return false;
-    }
-    for (std::size_t x = 0; x < wanted.operands.size(); ++x) {
-      const auto at = any ? 0 : x;
-      if (!is_around(made.operands[at], wanted.operands[x], from.operands[at].name, number)) {
-        return false;
-      }
-    }
-    return true;
   }
-
-  struct known_rule {
-    syntax::rule rule;
-    std::vector<std::string> parameters{};
-  };
-
-  std::map<std::string, std::vector<known_rule>> by_operator_{};
-};
+  return true;
+}
 
 }  // namespace unity::parallel
+
+#endif

@@ -62,7 +62,27 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
 }  // namespace detail
 
 // The parameters of a rule, ascending.
-[[nodiscard]] inline std::vector<std::string> parameters_of(syntax::rule rule) {
+[[nodiscard]] std::vector<std::string> parameters_of(syntax::rule rule);
+
+// "matmul_over_d d=0 k=2"
+[[nodiscard]] std::string name_with(std::string_view rule, const rule_values& values);
+
+// The rule with numbers for its parameters, which its name then states. Parameters without a value stay.
+[[nodiscard]] syntax::rule with_values(syntax::rule rule, const rule_values& values);
+
+// The rule for every choice of degrees and of dimensions below the rank.
+[[nodiscard]] std::vector<syntax::rule> with_all_values(const syntax::rule& rule, std::span<const std::int64_t> degrees,
+                                                        std::int64_t most_rank);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_RULE_PARAMETERS)
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<std::string> parameters_of(syntax::rule rule) {
   std::vector<std::string> names;
   detail::visit_expressions(rule, [&](const syntax::expression& e) {
     if (e.kind == syntax::expression::form::variable && detail::is_parameter(e.name)) {
@@ -74,8 +94,7 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
   return names;
 }
 
-// "matmul_over_d d=0 k=2"
-[[nodiscard]] inline std::string name_with(std::string_view rule, const rule_values& values) {
+UNITY_INLINE std::string name_with(std::string_view rule, const rule_values& values) {
   std::string text{rule};
   for (const auto& [name, value] : values) {
     text += ' ' + name + '=' + std::to_string(value);
@@ -83,8 +102,7 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
   return text;
 }
 
-// The rule with numbers for its parameters, which its name then states. Parameters without a value stay.
-[[nodiscard]] inline syntax::rule with_values(syntax::rule rule, const rule_values& values) {
+UNITY_INLINE syntax::rule with_values(syntax::rule rule, const rule_values& values) {
   rule.name = name_with(rule.name, values);
   detail::visit_expressions(rule, [&](syntax::expression& e) {
     const auto found = e.kind == syntax::expression::form::variable ? values.find(e.name) : values.end();
@@ -95,10 +113,8 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
   return rule;
 }
 
-// The rule for every choice of degrees and of dimensions below the rank.
-[[nodiscard]] inline std::vector<syntax::rule> with_all_values(const syntax::rule& rule,
-                                                               std::span<const std::int64_t> degrees,
-                                                               std::int64_t most_rank) {
+UNITY_INLINE std::vector<syntax::rule> with_all_values(const syntax::rule& rule, std::span<const std::int64_t> degrees,
+                                                       std::int64_t most_rank) {
   std::vector<rule_values> all{{}};
   for (const auto& name : parameters_of(rule)) {
     std::vector<std::int64_t> choices{degrees.begin(), degrees.end()};
@@ -125,3 +141,5 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
 }
 
 }  // namespace unity::parallel
+
+#endif

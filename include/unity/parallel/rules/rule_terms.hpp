@@ -33,12 +33,26 @@ namespace unity::parallel {
 }
 [[nodiscard]] inline syntax::term applied(std::string name, std::vector<syntax::attribute_binding> attributes,
                                           std::vector<syntax::term> operands) {
-  return {syntax::term::form::application, std::move(name), std::move(attributes), false, std::move(operands),
-          syntax::term::whole, false};
+  return {syntax::term::form::application,
+          std::move(name),
+          std::move(attributes),
+          false,
+          std::move(operands),
+          syntax::term::whole,
+          false};
 }
 // A parallelization operator of one operand; axis is read where it has one.
-[[nodiscard]] inline syntax::term applied(parallel_kind kind, syntax::expression axis, syntax::expression degree,
-                                          syntax::term operand) {
+[[nodiscard]] syntax::term applied(parallel_kind kind, syntax::expression axis, syntax::expression degree,
+                                   syntax::term operand);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_RULE_TERMS)
+
+namespace unity::parallel {
+
+UNITY_INLINE syntax::term applied(parallel_kind kind, syntax::expression axis, syntax::expression degree,
+                                  syntax::term operand) {
   const auto s = signature_of(kind);
   std::vector<syntax::attribute_binding> attributes;
   if (has_axis(kind)) {
@@ -51,3 +65,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -13,6 +13,7 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -26,17 +27,8 @@ class vocabulary_writer {
   explicit vocabulary_writer(const pcg_algebra& a) : algebra_{a} {}
 
   // All of degree 2, and of the first two dimensions.
-  void add(std::string name, std::vector<parallel_type> variables, std::vector<pcg_vocabulary::entry> operators) {
-    pcg_vocabulary l{std::move(name), std::move(variables), std::move(operators)};
-    add_divisions(algebra_, l, 2, 2);
-    all_.push_back(std::move(l));
-  }
-  [[nodiscard]] static parallel_type values(tensor::shape dims, tensor::dtype element = tensor::dtype::float32) {
-    tensor::tensor_type t;
-    t.dims = std::move(dims);
-    t.element = element;
-    return undivided(t);
-  }
+  void add(std::string name, std::vector<parallel_type> variables, std::vector<pcg_vocabulary::entry> operators);
+  [[nodiscard]] static parallel_type values(tensor::shape dims, tensor::dtype element = tensor::dtype::float32);
   [[nodiscard]] tensor::operation op(std::string_view name,
                                      std::initializer_list<tensor::named_attribute> attributes = {}) const {
     return algebra_.operators().make_operation(name, attributes);
@@ -54,7 +46,33 @@ class vocabulary_writer {
 }  // namespace detail
 
 // Chains alone; each of eleven operators; and operators with Terms and Blocks.
-[[nodiscard]] inline std::vector<pcg_vocabulary> standard_vocabularies(const pcg_algebra& a) {
+[[nodiscard]] std::vector<pcg_vocabulary> standard_vocabularies(const pcg_algebra& a);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_STANDARD_VOCABULARIES)
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void vocabulary_writer::add(std::string name, std::vector<parallel_type> variables,
+                                         std::vector<pcg_vocabulary::entry> operators) {
+  pcg_vocabulary l{std::move(name), std::move(variables), std::move(operators)};
+  add_divisions(algebra_, l, 2, 2);
+  all_.push_back(std::move(l));
+}
+
+UNITY_INLINE parallel_type vocabulary_writer::values(tensor::shape dims, tensor::dtype element) {
+  tensor::tensor_type t;
+  t.dims = std::move(dims);
+  t.element = element;
+  return undivided(t);
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<pcg_vocabulary> standard_vocabularies(const pcg_algebra& a) {
   detail::vocabulary_writer w{a};
   const auto x = w.values({4, 4});
   const auto row = w.values({4});
@@ -82,3 +100,5 @@ class vocabulary_writer {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,29 +1,23 @@
 // All small terms over parallel tensors, and which of them are the same: candidates for substitutions.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
-#include <unity/parallel/rules/rule_terms.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/dense.hpp>
-#include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -39,17 +33,7 @@ struct pcg_vocabulary {
 };
 
 // Partitions and combinations along so many dimensions, and what changes copies and terms; all by the degree.
-inline void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t dimensions, std::int64_t degree) {
-  for (const auto kind : {parallel_kind::partition, parallel_kind::combine}) {
-    for (std::int64_t d = 0; d < dimensions; ++d) {
-      to.operators.push_back({a.make(parallel_operator{kind, d, degree}), 1});
-    }
-  }
-  for (const auto kind :
-       {parallel_kind::replicate, parallel_kind::reduce, parallel_kind::discard, parallel_kind::inject}) {
-    to.operators.push_back({a.make(parallel_operator{kind, 0, degree}), 1});
-  }
-}
+void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t dimensions, std::int64_t degree);
 
 // An operator on kept terms, or a variable.
 struct enumerated_term {
@@ -71,170 +55,35 @@ struct enumerated_pair {
 class term_enumeration {
  public:
   // Complexity: an inference and an evaluation per term. Memory: the values of all different tensors.
-  term_enumeration(const pcg_algebra& a, const pcg_vocabulary& vocabulary, std::size_t most_operators)
-      : algebra_{a}, vocabulary_{vocabulary} {
-    for (std::size_t v = 0; v < vocabulary.variables.size(); ++v) {
-      enumerated_term t{vocabulary.operators.size() + v, {}, vocabulary.variables[v], 0, {}};
-      tensor::dense<tensor::modular61> x{t.type.global.dims};
-      for (std::size_t i = 0; i < x.data.size(); ++i) {
-        x.data[i] = tensor::modular61::of_residue(hash_combine(v + 1, i) >> 3U);
-      }
-      t.value = remember(std::move(x));
-      keep(std::move(t));
-    }
-    for (std::size_t n = 1; n <= most_operators; ++n) {
-      extend(n);
-    }
-  }
+  term_enumeration(const pcg_algebra& a, const pcg_vocabulary& vocabulary, std::size_t most_operators);
 
   [[nodiscard]] std::size_t terms() const noexcept { return count_; }
   [[nodiscard]] const std::vector<enumerated_term>& kept() const noexcept { return kept_; }
   [[nodiscard]] const std::vector<enumerated_pair>& pairs() const noexcept { return pairs_; }
 
   // As rule text has it; variables are called x0, x1, ...
-  [[nodiscard]] syntax::term written(const enumerated_term& t) const {
-    const auto operators = vocabulary_.operators.size();
-    if (t.op >= operators) {
-      return value_variable("x" + std::to_string(t.op - operators));
-    }
-    std::vector<syntax::term> operands;
-    for (const auto o : t.operands) {
-      operands.push_back(written(kept_[o]));
-    }
-    const auto& op = vocabulary_.operators[t.op].op;
-    const auto& s = algebra_.signature(op.kind);
-    std::vector<syntax::attribute_binding> attributes;
-    for (std::size_t i = 0; i < s.attributes.size(); ++i) {
-      if (op.attributes[i] != s.attributes[i].default_value) {
-        attributes.push_back({s.attributes[i].name, literal(op.attributes[i], s.attributes[i].form)});
-      }
-    }
-    return applied(s.name, std::move(attributes), std::move(operands));
-  }
+  [[nodiscard]] syntax::term written(const enumerated_term& t) const;
   // The term at the end of a graph that has the variables.
   [[nodiscard]] value_id write(pcg_writer& writer, const std::vector<value_id>& variables,
-                               const enumerated_term& t) const {
-    const auto operators = vocabulary_.operators.size();
-    if (t.op >= operators) {
-      return variables[t.op - operators];
-    }
-    std::vector<value_id> operands;
-    for (const auto o : t.operands) {
-      operands.push_back(write(writer, variables, kept_[o]));
-    }
-    return writer.graph().results(writer.add(vocabulary_.operators[t.op].op, operands))[0];
-  }
+                               const enumerated_term& t) const;
 
  private:
-  [[nodiscard]] static syntax::expression literal(const attribute& a, attribute_form form) {
-    if (form == attribute_form::integers) {
-      syntax::expression list{syntax::expression::form::list, 0, {}, {}};
-      for (const auto i : a) {
-        list.arguments.push_back(number(i));
-      }
-      return list;
-    }
-    return number(a[0]);
-  }
+  [[nodiscard]] static syntax::expression literal(const attribute& a, attribute_form form);
 
-  std::uint64_t remember(tensor::dense<tensor::modular61> x) {
-    std::uint64_t h = x.dims.size();
-    for (const auto d : x.dims) {
-      h = hash_combine(h, static_cast<std::uint64_t>(d));
-    }
-    for (const auto& e : x.data) {
-      h = hash_combine(h, e.residue());
-    }
-    values_.emplace(h, std::move(x));
-    return h;
-  }
-  void keep(enumerated_term t) {
-    known_.emplace(hash_combine(t.value, std::hash<parallel_type>{}(t.type)), static_cast<std::uint32_t>(kept_.size()));
-    by_size_.resize(std::max(by_size_.size(), size_of(t) + 1));
-    by_size_[size_of(t)].push_back(static_cast<std::uint32_t>(kept_.size()));
-    kept_.push_back(std::move(t));
-  }
+  std::uint64_t remember(tensor::dense<tensor::modular61> x);
+  void keep(enumerated_term t);
   [[nodiscard]] std::size_t size_of(const enumerated_term& t) const {
     return t.op >= vocabulary_.operators.size() ? 0 : t.nodes.size() + 1;
   }
 
   // Terms of n different nodes.
-  void extend(std::size_t n) {
-    for (std::size_t op = 0; op < vocabulary_.operators.size(); ++op) {
-      choose(op, n, {}, {});
-    }
-  }
+  void extend(std::size_t n);
   void choose(std::size_t op, std::size_t n, const std::vector<std::uint32_t>& operands,
-              const std::vector<std::uint32_t>& nodes) {
-    const auto& entry = vocabulary_.operators[op];
-    if (operands.size() == entry.arity) {
-      if (nodes.size() + 1 == n) {
-        add({op, operands, {}, 0, nodes});
-      }
-      return;
-    }
-    for (std::size_t size = 0; size < std::min(n, by_size_.size()); ++size) {
-      for (std::size_t i = 0; i < by_size_[size].size(); ++i) {
-        const auto t = by_size_[size][i];
-        if (algebra_.signature(entry.op.kind).commutative && !operands.empty() && t < operands[0]) {
-          continue;
-        }
-        auto more = operands;
-        more.push_back(t);
-        auto all = nodes;
-        for (const auto m : kept_[t].nodes) {
-          all.push_back(m);
-        }
-        if (kept_[t].op < vocabulary_.operators.size()) {
-          all.push_back(t);
-        }
-        std::sort(all.begin(), all.end());
-        all.erase(std::unique(all.begin(), all.end()), all.end());
-        if (all.size() < n) {
-          choose(op, n, more, all);
-        }
-      }
-    }
-  }
+              const std::vector<std::uint32_t>& nodes);
 
-  void add(enumerated_term t) {
-    std::vector<parallel_type> types;
-    for (const auto o : t.operands) {
-      types.push_back(kept_[o].type);
-    }
-    const auto& op = vocabulary_.operators[t.op].op;
-    const auto results = algebra_.infer(op, types);
-    if (!results) {
-      return;
-    }
-    ++count_;
-    t.type = (*results)[0];
-    t.value = value_of(op, t.operands, types);
-    const auto known = known_.find(hash_combine(t.value, std::hash<parallel_type>{}(t.type)));
-    if (known == known_.end()) {
-      keep(std::move(t));
-    } else {
-      pairs_.push_back({known->second, std::move(t)});
-    }
-  }
+  void add(enumerated_term t);
   [[nodiscard]] std::uint64_t value_of(const tensor::operation& op, const std::vector<std::uint32_t>& operands,
-                                       const std::vector<parallel_type>& types) {
-    const auto p = algebra_.read(op);
-    if (p && is_unary(p->kind)) {
-      return kept_[operands[0]].value;
-    }
-    std::vector<tensor::dense<tensor::modular61>> inputs;
-    std::vector<tensor::tensor_type> global;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      inputs.push_back(values_.at(kept_[operands[i]].value));
-      global.push_back(types[i].global);
-    }
-    const auto& a = algebra_.operators();
-    const auto erased = !p                                  ? op
-                        : p->kind == parallel_kind::terms ? a.make_operation("add")
-                                                          : a.make_operation("concat", {{"axis", p->axis}});
-    return remember(tensor::evaluate<tensor::modular61>(a, erased, inputs, global)[0]);
-  }
+                                       const std::vector<parallel_type>& types);
 
   const pcg_algebra& algebra_;
   const pcg_vocabulary& vocabulary_;
@@ -247,3 +96,193 @@ class term_enumeration {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RULES_TERM_ENUMERATION)
+
+#include <algorithm>
+#include <optional>
+
+#include <unity/core/hash.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/rules/rule_terms.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t dimensions,
+                                std::int64_t degree) {
+  for (const auto kind : {parallel_kind::partition, parallel_kind::combine}) {
+    for (std::int64_t d = 0; d < dimensions; ++d) {
+      to.operators.push_back({a.make(parallel_operator{kind, d, degree}), 1});
+    }
+  }
+  for (const auto kind :
+       {parallel_kind::replicate, parallel_kind::reduce, parallel_kind::discard, parallel_kind::inject}) {
+    to.operators.push_back({a.make(parallel_operator{kind, 0, degree}), 1});
+  }
+}
+
+UNITY_INLINE term_enumeration::term_enumeration(const pcg_algebra& a, const pcg_vocabulary& vocabulary,
+                                                std::size_t most_operators)
+    : algebra_{a}, vocabulary_{vocabulary} {
+  for (std::size_t v = 0; v < vocabulary.variables.size(); ++v) {
+    enumerated_term t{vocabulary.operators.size() + v, {}, vocabulary.variables[v], 0, {}};
+    tensor::dense<tensor::modular61> x{t.type.global.dims};
+    for (std::size_t i = 0; i < x.data.size(); ++i) {
+      x.data[i] = tensor::modular61::of_residue(hash_combine(v + 1, i) >> 3U);
+    }
+    t.value = remember(std::move(x));
+    keep(std::move(t));
+  }
+  for (std::size_t n = 1; n <= most_operators; ++n) {
+    extend(n);
+  }
+}
+
+UNITY_INLINE syntax::term term_enumeration::written(const enumerated_term& t) const {
+  const auto operators = vocabulary_.operators.size();
+  if (t.op >= operators) {
+    return value_variable("x" + std::to_string(t.op - operators));
+  }
+  std::vector<syntax::term> operands;
+  for (const auto o : t.operands) {
+    operands.push_back(written(kept_[o]));
+  }
+  const auto& op = vocabulary_.operators[t.op].op;
+  const auto& s = algebra_.signature(op.kind);
+  std::vector<syntax::attribute_binding> attributes;
+  for (std::size_t i = 0; i < s.attributes.size(); ++i) {
+    if (op.attributes[i] != s.attributes[i].default_value) {
+      attributes.push_back({s.attributes[i].name, literal(op.attributes[i], s.attributes[i].form)});
+    }
+  }
+  return applied(s.name, std::move(attributes), std::move(operands));
+}
+
+UNITY_INLINE value_id term_enumeration::write(pcg_writer& writer, const std::vector<value_id>& variables,
+                                              const enumerated_term& t) const {
+  const auto operators = vocabulary_.operators.size();
+  if (t.op >= operators) {
+    return variables[t.op - operators];
+  }
+  std::vector<value_id> operands;
+  for (const auto o : t.operands) {
+    operands.push_back(write(writer, variables, kept_[o]));
+  }
+  return writer.graph().results(writer.add(vocabulary_.operators[t.op].op, operands))[0];
+}
+
+UNITY_INLINE syntax::expression term_enumeration::literal(const attribute& a, attribute_form form) {
+  if (form == attribute_form::integers) {
+    syntax::expression list{syntax::expression::form::list, 0, {}, {}};
+    for (const auto i : a) {
+      list.arguments.push_back(number(i));
+    }
+    return list;
+  }
+  return number(a[0]);
+}
+
+UNITY_INLINE std::uint64_t term_enumeration::remember(tensor::dense<tensor::modular61> x) {
+  std::uint64_t h = x.dims.size();
+  for (const auto d : x.dims) {
+    h = hash_combine(h, static_cast<std::uint64_t>(d));
+  }
+  for (const auto& e : x.data) {
+    h = hash_combine(h, e.residue());
+  }
+  values_.emplace(h, std::move(x));
+  return h;
+}
+
+UNITY_INLINE void term_enumeration::keep(enumerated_term t) {
+  known_.emplace(hash_combine(t.value, std::hash<parallel_type>{}(t.type)), static_cast<std::uint32_t>(kept_.size()));
+  by_size_.resize(std::max(by_size_.size(), size_of(t) + 1));
+  by_size_[size_of(t)].push_back(static_cast<std::uint32_t>(kept_.size()));
+  kept_.push_back(std::move(t));
+}
+
+UNITY_INLINE void term_enumeration::extend(std::size_t n) {
+  for (std::size_t op = 0; op < vocabulary_.operators.size(); ++op) {
+    choose(op, n, {}, {});
+  }
+}
+
+UNITY_INLINE void term_enumeration::choose(std::size_t op, std::size_t n, const std::vector<std::uint32_t>& operands,
+                                           const std::vector<std::uint32_t>& nodes) {
+  const auto& entry = vocabulary_.operators[op];
+  if (operands.size() == entry.arity) {
+    if (nodes.size() + 1 == n) {
+      add({op, operands, {}, 0, nodes});
+    }
+    return;
+  }
+  for (std::size_t size = 0; size < std::min(n, by_size_.size()); ++size) {
+    for (std::size_t i = 0; i < by_size_[size].size(); ++i) {
+      const auto t = by_size_[size][i];
+      if (algebra_.signature(entry.op.kind).commutative && !operands.empty() && t < operands[0]) {
+        continue;
+      }
+      auto more = operands;
+      more.push_back(t);
+      auto all = nodes;
+      for (const auto m : kept_[t].nodes) {
+        all.push_back(m);
+      }
+      if (kept_[t].op < vocabulary_.operators.size()) {
+        all.push_back(t);
+      }
+      std::sort(all.begin(), all.end());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
+      if (all.size() < n) {
+        choose(op, n, more, all);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void term_enumeration::add(enumerated_term t) {
+  std::vector<parallel_type> types;
+  for (const auto o : t.operands) {
+    types.push_back(kept_[o].type);
+  }
+  const auto& op = vocabulary_.operators[t.op].op;
+  const auto results = algebra_.infer(op, types);
+  if (!results) {
+    return;
+  }
+  ++count_;
+  t.type = (*results)[0];
+  t.value = value_of(op, t.operands, types);
+  const auto known = known_.find(hash_combine(t.value, std::hash<parallel_type>{}(t.type)));
+  if (known == known_.end()) {
+    keep(std::move(t));
+  } else {
+    pairs_.push_back({known->second, std::move(t)});
+  }
+}
+
+UNITY_INLINE std::uint64_t term_enumeration::value_of(const tensor::operation& op,
+                                                      const std::vector<std::uint32_t>& operands,
+                                                      const std::vector<parallel_type>& types) {
+  const auto p = algebra_.read(op);
+  if (p && is_unary(p->kind)) {
+    return kept_[operands[0]].value;
+  }
+  std::vector<tensor::dense<tensor::modular61>> inputs;
+  std::vector<tensor::tensor_type> global;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    inputs.push_back(values_.at(kept_[operands[i]].value));
+    global.push_back(types[i].global);
+  }
+  const auto& a = algebra_.operators();
+  const auto erased = !p                                ? op
+                      : p->kind == parallel_kind::terms ? a.make_operation("add")
+                                                        : a.make_operation("concat", {{"axis", p->axis}});
+  return remember(tensor::evaluate<tensor::modular61>(a, erased, inputs, global)[0]);
+}
+
+}  // namespace unity::parallel
+
+#endif

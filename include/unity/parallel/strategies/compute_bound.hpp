@@ -1,22 +1,13 @@
 // How fast an iteration could be if devices never waited.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <map>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/parallel/configuration.hpp>
-#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 
 namespace unity::parallel {
@@ -25,7 +16,26 @@ namespace unity::parallel {
 // computing, forward and backward, on the fastest kind of device for it, and all devices share that equally.
 // Messages, gradients and updates are not counted.
 // Complexity: the tasks of each distinct operator, for each of its degrees and each kind of device.
-[[nodiscard]] inline picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all) {
+[[nodiscard]] picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_COMPUTE_BOUND)
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <span>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all) {
   std::vector<machine::device_id> one_of_each;  // kind of device
   std::vector<bool> seen(m.devices.size());
   for (std::size_t d = 0; d < m.network.device_count(); ++d) {
@@ -65,3 +75,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

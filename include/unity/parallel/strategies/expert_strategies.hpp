@@ -4,13 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/megatron.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
-#include <unity/parallel/strategies/whole_tables.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -19,8 +15,22 @@ namespace unity::parallel {
 // One strategy or several of which the fastest is meant: of graphs with attention Megatron's, of graphs with embedding
 // tables those on whole devices; of recurrent and of all other networks as `expert`. Outputs as for `megatron`.
 // Complexity: as those.
-[[nodiscard]] inline std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                             const graph_dimensions& all, const machine::topology& t) {
+[[nodiscard]] std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                      const graph_dimensions& all, const machine::topology& t);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_EXPERT_STRATEGIES)
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/whole_tables.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                     const graph_dimensions& all, const machine::topology& t) {
   const auto cell = a.kind("lstm_cell");
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (g.operation(node_id{n}).kind == cell) {
@@ -34,3 +44,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,19 +1,16 @@
 // The plans that Unity's introduction compares, on all devices of a machine.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
-#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/figure_plans.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -23,7 +20,42 @@ namespace detail {
 
 // Two products with weights and what is between and behind them, one operator after
 // another, the last of which is the output.
-[[nodiscard]] inline bool is_two_layer_chain(const tensor::algebra& a, const tensor::tensor_graph& g) {
+[[nodiscard]] bool is_two_layer_chain(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+}  // namespace detail
+
+// A perceptron's operators as the axes say, a task of each on every device. Nothing where the graph is no perceptron of
+// two layers, or a size no multiple of the number of devices.
+// Complexity: linear in the graph and the devices.
+[[nodiscard]] std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                         const graph_dimensions& all, const machine::topology& t,
+                                                         const layer_axes& how);
+
+// Figures 2a and 2b as figure_plans.hpp has them.
+[[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                const graph_dimensions& all,
+                                                                const machine::topology& t) {
+  return two_layer_strategy(a, g, all, t, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
+}
+[[nodiscard]] inline std::optional<strategy> figure_2b_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                                const graph_dimensions& all,
+                                                                const machine::topology& t) {
+  return two_layer_strategy(a, g, all, t, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
+}
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_FIGURE_STRATEGIES)
+
+#include <algorithm>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/configuration_grid.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE bool is_two_layer_chain(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::size_t layers = 0;
   node_id before;
   for (std::size_t i = 0; i < g.node_count(); ++i) {
@@ -46,14 +78,13 @@ namespace detail {
   return layers == 2 && g.outputs().size() == 1 && g.producer(g.outputs()[0]) == before;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// A perceptron's operators as the axes say, a task of each on every device. Nothing where the graph is no perceptron of
-// two layers, or a size no multiple of the number of devices.
-// Complexity: linear in the graph and the devices.
-[[nodiscard]] inline std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                                const graph_dimensions& all, const machine::topology& t,
-                                                                const layer_axes& how) {
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                        const graph_dimensions& all, const machine::topology& t,
+                                                        const layer_axes& how) {
   if (!detail::is_two_layer_chain(a, g)) {
     return std::nullopt;
   }
@@ -81,16 +112,6 @@ namespace detail {
   return unsummed_output(g, s).valid() ? std::nullopt : std::optional{std::move(s)};
 }
 
-// Figures 2a and 2b as figure_plans.hpp has them.
-[[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                                const graph_dimensions& all,
-                                                                const machine::topology& t) {
-  return two_layer_strategy(a, g, all, t, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
-}
-[[nodiscard]] inline std::optional<strategy> figure_2b_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                                const graph_dimensions& all,
-                                                                const machine::topology& t) {
-  return two_layer_strategy(a, g, all, t, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
-}
-
 }  // namespace unity::parallel
+
+#endif

@@ -1,17 +1,12 @@
 // How operators behind those of a plan are divided: as what they read.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
-#include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/task_grid.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -20,9 +15,33 @@ namespace detail {
 
 // As many parts along the first dimension of the operand as its producer has there, each where one of them is made; on
 // one device where the operator has no such parts.
-[[nodiscard]] inline configuration following(const operator_dimensions& o, std::size_t operand,
-                                             const operator_dimensions& producer, const configuration& made,
-                                             std::size_t devices) {
+[[nodiscard]] configuration following(const operator_dimensions& o, std::size_t operand,
+                                      const operator_dimensions& producer, const configuration& made,
+                                      std::size_t devices);
+
+}  // namespace detail
+
+// Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss,
+// say. Outputs are not left as terms of a sum.
+// Complexity: linear in the nodes.
+void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_LOSS_STRATEGY)
+
+#include <algorithm>
+#include <optional>
+
+#include <unity/core/id.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/task_grid.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE configuration following(const operator_dimensions& o, std::size_t operand,
+                                     const operator_dimensions& producer, const configuration& made,
+                                     std::size_t devices) {
   configuration alone{degree_list(o.divisible.size(), 1), {made.devices[0]}, {}, {}, 1};
   std::int64_t parts = 1;
   std::int64_t inner = 1;  // tasks from one part to the next
@@ -58,12 +77,11 @@ namespace detail {
   return is_divided && why_not(o, c, devices).empty() ? c : alone;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Appends configurations for the operators of the graph that the strategy, of its first nodes, does not have: a loss,
-// say. Outputs are not left as terms of a sum.
-// Complexity: linear in the nodes.
-inline void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s) {
+namespace unity::parallel {
+
+UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s) {
   for (auto n = s.size(); n < g.node_count(); ++n) {
     s.emplace_back();
     const auto operands = g.operands(node_id{n});
@@ -88,3 +106,5 @@ inline void follow(const tensor::tensor_graph& g, const graph_dimensions& all, s
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -10,18 +10,16 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
-#include <unity/parallel/mesh/mesh_plan.hpp>
-#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/space.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -47,48 +45,11 @@ class megatron_writer {
  public:
   megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
                   machine::device_mesh mesh, std::optional<std::size_t> sample_axis,
-                  std::optional<std::size_t> layer_axis)
-      : algebra_{a},
-        graph_{g},
-        all_{all},
-        mesh_{std::move(mesh)},
-        sample_axis_{sample_axis},
-        layer_axis_{layer_axis},
-        roles_(g.node_count()),
-        states_(g.value_count()),
-        leaves_(g.node_count()) {
-    for (const auto v : g.outputs()) {
-      leaves_[g.producer(v).index()] = true;
-    }
-  }
+                  std::optional<std::size_t> layer_axis);
 
-  [[nodiscard]] strategy run() {
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      if (!graph_.operands(node_id{n}).empty() && !is_of_weights(node_id{n})) {
-        choose(node_id{n});
-      }
-    }
-    for (auto n = graph_.node_count(); n-- > 0;) {
-      if (!graph_.operands(node_id{n}).empty() && is_of_weights(node_id{n})) {
-        follow_reader(node_id{n});
-      }
-    }
-    strategy s;
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      s.push_back(roles_[n].empty() ? configuration{} : configuration_on(all_[node_id{n}], mesh_, roles_[n]));
-    }
-    return s;
-  }
+  [[nodiscard]] strategy run();
   // Is an operator that mixes positions divided along the layer axis.
-  [[nodiscard]] bool divides_heads() const {
-    for (std::size_t n = 0; n < roles_.size(); ++n) {
-      if (layer_axis_ && !roles_[n].empty() && roles_[n][*layer_axis_] != axis_role{} &&
-          mixes_positions(algebra_, all_[node_id{n}])) {
-        return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool divides_heads() const;
 
  private:
   using role_list = std::vector<axis_role>;
@@ -100,123 +61,20 @@ class megatron_writer {
   [[nodiscard]] static axis_role along(std::size_t index) {
     return {axis_role::kinds::index, static_cast<std::uint8_t>(index)};
   }
-  [[nodiscard]] bool is_possible(node_id n, const role_list& roles) const {
-    const auto& o = all_[n];
-    const auto g = parallel::grid_of(o, mesh_, roles);
-    const auto types = types_on(o, g);
-    return types && why_no_configuration(o, g).empty() &&
-           (!leaves_[n.index()] ||
-            std::all_of(types->results.begin(), types->results.end(), [](const auto& t) { return t.partial == 1; }));
-  }
+  [[nodiscard]] bool is_possible(node_id n, const role_list& roles) const;
   // The first possible one for the axis; copies where none is.
-  void set(node_id n, std::size_t axis, std::span<const std::size_t> indices) {
-    auto& roles = roles_[n.index()];
-    for (const auto i : indices) {
-      roles[axis] = along(i);
-      if (is_possible(n, roles)) {
-        return;
-      }
-    }
-    roles[axis] = {};
-  }
+  void set(node_id n, std::size_t axis, std::span<const std::size_t> indices);
 
-  void choose(node_id n) {
-    const auto& o = all_[n];
-    roles_[n.index()].resize(mesh_.axis_count());
-    if (const auto sample = find_dimension(o, parallelism::sample); sample_axis_ && sample) {
-      set(n, *sample_axis_, {&o.divisible[*sample].indices[0], 1});
-    }
-    if (!layer_axis_) {
-      return;
-    }
-    auto wanted = of_blocks(n);
-    if (wanted.empty()) {
-      wanted = of_layer(o);
-    }
-    set(n, *layer_axis_, wanted);
-    const auto& role = roles_[n.index()][*layer_axis_];
-    for (std::size_t r = 0; r < graph_.results(n).size() && role.kind == axis_role::kinds::index; ++r) {
-      states_[graph_.results(n)[r].index()] = view_in(o.structure.results[r], role.number);
-    }
-  }
-  [[nodiscard]] static layer_division view_in(const tensor::tensor_indices& dims, std::size_t index) {
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end()) {
-        return {layer_division::kinds::block, d};
-      }
-    }
-    return {layer_division::kinds::terms, 0};
-  }
+  void choose(node_id n);
+  [[nodiscard]] static layer_division view_in(const tensor::tensor_indices& dims, std::size_t index);
   // The indices along the blocks that operands are.
-  [[nodiscard]] std::vector<std::size_t> of_blocks(node_id n) const {
-    const auto& s = all_[n].structure;
-    std::vector<std::size_t> found;
-    for (std::size_t x = 0; x < graph_.operands(n).size(); ++x) {
-      const auto& state = states_[graph_.operands(n)[x].index()];
-      if (state.kind != layer_division::kinds::block) {
-        continue;
-      }
-      for (const auto i : s.operands[x][state.dimension].indices) {
-        if (s.indices[i].size > 1) {
-          found.push_back(i);
-          break;
-        }
-      }
-    }
-    return found;
-  }
+  [[nodiscard]] std::vector<std::size_t> of_blocks(node_id n) const;
   // What a layer on a whole operand divides: heads, the rows of a table that is longer than wide, its columns. Where no
   // degree divides these, as vocabularies, positions.
-  [[nodiscard]] std::vector<std::size_t> of_layer(const operator_dimensions& o) const {
-    const bool reads_weights = std::any_of(o.inputs.begin(), o.inputs.end(), [](const auto& t) { return t.constant; });
-    const bool is_sum = std::any_of(o.structure.indices.begin(), o.structure.indices.end(),
-                                    [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction; });
-    if (!reads_weights || !is_sum) {
-      return {};
-    }
-    if (o.op.kind == algebra_.kind("attention")) {
-      constexpr std::size_t query_weight = 3;
-      return {o.structure.operands[query_weight][1].indices[0]};
-    }
-    if (o.op.kind == algebra_.kind("embedding")) {
-      const auto& table = o.inputs[0].dims;
-      return table.size() > 1 && table[0] > table[1] ? o.reductions[0].indices : std::vector<std::size_t>{};
-    }
-    std::vector<std::size_t> found;
-    for (auto k = o.divisible.size(); k-- > 0;) {
-      if (o.divisible[k].kind == parallelism::parameter) {
-        found.push_back(o.divisible[k].indices[0]);
-      }
-    }
-    for (const auto& d : o.divisible) {
-      if (d.kind == parallelism::attribute) {
-        found.push_back(d.indices[0]);
-      }
-    }
-    return found;
-  }
+  [[nodiscard]] std::vector<std::size_t> of_layer(const operator_dimensions& o) const;
 
   // What is computed from weights alone lies as the first operator that reads it wants it.
-  void follow_reader(node_id n) {
-    auto& roles = roles_[n.index()];
-    roles.resize(mesh_.axis_count());
-    for (auto m = n.index() + 1; m < graph_.node_count(); ++m) {
-      const auto operands = graph_.operands(node_id{m});
-      const auto at = std::find(operands.begin(), operands.end(), graph_.results(n)[0]);
-      if (at == operands.end() || roles_[m].empty()) {
-        continue;
-      }
-      const auto& seen = all_[node_id{m}].structure.operands[static_cast<std::size_t>(at - operands.begin())];
-      for (std::size_t axis = 0; axis < roles.size(); ++axis) {
-        const auto view =
-            roles_[m][axis].kind == axis_role::kinds::index ? view_in(seen, roles_[m][axis].number) : layer_division{};
-        if (view.kind == layer_division::kinds::block) {
-          set(n, axis, all_[n].structure.results[0][view.dimension].indices);
-        }
-      }
-      return;
-    }
-  }
+  void follow_reader(node_id n);
 
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
@@ -224,15 +82,204 @@ class megatron_writer {
   machine::device_mesh mesh_;
   std::optional<std::size_t> sample_axis_;
   std::optional<std::size_t> layer_axis_;
-  std::vector<role_list> roles_;          // per node, per axis of the mesh
-  std::vector<layer_division> states_;    // per value
-  std::vector<bool> leaves_;              // per node: has an output of the graph
+  std::vector<role_list> roles_;        // per node, per axis of the mesh
+  std::vector<layer_division> states_;  // per value
+  std::vector<bool> leaves_;            // per node: has an output of the graph
 };
 
 }  // namespace detail
 
 // Does the graph have attention: one operator, or a product of two tensors that both depend on inputs.
-[[nodiscard]] inline bool is_transformer(const tensor::algebra& a, const graph_dimensions& all) {
+[[nodiscard]] bool is_transformer(const tensor::algebra& a, const graph_dimensions& all);
+
+// A strategy for each way in which samples and layers together are divided among all devices: layers within nodes
+// first, by columns, then rows; attention by heads. Those that divide no heads are left out, but for data parallelism.
+// The graph's outputs should be handed over by operators of their own (with_delivered_outputs): they are no sums.
+// Complexity: linear in graph and devices, for each divisor of the number of devices.
+// Source: Shoeybi et al., Megatron-LM, 2019, section 3.
+[[nodiscard]] std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                             const graph_dimensions& all, const machine::topology& t);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_MEGATRON)
+
+#include <unity/parallel/configuration_grid.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
+#include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE megatron_writer::megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const graph_dimensions& all, machine::device_mesh mesh,
+                                              std::optional<std::size_t> sample_axis,
+                                              std::optional<std::size_t> layer_axis)
+    : algebra_{a},
+      graph_{g},
+      all_{all},
+      mesh_{std::move(mesh)},
+      sample_axis_{sample_axis},
+      layer_axis_{layer_axis},
+      roles_(g.node_count()),
+      states_(g.value_count()),
+      leaves_(g.node_count()) {
+  for (const auto v : g.outputs()) {
+    leaves_[g.producer(v).index()] = true;
+  }
+}
+
+UNITY_INLINE strategy megatron_writer::run() {
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    if (!graph_.operands(node_id{n}).empty() && !is_of_weights(node_id{n})) {
+      choose(node_id{n});
+    }
+  }
+  for (auto n = graph_.node_count(); n-- > 0;) {
+    if (!graph_.operands(node_id{n}).empty() && is_of_weights(node_id{n})) {
+      follow_reader(node_id{n});
+    }
+  }
+  strategy s;
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    s.push_back(roles_[n].empty() ? configuration{} : configuration_on(all_[node_id{n}], mesh_, roles_[n]));
+  }
+  return s;
+}
+
+UNITY_INLINE bool megatron_writer::divides_heads() const {
+  for (std::size_t n = 0; n < roles_.size(); ++n) {
+    if (layer_axis_ && !roles_[n].empty() && roles_[n][*layer_axis_] != axis_role{} &&
+        mixes_positions(algebra_, all_[node_id{n}])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE bool megatron_writer::is_possible(node_id n, const role_list& roles) const {
+  const auto& o = all_[n];
+  const auto g = parallel::grid_of(o, mesh_, roles);
+  const auto types = types_on(o, g);
+  return types && why_no_configuration(o, g).empty() &&
+         (!leaves_[n.index()] ||
+          std::all_of(types->results.begin(), types->results.end(), [](const auto& t) { return t.partial == 1; }));
+}
+
+UNITY_INLINE void megatron_writer::set(node_id n, std::size_t axis, std::span<const std::size_t> indices) {
+  auto& roles = roles_[n.index()];
+  for (const auto i : indices) {
+    roles[axis] = along(i);
+    if (is_possible(n, roles)) {
+      return;
+    }
+  }
+  roles[axis] = {};
+}
+
+UNITY_INLINE void megatron_writer::choose(node_id n) {
+  const auto& o = all_[n];
+  roles_[n.index()].resize(mesh_.axis_count());
+  if (const auto sample = find_dimension(o, parallelism::sample); sample_axis_ && sample) {
+    set(n, *sample_axis_, {&o.divisible[*sample].indices[0], 1});
+  }
+  if (!layer_axis_) {
+    return;
+  }
+  auto wanted = of_blocks(n);
+  if (wanted.empty()) {
+    wanted = of_layer(o);
+  }
+  set(n, *layer_axis_, wanted);
+  const auto& role = roles_[n.index()][*layer_axis_];
+  for (std::size_t r = 0; r < graph_.results(n).size() && role.kind == axis_role::kinds::index; ++r) {
+    states_[graph_.results(n)[r].index()] = view_in(o.structure.results[r], role.number);
+  }
+}
+
+UNITY_INLINE layer_division megatron_writer::view_in(const tensor::tensor_indices& dims, std::size_t index) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end()) {
+      return {layer_division::kinds::block, d};
+    }
+  }
+  return {layer_division::kinds::terms, 0};
+}
+
+UNITY_INLINE std::vector<std::size_t> megatron_writer::of_blocks(node_id n) const {
+  const auto& s = all_[n].structure;
+  std::vector<std::size_t> found;
+  for (std::size_t x = 0; x < graph_.operands(n).size(); ++x) {
+    const auto& state = states_[graph_.operands(n)[x].index()];
+    if (state.kind != layer_division::kinds::block) {
+      continue;
+    }
+    for (const auto i : s.operands[x][state.dimension].indices) {
+      if (s.indices[i].size > 1) {
+        found.push_back(i);
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+UNITY_INLINE std::vector<std::size_t> megatron_writer::of_layer(const operator_dimensions& o) const {
+  const bool reads_weights = std::any_of(o.inputs.begin(), o.inputs.end(), [](const auto& t) { return t.constant; });
+  const bool is_sum = std::any_of(o.structure.indices.begin(), o.structure.indices.end(),
+                                  [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction; });
+  if (!reads_weights || !is_sum) {
+    return {};
+  }
+  if (o.op.kind == algebra_.kind("attention")) {
+    constexpr std::size_t query_weight = 3;
+    return {o.structure.operands[query_weight][1].indices[0]};
+  }
+  if (o.op.kind == algebra_.kind("embedding")) {
+    const auto& table = o.inputs[0].dims;
+    return table.size() > 1 && table[0] > table[1] ? o.reductions[0].indices : std::vector<std::size_t>{};
+  }
+  std::vector<std::size_t> found;
+  for (auto k = o.divisible.size(); k-- > 0;) {
+    if (o.divisible[k].kind == parallelism::parameter) {
+      found.push_back(o.divisible[k].indices[0]);
+    }
+  }
+  for (const auto& d : o.divisible) {
+    if (d.kind == parallelism::attribute) {
+      found.push_back(d.indices[0]);
+    }
+  }
+  return found;
+}
+
+UNITY_INLINE void megatron_writer::follow_reader(node_id n) {
+  auto& roles = roles_[n.index()];
+  roles.resize(mesh_.axis_count());
+  for (auto m = n.index() + 1; m < graph_.node_count(); ++m) {
+    const auto operands = graph_.operands(node_id{m});
+    const auto at = std::find(operands.begin(), operands.end(), graph_.results(n)[0]);
+    if (at == operands.end() || roles_[m].empty()) {
+      continue;
+    }
+    const auto& seen = all_[node_id{m}].structure.operands[static_cast<std::size_t>(at - operands.begin())];
+    for (std::size_t axis = 0; axis < roles.size(); ++axis) {
+      const auto view =
+          roles_[m][axis].kind == axis_role::kinds::index ? view_in(seen, roles_[m][axis].number) : layer_division{};
+      if (view.kind == layer_division::kinds::block) {
+        set(n, axis, all_[n].structure.results[0][view.dimension].indices);
+      }
+    }
+    return;
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE bool is_transformer(const tensor::algebra& a, const graph_dimensions& all) {
   for (std::size_t n = 0; n < all.node_count(); ++n) {
     if (!all[node_id{n}].inputs.empty() && detail::mixes_positions(a, all[node_id{n}])) {
       return true;
@@ -241,13 +288,8 @@ class megatron_writer {
   return false;
 }
 
-// A strategy for each way in which samples and layers together are divided among all devices: layers within nodes
-// first, by columns, then rows; attention by heads. Those that divide no heads are left out, but for data parallelism.
-// The graph's outputs should be handed over by operators of their own (with_delivered_outputs): they are no sums.
-// Complexity: linear in graph and devices, for each divisor of the number of devices.
-// Source: Shoeybi et al., Megatron-LM, 2019, section 3.
-[[nodiscard]] inline std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                    const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                            const graph_dimensions& all, const machine::topology& t) {
   std::vector<machine::device_id> devices;
   for (const auto& row : machine::devices_by_node(t)) {
     devices.insert(devices.end(), row.begin(), row.end());
@@ -279,3 +321,5 @@ class megatron_writer {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,14 +1,12 @@
 // Whether a strategy fits the memory of its devices.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/program/fragment.hpp>
@@ -16,13 +14,7 @@
 namespace unity::parallel {
 
 // Of each device; 0: not known, no limit.
-[[nodiscard]] inline std::vector<bytes> memory_limits(const machine::machine& m) {
-  std::vector<bytes> all;
-  for (std::size_t d = 0; d < m.network.device_count(); ++d) {
-    all.push_back(machine::model_of(m, machine::device_id{d}).memory);
-  }
-  return all;
-}
+[[nodiscard]] std::vector<bytes> memory_limits(const machine::machine& m);
 
 struct memory_excess {
   std::size_t device = 0;
@@ -32,8 +24,44 @@ struct memory_excess {
 };
 
 // Devices whose peak is above their limit, ascending.
-[[nodiscard]] inline std::vector<memory_excess> excess_over(std::span<const bytes> limits,
-                                                            std::span<const bytes> peaks) {
+[[nodiscard]] std::vector<memory_excess> excess_over(std::span<const bytes> limits, std::span<const bytes> peaks);
+
+// "n0/gpu1 needs 1234 bytes more than its 5678": of the device that is most over. Empty: all fit.
+[[nodiscard]] std::string describe(const machine::machine& m, std::span<const memory_excess> all);
+
+// Per device the sum of all buffers, whenever they are held: no less than the
+// peak, and kept up to date in what changes.
+class buffer_sums {
+ public:
+  explicit buffer_sums(std::size_t devices) : sums_(devices) {}
+
+  void add(const program::fragment& f);
+  void remove(const program::fragment& f);
+  [[nodiscard]] std::span<const bytes> sums() const noexcept { return sums_; }
+
+ private:
+  std::vector<bytes> sums_;
+};
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_MEMORY_LIMITS)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<bytes> memory_limits(const machine::machine& m) {
+  std::vector<bytes> all;
+  for (std::size_t d = 0; d < m.network.device_count(); ++d) {
+    all.push_back(machine::model_of(m, machine::device_id{d}).memory);
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<memory_excess> excess_over(std::span<const bytes> limits, std::span<const bytes> peaks) {
   std::vector<memory_excess> all;
   for (std::size_t d = 0; d < std::min(limits.size(), peaks.size()); ++d) {
     if (limits[d] > bytes{} && peaks[d] > limits[d]) {
@@ -43,8 +71,7 @@ struct memory_excess {
   return all;
 }
 
-// "n0/gpu1 needs 1234 bytes more than its 5678": of the device that is most over. Empty: all fit.
-[[nodiscard]] inline std::string describe(const machine::machine& m, std::span<const memory_excess> all) {
+UNITY_INLINE std::string describe(const machine::machine& m, std::span<const memory_excess> all) {
   const auto worst =
       std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.over < b.over; });
   if (worst == all.end()) {
@@ -58,26 +85,18 @@ struct memory_excess {
                             : ", and so do " + std::to_string(all.size() - 1) + " others");
 }
 
-// Per device the sum of all buffers, whenever they are held: no less than the
-// peak, and kept up to date in what changes.
-class buffer_sums {
- public:
-  explicit buffer_sums(std::size_t devices) : sums_(devices) {}
-
-  void add(const program::fragment& f) {
-    for (const auto& b : f.buffers) {
-      sums_[b.device] += b.size;
-    }
+UNITY_INLINE void buffer_sums::add(const program::fragment& f) {
+  for (const auto& b : f.buffers) {
+    sums_[b.device] += b.size;
   }
-  void remove(const program::fragment& f) {
-    for (const auto& b : f.buffers) {
-      sums_[b.device] -= b.size;
-    }
-  }
-  [[nodiscard]] std::span<const bytes> sums() const noexcept { return sums_; }
+}
 
- private:
-  std::vector<bytes> sums_;
-};
+UNITY_INLINE void buffer_sums::remove(const program::fragment& f) {
+  for (const auto& b : f.buffers) {
+    sums_[b.device] -= b.size;
+  }
+}
 
 }  // namespace unity::parallel
+
+#endif

@@ -3,29 +3,42 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
-#include <unity/core/units.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
-#include <unity/program/program.hpp>
-#include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 namespace unity::parallel {
 
 // Of an iteration of so many micro-batches. Effects: simulates the program of mesh_program.hpp.
 // Complexity: as that, times the micro-batches.
-[[nodiscard]] inline strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m,
-                                                 mesh_tables& tables, const stage_mesh& stages, const operator_graph& g,
-                                                 const staged_mapping& s, std::int64_t microbatches = 1) {
+[[nodiscard]] strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
+                                          const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
+                                          std::int64_t microbatches = 1);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_MESH_REPORT)
+
+#include <numeric>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
+                                         const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
+                                         std::int64_t microbatches) {
   pipeline turns{microbatches, {}};
   turns.stages.resize(s.stage_count);
   std::iota(turns.stages.begin(), turns.stages.end(), 0U);
@@ -52,3 +65,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

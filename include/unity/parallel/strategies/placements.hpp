@@ -7,11 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
 
 namespace unity::parallel {
 
@@ -32,8 +33,54 @@ struct device_block {
 enum class block_strides : std::uint8_t { one, all };
 
 // Complexity: linear in the answer. Precondition: size divides devices.
-[[nodiscard]] inline std::vector<device_block> aligned_blocks(std::size_t devices, std::size_t size,
-                                                              block_strides strides) {
+[[nodiscard]] std::vector<device_block> aligned_blocks(std::size_t devices, std::size_t size, block_strides strides);
+
+[[nodiscard]] configuration on_block(const degree_list& degrees, const device_block& block);
+
+namespace detail {
+
+void add_degrees(const operator_dimensions& o, std::size_t devices, degree_list& degrees, std::size_t dimension,
+                 std::vector<degree_list>& all);
+
+}  // namespace detail
+
+// All valid degrees with a number of tasks that divides the number of devices, in lexicographic order; none for what
+// has no operands. Complexity: exponential in the dimensions: the product of the divisors of `devices`.
+[[nodiscard]] std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices);
+
+// What each operator of a graph can be given: degrees and a block. A value; threads may share it.
+class placements {
+ public:
+  // Complexity: as degrees_of, for each distinct operator; and linear in the blocks.
+  placements(const graph_dimensions& all, std::size_t devices, block_strides strides = block_strides::all);
+
+  // Of a node; empty for sources.
+  [[nodiscard]] std::span<const degree_list> degrees(node_id n) const { return degrees_[kind_of_[n.index()]]; }
+  // Of that many devices; empty where the number does not divide all.
+  [[nodiscard]] std::span<const device_block> blocks(std::size_t size) const { return blocks_.at(size); }
+
+  // Degrees are drawn with equal probability, then one of the blocks of that many devices. Precondition: not a source.
+  [[nodiscard]] configuration sample(node_id n, random_engine& random) const;
+  // All of them; by degrees, then by block.
+  [[nodiscard]] std::vector<configuration> all(node_id n) const;
+
+  [[nodiscard]] static std::size_t tasks_of(const degree_list& degrees);
+
+ private:
+  std::vector<std::vector<degree_list>> degrees_;    // by kind
+  std::vector<std::vector<device_block>> blocks_{};  // by size
+  std::vector<std::uint32_t> kind_of_{};             // by node
+};
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_PLACEMENTS)
+
+#include <unity/core/config.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<device_block> aligned_blocks(std::size_t devices, std::size_t size, block_strides strides) {
   UNITY_EXPECTS(size > 0 && devices % size == 0, "a size that divides the number of devices");
   std::vector<device_block> all;
   for (std::size_t stride = 1; size * stride <= devices; ++stride) {
@@ -53,7 +100,7 @@ enum class block_strides : std::uint8_t { one, all };
   return all;
 }
 
-[[nodiscard]] inline configuration on_block(const degree_list& degrees, const device_block& block) {
+UNITY_INLINE configuration on_block(const degree_list& degrees, const device_block& block) {
   configuration c{degrees, {}};
   for (std::size_t k = 0; k < block.size; ++k) {
     c.devices.push_back(block[k]);
@@ -61,10 +108,12 @@ enum class block_strides : std::uint8_t { one, all };
   return c;
 }
 
-namespace detail {
+}  // namespace unity::parallel
 
-inline void add_degrees(const operator_dimensions& o, std::size_t devices, degree_list& degrees, std::size_t dimension,
-                        std::vector<degree_list>& all) {
+namespace unity::parallel::detail {
+
+UNITY_INLINE void add_degrees(const operator_dimensions& o, std::size_t devices, degree_list& degrees,
+                              std::size_t dimension, std::vector<degree_list>& all) {
   if (dimension == degrees.size()) {
     std::size_t tasks = 1;
     for (const auto d : degrees) {
@@ -85,11 +134,11 @@ inline void add_degrees(const operator_dimensions& o, std::size_t devices, degre
   degrees[dimension] = 1;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// All valid degrees with a number of tasks that divides the number of devices, in lexicographic order; none for what
-// has no operands. Complexity: exponential in the dimensions: the product of the divisors of `devices`.
-[[nodiscard]] inline std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices) {
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices) {
   std::vector<degree_list> all;
   if (!o.inputs.empty()) {
     degree_list degrees(o.divisible.size(), 1);
@@ -98,63 +147,49 @@ inline void add_degrees(const operator_dimensions& o, std::size_t devices, degre
   return all;
 }
 
-// What each operator of a graph can be given: degrees and a block. A value; threads may share it.
-class placements {
- public:
-  // Complexity: as degrees_of, for each distinct operator; and linear in the blocks.
-  placements(const graph_dimensions& all, std::size_t devices, block_strides strides = block_strides::all)
-      : degrees_(all.kind_count()) {
-    blocks_.resize(devices + 1);
-    for (std::size_t size = 1; size <= devices; ++size) {
-      if (devices % size == 0) {
-        blocks_[size] = aligned_blocks(devices, size, strides);
-      }
-    }
-    for (std::size_t n = 0; n < all.node_count(); ++n) {
-      kind_of_.push_back(all.kind(node_id{n}));
-      auto& degrees = degrees_[kind_of_.back()];
-      if (degrees.empty()) {
-        degrees = degrees_of(all[node_id{n}], devices);
-      }
+UNITY_INLINE placements::placements(const graph_dimensions& all, std::size_t devices, block_strides strides)
+    : degrees_(all.kind_count()) {
+  blocks_.resize(devices + 1);
+  for (std::size_t size = 1; size <= devices; ++size) {
+    if (devices % size == 0) {
+      blocks_[size] = aligned_blocks(devices, size, strides);
     }
   }
-
-  // Of a node; empty for sources.
-  [[nodiscard]] std::span<const degree_list> degrees(node_id n) const { return degrees_[kind_of_[n.index()]]; }
-  // Of that many devices; empty where the number does not divide all.
-  [[nodiscard]] std::span<const device_block> blocks(std::size_t size) const { return blocks_.at(size); }
-
-  // Degrees are drawn with equal probability, then one of the blocks of that many devices. Precondition: not a source.
-  [[nodiscard]] configuration sample(node_id n, random_engine& random) const {
-    const auto all = degrees(n);
-    UNITY_EXPECTS(!all.empty(), "an operator, not a source");
-    const auto& d = all[random.below(all.size())];
-    const auto fitting = blocks(tasks_of(d));
-    return on_block(d, fitting[random.below(fitting.size())]);
-  }
-  // All of them; by degrees, then by block.
-  [[nodiscard]] std::vector<configuration> all(node_id n) const {
-    std::vector<configuration> every;
-    for (const auto& d : degrees(n)) {
-      for (const auto& b : blocks(tasks_of(d))) {
-        every.push_back(on_block(d, b));
-      }
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    kind_of_.push_back(all.kind(node_id{n}));
+    auto& degrees = degrees_[kind_of_.back()];
+    if (degrees.empty()) {
+      degrees = degrees_of(all[node_id{n}], devices);
     }
-    return every;
   }
+}
 
-  [[nodiscard]] static std::size_t tasks_of(const degree_list& degrees) {
-    std::size_t tasks = 1;
-    for (const auto d : degrees) {
-      tasks *= static_cast<std::size_t>(d);
+UNITY_INLINE configuration placements::sample(node_id n, random_engine& random) const {
+  const auto all = degrees(n);
+  UNITY_EXPECTS(!all.empty(), "an operator, not a source");
+  const auto& d = all[random.below(all.size())];
+  const auto fitting = blocks(tasks_of(d));
+  return on_block(d, fitting[random.below(fitting.size())]);
+}
+
+UNITY_INLINE std::vector<configuration> placements::all(node_id n) const {
+  std::vector<configuration> every;
+  for (const auto& d : degrees(n)) {
+    for (const auto& b : blocks(tasks_of(d))) {
+      every.push_back(on_block(d, b));
     }
-    return tasks;
   }
+  return every;
+}
 
- private:
-  std::vector<std::vector<degree_list>> degrees_;        // by kind
-  std::vector<std::vector<device_block>> blocks_{};  // by size
-  std::vector<std::uint32_t> kind_of_{};                  // by node
-};
+UNITY_INLINE std::size_t placements::tasks_of(const degree_list& degrees) {
+  std::size_t tasks = 1;
+  for (const auto d : degrees) {
+    tasks *= static_cast<std::size_t>(d);
+  }
+  return tasks;
+}
 
 }  // namespace unity::parallel
+
+#endif

@@ -3,15 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
 
-#include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -19,8 +15,23 @@ namespace unity::parallel {
 // The strategy, but for operators whose results depend on weights and constants alone, as the transposed
 // table of words: these are repeated on all devices, so that parameters are where samples are.
 // Complexity: linear in graph and devices.
-[[nodiscard]] inline strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                       const machine::topology& t, strategy s) {
+[[nodiscard]] strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                const machine::topology& t, strategy s);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_REPEATED_PARAMETERS)
+
+#include <span>
+
+#include <unity/core/id.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                               const machine::topology& t, strategy s) {
   const auto devices = detail::all_devices(t);
   for (std::size_t n = 0; n < all.node_count(); ++n) {
     const auto& o = all[node_id{n}];
@@ -35,3 +46,5 @@ namespace unity::parallel {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,20 +1,17 @@
 // Samples divided among groups of devices, and operators within each.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -22,9 +19,39 @@ namespace unity::parallel {
 namespace detail {
 
 // Samples among the first of the groups of `width` devices, as many as divide them; within a group along `dimension`.
-[[nodiscard]] inline std::optional<configuration> divided_twice(const operator_dimensions& o, std::size_t devices,
-                                                                std::size_t width,
-                                                                std::optional<std::size_t> dimension) {
+[[nodiscard]] std::optional<configuration> divided_twice(const operator_dimensions& o, std::size_t devices,
+                                                         std::size_t width, std::optional<std::size_t> dimension);
+
+// Those that can be divided within a group, the best first: parameters; what runs along the dimension along which the
+// producer of an operand is divided; other attributes from the last on. along: by node, a dimension of its result.
+[[nodiscard]] std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_graph& g, node_id n,
+                                                          const operator_dimensions& o,
+                                                          const std::vector<std::size_t>& along);
+
+}  // namespace detail
+
+// Samples divided among groups of `width` devices with numbers after each other; within a group by parameters where an
+// operator has them, else by what runs along the dimension along which the first of its operands that are divided is,
+// else by any other attribute from the last on; whole on the first device of the group where none can be divided. What
+// has no samples is in the first group alone.
+// Precondition: the width divides the number of devices.
+// Source: Shoeybi et al., Megatron-LM, 2019, as far as operators without copies and partial sums can follow it.
+[[nodiscard]] strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                            const machine::topology& t, std::size_t width);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STRATEGIES_TENSOR)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::optional<configuration> divided_twice(const operator_dimensions& o, std::size_t devices,
+                                                        std::size_t width, std::optional<std::size_t> dimension) {
   configuration c{degree_list(o.divisible.size(), 1), {}};
   const auto degree_of = [&](std::size_t k, std::size_t most) {
     auto degree = most;
@@ -50,11 +77,9 @@ namespace detail {
   return why_not(o, c, devices).empty() ? std::optional{c} : std::nullopt;
 }
 
-// Those that can be divided within a group, the best first: parameters; what runs along the dimension along which the
-// producer of an operand is divided; other attributes from the last on. along: by node, a dimension of its result.
-[[nodiscard]] inline std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_graph& g, node_id n,
-                                                                 const operator_dimensions& o,
-                                                                 const std::vector<std::size_t>& along) {
+UNITY_INLINE std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_graph& g, node_id n,
+                                                         const operator_dimensions& o,
+                                                         const std::vector<std::size_t>& along) {
   std::vector<std::size_t> all;
   const auto add_if = [&](const auto& fits) {
     for (auto k = o.divisible.size(); k-- > 0;) {
@@ -80,16 +105,12 @@ namespace detail {
   return all;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Samples divided among groups of `width` devices with numbers after each other; within a group by parameters where an
-// operator has them, else by what runs along the dimension along which the first of its operands that are divided is,
-// else by any other attribute from the last on; whole on the first device of the group where none can be divided. What
-// has no samples is in the first group alone.
-// Precondition: the width divides the number of devices.
-// Source: Shoeybi et al., Megatron-LM, 2019, as far as operators without copies and partial sums can follow it.
-[[nodiscard]] inline strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                   const machine::topology& t, std::size_t width) {
+namespace unity::parallel {
+
+UNITY_INLINE strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                           const machine::topology& t, std::size_t width) {
   const auto devices = t.device_count();
   UNITY_EXPECTS(width > 0 && devices % width == 0, "a width that divides the number of devices");
   strategy s;
@@ -116,3 +137,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

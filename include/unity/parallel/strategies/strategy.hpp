@@ -1,24 +1,23 @@
 // Strategies by rule, and at random.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -30,7 +29,86 @@ namespace unity::parallel {
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<machine::device_id> all_devices(const machine::topology& t) {
+[[nodiscard]] std::vector<machine::device_id> all_devices(const machine::topology& t);
+
+// The dimension of that kind, the first of several.
+[[nodiscard]] std::optional<std::size_t> find_dimension(const operator_dimensions& o, parallelism kind);
+
+// The dimension divided as often as it can be among the devices, a task on each of the first; whole
+// on the first of them where it cannot be.
+[[nodiscard]] configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
+                                    std::span<const machine::device_id> devices);
+
+// The sum over samples divided as often as it can be; copies on all devices where there is no such sum.
+[[nodiscard]] configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
+                                           std::span<const machine::device_id> devices);
+
+}  // namespace detail
+
+// Samples divided among all devices, as far as their number allows. What adds up over samples, as the statistics of a
+// batch do, adds up the samples of each device, and what is computed of such sums is computed on all.
+[[nodiscard]] strategy data_parallel(const graph_dimensions& all, const machine::topology& t);
+
+// The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
+// weight and follows them. Layers are numbered in the order of their first operators; sources have the number of none.
+struct graph_layers {
+  static constexpr std::uint32_t none = 0xffffffffU;
+  std::vector<std::uint32_t> layer_of{};
+  std::uint32_t count = 0;
+};
+
+// Complexity: linear in the graph.
+[[nodiscard]] graph_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+namespace detail {
+
+// Which of `groups` groups each layer is in: layers one after another, of about equal work.
+[[nodiscard]] std::vector<std::size_t> balanced_groups(const tensor::algebra& a, const graph_dimensions& all,
+                                                       const graph_layers& layers, std::size_t groups);
+
+}  // namespace detail
+
+// Each layer on one device, layers one after another and of about equal work.
+// Source: Jia's dissertation (2020), section 3.4.1, figure 3.4a.
+[[nodiscard]] strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                      const graph_dimensions& all, const machine::topology& t);
+
+// Convolutions and what is between them by samples, dense layers by their parameters; what follows those element by
+// element is divided as they are. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
+[[nodiscard]] strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                            const graph_dimensions& all, const machine::topology& t);
+
+// Samples divided among nodes; within each, layers on devices of their own, one after another and of about equal work.
+// Source: Wu et al., Google's neural machine translation system, 2016; Jia's dissertation (2020), section 3.7.1.
+[[nodiscard]] strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                        const graph_dimensions& all, const machine::topology& t);
+
+// The strategy for recurrent networks where there are recurrent cells, that for convolutional ones elsewhere.
+[[nodiscard]] strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                              const machine::topology& t);
+
+// Degrees are drawn one after another, in a drawn order of dimensions, from those that keep the configuration valid,
+// each with equal probability; devices are drawn without repetition.
+// Complexity: linear in devices, for each dimension.
+[[nodiscard]] configuration random_configuration(const operator_dimensions& o, std::size_t devices,
+                                                 random_engine& random);
+
+[[nodiscard]] strategy random_strategy(const graph_dimensions& all, std::size_t devices, random_engine& random);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STRATEGY)
+
+#include <algorithm>
+#include <numeric>
+
+#include <unity/core/config.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<machine::device_id> all_devices(const machine::topology& t) {
   std::vector<machine::device_id> all;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
     all.push_back(machine::device_id{d});
@@ -38,8 +116,7 @@ namespace detail {
   return all;
 }
 
-// The dimension of that kind, the first of several.
-[[nodiscard]] inline std::optional<std::size_t> find_dimension(const operator_dimensions& o, parallelism kind) {
+UNITY_INLINE std::optional<std::size_t> find_dimension(const operator_dimensions& o, parallelism kind) {
   for (std::size_t k = 0; k < o.divisible.size(); ++k) {
     if (o.divisible[k].kind == kind) {
       return k;
@@ -48,10 +125,8 @@ namespace detail {
   return std::nullopt;
 }
 
-// The dimension divided as often as it can be among the devices, a task on each of the first; whole
-// on the first of them where it cannot be.
-[[nodiscard]] inline configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
-                                           std::span<const machine::device_id> devices) {
+UNITY_INLINE configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
+                                   std::span<const machine::device_id> devices) {
   auto c = on_device(o, devices.front());
   const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
   for (auto degree = devices.size(); dimension && degree > 1; --degree) {
@@ -65,9 +140,8 @@ namespace detail {
   return c;
 }
 
-// The sum over samples divided as often as it can be; copies on all devices where there is no such sum.
-[[nodiscard]] inline configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
-                                                  std::span<const machine::device_id> devices) {
+UNITY_INLINE configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
+                                          std::span<const machine::device_id> devices) {
   if (!sum) {
     return {degree_list(o.divisible.size(), 1),
             decltype(configuration::devices){devices},
@@ -91,11 +165,11 @@ namespace detail {
   return on_device(o, devices.front());
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Samples divided among all devices, as far as their number allows. What adds up over samples, as the statistics of a
-// batch do, adds up the samples of each device, and what is computed of such sums is computed on all.
-[[nodiscard]] inline strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
+namespace unity::parallel {
+
+UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
   const auto devices = detail::all_devices(t);
   strategy s;
   for (std::size_t n = 0; n < all.node_count(); ++n) {
@@ -111,16 +185,7 @@ namespace detail {
   return s;
 }
 
-// The layer of each node: operators that share a weight (steps of an unrolled cell) are of one, and so is what reads no
-// weight and follows them. Layers are numbered in the order of their first operators; sources have the number of none.
-struct graph_layers {
-  static constexpr std::uint32_t none = 0xffffffffU;
-  std::vector<std::uint32_t> layer_of{};
-  std::uint32_t count = 0;
-};
-
-// Complexity: linear in the graph.
-[[nodiscard]] inline graph_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+UNITY_INLINE graph_layers layers_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   const auto weight = a.kind("weight");
   graph_layers all{std::vector<std::uint32_t>(g.node_count(), graph_layers::none), 0};
   std::vector<std::uint32_t> of_weight(g.node_count(), graph_layers::none);
@@ -151,11 +216,12 @@ struct graph_layers {
   return all;
 }
 
-namespace detail {
+}  // namespace unity::parallel
 
-// Which of `groups` groups each layer is in: layers one after another, of about equal work.
-[[nodiscard]] inline std::vector<std::size_t> balanced_groups(const tensor::algebra& a, const graph_dimensions& all,
-                                                              const graph_layers& layers, std::size_t groups) {
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<std::size_t> balanced_groups(const tensor::algebra& a, const graph_dimensions& all,
+                                                      const graph_layers& layers, std::size_t groups) {
   std::vector<std::int64_t> work(layers.count, 0);
   std::int64_t sum = 0;
   for (std::size_t n = 0; n < all.node_count(); ++n) {
@@ -177,12 +243,12 @@ namespace detail {
   return group_of;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Each layer on one device, layers one after another and of about equal work.
-// Source: Jia's dissertation (2020), section 3.4.1, figure 3.4a.
-[[nodiscard]] inline strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                             const graph_dimensions& all, const machine::topology& t) {
+namespace unity::parallel {
+
+UNITY_INLINE strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                     const graph_dimensions& all, const machine::topology& t) {
   const auto layers = layers_of(a, g);
   const auto group = detail::balanced_groups(a, all, layers, t.device_count());
   strategy s;
@@ -194,10 +260,8 @@ namespace detail {
   return s;
 }
 
-// Convolutions and what is between them by samples, dense layers by their parameters; what follows those element by
-// element is divided as they are. Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
-[[nodiscard]] inline strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                   const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                           const graph_dimensions& all, const machine::topology& t) {
   const auto devices = detail::all_devices(t);
   const auto linear = a.kind("linear");
   const auto matmul = a.kind("matmul");
@@ -224,10 +288,8 @@ namespace detail {
   return s;
 }
 
-// Samples divided among nodes; within each, layers on devices of their own, one after another and of about equal work.
-// Source: Wu et al., Google's neural machine translation system, 2016; Jia's dissertation (2020), section 3.7.1.
-[[nodiscard]] inline strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                               const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                       const graph_dimensions& all, const machine::topology& t) {
   std::vector<std::vector<machine::device_id>> nodes;
   std::vector<std::uint32_t> numbers;
   for (const auto d : detail::all_devices(t)) {
@@ -260,9 +322,8 @@ namespace detail {
   return s;
 }
 
-// The strategy for recurrent networks where there are recurrent cells, that for convolutional ones elsewhere.
-[[nodiscard]] inline strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                     const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                             const machine::topology& t) {
   const auto cell = a.kind("lstm_cell");
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     if (g.operation(node_id{n}).kind == cell) {
@@ -272,11 +333,8 @@ namespace detail {
   return expert_convolutional(a, g, all, t);
 }
 
-// Degrees are drawn one after another, in a drawn order of dimensions, from those that keep the configuration valid,
-// each with equal probability; devices are drawn without repetition.
-// Complexity: linear in devices, for each dimension.
-[[nodiscard]] inline configuration random_configuration(const operator_dimensions& o, std::size_t devices,
-                                                        random_engine& random) {
+UNITY_INLINE configuration random_configuration(const operator_dimensions& o, std::size_t devices,
+                                                random_engine& random) {
   if (o.inputs.empty()) {
     return {};
   }
@@ -312,7 +370,7 @@ namespace detail {
   return c;
 }
 
-[[nodiscard]] inline strategy random_strategy(const graph_dimensions& all, std::size_t devices, random_engine& random) {
+UNITY_INLINE strategy random_strategy(const graph_dimensions& all, std::size_t devices, random_engine& random) {
   strategy s;
   for (std::size_t n = 0; n < all.node_count(); ++n) {
     s.push_back(random_configuration(all[node_id{n}], devices, random));
@@ -321,3 +379,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -4,21 +4,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/lowering/network.hpp>
-#include <unity/parallel/lowering/pipelined_program.hpp>
-#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
-#include <unity/program/program.hpp>
-#include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -44,8 +38,27 @@ struct strategy_report {
 
 // Effects: lowers and simulates an iteration, all micro-batches of it where there are stages. Complexity: as those.
 // Throws: unity::error where the strategy is not one of the graph, the machine and the stages.
-[[nodiscard]] inline strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
-                                               const strategy& s, const pipeline& stages = {}) {
+[[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
+                                        const strategy& s, const pipeline& stages = {});
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STRATEGY_REPORT)
+
+#include <string>
+
+#include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/lowering/pipelined_program.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/program/program.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
+                                       const strategy& s, const pipeline& stages) {
   check(g, s, stages, m.network.device_count());
   const auto p = pipelined(l.run(s), stages);
   simulate::full_simulation simulation;
@@ -79,3 +92,5 @@ struct strategy_report {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -1,23 +1,20 @@
 // What each choice of configurations takes, for bounds on all strategies that have it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/row_major.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/delays.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/program/fragment.hpp>
+#include <unity/program/program.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel {
@@ -68,7 +65,7 @@ struct edge_delays {
 // Of a weight, whose users have one configuration each: what its updates add to each device, and when they can begin,
 // counted from the ends of backward tasks (of all users, one after another); and what its reductions add to links.
 struct weight_delays {
-  delay_matrix until_update{};  // backward tasks x devices
+  delay_matrix until_update{};         // backward tasks x devices
   std::vector<std::int64_t> update{};  // by device; 0: none
   std::vector<resource_load> links{};
   std::int64_t work = 0;  // of all updates
@@ -91,33 +88,14 @@ class strategy_tables {
     std::vector<delay_matrix> turnarounds{};
   };
   struct weight {
-    std::vector<std::size_t> users{};                  // ascending
+    std::vector<std::size_t> users{};  // ascending
     std::vector<std::vector<weight_delays>>
         delays{};  // [how many users are decided][their choices, the first the slowest]
   };
 
   // Throws: unity::error, before anything is computed, for more pairs of choices than `most_pairs`; and for a weight
   // whose users have more joint choices than `most_joint_choices`.
-  strategy_tables(lowering& l, const strategy_choices& choices, std::size_t devices)
-      : devices_{devices}, empty_(l.dimensions().node_count()) {
-    std::vector<std::size_t> number(l.dimensions().node_count(), choices.size());
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      number[choices.operators[i].index()] = i;
-    }
-    expect_few_pairs(l, choices, number);
-    add_operators(l, choices);
-    for (std::uint32_t e = 0; e < l.training().edges().size(); ++e) {
-      const auto& of = l.training().edges()[e];
-      edges_.push_back({number[of.from.index()], number[of.to.index()], {}, {}});
-      edges_from_[edges_.back().from].push_back(e);
-      edges_to_[edges_.back().to].push_back(e);
-      add_edge(l, choices, e);
-    }
-    find_turnarounds();
-    for (std::uint32_t w = 0; w < l.training().weights().size(); ++w) {
-      add_weight(l, choices, number, w);
-    }
-  }
+  strategy_tables(lowering& l, const strategy_choices& choices, std::size_t devices);
 
   [[nodiscard]] std::size_t device_count() const noexcept { return devices_; }
   [[nodiscard]] std::size_t operator_count() const noexcept { return operators_.size(); }
@@ -131,209 +109,25 @@ class strategy_tables {
 
  private:
   static void expect_few_pairs(const lowering& l, const strategy_choices& choices,
-                               const std::vector<std::size_t>& number) {
-    std::size_t pairs = 0;
-    for (const auto& e : l.training().edges()) {
-      pairs +=
-          choices.configurations[number[e.from.index()]].size() * choices.configurations[number[e.to.index()]].size();
-    }
-    if (pairs > most_pairs) {
-      throw error{"exact search", std::to_string(pairs) + " pairs of configurations of neighbouring operators",
-                  "at most " + std::to_string(most_pairs) + ": fewer operators or devices"};
-    }
-  }
-  void add_operators(lowering& l, const strategy_choices& choices) {
-    edges_from_.resize(choices.size());
-    edges_to_.resize(choices.size());
-    weights_of_.resize(choices.size());
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      const auto n = choices.operators[i];
-      has_backward_.push_back(l.training().has_backward(n));
-      operators_.emplace_back();
-      for (const auto& c : choices.configurations[i]) {
-        auto s = empty_;
-        s[n.index()] = c;
-        const auto code = l.code_of(s, n);
-        auto& o = operators_.back().emplace_back();
-        for (std::size_t t = 0; t < c.task_count(); ++t) {
-          o.forward.push_back(code.tasks[t].duration.count());
-          o.backward.push_back(has_backward_.back() ? code.tasks[c.task_count() + t].duration.count() : 0);
-          o.devices.push_back(c.devices[t].index());
-          o.work += o.forward.back() + o.backward.back();
-        }
-      }
-    }
-  }
+                               const std::vector<std::size_t>& number);
+  void add_operators(lowering& l, const strategy_choices& choices);
 
-  [[nodiscard]] std::vector<resource_load> links_of(const program::fragment& f) const {
-    std::vector<resource_load> all;
-    for (const auto& t : f.tasks) {
-      if (t.resource.index() < devices_) {
-        continue;
-      }
-      const auto same = std::find_if(all.begin(), all.end(),
-                                     [&](const resource_load& r) { return r.resource == t.resource.index(); });
-      if (same != all.end()) {
-        same->time += t.duration.count();
-      } else {
-        all.push_back({t.resource.index(), t.duration.count()});
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<resource_load> links_of(const program::fragment& f) const;
 
-  void add_edge(lowering& l, const strategy_choices& choices, std::uint32_t number) {
-    auto& e = edges_[number];
-    auto s = empty_;
-    for (const auto& a : choices.configurations[e.from]) {
-      s[choices.operators[e.from].index()] = a;
-      for (const auto& b : choices.configurations[e.to]) {
-        s[choices.operators[e.to].index()] = b;
-        const auto code = l.code_of_edge(s, number);
-        const auto from = l.fragment_of(choices.operators[e.from]);
-        const auto to = l.fragment_of(choices.operators[e.to]);
-        const auto producers = static_cast<std::uint32_t>(a.task_count());
-        const auto consumers = static_cast<std::uint32_t>(b.task_count());
-        edge_delays d{{producers, consumers}, {consumers, producers}, links_of(code)};
-        for (std::uint32_t p = 0; p < producers; ++p) {
-          const fragment_delays after{code, {from, p}};
-          for (std::uint32_t c = 0; c < consumers; ++c) {
-            d.forward(p, c) = after.until({to, c});
-          }
-        }
-        for (std::uint32_t c = 0; c < consumers; ++c) {
-          const fragment_delays after{code, {to, consumers + c}};
-          for (std::uint32_t p = 0; p < producers; ++p) {
-            d.backward(c, p) = after.until({from, producers + p});
-          }
-        }
-        e.delays.push_back(std::move(d));
-      }
-    }
-  }
+  void add_edge(lowering& l, const strategy_choices& choices, std::uint32_t number);
 
   // From the last operators back: the least over a choice of the next, of which what follows is known.
-  void find_turnarounds() {
-    for (auto i = operators_.size(); i-- > 0;) {
-      for (const auto in : edges_to_[i]) {
-        auto& e = edges_[in];
-        for (std::size_t a = 0; a < operators_[e.from].size(); ++a) {
-          for (std::size_t b = 0; b < operators_[i].size(); ++b) {
-            const auto tasks = operators_[e.from][a].forward.size();
-            auto way = has_backward_[i] ? through(e, a, b) : delay_matrix{tasks, tasks};
-            if (b == 0) {
-              e.turnarounds.push_back(std::move(way));
-            } else {
-              e.turnarounds.back().limit_to(way);
-            }
-          }
-        }
-      }
-    }
-  }
-  [[nodiscard]] delay_matrix through(const edge& e, std::size_t a, std::size_t b) const {
-    const auto& there = e.delays[a * operators_[e.to].size() + b];
-    const auto& o = operators_[e.to][b];
-    delay_matrix inside{o.forward.size(), o.forward.size()};
-    for (std::size_t t = 0; t < o.forward.size(); ++t) {
-      inside(t, t) = 0;  // a backward task follows its forward task
-    }
-    for (const auto out : edges_from_[e.to]) {
-      inside.raise_to(edges_[out].turnarounds[b]);
-    }
-    return chained(chained(there.forward, o.forward, inside), o.backward, there.backward);
-  }
+  void find_turnarounds();
+  [[nodiscard]] delay_matrix through(const edge& e, std::size_t a, std::size_t b) const;
 
   void add_weight(lowering& l, const strategy_choices& choices, const std::vector<std::size_t>& number,
-                  std::uint32_t w) {
-    weight all;
-    for (const auto& use : l.training().weights()[w].uses) {
-      all.users.push_back(number[use.node.index()]);
-    }
-    std::sort(all.users.begin(), all.users.end());
-    all.users.erase(std::unique(all.users.begin(), all.users.end()), all.users.end());
-    std::vector<std::size_t> counts;
-    std::size_t joint = 1;
-    for (const auto u : all.users) {
-      weights_of_[u].push_back(w);
-      counts.push_back(operators_[u].size());
-      joint *= counts.back();
-      if (joint > most_joint_choices) {
-        throw error{"weight " + std::to_string(w),
-                    std::to_string(all.users.size()) + " operators with too many joint configurations",
-                    "at most " + std::to_string(most_joint_choices)};
-      }
-    }
-    all.delays.resize(all.users.size() + 1);
-    auto s = empty_;
-    for_each_position(counts, [&](const std::vector<std::size_t>& chosen) {
-      for (std::size_t u = 0; u < chosen.size(); ++u) {
-        s[choices.operators[all.users[u]].index()] = choices.configurations[all.users[u]][chosen[u]];
-      }
-      all.delays.back().push_back(delays_of(l, choices, all.users, s, w));
-    });
-    for (auto u = all.users.size(); u-- > 0;) {  // the least over the choices of the last user
-      const auto count = operators_[all.users[u]].size();
-      const auto& more = all.delays[u + 1];
-      for (std::size_t k = 0; k < more.size(); k += count) {
-        const auto rows = more[k].until_update.rows() - operators_[all.users[u]][0].forward.size();
-        all.delays[u].push_back(least_of(more, k, count, rows));
-      }
-    }
-    weights_.push_back(std::move(all));
-  }
+                  std::uint32_t w);
   [[nodiscard]] weight_delays delays_of(lowering& l, const strategy_choices& choices,
                                         const std::vector<std::size_t>& users, const strategy& s,
-                                        std::uint32_t w) const {
-    const auto code = l.code_of_weight(s, w);
-    std::size_t rows = 0;
-    for (const auto u : users) {
-      rows += s[choices.operators[u].index()].task_count();
-    }
-    weight_delays d{{rows, devices_}, std::vector<std::int64_t>(devices_, 0), links_of(code), 0};
-    for (std::size_t i = 0; i < code.tasks.size(); ++i) {
-      const auto on = code.tasks[i].resource.index();
-      if (on < devices_) {
-        UNITY_EXPECTS(d.update[on] == 0, "one update of a weight on a device");
-        d.update[on] = code.tasks[i].duration.count();
-        d.work += d.update[on];
-      }
-    }
-    std::size_t row = 0;
-    for (const auto u : users) {
-      const auto n = choices.operators[u];
-      const auto tasks = static_cast<std::uint32_t>(s[n.index()].task_count());
-      for (std::uint32_t t = 0; t < tasks; ++t, ++row) {
-        const fragment_delays after{code, {l.fragment_of(n), tasks + t}};
-        for (std::size_t i = 0; i < code.tasks.size(); ++i) {
-          if (const auto on = code.tasks[i].resource.index(); on < devices_) {
-            d.until_update(row, on) = after.until_ready(i);
-          }
-        }
-      }
-    }
-    return d;
-  }
+                                        std::uint32_t w) const;
   // Of `count` entries, element by element, without the last user's rows.
   [[nodiscard]] weight_delays least_of(const std::vector<weight_delays>& all, std::size_t first, std::size_t count,
-                                       std::size_t rows) const {
-    weight_delays least{{rows, devices_}, all[first].update, {}, all[first].work};
-    for (std::size_t d = 0; d < devices_; ++d) {
-      for (std::size_t r = 0; r < rows; ++r) {
-        least.until_update(r, d) = all[first].until_update(r, d);
-      }
-    }
-    for (auto k = first + 1; k < first + count; ++k) {
-      least.work = std::min(least.work, all[k].work);
-      for (std::size_t d = 0; d < devices_; ++d) {
-        least.update[d] = std::min(least.update[d], all[k].update[d]);
-        for (std::size_t r = 0; r < rows; ++r) {
-          least.until_update(r, d) = std::min(least.until_update(r, d), all[k].until_update(r, d));
-        }
-      }
-    }
-    return least;
-  }
+                                       std::size_t rows) const;
 
   std::size_t devices_;
   strategy empty_;
@@ -347,3 +141,247 @@ class strategy_tables {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STRATEGY_TABLES)
+
+#include <algorithm>
+#include <string>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/row_major.hpp>
+#include <unity/machine/topology.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE strategy_tables::strategy_tables(lowering& l, const strategy_choices& choices, std::size_t devices)
+    : devices_{devices}, empty_(l.dimensions().node_count()) {
+  std::vector<std::size_t> number(l.dimensions().node_count(), choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    number[choices.operators[i].index()] = i;
+  }
+  expect_few_pairs(l, choices, number);
+  add_operators(l, choices);
+  for (std::uint32_t e = 0; e < l.training().edges().size(); ++e) {
+    const auto& of = l.training().edges()[e];
+    edges_.push_back({number[of.from.index()], number[of.to.index()], {}, {}});
+    edges_from_[edges_.back().from].push_back(e);
+    edges_to_[edges_.back().to].push_back(e);
+    add_edge(l, choices, e);
+  }
+  find_turnarounds();
+  for (std::uint32_t w = 0; w < l.training().weights().size(); ++w) {
+    add_weight(l, choices, number, w);
+  }
+}
+
+UNITY_INLINE void strategy_tables::expect_few_pairs(const lowering& l, const strategy_choices& choices,
+                                                    const std::vector<std::size_t>& number) {
+  std::size_t pairs = 0;
+  for (const auto& e : l.training().edges()) {
+    pairs +=
+        choices.configurations[number[e.from.index()]].size() * choices.configurations[number[e.to.index()]].size();
+  }
+  if (pairs > most_pairs) {
+    throw error{"exact search", std::to_string(pairs) + " pairs of configurations of neighbouring operators",
+                "at most " + std::to_string(most_pairs) + ": fewer operators or devices"};
+  }
+}
+
+UNITY_INLINE void strategy_tables::add_operators(lowering& l, const strategy_choices& choices) {
+  edges_from_.resize(choices.size());
+  edges_to_.resize(choices.size());
+  weights_of_.resize(choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const auto n = choices.operators[i];
+    has_backward_.push_back(l.training().has_backward(n));
+    operators_.emplace_back();
+    for (const auto& c : choices.configurations[i]) {
+      auto s = empty_;
+      s[n.index()] = c;
+      const auto code = l.code_of(s, n);
+      auto& o = operators_.back().emplace_back();
+      for (std::size_t t = 0; t < c.task_count(); ++t) {
+        o.forward.push_back(code.tasks[t].duration.count());
+        o.backward.push_back(has_backward_.back() ? code.tasks[c.task_count() + t].duration.count() : 0);
+        o.devices.push_back(c.devices[t].index());
+        o.work += o.forward.back() + o.backward.back();
+      }
+    }
+  }
+}
+
+UNITY_INLINE std::vector<resource_load> strategy_tables::links_of(const program::fragment& f) const {
+  std::vector<resource_load> all;
+  for (const auto& t : f.tasks) {
+    if (t.resource.index() < devices_) {
+      continue;
+    }
+    const auto same =
+        std::find_if(all.begin(), all.end(), [&](const resource_load& r) { return r.resource == t.resource.index(); });
+    if (same != all.end()) {
+      same->time += t.duration.count();
+    } else {
+      all.push_back({t.resource.index(), t.duration.count()});
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE void strategy_tables::add_edge(lowering& l, const strategy_choices& choices, std::uint32_t number) {
+  auto& e = edges_[number];
+  auto s = empty_;
+  for (const auto& a : choices.configurations[e.from]) {
+    s[choices.operators[e.from].index()] = a;
+    for (const auto& b : choices.configurations[e.to]) {
+      s[choices.operators[e.to].index()] = b;
+      const auto code = l.code_of_edge(s, number);
+      const auto from = l.fragment_of(choices.operators[e.from]);
+      const auto to = l.fragment_of(choices.operators[e.to]);
+      const auto producers = static_cast<std::uint32_t>(a.task_count());
+      const auto consumers = static_cast<std::uint32_t>(b.task_count());
+      edge_delays d{{producers, consumers}, {consumers, producers}, links_of(code)};
+      for (std::uint32_t p = 0; p < producers; ++p) {
+        const fragment_delays after{code, {from, p}};
+        for (std::uint32_t c = 0; c < consumers; ++c) {
+          d.forward(p, c) = after.until({to, c});
+        }
+      }
+      for (std::uint32_t c = 0; c < consumers; ++c) {
+        const fragment_delays after{code, {to, consumers + c}};
+        for (std::uint32_t p = 0; p < producers; ++p) {
+          d.backward(c, p) = after.until({from, producers + p});
+        }
+      }
+      e.delays.push_back(std::move(d));
+    }
+  }
+}
+
+UNITY_INLINE void strategy_tables::find_turnarounds() {
+  for (auto i = operators_.size(); i-- > 0;) {
+    for (const auto in : edges_to_[i]) {
+      auto& e = edges_[in];
+      for (std::size_t a = 0; a < operators_[e.from].size(); ++a) {
+        for (std::size_t b = 0; b < operators_[i].size(); ++b) {
+          const auto tasks = operators_[e.from][a].forward.size();
+          auto way = has_backward_[i] ? through(e, a, b) : delay_matrix{tasks, tasks};
+          if (b == 0) {
+            e.turnarounds.push_back(std::move(way));
+          } else {
+            e.turnarounds.back().limit_to(way);
+          }
+        }
+      }
+    }
+  }
+}
+
+UNITY_INLINE delay_matrix strategy_tables::through(const edge& e, std::size_t a, std::size_t b) const {
+  const auto& there = e.delays[a * operators_[e.to].size() + b];
+  const auto& o = operators_[e.to][b];
+  delay_matrix inside{o.forward.size(), o.forward.size()};
+  for (std::size_t t = 0; t < o.forward.size(); ++t) {
+    inside(t, t) = 0;  // a backward task follows its forward task
+  }
+  for (const auto out : edges_from_[e.to]) {
+    inside.raise_to(edges_[out].turnarounds[b]);
+  }
+  return chained(chained(there.forward, o.forward, inside), o.backward, there.backward);
+}
+
+UNITY_INLINE void strategy_tables::add_weight(lowering& l, const strategy_choices& choices,
+                                              const std::vector<std::size_t>& number, std::uint32_t w) {
+  weight all;
+  for (const auto& use : l.training().weights()[w].uses) {
+    all.users.push_back(number[use.node.index()]);
+  }
+  std::sort(all.users.begin(), all.users.end());
+  all.users.erase(std::unique(all.users.begin(), all.users.end()), all.users.end());
+  std::vector<std::size_t> counts;
+  std::size_t joint = 1;
+  for (const auto u : all.users) {
+    weights_of_[u].push_back(w);
+    counts.push_back(operators_[u].size());
+    joint *= counts.back();
+    if (joint > most_joint_choices) {
+      throw error{"weight " + std::to_string(w),
+                  std::to_string(all.users.size()) + " operators with too many joint configurations",
+                  "at most " + std::to_string(most_joint_choices)};
+    }
+  }
+  all.delays.resize(all.users.size() + 1);
+  auto s = empty_;
+  for_each_position(counts, [&](const std::vector<std::size_t>& chosen) {
+    for (std::size_t u = 0; u < chosen.size(); ++u) {
+      s[choices.operators[all.users[u]].index()] = choices.configurations[all.users[u]][chosen[u]];
+    }
+    all.delays.back().push_back(delays_of(l, choices, all.users, s, w));
+  });
+  for (auto u = all.users.size(); u-- > 0;) {  // the least over the choices of the last user
+    const auto count = operators_[all.users[u]].size();
+    const auto& more = all.delays[u + 1];
+    for (std::size_t k = 0; k < more.size(); k += count) {
+      const auto rows = more[k].until_update.rows() - operators_[all.users[u]][0].forward.size();
+      all.delays[u].push_back(least_of(more, k, count, rows));
+    }
+  }
+  weights_.push_back(std::move(all));
+}
+
+UNITY_INLINE weight_delays strategy_tables::delays_of(lowering& l, const strategy_choices& choices,
+                                                      const std::vector<std::size_t>& users, const strategy& s,
+                                                      std::uint32_t w) const {
+  const auto code = l.code_of_weight(s, w);
+  std::size_t rows = 0;
+  for (const auto u : users) {
+    rows += s[choices.operators[u].index()].task_count();
+  }
+  weight_delays d{{rows, devices_}, std::vector<std::int64_t>(devices_, 0), links_of(code), 0};
+  for (std::size_t i = 0; i < code.tasks.size(); ++i) {
+    const auto on = code.tasks[i].resource.index();
+    if (on < devices_) {
+      UNITY_EXPECTS(d.update[on] == 0, "one update of a weight on a device");
+      d.update[on] = code.tasks[i].duration.count();
+      d.work += d.update[on];
+    }
+  }
+  std::size_t row = 0;
+  for (const auto u : users) {
+    const auto n = choices.operators[u];
+    const auto tasks = static_cast<std::uint32_t>(s[n.index()].task_count());
+    for (std::uint32_t t = 0; t < tasks; ++t, ++row) {
+      const fragment_delays after{code, {l.fragment_of(n), tasks + t}};
+      for (std::size_t i = 0; i < code.tasks.size(); ++i) {
+        if (const auto on = code.tasks[i].resource.index(); on < devices_) {
+          d.until_update(row, on) = after.until_ready(i);
+        }
+      }
+    }
+  }
+  return d;
+}
+
+UNITY_INLINE weight_delays strategy_tables::least_of(const std::vector<weight_delays>& all, std::size_t first,
+                                                     std::size_t count, std::size_t rows) const {
+  weight_delays least{{rows, devices_}, all[first].update, {}, all[first].work};
+  for (std::size_t d = 0; d < devices_; ++d) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      least.until_update(r, d) = all[first].until_update(r, d);
+    }
+  }
+  for (auto k = first + 1; k < first + count; ++k) {
+    least.work = std::min(least.work, all[k].work);
+    for (std::size_t d = 0; d < devices_; ++d) {
+      least.update[d] = std::min(least.update[d], all[k].update[d]);
+      for (std::size_t r = 0; r < rows; ++r) {
+        least.until_update(r, d) = std::min(least.until_update(r, d), all[k].until_update(r, d));
+      }
+    }
+  }
+  return least;
+}
+
+}  // namespace unity::parallel
+
+#endif

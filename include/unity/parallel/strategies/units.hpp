@@ -1,10 +1,8 @@
 // Operators that are best divided alike: steps of an unrolled layer, and what follows them element by element.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -12,12 +10,11 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -25,8 +22,71 @@ namespace unity::parallel {
 // results, on the same devices. Where one of them does not divide the operator, its tasks are parts of earlier
 // dimensions instead, from the first on; where that is not possible either, there are fewer tasks.
 // Complexity: linear in tasks, times dimensions. Precondition: neither is a source, the devices of `c` differ.
-[[nodiscard]] inline configuration following(const operator_dimensions& o, const operator_dimensions& lead,
-                                             const configuration& c) {
+[[nodiscard]] configuration following(const operator_dimensions& o, const operator_dimensions& lead,
+                                      const configuration& c);
+
+// A unit: nodes in topological order, and that one of them which the others follow.
+struct operator_unit {
+  node_id lead{};
+  std::vector<node_id> nodes{};
+};
+
+namespace detail {
+
+class unit_finder {
+ public:
+  unit_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all)
+      : algebra_{a}, graph_{g}, all_{all}, parent_(g.node_count()) {
+    std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
+  }
+
+  [[nodiscard]] std::vector<operator_unit> run();
+
+ private:
+  // Operators that share a weight, and equal ones of one layer.
+  void join_layers();
+  // An operator without sums whose result is divided as the one that it reads, which no other reads.
+  void join_followers();
+  [[nodiscard]] static bool adds(const operator_dimensions& o);
+  // The one value that it reads which an operator made.
+  [[nodiscard]] std::optional<value_id> single_operand(node_id n) const;
+  // The first of the most frequent kind.
+  [[nodiscard]] node_id lead_of(std::span<const node_id> nodes) const;
+
+  [[nodiscard]] std::uint32_t root(std::uint32_t n);
+  void join(std::uint32_t a, std::uint32_t b) { parent_[root(a)] = root(b); }
+
+  static constexpr std::uint32_t none = 0xffffffffU;
+  const tensor::algebra& algebra_;
+  const tensor::tensor_graph& graph_;
+  const graph_dimensions& all_;
+  std::vector<std::uint32_t> parent_;
+};
+
+}  // namespace detail
+
+// All operators of the graph, each in one unit; units by their first nodes. Operators are together that share a weight,
+// that are equal and of one layer (layers_of), or of which one reads only the other's result and keeps its shape.
+// Complexity: linear in the graph, but for logarithms.
+[[nodiscard]] inline std::vector<operator_unit> units_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                         const graph_dimensions& all) {
+  return detail::unit_finder{a, g, all}.run();
+}
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_UNITS)
+
+#include <algorithm>
+#include <map>
+
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE configuration following(const operator_dimensions& o, const operator_dimensions& lead,
+                                     const configuration& c) {
   configuration same{degree_list(o.divisible.size(), 1), {}};
   auto left = static_cast<std::int64_t>(c.task_count());
   std::int64_t tasks = 1;
@@ -63,130 +123,102 @@ namespace unity::parallel {
   return same;
 }
 
-// A unit: nodes in topological order, and that one of them which the others follow.
-struct operator_unit {
-  node_id lead{};
-  std::vector<node_id> nodes{};
-};
+}  // namespace unity::parallel
 
-namespace detail {
+namespace unity::parallel::detail {
 
-class unit_finder {
- public:
-  unit_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all)
-      : algebra_{a}, graph_{g}, all_{all}, parent_(g.node_count()) {
-    std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
-  }
-
-  [[nodiscard]] std::vector<operator_unit> run() {
-    join_layers();
-    join_followers();
-    std::map<std::uint32_t, std::size_t> number;  // of each root, by its first node
-    std::vector<operator_unit> units;
-    for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
-      if (!graph_.operands(node_id{n}).empty()) {
-        const auto [at, is_new] = number.try_emplace(root(n), units.size());
-        if (is_new) {
-          units.emplace_back();
-        }
-        units[at->second].nodes.push_back(node_id{n});
+UNITY_INLINE std::vector<operator_unit> unit_finder::run() {
+  join_layers();
+  join_followers();
+  std::map<std::uint32_t, std::size_t> number;  // of each root, by its first node
+  std::vector<operator_unit> units;
+  for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
+    if (!graph_.operands(node_id{n}).empty()) {
+      const auto [at, is_new] = number.try_emplace(root(n), units.size());
+      if (is_new) {
+        units.emplace_back();
       }
-    }
-    for (auto& u : units) {
-      u.lead = lead_of(u.nodes);
-    }
-    return units;
-  }
-
- private:
-  // Operators that share a weight, and equal ones of one layer.
-  void join_layers() {
-    const auto weight = algebra_.kind("weight");
-    const auto layers = layers_of(algebra_, graph_);
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first;
-    std::vector<std::uint32_t> reader(graph_.node_count(), none);
-    for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
-      if (graph_.operands(node_id{n}).empty()) {
-        continue;
-      }
-      join(n, first.try_emplace({layers.layer_of[n], all_.kind(node_id{n})}, n).first->second);
-      for (const auto v : graph_.operands(node_id{n})) {
-        const auto from = graph_.producer(v);
-        if (graph_.operation(from).kind == weight) {
-          auto& r = reader[from.index()];
-          r = r == none ? n : r;
-          join(n, r);
-        }
-      }
+      units[at->second].nodes.push_back(node_id{n});
     }
   }
-  // An operator without sums whose result is divided as the one that it reads, which no other reads.
-  void join_followers() {
-    std::vector<std::uint32_t> readers(graph_.value_count(), 0);
-    for (std::size_t n = 0; n < graph_.node_count(); ++n) {
-      for (const auto v : graph_.operands(node_id{n})) {
-        ++readers[v.index()];
-      }
-    }
-    for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
-      const auto read = single_operand(node_id{n});
-      if (read && readers[read->index()] == 1 && !adds(all_[node_id{n}]) &&
-          graph_.type(*read).dims == all_[node_id{n}].outputs[0].dims) {
-        join(n, graph_.producer(*read).index());
-      }
-    }
+  for (auto& u : units) {
+    u.lead = lead_of(u.nodes);
   }
-  [[nodiscard]] static bool adds(const operator_dimensions& o) {
-    const auto& all = o.structure.indices;
-    return std::any_of(all.begin(), all.end(),
-                       [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction && i.size > 1; });
-  }
-  // The one value that it reads which an operator made.
-  [[nodiscard]] std::optional<value_id> single_operand(node_id n) const {
-    std::optional<value_id> one;
-    for (const auto v : graph_.operands(n)) {
-      if (!graph_.operands(graph_.producer(v)).empty()) {
-        if (one && *one != v) {
-          return std::nullopt;
-        }
-        one = v;
-      }
-    }
-    return one;
-  }
-  // The first of the most frequent kind.
-  [[nodiscard]] node_id lead_of(std::span<const node_id> nodes) const {
-    std::map<std::uint32_t, std::size_t> count;
-    for (const auto n : nodes) {
-      ++count[all_.kind(n)];
-    }
-    return *std::max_element(nodes.begin(), nodes.end(),
-                             [&](node_id a, node_id b) { return count[all_.kind(a)] < count[all_.kind(b)]; });
-  }
-
-  [[nodiscard]] std::uint32_t root(std::uint32_t n) {
-    while (parent_[n] != n) {
-      n = parent_[n] = parent_[parent_[n]];
-    }
-    return n;
-  }
-  void join(std::uint32_t a, std::uint32_t b) { parent_[root(a)] = root(b); }
-
-  static constexpr std::uint32_t none = 0xffffffffU;
-  const tensor::algebra& algebra_;
-  const tensor::tensor_graph& graph_;
-  const graph_dimensions& all_;
-  std::vector<std::uint32_t> parent_;
-};
-
-}  // namespace detail
-
-// All operators of the graph, each in one unit; units by their first nodes. Operators are together that share a weight,
-// that are equal and of one layer (layers_of), or of which one reads only the other's result and keeps its shape.
-// Complexity: linear in the graph, but for logarithms.
-[[nodiscard]] inline std::vector<operator_unit> units_of(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                         const graph_dimensions& all) {
-  return detail::unit_finder{a, g, all}.run();
+  return units;
 }
 
-}  // namespace unity::parallel
+UNITY_INLINE void unit_finder::join_layers() {
+  const auto weight = algebra_.kind("weight");
+  const auto layers = layers_of(algebra_, graph_);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first;
+  std::vector<std::uint32_t> reader(graph_.node_count(), none);
+  for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
+    if (graph_.operands(node_id{n}).empty()) {
+      continue;
+    }
+    join(n, first.try_emplace({layers.layer_of[n], all_.kind(node_id{n})}, n).first->second);
+    for (const auto v : graph_.operands(node_id{n})) {
+      const auto from = graph_.producer(v);
+      if (graph_.operation(from).kind == weight) {
+        auto& r = reader[from.index()];
+        r = r == none ? n : r;
+        join(n, r);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void unit_finder::join_followers() {
+  std::vector<std::uint32_t> readers(graph_.value_count(), 0);
+  for (std::size_t n = 0; n < graph_.node_count(); ++n) {
+    for (const auto v : graph_.operands(node_id{n})) {
+      ++readers[v.index()];
+    }
+  }
+  for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
+    const auto read = single_operand(node_id{n});
+    if (read && readers[read->index()] == 1 && !adds(all_[node_id{n}]) &&
+        graph_.type(*read).dims == all_[node_id{n}].outputs[0].dims) {
+      join(n, graph_.producer(*read).index());
+    }
+  }
+}
+
+UNITY_INLINE bool unit_finder::adds(const operator_dimensions& o) {
+  const auto& all = o.structure.indices;
+  return std::any_of(all.begin(), all.end(),
+                     [](const tensor::index& i) { return i.kind == tensor::index_kind::reduction && i.size > 1; });
+}
+
+UNITY_INLINE std::optional<value_id> unit_finder::single_operand(node_id n) const {
+  std::optional<value_id> one;
+  for (const auto v : graph_.operands(n)) {
+    if (!graph_.operands(graph_.producer(v)).empty()) {
+      if (one && *one != v) {
+        return std::nullopt;
+      }
+      one = v;
+    }
+  }
+  return one;
+}
+
+UNITY_INLINE node_id unit_finder::lead_of(std::span<const node_id> nodes) const {
+  std::map<std::uint32_t, std::size_t> count;
+  for (const auto n : nodes) {
+    ++count[all_.kind(n)];
+  }
+  return *std::max_element(nodes.begin(), nodes.end(),
+                           [&](node_id a, node_id b) { return count[all_.kind(a)] < count[all_.kind(b)]; });
+}
+
+UNITY_INLINE std::uint32_t unit_finder::root(std::uint32_t n) {
+  while (parent_[n] != n) {
+    n = parent_[n] = parent_[parent_[n]];
+  }
+  return n;
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,20 +1,17 @@
 // Embedding tables on devices of their own, all else by samples.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -27,7 +24,34 @@ struct embedding_table {
 };
 
 // In the order of their first readers.
-[[nodiscard]] inline std::vector<embedding_table> tables_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
+[[nodiscard]] std::vector<embedding_table> tables_of(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+}  // namespace detail
+
+// Does the graph look rows up in tables.
+[[nodiscard]] inline bool has_tables(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  return !detail::tables_of(a, g).empty();
+}
+
+// Each table whole on one device, the largest first, on whichever has least so far; all that is no lookup by samples.
+// Complexity: linear in the graph; tables times devices.
+// Source: Naumov et al., Deep learning recommendation model, 2019, section 4.
+[[nodiscard]] strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                    const graph_dimensions& all, const machine::topology& t);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_WHOLE_TABLES)
+
+#include <algorithm>
+
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<embedding_table> tables_of(const tensor::algebra& a, const tensor::tensor_graph& g) {
   std::vector<embedding_table> all;
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto kind = g.operation(node_id{n}).kind;
@@ -45,18 +69,12 @@ struct embedding_table {
   return all;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Does the graph look rows up in tables.
-[[nodiscard]] inline bool has_tables(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  return !detail::tables_of(a, g).empty();
-}
+namespace unity::parallel {
 
-// Each table whole on one device, the largest first, on whichever has least so far; all that is no lookup by samples.
-// Complexity: linear in the graph; tables times devices.
-// Source: Naumov et al., Deep learning recommendation model, 2019, section 4.
-[[nodiscard]] inline strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                           const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
+                                   const machine::topology& t) {
   auto s = data_parallel(all, t);
   auto tables = detail::tables_of(a, g);
   std::sort(tables.begin(), tables.end(), [](const auto& x, const auto& y) {
@@ -74,3 +92,5 @@ struct embedding_table {
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -4,14 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -27,8 +26,28 @@ struct part_of_operation {
 namespace detail {
 
 // Attributes that say sizes say those of the part; heads are divided with the columns of what projects onto them.
-[[nodiscard]] inline tensor::operation resized_composite(const tensor::algebra& a, const operator_dimensions& o,
-                                                         const part_of_operation& part) {
+[[nodiscard]] tensor::operation resized_composite(const tensor::algebra& a, const operator_dimensions& o,
+                                                  const part_of_operation& part);
+
+}  // namespace detail
+
+// Of a composite or opaque operator; nothing where it does not take the parts: operands that it does not use are
+// divided as they like. Results are whole along statistics. Complexity: linear in operands, results and their ranks.
+[[nodiscard]] std::optional<part_of_operation> composite_on(const tensor::algebra& a, const operator_dimensions& o,
+                                                            const grid_task& t);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASKS_COMPOSITE_PARTS)
+
+#include <span>
+
+#include <unity/rewrite/attribute.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE tensor::operation resized_composite(const tensor::algebra& a, const operator_dimensions& o,
+                                                 const part_of_operation& part) {
   auto op = o.op;
   const auto& fields = a.definition_of(op.kind).fields;
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -41,12 +60,12 @@ namespace detail {
   return op;
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// Of a composite or opaque operator; nothing where it does not take the parts: operands that it does not use are
-// divided as they like. Results are whole along statistics. Complexity: linear in operands, results and their ranks.
-[[nodiscard]] inline std::optional<part_of_operation> composite_on(const tensor::algebra& a,
-                                                                   const operator_dimensions& o, const grid_task& t) {
+namespace unity::parallel {
+
+UNITY_INLINE std::optional<part_of_operation> composite_on(const tensor::algebra& a, const operator_dimensions& o,
+                                                           const grid_task& t) {
   part_of_operation part{{}, o.inputs, o.outputs};
   for (std::size_t x = 0; x < o.inputs.size(); ++x) {
     part.inputs[x].dims = operand_region(o, t, x).sizes();
@@ -60,3 +79,5 @@ namespace detail {
 }
 
 }  // namespace unity::parallel
+
+#endif

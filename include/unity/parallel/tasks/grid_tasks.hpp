@@ -6,15 +6,14 @@
 #include <span>
 #include <vector>
 
-#include <unity/core/row_major.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/index_box.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 
@@ -30,7 +29,7 @@ struct grid_task {
   std::vector<std::int64_t> groups{};
   std::int64_t copy = 0;
   std::vector<std::int64_t> parts{};  // per index, of all steps
-  std::vector<index_range> ranges{};   // per index
+  std::vector<index_range> ranges{};  // per index
 };
 
 namespace detail {
@@ -40,46 +39,15 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
   number = number * radix + digit;
 }
 
-[[nodiscard]] inline tensor::shape block_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
-                                            const operator_grid& g, const grid_task& t) {
-  tensor::shape block;
-  for (const auto& d : dims) {
-    std::int64_t number = 0;
-    if (d.window) {
-      number = t.parts[static_cast<std::size_t>(o.structure.windows[*d.window].outer)];
-    }
-    for (const auto i : d.indices) {
-      append_digit(number, t.parts[i], g.indices[i] * g.steps[i]);
-    }
-    block.push_back(number);
-  }
-  return block;
-}
+[[nodiscard]] tensor::shape block_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
+                                     const operator_grid& g, const grid_task& t);
 
 // The positions that are of the task's part; all of a statistic where the task needs to know the whole of it.
-[[nodiscard]] inline box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
-                                   const tensor::shape& sizes, const grid_task& t, bool with_whole_statistics) {
-  const auto& s = o.structure;
-  return box_of_indices(s, dims, sizes, [&](std::size_t i) {
-    const bool is_whole = with_whole_statistics && s.indices[i].kind == tensor::index_kind::statistic;
-    return is_whole ? index_range{0, s.indices[i].size} : t.ranges[i];
-  });
-}
+[[nodiscard]] box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
+                            const tensor::shape& sizes, const grid_task& t, bool with_whole_statistics);
 
 // at: a position along every axis, [groups...][copies][indices...].
-[[nodiscard]] inline grid_task task_at(const operator_dimensions& o, const operator_grid& g,
-                                       std::span<const std::int64_t> at) {
-  const auto indices = at.subspan(g.groups.size() + 1);
-  grid_task t{{at.begin(), at.begin() + static_cast<std::ptrdiff_t>(g.groups.size())},
-              at[g.groups.size()],
-              {indices.begin(), indices.end()},
-              {}};
-  for (std::size_t i = 0; i < g.indices.size(); ++i) {
-    const auto size = o.structure.indices[i].size / (g.indices[i] * g.steps[i]);
-    t.ranges.push_back({t.parts[i] * size, (t.parts[i] + 1) * size});
-  }
-  return t;
-}
+[[nodiscard]] grid_task task_at(const operator_dimensions& o, const operator_grid& g, std::span<const std::int64_t> at);
 
 }  // namespace detail
 
@@ -89,49 +57,15 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 
 // The tasks of a grid that the operator has, one per step, in row-major order of [groups...][copies][indices...].
 // Complexity: linear in tasks and axes.
-[[nodiscard]] inline std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g) {
-  std::vector<std::int64_t> sizes(g.groups.begin(), g.groups.end());
-  sizes.push_back(g.copies);
-  for (std::size_t i = 0; i < g.indices.size(); ++i) {
-    sizes.push_back(g.indices[i] * g.steps[i]);
-  }
-  std::vector<grid_task> all;
-  for_each_position(sizes, [&](std::span<const std::int64_t> at) { all.push_back(detail::task_at(o, g, at)); });
-  return all;
-}
+[[nodiscard]] std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g);
 
 // The shard of an operand that the task has: terms and copies are numbered by the axes that are such for it.
-[[nodiscard]] inline shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
-                                               std::size_t x) {
-  shard_place s;
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
-    detail::append_digit(view_of_group(o, x, p) == axis_view::partial ? s.term : s.copy, t.groups[p], g.groups[p]);
-  }
-  detail::append_digit(s.copy, t.copy, g.copies);
-  for (std::size_t i = 0; i < g.indices.size(); ++i) {
-    const auto view = view_of_index(o, x, i);
-    if (view != axis_view::dimension) {
-      detail::append_digit(view == axis_view::partial ? s.term : s.copy, t.parts[i] % g.indices[i], g.indices[i]);
-    }
-  }
-  s.block = detail::block_of(o, o.structure.operands[x], g, t);
-  return s;
-}
+[[nodiscard]] shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
+                                        std::size_t x);
 
 // The shard of a result that the task makes.
-[[nodiscard]] inline shard_place result_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
-                                              std::size_t r) {
-  shard_place s{0, t.copy, detail::block_of(o, o.structure.results[r], g, t)};
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
-    detail::append_digit(s.term, t.groups[p], g.groups[p]);
-  }
-  for (std::size_t i = 0; i < g.indices.size(); ++i) {
-    if (view_of_index_in_result(o, r, i) == axis_view::partial) {
-      detail::append_digit(s.term, t.parts[i] % g.indices[i], g.indices[i]);
-    }
-  }
-  return s;
-}
+[[nodiscard]] shard_place result_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
+                                       std::size_t r);
 
 // The elements of an operand that the task reads: its shard; besides the halo of windows, and all of the indices whose
 // statistics it needs.
@@ -148,3 +82,99 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 }
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASKS_GRID_TASKS)
+
+#include <unity/core/row_major.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE tensor::shape block_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
+                                    const operator_grid& g, const grid_task& t) {
+  tensor::shape block;
+  for (const auto& d : dims) {
+    std::int64_t number = 0;
+    if (d.window) {
+      number = t.parts[static_cast<std::size_t>(o.structure.windows[*d.window].outer)];
+    }
+    for (const auto i : d.indices) {
+      append_digit(number, t.parts[i], g.indices[i] * g.steps[i]);
+    }
+    block.push_back(number);
+  }
+  return block;
+}
+
+UNITY_INLINE box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims, const tensor::shape& sizes,
+                           const grid_task& t, bool with_whole_statistics) {
+  const auto& s = o.structure;
+  return box_of_indices(s, dims, sizes, [&](std::size_t i) {
+    const bool is_whole = with_whole_statistics && s.indices[i].kind == tensor::index_kind::statistic;
+    return is_whole ? index_range{0, s.indices[i].size} : t.ranges[i];
+  });
+}
+
+UNITY_INLINE grid_task task_at(const operator_dimensions& o, const operator_grid& g, std::span<const std::int64_t> at) {
+  const auto indices = at.subspan(g.groups.size() + 1);
+  grid_task t{{at.begin(), at.begin() + static_cast<std::ptrdiff_t>(g.groups.size())},
+              at[g.groups.size()],
+              {indices.begin(), indices.end()},
+              {}};
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    const auto size = o.structure.indices[i].size / (g.indices[i] * g.steps[i]);
+    t.ranges.push_back({t.parts[i] * size, (t.parts[i] + 1) * size});
+  }
+  return t;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g) {
+  std::vector<std::int64_t> sizes(g.groups.begin(), g.groups.end());
+  sizes.push_back(g.copies);
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    sizes.push_back(g.indices[i] * g.steps[i]);
+  }
+  std::vector<grid_task> all;
+  for_each_position(sizes, [&](std::span<const std::int64_t> at) { all.push_back(detail::task_at(o, g, at)); });
+  return all;
+}
+
+UNITY_INLINE shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
+                                       std::size_t x) {
+  shard_place s;
+  for (std::size_t p = 0; p < g.groups.size(); ++p) {
+    detail::append_digit(view_of_group(o, x, p) == axis_view::partial ? s.term : s.copy, t.groups[p], g.groups[p]);
+  }
+  detail::append_digit(s.copy, t.copy, g.copies);
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    const auto view = view_of_index(o, x, i);
+    if (view != axis_view::dimension) {
+      detail::append_digit(view == axis_view::partial ? s.term : s.copy, t.parts[i] % g.indices[i], g.indices[i]);
+    }
+  }
+  s.block = detail::block_of(o, o.structure.operands[x], g, t);
+  return s;
+}
+
+UNITY_INLINE shard_place result_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
+                                      std::size_t r) {
+  shard_place s{0, t.copy, detail::block_of(o, o.structure.results[r], g, t)};
+  for (std::size_t p = 0; p < g.groups.size(); ++p) {
+    detail::append_digit(s.term, t.groups[p], g.groups[p]);
+  }
+  for (std::size_t i = 0; i < g.indices.size(); ++i) {
+    if (view_of_index_in_result(o, r, i) == axis_view::partial) {
+      detail::append_digit(s.term, t.parts[i] % g.indices[i], g.indices[i]);
+    }
+  }
+  return s;
+}
+
+}  // namespace unity::parallel
+
+#endif

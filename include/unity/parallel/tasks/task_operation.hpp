@@ -4,28 +4,23 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <fmt/core.h>
-
-#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/parallel/tasks/task_share.hpp>
 #include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/resize.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/sliding.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/tensor/operators/unknown.hpp>
+#include <unity/tensor/resizing.hpp>
 
 namespace unity::parallel {
 
@@ -39,11 +34,7 @@ struct task_operation {
 namespace detail {
 
 // Sets the attribute of that name; the operator has it.
-inline void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_view name, attribute value) {
-  const auto& fields = a.definition_of(op.kind).fields;
-  const auto at = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
-  op.attributes[static_cast<std::size_t>(at - fields.begin())] = std::move(value);
-}
+void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_view name, attribute value);
 [[nodiscard]] inline bool has_attribute(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
   const auto& fields = a.definition_of(op.kind).fields;
   return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
@@ -54,46 +45,84 @@ class padded_part {
  public:
   padded_part(const tensor::algebra& a, const operator_dimensions& o) : algebra_{a}, o_{o} {}
 
-  void write(const shard& part, tensor::operation& op) const {
-    attribute pads{0, 0, 0, 0};
-    for (std::size_t d = 0; d < 2; ++d) {
-      const auto w = slide(d);
-      const auto& r = part.results[0];
-      const auto first = r.begin[2 + d] * w.stride - w.before;
-      const auto last = (r.end[2 + d] - 1) * w.stride + w.reach() - 1 - w.before;
-      pads[d] = std::max(-first, std::int64_t{0});
-      pads[2 + d] = std::clamp(last + 1 - w.in, std::int64_t{0}, w.after);
-    }
-    set_attribute(algebra_, op, "padding", {static_cast<std::int64_t>(tensor::operators::padding::from_pads)});
-    set_attribute(algebra_, op, "pads", std::move(pads));
-  }
+  void write(const shard& part, tensor::operation& op) const;
 
  private:
   // Of the whole operator.
-  [[nodiscard]] tensor::operators::slide slide(std::size_t d) const {
-    const auto r = algebra_.read(o_.op);
-    const auto pads = r.integers("pads");
-    const bool pools = has_attribute(algebra_, o_.op, "kernel");
-    const auto dilation = has_attribute(algebra_, o_.op, "dilation") ? r.integers("dilation")[d] : 1;
-    tensor::operators::slide w{o_.inputs[0].dims[2 + d],
-                               pools ? r.integers("kernel")[d] : o_.inputs[1].dims[2 + d],
-                               r.integers("stride")[d],
-                               dilation,
-                               pads[d],
-                               pads[2 + d],
-                               0};
-    const bool ceil = has_attribute(algebra_, o_.op, "ceil_mode") && r.flag("ceil_mode");
-    tensor::operators::resolve(w, r.choice<tensor::operators::padding>("padding"), ceil);
-    return w;
-  }
+  [[nodiscard]] tensor::operators::slide slide(std::size_t d) const;
 
   const tensor::algebra& algebra_;
   const operator_dimensions& o_;
 };
 
 // What of the padding around the operand of a view lies before and after it in the part.
-inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part,
-                        tensor::resizing& r) {
+void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part, tensor::resizing& r);
+
+}  // namespace detail
+
+// The operator that makes the part's results of the part's operands, element by element as the whole operator makes
+// them; where sums are divided, a term of them.
+// Complexity: linear in operands, results and their ranks.
+// Throws: unity::error where no such operator is known.
+[[nodiscard]] task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,
+                                               const task_grid& grid, const shard& part);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASKS_TASK_OPERATION)
+
+#include <string>
+#include <variant>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/parallel_type.hpp>
+#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_view name,
+                                attribute value) {
+  const auto& fields = a.definition_of(op.kind).fields;
+  const auto at = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
+  op.attributes[static_cast<std::size_t>(at - fields.begin())] = std::move(value);
+}
+
+UNITY_INLINE void padded_part::write(const shard& part, tensor::operation& op) const {
+  attribute pads{0, 0, 0, 0};
+  for (std::size_t d = 0; d < 2; ++d) {
+    const auto w = slide(d);
+    const auto& r = part.results[0];
+    const auto first = r.begin[2 + d] * w.stride - w.before;
+    const auto last = (r.end[2 + d] - 1) * w.stride + w.reach() - 1 - w.before;
+    pads[d] = std::max(-first, std::int64_t{0});
+    pads[2 + d] = std::clamp(last + 1 - w.in, std::int64_t{0}, w.after);
+  }
+  set_attribute(algebra_, op, "padding", {static_cast<std::int64_t>(tensor::operators::padding::from_pads)});
+  set_attribute(algebra_, op, "pads", std::move(pads));
+}
+
+UNITY_INLINE tensor::operators::slide padded_part::slide(std::size_t d) const {
+  const auto r = algebra_.read(o_.op);
+  const auto pads = r.integers("pads");
+  const bool pools = has_attribute(algebra_, o_.op, "kernel");
+  const auto dilation = has_attribute(algebra_, o_.op, "dilation") ? r.integers("dilation")[d] : 1;
+  tensor::operators::slide w{o_.inputs[0].dims[2 + d],
+                             pools ? r.integers("kernel")[d] : o_.inputs[1].dims[2 + d],
+                             r.integers("stride")[d],
+                             dilation,
+                             pads[d],
+                             pads[2 + d],
+                             0};
+  const bool ceil = has_attribute(algebra_, o_.op, "ceil_mode") && r.flag("ceil_mode");
+  tensor::operators::resolve(w, r.choice<tensor::operators::padding>("padding"), ceil);
+  return w;
+}
+
+UNITY_INLINE void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part,
+                              tensor::resizing& r) {
   const auto map = a.index_map(o.op, o.inputs);
   if (!map || map->pieces().size() != 1 || map->pieces()[0].sizes == o.outputs[0].dims) {
     return;
@@ -107,14 +136,12 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
   }
 }
 
-}  // namespace detail
+}  // namespace unity::parallel::detail
 
-// The operator that makes the part's results of the part's operands, element by element as the whole operator makes
-// them; where sums are divided, a term of them.
-// Complexity: linear in operands, results and their ranks.
-// Throws: unity::error where no such operator is known.
-[[nodiscard]] inline task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,
-                                                      const task_grid& grid, const shard& part) {
+namespace unity::parallel {
+
+UNITY_INLINE task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,
+                                              const task_grid& grid, const shard& part) {
   task_operation made{{o.op, o.inputs, o.outputs}, {}, 1};
   auto& [op, inputs, outputs] = made.part;
   tensor::resizing sizes{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
@@ -162,3 +189,5 @@ inline void add_margins(const tensor::algebra& a, const operator_dimensions& o, 
 }
 
 }  // namespace unity::parallel
+
+#endif

@@ -8,21 +8,15 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/core/small_vector.hpp>
-#include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/evaluate_primitive.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/scalar.hpp>
-#include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::parallel::detail {
@@ -41,7 +35,75 @@ struct scaled_value {
   return std::abs(a.ratio() - b.ratio()) <= 1e-12 * std::abs(a.ratio());
 }
 
-[[nodiscard]] inline std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a) {
+[[nodiscard]] std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a);
+
+[[nodiscard]] std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a, const scaled_value& b);
+
+// The scalar programs of an operator on the whole and on a part: the same but for literals.
+[[nodiscard]] std::optional<scaled_value> run_scaled(const tensor::scalar_program& whole,
+                                                     const tensor::scalar_program& part,
+                                                     std::span<const scaled_value> operands,
+                                                     const scaled_value& accumulated,
+                                                     const std::optional<scaled_value>& count);
+
+// Counts of reduced points; nothing where a window that is divided makes them.
+[[nodiscard]] std::optional<scaled_value> scaled_count(const tensor::space& whole, const tensor::space& part);
+
+[[nodiscard]] std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
+                                                                      const part_of_operation& whole,
+                                                                      const part_of_operation& part,
+                                                                      std::span<const scaled_value> operands);
+
+[[nodiscard]] std::optional<std::vector<scaled_value>> scaled_primitive(const tensor::algebra& a,
+                                                                        const tensor::primitive& p,
+                                                                        const part_of_operation& whole,
+                                                                        const part_of_operation& part,
+                                                                        std::span<const scaled_value> operands);
+
+[[nodiscard]] part_of_operation node_of(const tensor::tensor_graph& g, node_id n);
+
+// A composite is followed through its body.
+[[nodiscard]] std::optional<std::vector<scaled_value>> scaled_body(const tensor::algebra& a,
+                                                                   const tensor::tensor_graph& whole,
+                                                                   const tensor::tensor_graph& part,
+                                                                   std::span<const scaled_value> operands);
+
+// What the sum of tasks' results is multiplied by to be the whole operator's, which is additive in what is divided:
+// sum / count() of a part has a smaller count.
+// Complexity: linear in the kernel, or in the body of a composite and what deriving its types takes.
+[[nodiscard]] std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
+                                                   const part_of_operation& part);
+
+// Elements of an operand that number positions along an index are less by the part's first position.
+struct index_shift {
+  std::size_t operand = 0;
+  std::int64_t by = 0;
+};
+
+// Where a part begins along an index of a primitive; nothing where no dimension is that index alone.
+[[nodiscard]] std::optional<std::int64_t> begin_of(const tensor::space& s, const shard& part, std::size_t index);
+
+// Of a primitive that compares elements with positions, equal(x, coordinate(i)). Nothing where the kernel uses a
+// position along a divided index, or such elements, in any other way: no part of its operands makes the result then.
+[[nodiscard]] std::optional<std::vector<index_shift>> shifts_of(const tensor::scalar_kernel& k, const tensor::space& s,
+                                                                const shard& part);
+
+}  // namespace unity::parallel::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASKS_TASK_SHARE)
+
+#include <variant>
+
+#include <unity/core/small_vector.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/detail/evaluate_primitive.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a) {
   using traits = tensor::scalar_traits<double>;
   if (a.known) {
     return scaled_value{traits::apply(op, a.whole), traits::apply(op, a.part), true};
@@ -56,8 +118,7 @@ struct scaled_value {
   return scales && a.ratio() > 0 ? std::optional{a} : std::nullopt;
 }
 
-[[nodiscard]] inline std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a,
-                                                       const scaled_value& b) {
+UNITY_INLINE std::optional<scaled_value> apply(tensor::scalar_op op, const scaled_value& a, const scaled_value& b) {
   using traits = tensor::scalar_traits<double>;
   if (a.known && b.known) {
     return scaled_value{traits::apply(op, a.whole, b.whole), traits::apply(op, a.part, b.part), true};
@@ -72,12 +133,11 @@ struct scaled_value {
   }
 }
 
-// The scalar programs of an operator on the whole and on a part: the same but for literals.
-[[nodiscard]] inline std::optional<scaled_value> run_scaled(const tensor::scalar_program& whole,
-                                                            const tensor::scalar_program& part,
-                                                            std::span<const scaled_value> operands,
-                                                            const scaled_value& accumulated,
-                                                            const std::optional<scaled_value>& count) {
+UNITY_INLINE std::optional<scaled_value> run_scaled(const tensor::scalar_program& whole,
+                                                    const tensor::scalar_program& part,
+                                                    std::span<const scaled_value> operands,
+                                                    const scaled_value& accumulated,
+                                                    const std::optional<scaled_value>& count) {
   if (whole.size() != part.size()) {
     return std::nullopt;
   }
@@ -113,8 +173,7 @@ struct scaled_value {
   return stack.empty() ? std::optional{scaled_value{}} : std::optional{stack.back()};
 }
 
-// Counts of reduced points; nothing where a window that is divided makes them.
-[[nodiscard]] inline std::optional<scaled_value> scaled_count(const tensor::space& whole, const tensor::space& part) {
+UNITY_INLINE std::optional<scaled_value> scaled_count(const tensor::space& whole, const tensor::space& part) {
   for (std::size_t w = 0; w < whole.windows().size(); ++w) {
     const auto inner = whole.windows()[w].inner;
     if (inner >= 0 && whole.size_of(inner) != part.size_of(part.windows()[w].inner)) {
@@ -130,14 +189,11 @@ struct scaled_value {
                       false};
 }
 
-[[nodiscard]] inline std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
-                                                                             const part_of_operation& whole,
-                                                                             const part_of_operation& part,
-                                                                             std::span<const scaled_value> operands);
-
-[[nodiscard]] inline std::optional<std::vector<scaled_value>> scaled_primitive(
-    const tensor::algebra& a, const tensor::primitive& p, const part_of_operation& whole, const part_of_operation& part,
-    std::span<const scaled_value> operands) {
+UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_primitive(const tensor::algebra& a,
+                                                                       const tensor::primitive& p,
+                                                                       const part_of_operation& whole,
+                                                                       const part_of_operation& part,
+                                                                       std::span<const scaled_value> operands) {
   const auto s = a.iteration(whole.op, whole.inputs);
   const auto t = a.iteration(part.op, part.inputs);
   if (!s || !t) {
@@ -154,7 +210,7 @@ struct scaled_value {
   return made ? std::optional{std::vector(whole.outputs.size(), *made)} : std::nullopt;
 }
 
-[[nodiscard]] inline part_of_operation node_of(const tensor::tensor_graph& g, node_id n) {
+UNITY_INLINE part_of_operation node_of(const tensor::tensor_graph& g, node_id n) {
   part_of_operation node{g.operation(n), {}, {}};
   for (const auto v : g.operands(n)) {
     node.inputs.push_back(g.type(v));
@@ -165,11 +221,10 @@ struct scaled_value {
   return node;
 }
 
-// A composite is followed through its body.
-[[nodiscard]] inline std::optional<std::vector<scaled_value>> scaled_body(const tensor::algebra& a,
-                                                                          const tensor::tensor_graph& whole,
-                                                                          const tensor::tensor_graph& part,
-                                                                          std::span<const scaled_value> operands) {
+UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_body(const tensor::algebra& a,
+                                                                  const tensor::tensor_graph& whole,
+                                                                  const tensor::tensor_graph& part,
+                                                                  std::span<const scaled_value> operands) {
   if (whole.node_count() != part.node_count()) {
     return std::nullopt;
   }
@@ -204,10 +259,10 @@ struct scaled_value {
 }
 
 // Nothing where a result is no multiple of what parts add up to, as far as that is seen.
-[[nodiscard]] inline std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
-                                                                             const part_of_operation& whole,
-                                                                             const part_of_operation& part,
-                                                                             std::span<const scaled_value> operands) {
+UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
+                                                                     const part_of_operation& whole,
+                                                                     const part_of_operation& part,
+                                                                     std::span<const scaled_value> operands) {
   const auto& d = a.definition_of(whole.op.kind);
   if (const auto* p = std::get_if<tensor::primitive>(&d.body)) {
     return scaled_primitive(a, *p, whole, part, operands);
@@ -225,11 +280,8 @@ struct scaled_value {
   return std::vector(whole.outputs.size(), operands.empty() ? scaled_value{} : operands[0]);
 }
 
-// What the sum of tasks' results is multiplied by to be the whole operator's, which is additive in what is divided:
-// sum / count() of a part has a smaller count.
-// Complexity: linear in the kernel, or in the body of a composite and what deriving its types takes.
-[[nodiscard]] inline std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
-                                                          const part_of_operation& part) {
+UNITY_INLINE std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
+                                                  const part_of_operation& part) {
   const auto made = scaled_results(a, whole, part, std::vector<scaled_value>(whole.inputs.size()));
   for (std::size_t r = 1; made && r < made->size(); ++r) {
     if (!same_ratio((*made)[0], (*made)[r])) {
@@ -239,15 +291,7 @@ struct scaled_value {
   return made ? std::optional{(*made)[0].ratio()} : std::nullopt;
 }
 
-// Elements of an operand that number positions along an index are less by the part's first position.
-struct index_shift {
-  std::size_t operand = 0;
-  std::int64_t by = 0;
-};
-
-// Where a part begins along an index of a primitive; nothing where no dimension is that index alone.
-[[nodiscard]] inline std::optional<std::int64_t> begin_of(const tensor::space& s, const shard& part,
-                                                          std::size_t index) {
+UNITY_INLINE std::optional<std::int64_t> begin_of(const tensor::space& s, const shard& part, std::size_t index) {
   const auto within = [&](std::span<const tensor::access> accesses, const box& b) -> std::optional<std::int64_t> {
     for (std::size_t d = 0; d < accesses.size(); ++d) {
       if (accesses[d].size() == 1 && accesses[d][0] == index) {
@@ -264,10 +308,8 @@ struct index_shift {
   return within(s.result_accesses(0), part.results[0]);
 }
 
-// Of a primitive that compares elements with positions, equal(x, coordinate(i)). Nothing where the kernel uses a
-// position along a divided index, or such elements, in any other way: no part of its operands makes the result then.
-[[nodiscard]] inline std::optional<std::vector<index_shift>> shifts_of(const tensor::scalar_kernel& k,
-                                                                       const tensor::space& s, const shard& part) {
+UNITY_INLINE std::optional<std::vector<index_shift>> shifts_of(const tensor::scalar_kernel& k, const tensor::space& s,
+                                                               const shard& part) {
   std::vector<index_shift> shifts;
   for (const auto* program : {&k.inner, &k.outer}) {
     const auto& p = *program;
@@ -300,3 +342,5 @@ struct index_shift {
 }
 
 }  // namespace unity::parallel::detail
+
+#endif

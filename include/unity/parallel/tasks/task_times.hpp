@@ -6,30 +6,23 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/roofline.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
-#include <unity/program/fragment.hpp>
 #include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -43,100 +36,22 @@ using operation_timer = std::function<picoseconds(std::uint32_t model, const ten
 // By the roofline of each kind of device for the elements of an operator's first result, that of float32 where there is
 // no rate for those; operators that only relabel take nothing. The algebra and the machine must outlive the timer.
 // Throws: unity::error for a kind of device without a measured rate.
-[[nodiscard]] inline operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m) {
-  std::vector<std::vector<tensor::analytic_cost>> models;  // by kind of device and of element
-  for (const auto& d : m.devices) {
-    const auto usual = machine::roofline_of(d);
-    if (!usual) {
-      throw error{"machine " + m.name + ", device " + d.name, "no float32 rate", "one, to predict times"};
-    }
-    auto& costs = models.emplace_back();
-    for (std::size_t element = 0; element < tensor::dtype_names.size(); ++element) {
-      costs.emplace_back(a, machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual),
-                         tensor::mode::training);
-    }
-  }
-  return [models = std::move(models)](std::uint32_t model, const tensor::operation& op,
-                                      std::span<const tensor::tensor_type> inputs,
-                                      std::span<const tensor::tensor_type> outputs) {
-    const auto element = outputs.empty() ? tensor::dtype::float32 : outputs[0].element;
-    return models.at(model)[static_cast<std::size_t>(element)].node_cost(op, inputs, outputs);
-  };
-}
+[[nodiscard]] operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m);
 
 namespace detail {
 
 // Sets the size of each windowed dimension to one of which the padded operator makes results of the part's size. Parts
 // at the border read less of the operand than others, the operator does the same on all.
-inline void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of_operation& s) {
-  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-    for (std::size_t d = 0; d < o.inputs[i].dims.size(); ++d) {
-      const auto& dim = o.structure.operands[i][d];
-      const auto& results = o.structure.results[0];
-      if (!dim.window) {
-        continue;
-      }
-      const auto& w = o.structure.windows[*dim.window];
-      const auto r = std::find_if(results.begin(), results.end(), [&](const tensor::dimension_index& x) {
-        return x.indices == std::vector{static_cast<std::size_t>(w.outer)};
-      });
-      if (r == results.end()) {
-        continue;
-      }
-      const auto place = static_cast<std::size_t>(r - results.begin());
-      const auto wanted = s.outputs[0].dims[place];
-      const auto taps = w.inner < 0 ? 1 : o.structure.indices[static_cast<std::size_t>(w.inner)].size;
-      const auto reach = (taps - 1) * w.dilation + 1;
-      if (wanted == o.outputs[0].dims[place]) {
-        s.inputs[i].dims[d] = o.inputs[i].dims[d];
-        continue;
-      }
-      for (auto size = (wanted - 1) * w.stride + reach; size >= 1; --size) {
-        s.inputs[i].dims[d] = size;
-        const auto results_of = a.infer(s.op, s.inputs);
-        if (results_of && (*results_of)[0].dims[place] == wanted) {
-          break;
-        }
-      }
-    }
-  }
-}
+void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of_operation& s);
 
 }  // namespace detail
 
 // Throws: unity::error where the operator does not take operands of such parts.
-[[nodiscard]] inline part_of_operation operation_on(const tensor::algebra& a, const operator_dimensions& o,
-                                                    const shard& part) {
-  part_of_operation s{o.op, o.inputs, o.outputs};
-  tensor::resizing sizes{o.op, o.inputs, o.outputs};
-  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-    sizes.new_inputs.push_back(s.inputs[i].dims = part.operands[i].sizes());
-  }
-  for (std::size_t r = 0; r < o.outputs.size(); ++r) {
-    sizes.new_outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
-  }
-  const auto& name = a.signature(o.op.kind).name;
-  const bool is_composite = std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body);
-  s.op = is_composite ? detail::resized_composite(a, o, s) : tensor::detail::resized(a, sizes);
-  detail::fit_windows(a, o, s);
-  const auto made = a.infer(s.op, s.inputs);
-  if (!made || *made != s.outputs) {
-    throw error{"operator " + name, made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
-                "an operator that runs on parts of its operands"};
-  }
-  return s;
-}
+[[nodiscard]] part_of_operation operation_on(const tensor::algebra& a, const operator_dimensions& o, const shard& part);
 
 // A step of an optimizer moves what subtracting such vectors moves: weight and gradient are read, the weight is
 // written, and all that is kept beside is read and written.
-[[nodiscard]] inline tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how) {
-  const auto size = static_cast<std::int64_t>(tensor::size_of(element));
-  const auto moved = elements * (3 * size + 2 * state_bytes(how, element));
-  tensor::tensor_type t;
-  t.element = element;
-  t.dims = {(moved + 3 * size - 1) / (3 * size)};
-  return t;
-}
+[[nodiscard]] tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how);
 
 struct shard_times {
   picoseconds forward{};
@@ -177,27 +92,10 @@ class task_times {
 
   // kind: a number for the operator. All parts of a configuration are alike.
   [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid,
-                               const shard& part, const std::vector<bool>& wanted, std::uint32_t model) {
-    key k{kind, model, grid, wanted};
-    const auto found = known_.find(k);
-    if (found != known_.end()) {
-      return found->second;
-    }
-    const auto s = operation_on(*algebra_, o, part);
-    shard_times t{at_least_one(timed(model, s.op, s.inputs, s.outputs)), {}};
-    if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
-      t.backward = at_least_one(backward(s, wanted, model));
-    }
-    known_.emplace(std::move(k), t);
-    return t;
-  }
+                               const shard& part, const std::vector<bool>& wanted, std::uint32_t model);
 
   // A step of the optimizer on so many elements.
-  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const {
-    const auto t = update_operand(elements, element, optimizer_);
-    const std::vector<tensor::tensor_type> inputs{t, t};
-    return at_least_one(timed(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
-  }
+  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const;
 
  private:
   struct key {
@@ -212,23 +110,9 @@ class task_times {
   [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
   [[nodiscard]] picoseconds timed(std::uint32_t model, const tensor::operation& op,
                                   std::span<const tensor::tensor_type> inputs,
-                                  std::span<const tensor::tensor_type> outputs) const {
-    const auto t = timer_(model, op, inputs, outputs);
-    if (t > program::longest_task) {
-      throw error{
-          "operator " + algebra_->signature(op.kind).name,
-          "it would take " + std::to_string(to_seconds(t)) + " s on the machine's device " + std::to_string(model),
-          "at most 100 s; are the device's rates right?"};
-    }
-    return t;
-  }
+                                  std::span<const tensor::tensor_type> outputs) const;
   [[nodiscard]] picoseconds backward(const part_of_operation& s, const std::vector<bool>& wanted,
-                                     std::uint32_t model) const {
-    return adjoint_time(*algebra_, s, wanted,
-                        [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
-                          return timed(model, op, inputs, outputs);
-                        });
-  }
+                                     std::uint32_t model) const;
 
   const tensor::algebra* algebra_;
   operation_timer timer_;
@@ -237,3 +121,158 @@ class task_times {
 };
 
 }  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASKS_TASK_TIMES)
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/cost/roofline.hpp>
+#include <unity/machine/device.hpp>
+#include <unity/program/fragment.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/detail/resize.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE operation_timer analytic_timer(const tensor::algebra& a, const machine::machine& m) {
+  std::vector<std::vector<tensor::analytic_cost>> models;  // by kind of device and of element
+  for (const auto& d : m.devices) {
+    const auto usual = machine::roofline_of(d);
+    if (!usual) {
+      throw error{"machine " + m.name + ", device " + d.name, "no float32 rate", "one, to predict times"};
+    }
+    auto& costs = models.emplace_back();
+    for (std::size_t element = 0; element < tensor::dtype_names.size(); ++element) {
+      costs.emplace_back(a, machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual),
+                         tensor::mode::training);
+    }
+  }
+  return [models = std::move(models)](std::uint32_t model, const tensor::operation& op,
+                                      std::span<const tensor::tensor_type> inputs,
+                                      std::span<const tensor::tensor_type> outputs) {
+    const auto element = outputs.empty() ? tensor::dtype::float32 : outputs[0].element;
+    return models.at(model)[static_cast<std::size_t>(element)].node_cost(op, inputs, outputs);
+  };
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of_operation& s) {
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    for (std::size_t d = 0; d < o.inputs[i].dims.size(); ++d) {
+      const auto& dim = o.structure.operands[i][d];
+      const auto& results = o.structure.results[0];
+      if (!dim.window) {
+        continue;
+      }
+      const auto& w = o.structure.windows[*dim.window];
+      const auto r = std::find_if(results.begin(), results.end(), [&](const tensor::dimension_index& x) {
+        return x.indices == std::vector{static_cast<std::size_t>(w.outer)};
+      });
+      if (r == results.end()) {
+        continue;
+      }
+      const auto place = static_cast<std::size_t>(r - results.begin());
+      const auto wanted = s.outputs[0].dims[place];
+      const auto taps = w.inner < 0 ? 1 : o.structure.indices[static_cast<std::size_t>(w.inner)].size;
+      const auto reach = (taps - 1) * w.dilation + 1;
+      if (wanted == o.outputs[0].dims[place]) {
+        s.inputs[i].dims[d] = o.inputs[i].dims[d];
+        continue;
+      }
+      for (auto size = (wanted - 1) * w.stride + reach; size >= 1; --size) {
+        s.inputs[i].dims[d] = size;
+        const auto results_of = a.infer(s.op, s.inputs);
+        if (results_of && (*results_of)[0].dims[place] == wanted) {
+          break;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE part_of_operation operation_on(const tensor::algebra& a, const operator_dimensions& o, const shard& part) {
+  part_of_operation s{o.op, o.inputs, o.outputs};
+  tensor::resizing sizes{o.op, o.inputs, o.outputs};
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    sizes.new_inputs.push_back(s.inputs[i].dims = part.operands[i].sizes());
+  }
+  for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+    sizes.new_outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
+  }
+  const auto& name = a.signature(o.op.kind).name;
+  const bool is_composite = std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body);
+  s.op = is_composite ? detail::resized_composite(a, o, s) : tensor::detail::resized(a, sizes);
+  detail::fit_windows(a, o, s);
+  const auto made = a.infer(s.op, s.inputs);
+  if (!made || *made != s.outputs) {
+    throw error{"operator " + name, made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
+                "an operator that runs on parts of its operands"};
+  }
+  return s;
+}
+
+UNITY_INLINE tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how) {
+  const auto size = static_cast<std::int64_t>(tensor::size_of(element));
+  const auto moved = elements * (3 * size + 2 * state_bytes(how, element));
+  tensor::tensor_type t;
+  t.element = element;
+  t.dims = {(moved + 3 * size - 1) / (3 * size)};
+  return t;
+}
+
+UNITY_INLINE shard_times task_times::of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid,
+                                        const shard& part, const std::vector<bool>& wanted, std::uint32_t model) {
+  key k{kind, model, grid, wanted};
+  const auto found = known_.find(k);
+  if (found != known_.end()) {
+    return found->second;
+  }
+  const auto s = operation_on(*algebra_, o, part);
+  shard_times t{at_least_one(timed(model, s.op, s.inputs, s.outputs)), {}};
+  if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
+    t.backward = at_least_one(backward(s, wanted, model));
+  }
+  known_.emplace(std::move(k), t);
+  return t;
+}
+
+UNITY_INLINE picoseconds task_times::update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const {
+  const auto t = update_operand(elements, element, optimizer_);
+  const std::vector<tensor::tensor_type> inputs{t, t};
+  return at_least_one(timed(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
+}
+
+UNITY_INLINE picoseconds task_times::timed(std::uint32_t model, const tensor::operation& op,
+                                           std::span<const tensor::tensor_type> inputs,
+                                           std::span<const tensor::tensor_type> outputs) const {
+  const auto t = timer_(model, op, inputs, outputs);
+  if (t > program::longest_task) {
+    throw error{
+        "operator " + algebra_->signature(op.kind).name,
+        "it would take " + std::to_string(to_seconds(t)) + " s on the machine's device " + std::to_string(model),
+        "at most 100 s; are the device's rates right?"};
+  }
+  return t;
+}
+
+UNITY_INLINE picoseconds task_times::backward(const part_of_operation& s, const std::vector<bool>& wanted,
+                                              std::uint32_t model) const {
+  return adjoint_time(*algebra_, s, wanted, [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+    return timed(model, op, inputs, outputs);
+  });
+}
+
+}  // namespace unity::parallel
+
+#endif

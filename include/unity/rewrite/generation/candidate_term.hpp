@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <tuple>
 
-#include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
 #include <unity/rewrite/generation/variable_map.hpp>
 
@@ -38,23 +37,37 @@ struct candidate_term {
         tree_size{f.tree_size},
         repeats{f.repeats} {}
 
-  [[nodiscard]] term get(const term_store& store) const noexcept {
-    term t;
-    t.op = op;
-    t.arity = arity;
-    if (arity > 0) {
-      t.operands[0] = {left, variable_map::identity().cut(store[left].facts.variables)};
-      t.operands[1] = {right, map};
-    }
-    return t;
-  }
-  [[nodiscard]] term_facts facts(const term_store& store) const {
-    auto f = facts_of(store, get(store), size);
-    f.type = type;
-    return f;
-  }
+  [[nodiscard]] term get(const term_store& store) const noexcept;
+  [[nodiscard]] term_facts facts(const term_store& store) const;
   [[nodiscard]] auto order() const noexcept { return std::tuple{tree_size, repeats, op, left, right, map.bits()}; }
 };
 static_assert(sizeof(candidate_term) == 32);
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_CANDIDATE_TERM)
+
+#include <unity/rewrite/generation/known_rules.hpp>
+
+namespace unity {
+
+UNITY_INLINE term candidate_term::get(const term_store& store) const noexcept {
+  term t;
+  t.op = op;
+  t.arity = arity;
+  if (arity > 0) {
+    t.operands[0] = {left, variable_map::identity().cut(store[left].facts.variables)};
+    t.operands[1] = {right, map};
+  }
+  return t;
+}
+
+UNITY_INLINE term_facts candidate_term::facts(const term_store& store) const {
+  auto f = facts_of(store, get(store), size);
+  f.type = type;
+  return f;
+}
+
+}  // namespace unity
+
+#endif

@@ -8,7 +8,6 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -101,26 +100,7 @@ class variable_renamer {
 };
 
 // Conditions in one order, each once, and equalities with the longer side first.
-inline void sort_conditions(syntax::rule& r) {
-  std::vector<std::pair<std::string, syntax::expression>> all;
-  for (auto& c : r.conditions) {
-    if (syntax::is_call(c, "==", 2) || syntax::is_call(c, "!=", 2)) {
-      const auto key = [](const syntax::expression& e) { return std::pair{syntax::is_literal(e), to_text(e)}; };
-      if (key(c.arguments[1]) < key(c.arguments[0])) {
-        std::swap(c.arguments[0], c.arguments[1]);
-      }
-    }
-    auto text = to_text(c);
-    all.emplace_back(std::move(text), std::move(c));
-  }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  r.conditions.clear();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i == 0 || all[i].first != all[i - 1].first) {
-      r.conditions.push_back(std::move(all[i].second));
-    }
-  }
-}
+void sort_conditions(syntax::rule& r);
 
 template <pattern_algebra Algebra>
 class canonical_search {
@@ -211,7 +191,42 @@ template <pattern_algebra Algebra>
 }
 
 // The same for equal statements, whatever their names and standing.
-[[nodiscard]] inline std::string statement_text(const syntax::rule& r) {
+[[nodiscard]] std::string statement_text(const syntax::rule& r);
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_CANONICAL_RULE)
+
+#include <string_view>
+
+namespace unity::detail {
+
+UNITY_INLINE void sort_conditions(syntax::rule& r) {
+  std::vector<std::pair<std::string, syntax::expression>> all;
+  for (auto& c : r.conditions) {
+    if (syntax::is_call(c, "==", 2) || syntax::is_call(c, "!=", 2)) {
+      const auto key = [](const syntax::expression& e) { return std::pair{syntax::is_literal(e), to_text(e)}; };
+      if (key(c.arguments[1]) < key(c.arguments[0])) {
+        std::swap(c.arguments[0], c.arguments[1]);
+      }
+    }
+    auto text = to_text(c);
+    all.emplace_back(std::move(text), std::move(c));
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  r.conditions.clear();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 0 || all[i].first != all[i - 1].first) {
+      r.conditions.push_back(std::move(all[i].second));
+    }
+  }
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE std::string statement_text(const syntax::rule& r) {
   auto bare = r;
   bare.name.clear();
   bare.known = syntax::standing::assumed;
@@ -219,3 +234,5 @@ template <pattern_algebra Algebra>
 }
 
 }  // namespace unity
+
+#endif

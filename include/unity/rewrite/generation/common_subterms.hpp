@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <unity/core/error.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -23,38 +22,7 @@ namespace unity {
 namespace detail {
 
 // Drops the nodes that no root needs.
-inline void drop_unused(term_graph& g) {
-  std::vector<bool> used(g.nodes.size(), false);
-  for (const auto& r : g.roots) {
-    if (r.is_node()) {
-      used[r.node] = true;
-    }
-  }
-  for (std::size_t n = g.nodes.size(); n-- > 0;) {
-    for (const auto& o : g.nodes[n].operands) {
-      if (used[n] && o.is_node()) {
-        used[o.node] = true;
-      }
-    }
-  }
-  std::vector<std::size_t> number(g.nodes.size(), 0);
-  std::vector<graph_node> kept;
-  for (std::size_t n = 0; n < g.nodes.size(); ++n) {
-    if (used[n]) {
-      number[n] = kept.size();
-      kept.push_back(std::move(g.nodes[n]));
-    }
-  }
-  g.nodes = std::move(kept);
-  for (auto& n : g.nodes) {
-    for (auto& o : n.operands) {
-      o.node = o.is_node() ? number[o.node] : 0;
-    }
-  }
-  for (auto& r : g.roots) {
-    r.node = r.is_node() ? number[r.node] : 0;
-  }
-}
+void drop_unused(term_graph& g);
 
 template <pattern_algebra Algebra, class Valid>
 class subterm_removal {
@@ -335,3 +303,46 @@ template <pattern_algebra Algebra, std::predicate<const syntax::rule&> Valid>
 }
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_COMMON_SUBTERMS)
+
+#include <vector>
+
+namespace unity::detail {
+
+UNITY_INLINE void drop_unused(term_graph& g) {
+  std::vector<bool> used(g.nodes.size(), false);
+  for (const auto& r : g.roots) {
+    if (r.is_node()) {
+      used[r.node] = true;
+    }
+  }
+  for (std::size_t n = g.nodes.size(); n-- > 0;) {
+    for (const auto& o : g.nodes[n].operands) {
+      if (used[n] && o.is_node()) {
+        used[o.node] = true;
+      }
+    }
+  }
+  std::vector<std::size_t> number(g.nodes.size(), 0);
+  std::vector<graph_node> kept;
+  for (std::size_t n = 0; n < g.nodes.size(); ++n) {
+    if (used[n]) {
+      number[n] = kept.size();
+      kept.push_back(std::move(g.nodes[n]));
+    }
+  }
+  g.nodes = std::move(kept);
+  for (auto& n : g.nodes) {
+    for (auto& o : n.operands) {
+      o.node = o.is_node() ? number[o.node] : 0;
+    }
+  }
+  for (auto& r : g.roots) {
+    r.node = r.is_node() ? number[r.node] : 0;
+  }
+}
+
+}  // namespace unity::detail
+
+#endif

@@ -5,13 +5,11 @@
 #include <compare>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/generation/term_graph.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>
@@ -91,7 +89,20 @@ struct rule_size {
   friend auto operator<=>(const rule_size&, const rule_size&) = default;
 };
 
-[[nodiscard]] inline rule_size size_of(const syntax::rule& r) {
+[[nodiscard]] rule_size size_of(const syntax::rule& r);
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_DERIVABILITY)
+
+#include <string>
+
+#include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/print.hpp>
+
+namespace unity {
+
+UNITY_INLINE rule_size size_of(const syntax::rule& r) {
   rule_size size{0, r.conditions.size(), 0, 0, to_text(r.source).size() + to_text(r.target).size()};
   std::vector<std::string> names;
   for (const auto* side : {&r.source, &r.target}) {
@@ -114,3 +125,5 @@ struct rule_size {
 }
 
 }  // namespace unity
+
+#endif

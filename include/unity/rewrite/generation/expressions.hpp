@@ -1,7 +1,6 @@
 // Expressions of rules, made and taken apart.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,7 +31,35 @@ namespace unity::syntax {
   return call(std::move(name), std::move(arguments));
 }
 // All of them at once; of none: 1.
-[[nodiscard]] inline expression conjunction(const std::vector<expression>& all) {
+[[nodiscard]] expression conjunction(const std::vector<expression>& all);
+
+[[nodiscard]] inline bool is_call(const expression& e, const char* name, std::size_t arguments) {
+  return e.kind == expression::form::call && e.name == name && e.arguments.size() == arguments;
+}
+// Nothing in it depends on a match.
+[[nodiscard]] bool is_literal(const expression& e);
+
+// A stored attribute as rule text writes it.
+[[nodiscard]] expression literal(const attribute_signature& a, const attribute& value);
+
+// Calls f(e) for the expression and all its parts, outer ones first.
+template <class Expression, class F>
+void for_each_part(Expression& e, F&& f) {
+  f(e);
+  for (auto& a : e.arguments) {
+    for_each_part(a, f);
+  }
+}
+
+}  // namespace unity::syntax
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_EXPRESSIONS)
+
+#include <bit>
+
+namespace unity::syntax {
+
+UNITY_INLINE expression conjunction(const std::vector<expression>& all) {
   auto joint = all.empty() ? integer(1) : all[0];
   for (std::size_t i = 1; i < all.size(); ++i) {
     joint = call("&&", {std::move(joint), all[i]});
@@ -40,11 +67,7 @@ namespace unity::syntax {
   return joint;
 }
 
-[[nodiscard]] inline bool is_call(const expression& e, const char* name, std::size_t arguments) {
-  return e.kind == expression::form::call && e.name == name && e.arguments.size() == arguments;
-}
-// Nothing in it depends on a match.
-[[nodiscard]] inline bool is_literal(const expression& e) {
+UNITY_INLINE bool is_literal(const expression& e) {
   if (e.kind == expression::form::list) {
     for (const auto& a : e.arguments) {
       if (!is_literal(a)) {
@@ -57,8 +80,7 @@ namespace unity::syntax {
          (is_call(e, "-", 1) && is_literal(e.arguments[0]));
 }
 
-// A stored attribute as rule text writes it.
-[[nodiscard]] inline expression literal(const attribute_signature& a, const attribute& value) {
+UNITY_INLINE expression literal(const attribute_signature& a, const attribute& value) {
   switch (a.form) {
     case attribute_form::integer: return integer(value[0]);
     case attribute_form::real: return {expression::form::real, value[0], {}, {}};
@@ -79,13 +101,6 @@ namespace unity::syntax {
   return list(std::move(elements));
 }
 
-// Calls f(e) for the expression and all its parts, outer ones first.
-template <class Expression, class F>
-void for_each_part(Expression& e, F&& f) {
-  f(e);
-  for (auto& a : e.arguments) {
-    for_each_part(a, f);
-  }
-}
-
 }  // namespace unity::syntax
+
+#endif

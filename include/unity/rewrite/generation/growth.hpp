@@ -1,12 +1,11 @@
 // Rewriting that only repeats what is there does not pay.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 
@@ -15,7 +14,29 @@ namespace unity {
 namespace detail {
 
 // The side with an operand of node n wherever n was.
-[[nodiscard]] inline term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by) {
+[[nodiscard]] term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by);
+
+}  // namespace detail
+
+// Whether `to` is `from` with operators put in that `from` has with the same attributes: relu(relu(?x)), of relu(?x).
+// An operator of another kind may pay later: one that enlarges a kernel makes it as large as another.
+[[nodiscard]] bool only_repeats(const term_graph& from, const term_graph& to);
+
+// The rule without directions that only repeat operators of what they are applied to; nothing where none is left.
+// Example: relu(relu(?x)) == relu(?x) becomes relu(relu(?x)) => relu(?x).
+// Complexity: exponential in how many nodes the sides differ by, which are few in a rule.
+[[nodiscard]] std::optional<syntax::rule> without_repeating(syntax::rule r);
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_GROWTH)
+
+#include <algorithm>
+#include <vector>
+
+namespace unity::detail {
+
+UNITY_INLINE term_graph bypassed(term_graph g, std::size_t n, const graph_operand& by) {
   const auto replace = [&](graph_operand& o) {
     if (o.is_node() && o.node == n) {
       o = by;
@@ -28,11 +49,11 @@ namespace detail {
   return to_graph(to_terms(g));  // without what nothing reads any more
 }
 
-}  // namespace detail
+}  // namespace unity::detail
 
-// Whether `to` is `from` with operators put in that `from` has with the same attributes: relu(relu(?x)), of relu(?x).
-// An operator of another kind may pay later: one that enlarges a kernel makes it as large as another.
-[[nodiscard]] inline bool only_repeats(const term_graph& from, const term_graph& to) {
+namespace unity {
+
+UNITY_INLINE bool only_repeats(const term_graph& from, const term_graph& to) {
   const auto is_repeated = [&](const graph_node& n) {
     return std::ranges::any_of(from.nodes,
                                [&](const auto& m) { return m.name == n.name && m.attributes == n.attributes; });
@@ -48,10 +69,7 @@ namespace detail {
   return false;
 }
 
-// The rule without directions that only repeat operators of what they are applied to; nothing where none is left.
-// Example: relu(relu(?x)) == relu(?x) becomes relu(relu(?x)) => relu(?x).
-// Complexity: exponential in how many nodes the sides differ by, which are few in a rule.
-[[nodiscard]] inline std::optional<syntax::rule> without_repeating(syntax::rule r) {
+UNITY_INLINE std::optional<syntax::rule> without_repeating(syntax::rule r) {
   const auto source = to_graph(r.source);
   const auto target = to_graph(r.target);
   const bool back = r.both_ways && !only_repeats(target, source);
@@ -68,3 +86,5 @@ namespace detail {
 }
 
 }  // namespace unity
+
+#endif

@@ -1,7 +1,6 @@
 // Equalities found so far, and whether they explain that a term equals an earlier one.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -45,32 +44,12 @@ struct term_hash {
 
 // Terms before others: few operators, then all-different variables, so that general terms come before their instances.
 [[nodiscard]] inline auto order_key(const term& t, const term_facts& f) noexcept {
-  return std::tuple{f.size,        f.tree_size, f.repeats, t.op, t.operands[0].orbit, t.operands[1].orbit,
-                    t.operands[1].map.bits()};
+  return std::tuple{
+      f.size, f.tree_size, f.repeats, t.op, t.operands[0].orbit, t.operands[1].orbit, t.operands[1].map.bits()};
 }
 
 // The facts of op(operands) but for its type.
-[[nodiscard]] inline term_facts facts_of(const term_store& store, const term& t, std::size_t size) {
-  term_facts f;
-  f.size = static_cast<std::uint8_t>(size);
-  unsigned tree = 1;
-  unsigned repeats = 0;
-  unsigned occurrences = 0;
-  for (std::size_t i = 0; i < t.arity; ++i) {
-    const auto& o = store[t.operands[i].orbit].facts;
-    tree += o.tree_size;
-    repeats += o.repeats;
-    occurrences += o.variables;
-    for (std::size_t v = 0; v < o.variables; ++v) {
-      const auto name = t.operands[i].map[v];
-      f.sorts.set(name, o.sorts[v]);
-      f.variables = std::max<std::uint8_t>(f.variables, static_cast<std::uint8_t>(name + 1));
-    }
-  }
-  f.tree_size = static_cast<std::uint8_t>(std::min(255U, tree));
-  f.repeats = static_cast<std::uint8_t>(repeats + occurrences - f.variables);
-  return f;
-}
+[[nodiscard]] term_facts facts_of(const term_store& store, const term& t, std::size_t size);
 
 // What every typed term below the current size is: an instance of a stored one.
 using term_table = std::unordered_map<term, instance, term_hash>;
@@ -82,12 +61,7 @@ class known_rules {
 
   [[nodiscard]] std::span<const found_rule> all() const noexcept { return rules_; }
 
-  void add(const found_rule& r) {
-    const auto mask = [&](std::size_t i) { return i < r.left.arity ? known_below(r.left.operands[i], i) : 0; };
-    by_op_[r.left.op].push_back(
-        {outline(r.left, 0), mask(0) | mask(1), static_cast<std::uint32_t>(rules_.size()), r.right.op});
-    rules_.push_back(r);
-  }
+  void add(const found_rule& r);
 
   // A term of the same type before `t` that some rule makes of it at its root, and what its variables are in t; nothing
   // where no rule does. A variable has its sort's orbit as its operand.
@@ -105,14 +79,7 @@ class known_rules {
     return earlier;
   }
   // The renamings under which some rule rewrites `t` at its root to itself.
-  void self_renamings(const term& t, std::vector<variable_map>& out) {
-    rewrite(t, t.op, [&](const canonical_term& c) {
-      if (c.term == t) {
-        out.push_back(c.names);
-      }
-      return false;
-    });
-  }
+  void self_renamings(const term& t, std::vector<variable_map>& out);
 
  private:
   // A rule may fit a term only where the operators of the outlines agree in the known bits.
@@ -148,30 +115,10 @@ class known_rules {
 
   // The operators of the operands and of theirs, eight bits each, with the operands in order or `swapped`. Different
   // operators may have the same bits.
-  [[nodiscard]] std::uint64_t outline(const term& t, std::size_t swapped) const {
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < t.arity; ++i) {
-      const auto& operand = store_[t.operands[t.arity == 2 ? i ^ swapped : i].orbit].term;
-      bits |= bits_of(operand.op) << head_at(i);
-      for (std::size_t k = 0; k < operand.arity; ++k) {
-        bits |= bits_of(store_[operand.operands[k].orbit].term.op) << part_at(i, k);
-      }
-    }
-    return bits;
-  }
+  [[nodiscard]] std::uint64_t outline(const term& t, std::size_t swapped) const;
   // The bits of a pattern's outline that a term which fits has as well: a variable fits anything, and a commutative
   // operator takes its operands in both orders.
-  [[nodiscard]] std::uint64_t known_below(const instance& pattern, std::size_t i) const {
-    const auto& p = store_[pattern.orbit].term;
-    if (p.op == term_node::variable) {
-      return 0;
-    }
-    auto bits = every_bit << head_at(i);
-    for (std::size_t k = 0; k < p.arity && !(commutative_[p.op] && p.arity == 2); ++k) {
-      bits |= store_[p.operands[k].orbit].term.op == term_node::variable ? 0 : every_bit << part_at(i, k);
-    }
-    return bits;
-  }
+  [[nodiscard]] std::uint64_t known_below(const instance& pattern, std::size_t i) const;
   static constexpr std::uint64_t every_bit = 0xff;
   [[nodiscard]] static std::uint64_t bits_of(std::uint16_t op) noexcept { return op & every_bit; }
   [[nodiscard]] static std::size_t head_at(std::size_t i) noexcept { return 8 * i; }
@@ -248,45 +195,8 @@ class known_rules {
   }
 
   // The stored instance that a pattern becomes.
-  [[nodiscard]] std::optional<instance> build(instance pattern, const binding& b) const {
-    const auto& p = store_[pattern.orbit];
-    if (p.term.op == term_node::variable) {
-      return b.to[pattern.map[0]];
-    }
-    std::array<instance, 2> made{};
-    for (std::size_t i = 0; i < p.term.arity; ++i) {
-      const auto part = build(operand(pattern, i), b);
-      if (!part) {
-        return std::nullopt;
-      }
-      made[i] = *part;
-    }
-    const auto c = canonical(store_, p.term.op, commutative_[p.term.op], std::span{made}.first(p.term.arity));
-    const auto found = table_.find(c.term);
-    if (found == table_.end()) {
-      return std::nullopt;
-    }
-    return instance{found->second.orbit, found->second.map.then(c.names, store_[found->second.orbit].facts.variables)};
-  }
-  [[nodiscard]] std::optional<canonical_term> build_root(const term& right, const binding& b) const {
-    std::array<instance, 2> made{};
-    if (right.op == term_node::variable) {
-      const auto found = b.to[right.operands[0].map[0]];
-      const auto& o = store_[found.orbit];
-      if (o.term.op == term_node::variable) {
-        return canonical_term{{term_node::variable, 0, {instance{found.orbit, {}}}}, found.map, 1};
-      }
-      return canonical_term{o.term, found.map, o.facts.variables};
-    }
-    for (std::size_t i = 0; i < right.arity; ++i) {
-      const auto part = build(right.operands[i], b);
-      if (!part) {
-        return std::nullopt;
-      }
-      made[i] = *part;
-    }
-    return canonical(store_, right.op, commutative_[right.op], std::span{made}.first(right.arity));
-  }
+  [[nodiscard]] std::optional<instance> build(instance pattern, const binding& b) const;
+  [[nodiscard]] std::optional<canonical_term> build_root(const term& right, const binding& b) const;
 
   const term_store& store_;
   const term_table& table_;
@@ -297,3 +207,116 @@ class known_rules {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_KNOWN_RULES)
+
+#include <algorithm>
+
+namespace unity {
+
+UNITY_INLINE term_facts facts_of(const term_store& store, const term& t, std::size_t size) {
+  term_facts f;
+  f.size = static_cast<std::uint8_t>(size);
+  unsigned tree = 1;
+  unsigned repeats = 0;
+  unsigned occurrences = 0;
+  for (std::size_t i = 0; i < t.arity; ++i) {
+    const auto& o = store[t.operands[i].orbit].facts;
+    tree += o.tree_size;
+    repeats += o.repeats;
+    occurrences += o.variables;
+    for (std::size_t v = 0; v < o.variables; ++v) {
+      const auto name = t.operands[i].map[v];
+      f.sorts.set(name, o.sorts[v]);
+      f.variables = std::max<std::uint8_t>(f.variables, static_cast<std::uint8_t>(name + 1));
+    }
+  }
+  f.tree_size = static_cast<std::uint8_t>(std::min(255U, tree));
+  f.repeats = static_cast<std::uint8_t>(repeats + occurrences - f.variables);
+  return f;
+}
+
+UNITY_INLINE void known_rules::add(const found_rule& r) {
+  const auto mask = [&](std::size_t i) { return i < r.left.arity ? known_below(r.left.operands[i], i) : 0; };
+  by_op_[r.left.op].push_back(
+      {outline(r.left, 0), mask(0) | mask(1), static_cast<std::uint32_t>(rules_.size()), r.right.op});
+  rules_.push_back(r);
+}
+
+UNITY_INLINE void known_rules::self_renamings(const term& t, std::vector<variable_map>& out) {
+  rewrite(t, t.op, [&](const canonical_term& c) {
+    if (c.term == t) {
+      out.push_back(c.names);
+    }
+    return false;
+  });
+}
+
+UNITY_INLINE std::uint64_t known_rules::outline(const term& t, std::size_t swapped) const {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < t.arity; ++i) {
+    const auto& operand = store_[t.operands[t.arity == 2 ? i ^ swapped : i].orbit].term;
+    bits |= bits_of(operand.op) << head_at(i);
+    for (std::size_t k = 0; k < operand.arity; ++k) {
+      bits |= bits_of(store_[operand.operands[k].orbit].term.op) << part_at(i, k);
+    }
+  }
+  return bits;
+}
+
+UNITY_INLINE std::uint64_t known_rules::known_below(const instance& pattern, std::size_t i) const {
+  const auto& p = store_[pattern.orbit].term;
+  if (p.op == term_node::variable) {
+    return 0;
+  }
+  auto bits = every_bit << head_at(i);
+  for (std::size_t k = 0; k < p.arity && !(commutative_[p.op] && p.arity == 2); ++k) {
+    bits |= store_[p.operands[k].orbit].term.op == term_node::variable ? 0 : every_bit << part_at(i, k);
+  }
+  return bits;
+}
+
+UNITY_INLINE std::optional<instance> known_rules::build(instance pattern, const binding& b) const {
+  const auto& p = store_[pattern.orbit];
+  if (p.term.op == term_node::variable) {
+    return b.to[pattern.map[0]];
+  }
+  std::array<instance, 2> made{};
+  for (std::size_t i = 0; i < p.term.arity; ++i) {
+    const auto part = build(operand(pattern, i), b);
+    if (!part) {
+      return std::nullopt;
+    }
+    made[i] = *part;
+  }
+  const auto c = canonical(store_, p.term.op, commutative_[p.term.op], std::span{made}.first(p.term.arity));
+  const auto found = table_.find(c.term);
+  if (found == table_.end()) {
+    return std::nullopt;
+  }
+  return instance{found->second.orbit, found->second.map.then(c.names, store_[found->second.orbit].facts.variables)};
+}
+
+UNITY_INLINE std::optional<canonical_term> known_rules::build_root(const term& right, const binding& b) const {
+  std::array<instance, 2> made{};
+  if (right.op == term_node::variable) {
+    const auto found = b.to[right.operands[0].map[0]];
+    const auto& o = store_[found.orbit];
+    if (o.term.op == term_node::variable) {
+      return canonical_term{{term_node::variable, 0, {instance{found.orbit, {}}}}, found.map, 1};
+    }
+    return canonical_term{o.term, found.map, o.facts.variables};
+  }
+  for (std::size_t i = 0; i < right.arity; ++i) {
+    const auto part = build(right.operands[i], b);
+    if (!part) {
+      return std::nullopt;
+    }
+    made[i] = *part;
+  }
+  return canonical(store_, right.op, commutative_[right.op], std::span{made}.first(right.arity));
+}
+
+}  // namespace unity
+
+#endif

@@ -28,36 +28,11 @@ struct meaning {
 };
 
 // The variables of `right` as variables of `left`, or nothing where `right` has others.
-[[nodiscard]] inline std::optional<variable_map> translate(const term_facts& right, const meaning& r,
-                                                           const term_facts& left, const meaning& l) {
-  variable_map map;
-  for (std::size_t j = 0; j < right.variables; ++j) {
-    std::size_t i = 0;
-    while (i < left.variables && (left.sorts[i] != right.sorts[j] || l.names[i] != r.names[j])) {
-      ++i;
-    }
-    if (i == left.variables) {
-      return std::nullopt;
-    }
-    map.set(j, i);
-  }
-  return map;
-}
+[[nodiscard]] std::optional<variable_map> translate(const term_facts& right, const meaning& r, const term_facts& left,
+                                                    const meaning& l);
 
 // Effects: makes a set of renamings of `count` variables a group.
-inline void close_group(std::vector<variable_map>& group, std::span<const variable_map> more, std::size_t count) {
-  std::vector<variable_map> generators{more.begin(), more.end()};
-  generators.insert(generators.end(), group.begin(), group.end());
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    for (const auto g : generators) {
-      const auto product = group[i].then(g, count);
-      if (std::find(group.begin(), group.end(), product) == group.end()) {
-        group.push_back(product);
-      }
-    }
-  }
-  std::sort(group.begin() + 1, group.end());
-}
+void close_group(std::vector<variable_map>& group, std::span<const variable_map> more, std::size_t count);
 
 // Works out meanings; those of stored terms are kept.
 template <term_language L>
@@ -178,3 +153,41 @@ class meanings {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_MEANING)
+
+namespace unity {
+
+UNITY_INLINE std::optional<variable_map> translate(const term_facts& right, const meaning& r, const term_facts& left,
+                                                   const meaning& l) {
+  variable_map map;
+  for (std::size_t j = 0; j < right.variables; ++j) {
+    std::size_t i = 0;
+    while (i < left.variables && (left.sorts[i] != right.sorts[j] || l.names[i] != r.names[j])) {
+      ++i;
+    }
+    if (i == left.variables) {
+      return std::nullopt;
+    }
+    map.set(j, i);
+  }
+  return map;
+}
+
+UNITY_INLINE void close_group(std::vector<variable_map>& group, std::span<const variable_map> more, std::size_t count) {
+  std::vector<variable_map> generators{more.begin(), more.end()};
+  generators.insert(generators.end(), group.begin(), group.end());
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    for (const auto g : generators) {
+      const auto product = group[i].then(g, count);
+      if (std::find(group.begin(), group.end(), product) == group.end()) {
+        group.push_back(product);
+      }
+    }
+  }
+  std::sort(group.begin() + 1, group.end());
+}
+
+}  // namespace unity
+
+#endif

@@ -1,7 +1,6 @@
 // How the variables of two terms may meet, and the one way in which a term over stored terms is written.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,30 +23,7 @@ struct canonical_term {
 namespace detail {
 
 // The right operand's map where the left operand's variables come first and new ones follow in order.
-[[nodiscard]] inline canonical_term join_names(const term_store& store, std::uint16_t op, instance left,
-                                               instance right) {
-  canonical_term t;
-  const auto left_count = store[left.orbit].facts.variables;
-  const auto right_count = store[right.orbit].facts.variables;
-  std::array<std::int8_t, 16> local{};
-  local.fill(-1);
-  for (std::size_t i = 0; i < left_count; ++i) {
-    local[left.map[i]] = static_cast<std::int8_t>(i);
-    t.names.set(i, left.map[i]);
-  }
-  t.variables = left_count;
-  variable_map map;
-  for (std::size_t j = 0; j < right_count; ++j) {
-    auto& mine = local[right.map[j]];
-    if (mine < 0) {
-      mine = static_cast<std::int8_t>(t.variables);
-      t.names.set(t.variables++, right.map[j]);
-    }
-    map.set(j, static_cast<std::size_t>(mine));
-  }
-  t.term = {op, 2, {instance{left.orbit, variable_map::identity().cut(left_count)}, instance{right.orbit, map}}};
-  return t;
-}
+[[nodiscard]] canonical_term join_names(const term_store& store, std::uint16_t op, instance left, instance right);
 
 }  // namespace detail
 
@@ -55,84 +31,12 @@ namespace detail {
 // where it is commutative, allow, one in which the operands share most operators, for that is its size,
 // and of those the one with the least map.
 // Complexity: the product of the numbers of symmetries.
-[[nodiscard]] inline canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
-                                              std::span<const instance> operands) {
-  if (operands.size() < 2) {
-    canonical_term t;
-    t.term.op = op;
-    t.term.arity = static_cast<std::uint16_t>(operands.size());
-    if (!operands.empty()) {
-      const auto& o = store[operands[0].orbit];
-      t.variables = o.facts.variables;
-      t.names = operands[0].map.cut(t.variables);
-      t.term.operands[0] = {operands[0].orbit, variable_map::identity().cut(t.variables)};
-    }
-    return t;
-  }
-  auto left = operands[0];
-  auto right = operands[1];
-  if (commutative && right.orbit < left.orbit) {
-    std::swap(left, right);
-  }
-  auto best = detail::join_names(store, op, left, right);
-  auto most_shared = store.shared(left, right);
-  const auto consider = [&](instance l, instance r) {
-    const auto& lo = store[l.orbit];
-    const auto& ro = store[r.orbit];
-    for (const auto a : store.automorphisms(lo)) {
-      for (const auto b : store.automorphisms(ro)) {
-        const instance x{l.orbit, a.then(l.map, lo.facts.variables)};
-        const instance y{r.orbit, b.then(r.map, ro.facts.variables)};
-        const auto t = detail::join_names(store, op, x, y);
-        const auto shared = store.shared(x, y);
-        if (shared > most_shared || (shared == most_shared && t.term.operands[1].map < best.term.operands[1].map)) {
-          best = t;
-          most_shared = shared;
-        }
-      }
-    }
-  };
-  if (store[left.orbit].automorphism_count > 1 || store[right.orbit].automorphism_count > 1) {
-    consider(left, right);
-  }
-  if (commutative && left.orbit == right.orbit) {
-    consider(right, left);
-  }
-  return best;
-}
+[[nodiscard]] canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
+                                       std::span<const instance> operands);
 
 // The renamings of a stored term to itself that commutativity and the symmetries of
 // its operands make, the identity among them.
-[[nodiscard]] inline std::vector<variable_map> plain_symmetries(const term_store& store, const term& t,
-                                                                bool commutative) {
-  std::vector<variable_map> all;
-  const auto consider = [&](variable_map names, std::size_t variables, const term& written) {
-    if (written == t && std::find(all.begin(), all.end(), names.cut(variables)) == all.end()) {
-      all.push_back(names.cut(variables));
-    }
-  };
-  if (t.arity == 0) {
-    return {variable_map{}};
-  }
-  const auto& left = store[t.operands[0].orbit];
-  if (t.arity == 1) {
-    return {store.automorphisms(left).begin(), store.automorphisms(left).end()};
-  }
-  const auto& right = store[t.operands[1].orbit];
-  for (const auto a : store.automorphisms(left)) {
-    for (const auto b : store.automorphisms(right)) {
-      const instance l{t.operands[0].orbit, a.then(t.operands[0].map, left.facts.variables)};
-      const instance r{t.operands[1].orbit, b.then(t.operands[1].map, right.facts.variables)};
-      const auto straight = detail::join_names(store, t.op, l, r);
-      consider(straight.names, straight.variables, straight.term);
-      if (commutative && l.orbit == r.orbit) {
-        const auto swapped = detail::join_names(store, t.op, r, l);
-        consider(swapped.names, swapped.variables, swapped.term);
-      }
-    }
-  }
-  return all;
-}
+[[nodiscard]] std::vector<variable_map> plain_symmetries(const term_store& store, const term& t, bool commutative);
 
 // Calls found(map, variables) for every way in which the variables of `right` are variables of `left` or new, at most
 // `most` of a sort. forced[j] >= 0: what variable j of `right` is.
@@ -179,3 +83,117 @@ void for_each_naming(const term_facts& left, const term_facts& right, std::span<
 }
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_NAMING)
+
+#include <algorithm>
+
+namespace unity::detail {
+
+UNITY_INLINE canonical_term join_names(const term_store& store, std::uint16_t op, instance left, instance right) {
+  canonical_term t;
+  const auto left_count = store[left.orbit].facts.variables;
+  const auto right_count = store[right.orbit].facts.variables;
+  std::array<std::int8_t, 16> local{};
+  local.fill(-1);
+  for (std::size_t i = 0; i < left_count; ++i) {
+    local[left.map[i]] = static_cast<std::int8_t>(i);
+    t.names.set(i, left.map[i]);
+  }
+  t.variables = left_count;
+  variable_map map;
+  for (std::size_t j = 0; j < right_count; ++j) {
+    auto& mine = local[right.map[j]];
+    if (mine < 0) {
+      mine = static_cast<std::int8_t>(t.variables);
+      t.names.set(t.variables++, right.map[j]);
+    }
+    map.set(j, static_cast<std::size_t>(mine));
+  }
+  t.term = {op, 2, {instance{left.orbit, variable_map::identity().cut(left_count)}, instance{right.orbit, map}}};
+  return t;
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
+                                      std::span<const instance> operands) {
+  if (operands.size() < 2) {
+    canonical_term t;
+    t.term.op = op;
+    t.term.arity = static_cast<std::uint16_t>(operands.size());
+    if (!operands.empty()) {
+      const auto& o = store[operands[0].orbit];
+      t.variables = o.facts.variables;
+      t.names = operands[0].map.cut(t.variables);
+      t.term.operands[0] = {operands[0].orbit, variable_map::identity().cut(t.variables)};
+    }
+    return t;
+  }
+  auto left = operands[0];
+  auto right = operands[1];
+  if (commutative && right.orbit < left.orbit) {
+    std::swap(left, right);
+  }
+  auto best = detail::join_names(store, op, left, right);
+  auto most_shared = store.shared(left, right);
+  const auto consider = [&](instance l, instance r) {
+    const auto& lo = store[l.orbit];
+    const auto& ro = store[r.orbit];
+    for (const auto a : store.automorphisms(lo)) {
+      for (const auto b : store.automorphisms(ro)) {
+        const instance x{l.orbit, a.then(l.map, lo.facts.variables)};
+        const instance y{r.orbit, b.then(r.map, ro.facts.variables)};
+        const auto t = detail::join_names(store, op, x, y);
+        const auto shared = store.shared(x, y);
+        if (shared > most_shared || (shared == most_shared && t.term.operands[1].map < best.term.operands[1].map)) {
+          best = t;
+          most_shared = shared;
+        }
+      }
+    }
+  };
+  if (store[left.orbit].automorphism_count > 1 || store[right.orbit].automorphism_count > 1) {
+    consider(left, right);
+  }
+  if (commutative && left.orbit == right.orbit) {
+    consider(right, left);
+  }
+  return best;
+}
+
+UNITY_INLINE std::vector<variable_map> plain_symmetries(const term_store& store, const term& t, bool commutative) {
+  std::vector<variable_map> all;
+  const auto consider = [&](variable_map names, std::size_t variables, const term& written) {
+    if (written == t && std::find(all.begin(), all.end(), names.cut(variables)) == all.end()) {
+      all.push_back(names.cut(variables));
+    }
+  };
+  if (t.arity == 0) {
+    return {variable_map{}};
+  }
+  const auto& left = store[t.operands[0].orbit];
+  if (t.arity == 1) {
+    return {store.automorphisms(left).begin(), store.automorphisms(left).end()};
+  }
+  const auto& right = store[t.operands[1].orbit];
+  for (const auto a : store.automorphisms(left)) {
+    for (const auto b : store.automorphisms(right)) {
+      const instance l{t.operands[0].orbit, a.then(t.operands[0].map, left.facts.variables)};
+      const instance r{t.operands[1].orbit, b.then(t.operands[1].map, right.facts.variables)};
+      const auto straight = detail::join_names(store, t.op, l, r);
+      consider(straight.names, straight.variables, straight.term);
+      if (commutative && l.orbit == r.orbit) {
+        const auto swapped = detail::join_names(store, t.op, r, l);
+        consider(swapped.names, swapped.variables, swapped.term);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace unity
+
+#endif

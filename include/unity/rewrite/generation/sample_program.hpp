@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/rewrite/generation/residue.hpp>
 
 namespace unity {
@@ -29,105 +28,28 @@ class sample_program {
   [[nodiscard]] static ref element(std::size_t operand, std::size_t offset) noexcept {
     return {static_cast<std::uint32_t>(operand << 30U | offset)};
   }
-  [[nodiscard]] ref constant(residue value) {
-    for (std::size_t i = 0; i < constants_.size(); ++i) {
-      if (constants_[i] == value) {
-        return {static_cast<std::uint32_t>(constant_tag << 30U | i)};
-      }
-    }
-    constants_.push_back(value);
-    return {static_cast<std::uint32_t>(constant_tag << 30U | (constants_.size() - 1))};
-  }
+  [[nodiscard]] ref constant(residue value);
   // The sum of products.
-  [[nodiscard]] ref dot(std::span<const std::pair<ref, ref>> products) {
-    const auto from = pairs_.size();
-    pairs_.insert(pairs_.end(), products.begin(), products.end());
-    return add({function::dot, 0, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(pairs_.size())});
-  }
+  [[nodiscard]] ref dot(std::span<const std::pair<ref, ref>> products);
   // Of one or two values; `which` tells arbitrary functions apart.
-  [[nodiscard]] ref apply(function f, ref a, ref b, std::uint8_t which = 0) {
-    return add({f, which, a.bits, b.bits});
-  }
+  [[nodiscard]] ref apply(function f, ref a, ref b, std::uint8_t which = 0) { return add({f, which, a.bits, b.bits}); }
   void add_output(ref r) { outputs_.push_back(r); }
   [[nodiscard]] std::size_t output_count() const noexcept { return outputs_.size(); }
   [[nodiscard]] std::size_t temporaries() const noexcept { return steps_.size(); }
 
   // What a step other than a dot computes.
-  [[nodiscard]] static residue compute(function f, residue a, residue b, std::uint8_t which) noexcept {
-    switch (f) {
-      case function::maximum: return a.as_signed() < b.as_signed() ? b : a;
-      case function::minimum: return a.as_signed() < b.as_signed() ? a : b;
-      case function::relu: return a.as_signed() < 0 ? residue{} : a;
-      case function::difference: return a - b;
-      case function::quotient: return a / b;
-      default: return residue::of(hash_combine(hash_combine(which, a.value()), b.value()) >> 2U);
-    }
-  }
+  [[nodiscard]] static residue compute(function f, residue a, residue b, std::uint8_t which) noexcept;
 
   // Computes chosen outputs alone.
-  [[nodiscard]] sample_program restricted(std::span<const std::size_t> chosen) const {
-    std::vector<bool> needed(steps_.size());
-    const auto need = [&](std::uint32_t bits) {
-      if (bits >> 30U == step_tag) {
-        needed[bits & offset_mask] = true;
-      }
-    };
-    for (const auto o : chosen) {
-      need(outputs_[o].bits);
-    }
-    for (auto s = steps_.size(); s-- > 0;) {
-      if (needed[s]) {
-        visit(steps_[s], need);
-      }
-    }
-    sample_program out;
-    out.constants_ = constants_;
-    std::vector<std::uint32_t> place(steps_.size());
-    const auto moved = [&](ref r) {
-      return r.bits >> 30U == step_tag ? ref{step_tag << 30U | place[r.bits & offset_mask]} : r;
-    };
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-      if (needed[s]) {
-        place[s] = static_cast<std::uint32_t>(out.steps_.size());
-        out.copy(*this, steps_[s], moved);
-      }
-    }
-    for (const auto o : chosen) {
-      out.outputs_.push_back(moved(outputs_[o]));
-    }
-    return out;
-  }
+  [[nodiscard]] sample_program restricted(std::span<const std::size_t> chosen) const;
 
   // Effects: writes output_count() residues. `scratch` holds at least temporaries().
   // Complexity: linear in the steps and products.
-  void run(const std::array<const residue*, most_operands>& operands, residue* scratch, residue* out) const {
-    const std::array<const residue*, 4> base{operands[0], operands[1], constants_.data(), scratch};
-    const auto at = [&](std::uint32_t bits) { return base[bits >> 30U][bits & offset_mask]; };
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-      const auto& i = steps_[s];
-      scratch[s] = i.f == function::dot ? sum(i, at) : compute(i.f, at(i.a), at(i.b), i.which);
-    }
-    for (std::size_t o = 0; o < outputs_.size(); ++o) {
-      out[o] = at(outputs_[o].bits);
-    }
-  }
+  void run(const std::array<const residue*, most_operands>& operands, residue* scratch, residue* out) const;
   // Of every output the marks of all elements that it is computed from, as sets of bits. `scratch` as above.
   // Complexity: as run.
   void collect_marks(const std::array<const std::uint8_t*, most_operands>& operands, std::uint8_t* scratch,
-                     std::uint8_t* out) const {
-    const std::array<const std::uint8_t*, 4> base{operands[0], operands[1], nullptr, scratch};
-    const auto at = [&](std::uint32_t bits) {
-      return bits >> 30U == constant_tag ? std::uint8_t{0} : base[bits >> 30U][bits & offset_mask];
-    };
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-      unsigned marks = 0;
-      visit(steps_[s], [&](std::uint32_t bits) { marks |= at(bits); });
-      scratch[s] = static_cast<std::uint8_t>(marks);
-    }
-    for (std::size_t o = 0; o < outputs_.size(); ++o) {
-      out[o] = at(outputs_[o].bits);
-    }
-  }
+                     std::uint8_t* out) const;
 
  private:
   static constexpr std::uint32_t constant_tag = 2;
@@ -187,3 +109,103 @@ class sample_program {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_SAMPLE_PROGRAM)
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+
+namespace unity {
+
+UNITY_INLINE auto sample_program::constant(residue value) -> ref {
+  for (std::size_t i = 0; i < constants_.size(); ++i) {
+    if (constants_[i] == value) {
+      return {static_cast<std::uint32_t>(constant_tag << 30U | i)};
+    }
+  }
+  constants_.push_back(value);
+  return {static_cast<std::uint32_t>(constant_tag << 30U | (constants_.size() - 1))};
+}
+
+UNITY_INLINE auto sample_program::dot(std::span<const std::pair<ref, ref>> products) -> ref {
+  const auto from = pairs_.size();
+  pairs_.insert(pairs_.end(), products.begin(), products.end());
+  return add({function::dot, 0, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(pairs_.size())});
+}
+
+UNITY_INLINE residue sample_program::compute(function f, residue a, residue b, std::uint8_t which) noexcept {
+  switch (f) {
+    case function::maximum: return a.as_signed() < b.as_signed() ? b : a;
+    case function::minimum: return a.as_signed() < b.as_signed() ? a : b;
+    case function::relu: return a.as_signed() < 0 ? residue{} : a;
+    case function::difference: return a - b;
+    case function::quotient: return a / b;
+    default: return residue::of(hash_combine(hash_combine(which, a.value()), b.value()) >> 2U);
+  }
+}
+
+UNITY_INLINE sample_program sample_program::restricted(std::span<const std::size_t> chosen) const {
+  std::vector<bool> needed(steps_.size());
+  const auto need = [&](std::uint32_t bits) {
+    if (bits >> 30U == step_tag) {
+      needed[bits & offset_mask] = true;
+    }
+  };
+  for (const auto o : chosen) {
+    need(outputs_[o].bits);
+  }
+  for (auto s = steps_.size(); s-- > 0;) {
+    if (needed[s]) {
+      visit(steps_[s], need);
+    }
+  }
+  sample_program out;
+  out.constants_ = constants_;
+  std::vector<std::uint32_t> place(steps_.size());
+  const auto moved = [&](ref r) {
+    return r.bits >> 30U == step_tag ? ref{step_tag << 30U | place[r.bits & offset_mask]} : r;
+  };
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    if (needed[s]) {
+      place[s] = static_cast<std::uint32_t>(out.steps_.size());
+      out.copy(*this, steps_[s], moved);
+    }
+  }
+  for (const auto o : chosen) {
+    out.outputs_.push_back(moved(outputs_[o]));
+  }
+  return out;
+}
+
+UNITY_INLINE void sample_program::run(const std::array<const residue*, most_operands>& operands, residue* scratch,
+                                      residue* out) const {
+  const std::array<const residue*, 4> base{operands[0], operands[1], constants_.data(), scratch};
+  const auto at = [&](std::uint32_t bits) { return base[bits >> 30U][bits & offset_mask]; };
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const auto& i = steps_[s];
+    scratch[s] = i.f == function::dot ? sum(i, at) : compute(i.f, at(i.a), at(i.b), i.which);
+  }
+  for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    out[o] = at(outputs_[o].bits);
+  }
+}
+
+UNITY_INLINE void sample_program::collect_marks(const std::array<const std::uint8_t*, most_operands>& operands,
+                                                std::uint8_t* scratch, std::uint8_t* out) const {
+  const std::array<const std::uint8_t*, 4> base{operands[0], operands[1], nullptr, scratch};
+  const auto at = [&](std::uint32_t bits) {
+    return bits >> 30U == constant_tag ? std::uint8_t{0} : base[bits >> 30U][bits & offset_mask];
+  };
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    unsigned marks = 0;
+    visit(steps_[s], [&](std::uint32_t bits) { marks |= at(bits); });
+    scratch[s] = static_cast<std::uint8_t>(marks);
+  }
+  for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    out[o] = at(outputs_[o].bits);
+  }
+}
+
+}  // namespace unity
+
+#endif

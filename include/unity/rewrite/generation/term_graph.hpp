@@ -47,59 +47,14 @@ struct term_graph {
 
 namespace detail {
 
-inline graph_operand add_term(term_graph& g, const syntax::term& t) {
-  graph_operand o{t.kind, {}, 0, t.selector, t.repeated};
-  if (!o.is_node()) {
-    o.variable = t.name;
-    return o;
-  }
-  graph_node n{t.name, t.attributes, t.open, {}};
-  for (const auto& operand : t.operands) {
-    n.operands.push_back(add_term(g, operand));
-  }
-  const auto known = std::find(g.nodes.begin(), g.nodes.end(), n);
-  o.node = static_cast<std::size_t>(known - g.nodes.begin());
-  if (known == g.nodes.end()) {
-    g.nodes.push_back(std::move(n));
-  }
-  return o;
-}
+graph_operand add_term(term_graph& g, const syntax::term& t);
 
-inline syntax::term to_term(const term_graph& g, const graph_operand& o) {
-  syntax::term t;
-  t.kind = o.kind;
-  t.selector = o.selector;
-  t.repeated = o.repeated;
-  if (!o.is_node()) {
-    t.name = o.variable;
-    return t;
-  }
-  const auto& n = g.nodes[o.node];
-  t.name = n.name;
-  t.attributes = n.attributes;
-  t.open = n.open;
-  for (const auto& operand : n.operands) {
-    t.operands.push_back(to_term(g, operand));
-  }
-  return t;
-}
+syntax::term to_term(const term_graph& g, const graph_operand& o);
 
 }  // namespace detail
 
-[[nodiscard]] inline term_graph to_graph(const std::vector<syntax::term>& side) {
-  term_graph g;
-  for (const auto& t : side) {
-    g.roots.push_back(detail::add_term(g, t));
-  }
-  return g;
-}
-[[nodiscard]] inline std::vector<syntax::term> to_terms(const term_graph& g) {
-  std::vector<syntax::term> side;
-  for (const auto& root : g.roots) {
-    side.push_back(detail::to_term(g, root));
-  }
-  return side;
-}
+[[nodiscard]] term_graph to_graph(const std::vector<syntax::term>& side);
+[[nodiscard]] std::vector<syntax::term> to_terms(const term_graph& g);
 
 // Writes out the attributes that are omitted and have a default, in the order of the signature.
 template <has_signatures Algebra>
@@ -152,47 +107,15 @@ struct rule_graph {
 namespace detail {
 
 // An operator alone as a side stands for as many of its results as the other side has values.
-inline void spread(term_graph& side, const term_graph& other) {
-  const bool whole = side.roots.size() == 1 && other.roots.size() > 1 && side.roots[0].is_node() &&
-                     side.roots[0].selector == syntax::term::whole;
-  if (!whole) {
-    return;
-  }
-  const auto root = side.roots[0];
-  side.roots.assign(other.roots.size(), root);
-  for (std::size_t i = 0; i < side.roots.size(); ++i) {
-    side.roots[i].selector = static_cast<int>(i);
-  }
-}
-inline void gather(term_graph& side) {
-  for (std::size_t i = 0; i < side.roots.size(); ++i) {
-    if (!side.roots[i].is_node() || side.roots[i].node != side.roots[0].node ||
-        side.roots[i].selector != static_cast<int>(i)) {
-      return;
-    }
-  }
-  side.roots.resize(1);
-  side.roots[0].selector = syntax::term::whole;
-}
+void spread(term_graph& side, const term_graph& other);
+void gather(term_graph& side);
 
 }  // namespace detail
 
 // Every output on its own, as many on one side as on the other: split(?x) as a side becomes (split(?x).0, split(?x).1).
-inline void spread_outputs(rule_graph& g) {
-  const auto source = g.source;
-  detail::spread(g.source, g.target);
-  detail::spread(g.target, source);
-}
+void spread_outputs(rule_graph& g);
 // The opposite, for one side at most.
-inline void gather_outputs(rule_graph& g) {
-  if (g.source.roots.size() < 2) {
-    return;
-  }
-  detail::gather(g.source);
-  if (g.source.roots.size() > 1) {
-    detail::gather(g.target);
-  }
-}
+void gather_outputs(rule_graph& g);
 
 // With all attributes written out.
 template <has_signatures Algebra>
@@ -230,3 +153,116 @@ void for_each_expression(Rule& r, F&& f) {
 }
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_TERM_GRAPH)
+
+namespace unity::detail {
+
+UNITY_INLINE graph_operand add_term(term_graph& g, const syntax::term& t) {
+  graph_operand o{t.kind, {}, 0, t.selector, t.repeated};
+  if (!o.is_node()) {
+    o.variable = t.name;
+    return o;
+  }
+  graph_node n{t.name, t.attributes, t.open, {}};
+  for (const auto& operand : t.operands) {
+    n.operands.push_back(add_term(g, operand));
+  }
+  const auto known = std::find(g.nodes.begin(), g.nodes.end(), n);
+  o.node = static_cast<std::size_t>(known - g.nodes.begin());
+  if (known == g.nodes.end()) {
+    g.nodes.push_back(std::move(n));
+  }
+  return o;
+}
+
+UNITY_INLINE syntax::term to_term(const term_graph& g, const graph_operand& o) {
+  syntax::term t;
+  t.kind = o.kind;
+  t.selector = o.selector;
+  t.repeated = o.repeated;
+  if (!o.is_node()) {
+    t.name = o.variable;
+    return t;
+  }
+  const auto& n = g.nodes[o.node];
+  t.name = n.name;
+  t.attributes = n.attributes;
+  t.open = n.open;
+  for (const auto& operand : n.operands) {
+    t.operands.push_back(to_term(g, operand));
+  }
+  return t;
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE term_graph to_graph(const std::vector<syntax::term>& side) {
+  term_graph g;
+  for (const auto& t : side) {
+    g.roots.push_back(detail::add_term(g, t));
+  }
+  return g;
+}
+
+UNITY_INLINE std::vector<syntax::term> to_terms(const term_graph& g) {
+  std::vector<syntax::term> side;
+  for (const auto& root : g.roots) {
+    side.push_back(detail::to_term(g, root));
+  }
+  return side;
+}
+
+}  // namespace unity
+
+namespace unity::detail {
+
+UNITY_INLINE void spread(term_graph& side, const term_graph& other) {
+  const bool whole = side.roots.size() == 1 && other.roots.size() > 1 && side.roots[0].is_node() &&
+                     side.roots[0].selector == syntax::term::whole;
+  if (!whole) {
+    return;
+  }
+  const auto root = side.roots[0];
+  side.roots.assign(other.roots.size(), root);
+  for (std::size_t i = 0; i < side.roots.size(); ++i) {
+    side.roots[i].selector = static_cast<int>(i);
+  }
+}
+
+UNITY_INLINE void gather(term_graph& side) {
+  for (std::size_t i = 0; i < side.roots.size(); ++i) {
+    if (!side.roots[i].is_node() || side.roots[i].node != side.roots[0].node ||
+        side.roots[i].selector != static_cast<int>(i)) {
+      return;
+    }
+  }
+  side.roots.resize(1);
+  side.roots[0].selector = syntax::term::whole;
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE void spread_outputs(rule_graph& g) {
+  const auto source = g.source;
+  detail::spread(g.source, g.target);
+  detail::spread(g.target, source);
+}
+
+UNITY_INLINE void gather_outputs(rule_graph& g) {
+  if (g.source.roots.size() < 2) {
+    return;
+  }
+  detail::gather(g.source);
+  if (g.source.roots.size() > 1) {
+    detail::gather(g.target);
+  }
+}
+
+}  // namespace unity
+
+#endif

@@ -1,14 +1,12 @@
 // Terms up to renaming of variables: each stored once, as an operator on stored terms and how their variables meet.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/variable_map.hpp>
 
@@ -62,26 +60,17 @@ struct orbit {
 
   unity::term term{};
   term_facts facts{};
-  std::uint32_t program = 0;           // that computes it from its operands
-  std::uint64_t values = not_kept;     // where its sample values begin, of the first naming
-  std::uint32_t nodes = 0;             // where its subterms begin, itself last; as many as its size
-  std::uint32_t automorphisms = 0;     // where its renamings to itself begin, the identity first
+  std::uint32_t program = 0;        // that computes it from its operands
+  std::uint64_t values = not_kept;  // where its sample values begin, of the first naming
+  std::uint32_t nodes = 0;          // where its subterms begin, itself last; as many as its size
+  std::uint32_t automorphisms = 0;  // where its renamings to itself begin, the identity first
   std::uint32_t automorphism_count = 0;
 };
 
 // Orbits by number, variables of each sort first.
 class term_store {
  public:
-  explicit term_store(std::span<const std::uint16_t> sorts) {
-    for (std::size_t s = 0; s < sorts.size(); ++s) {
-      term_facts facts;
-      facts.sorts.set(0, s);
-      facts.type = sorts[s];
-      facts.variables = 1;
-      orbits_.push_back({{}, facts, 0, orbit::not_kept, 0, 0, 1});
-    }
-    automorphisms_.push_back(variable_map::identity());
-  }
+  explicit term_store(std::span<const std::uint16_t> sorts);
 
   [[nodiscard]] std::size_t size() const noexcept { return orbits_.size(); }
   [[nodiscard]] const orbit& operator[](orbit_id o) const noexcept { return orbits_[o]; }
@@ -98,64 +87,17 @@ class term_store {
   }
 
   // The instance with the least name among those that are equal by a symmetry of its orbit.
-  [[nodiscard]] instance canonical(instance i) const noexcept {
-    const auto& o = orbits_[i.orbit];
-    auto best = i.map.cut(o.facts.variables);
-    for (std::uint32_t k = 1; k < o.automorphism_count; ++k) {
-      best = std::min(best, automorphisms_[o.automorphisms + k].then(i.map, o.facts.variables));
-    }
-    return {i.orbit, best};
-  }
+  [[nodiscard]] instance canonical(instance i) const noexcept;
 
   // How many operators two instances share.
-  [[nodiscard]] std::size_t shared(instance left, instance right) const noexcept {
-    const auto named = [&](const instance& n, const instance& of) {
-      return canonical({n.orbit, n.map.then(of.map, orbits_[n.orbit].facts.variables)});
-    };
-    std::size_t count = 0;
-    for (const auto& r : nodes(orbits_[right.orbit])) {
-      for (const auto& l : nodes(orbits_[left.orbit])) {
-        count += l.orbit == r.orbit && named(l, left) == named(r, right) ? 1U : 0U;
-      }
-    }
-    return count;
-  }
+  [[nodiscard]] std::size_t shared(instance left, instance right) const noexcept;
 
   // The distinct operators of a term that is not stored, itself left out.
-  void collect_nodes(const term& t, std::vector<instance>& out) const {
-    out.clear();
-    for (std::size_t i = 0; i < t.arity; ++i) {
-      const auto& o = orbits_[t.operands[i].orbit];
-      for (const auto& n : nodes(o)) {
-        const auto moved = canonical({n.orbit, n.map.then(t.operands[i].map, orbits_[n.orbit].facts.variables)});
-        if (i == 0 || std::find(out.begin(), out.end(), moved) == out.end()) {
-          out.push_back(moved);
-        }
-      }
-    }
-  }
+  void collect_nodes(const term& t, std::vector<instance>& out) const;
 
   // Effects: stores a new term; automorphisms: all of them, the identity first.
   orbit_id add(const term& t, const term_facts& facts, std::uint32_t program,
-               std::span<const variable_map> automorphisms) {
-    const auto id = static_cast<orbit_id>(orbits_.size());
-    orbit o;
-    o.term = t;
-    o.facts = facts;
-    o.program = program;
-    o.nodes = static_cast<std::uint32_t>(nodes_.size());
-    o.automorphism_count = static_cast<std::uint32_t>(automorphisms.size());
-    if (automorphisms.size() > 1) {
-      o.automorphisms = static_cast<std::uint32_t>(automorphisms_.size());
-      automorphisms_.insert(automorphisms_.end(), automorphisms.begin(), automorphisms.end());
-    }
-    collect_nodes(t, scratch_);
-    orbits_.push_back(o);
-    scratch_.push_back(canonical({id, variable_map::identity()}));
-    UNITY_EXPECTS(scratch_.size() == facts.size, "a term of the size that its facts say");
-    nodes_.insert(nodes_.end(), scratch_.begin(), scratch_.end());
-    return id;
-  }
+               std::span<const variable_map> automorphisms);
 
  private:
   std::vector<orbit> orbits_;
@@ -165,3 +107,82 @@ class term_store {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_TERM_STORE)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity {
+
+UNITY_INLINE term_store::term_store(std::span<const std::uint16_t> sorts) {
+  for (std::size_t s = 0; s < sorts.size(); ++s) {
+    term_facts facts;
+    facts.sorts.set(0, s);
+    facts.type = sorts[s];
+    facts.variables = 1;
+    orbits_.push_back({{}, facts, 0, orbit::not_kept, 0, 0, 1});
+  }
+  automorphisms_.push_back(variable_map::identity());
+}
+
+UNITY_INLINE instance term_store::canonical(instance i) const noexcept {
+  const auto& o = orbits_[i.orbit];
+  auto best = i.map.cut(o.facts.variables);
+  for (std::uint32_t k = 1; k < o.automorphism_count; ++k) {
+    best = std::min(best, automorphisms_[o.automorphisms + k].then(i.map, o.facts.variables));
+  }
+  return {i.orbit, best};
+}
+
+UNITY_INLINE std::size_t term_store::shared(instance left, instance right) const noexcept {
+  const auto named = [&](const instance& n, const instance& of) {
+    return canonical({n.orbit, n.map.then(of.map, orbits_[n.orbit].facts.variables)});
+  };
+  std::size_t count = 0;
+  for (const auto& r : nodes(orbits_[right.orbit])) {
+    for (const auto& l : nodes(orbits_[left.orbit])) {
+      count += l.orbit == r.orbit && named(l, left) == named(r, right) ? 1U : 0U;
+    }
+  }
+  return count;
+}
+
+UNITY_INLINE void term_store::collect_nodes(const term& t, std::vector<instance>& out) const {
+  out.clear();
+  for (std::size_t i = 0; i < t.arity; ++i) {
+    const auto& o = orbits_[t.operands[i].orbit];
+    for (const auto& n : nodes(o)) {
+      const auto moved = canonical({n.orbit, n.map.then(t.operands[i].map, orbits_[n.orbit].facts.variables)});
+      if (i == 0 || std::find(out.begin(), out.end(), moved) == out.end()) {
+        out.push_back(moved);
+      }
+    }
+  }
+}
+
+UNITY_INLINE orbit_id term_store::add(const term& t, const term_facts& facts, std::uint32_t program,
+                                      std::span<const variable_map> automorphisms) {
+  const auto id = static_cast<orbit_id>(orbits_.size());
+  orbit o;
+  o.term = t;
+  o.facts = facts;
+  o.program = program;
+  o.nodes = static_cast<std::uint32_t>(nodes_.size());
+  o.automorphism_count = static_cast<std::uint32_t>(automorphisms.size());
+  if (automorphisms.size() > 1) {
+    o.automorphisms = static_cast<std::uint32_t>(automorphisms_.size());
+    automorphisms_.insert(automorphisms_.end(), automorphisms.begin(), automorphisms.end());
+  }
+  collect_nodes(t, scratch_);
+  orbits_.push_back(o);
+  scratch_.push_back(canonical({id, variable_map::identity()}));
+  UNITY_EXPECTS(scratch_.size() == facts.size, "a term of the size that its facts say");
+  nodes_.insert(nodes_.end(), scratch_.begin(), scratch_.end());
+  return id;
+}
+
+}  // namespace unity
+
+#endif

@@ -17,25 +17,11 @@ namespace unity {
 using variable_marks = std::vector<std::uint8_t>;
 
 // The same where variable i is map[i].
-[[nodiscard]] inline variable_marks renamed(variable_marks marks, variable_map map) {
-  for (auto& m : marks) {
-    unsigned bits = 0;
-    for (std::size_t v = 0; v < variable_map::most; ++v) {
-      bits |= (m >> v & 1U) << map[v];
-    }
-    m = static_cast<std::uint8_t>(bits);
-  }
-  return marks;
-}
+[[nodiscard]] variable_marks renamed(variable_marks marks, variable_map map);
 
 // Of what a program computes from operands.
-[[nodiscard]] inline variable_marks marks_of(
-    const sample_program& p, const std::array<variable_marks, sample_program::most_operands>& operands) {
-  variable_marks temporaries(p.temporaries());
-  variable_marks out(p.output_count());
-  p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());
-  return out;
-}
+[[nodiscard]] variable_marks marks_of(const sample_program& p,
+                                      const std::array<variable_marks, sample_program::most_operands>& operands);
 
 // Of a stored term. Complexity: that of the programs of all of its operators.
 template <term_language L>
@@ -52,3 +38,30 @@ template <term_language L>
 }
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_GENERATION_VARIABLE_MARKS)
+
+namespace unity {
+
+UNITY_INLINE variable_marks renamed(variable_marks marks, variable_map map) {
+  for (auto& m : marks) {
+    unsigned bits = 0;
+    for (std::size_t v = 0; v < variable_map::most; ++v) {
+      bits |= (m >> v & 1U) << map[v];
+    }
+    m = static_cast<std::uint8_t>(bits);
+  }
+  return marks;
+}
+
+UNITY_INLINE variable_marks marks_of(const sample_program& p,
+                                     const std::array<variable_marks, sample_program::most_operands>& operands) {
+  variable_marks temporaries(p.temporaries());
+  variable_marks out(p.output_count());
+  p.collect_marks({operands[0].data(), operands[1].data()}, temporaries.data(), out.data());
+  return out;
+}
+
+}  // namespace unity
+
+#endif

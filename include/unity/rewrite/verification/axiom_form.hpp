@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/verification/repetition.hpp>
 
@@ -65,137 +65,26 @@ class form_finder {
   }
   // The form with the smallest trigger that is a proper part of the source; nothing where no part binds all variables
   // or what lies above it cannot be built.
-  [[nodiscard]] std::optional<axiom_form> partial() const {
-    std::optional<std::vector<bool>> best;
-    for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
-      auto part = below(slot);
-      if (count(part) < nodes().size() && (!best || count(part) < count(*best)) && binds_all(part) && buildable(part)) {
-        best = std::move(part);
-      }
-    }
-    return best ? std::optional{form(*best)} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<axiom_form> partial() const;
   // Where the source is an operator on a variable and a constant that is there already: ?x = matmul(?x, identity()).
-  [[nodiscard]] std::optional<axiom_form> with_constant() const {
-    if (equation_.variables != 1 || equation_.target.nodes.size() != 0 || nodes().size() < 2) {
-      return std::nullopt;
-    }
-    std::vector<bool> part(nodes().size());
-    for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
-      part[slot] = nodes()[slot].operands.empty();
-    }
-    if (count(part) == 0 || !buildable(part)) {
-      return std::nullopt;
-    }
-    auto f = form(part);
-    f.free_variable = 0;
-    f.joint = true;
-    return f;
-  }
+  [[nodiscard]] std::optional<axiom_form> with_constant() const;
 
  private:
   [[nodiscard]] const std::vector<pattern_node>& nodes() const { return equation_.source.nodes; }
   static std::size_t count(const std::vector<bool>& part) {
     return static_cast<std::size_t>(std::count(part.begin(), part.end(), true));
   }
-  [[nodiscard]] std::vector<bool> below(std::uint32_t top) const {
-    std::vector<bool> part(nodes().size());
-    part[top] = true;
-    for (auto slot = top + 1; slot-- > 0;) {
-      for (const auto& o : nodes()[slot].operands) {
-        part[o.slot] = part[o.slot] || (part[slot] && !o.is_variable);
-      }
-    }
-    return part;
-  }
-  [[nodiscard]] bool binds_all(const std::vector<bool>& part) const {
-    std::vector<bool> bound(equation_.variables);
-    for (std::size_t slot = 0; slot < nodes().size(); ++slot) {
-      for (const auto& o : nodes()[slot].operands) {
-        if (part[slot] && o.is_variable) {
-          bound[o.slot] = true;
-        }
-      }
-    }
-    return std::find(bound.begin(), bound.end(), false) == bound.end();
-  }
+  [[nodiscard]] std::vector<bool> below(std::uint32_t top) const;
+  [[nodiscard]] bool binds_all(const std::vector<bool>& part) const;
   // Whether the attributes of what lies outside follow from those inside.
-  [[nodiscard]] bool buildable(const std::vector<bool>& part) const {
-    std::vector<bool> bound(equation_.attribute_variables);
-    for (std::size_t slot = 0; slot < nodes().size(); ++slot) {
-      for (const auto& a : nodes()[slot].attributes) {
-        if (part[slot] && a.kind == pattern_attribute::form::bind) {
-          bound[a.slot] = true;
-        }
-        if (!part[slot] && a.kind == pattern_attribute::form::any) {
-          return false;
-        }
-      }
-    }
-    return std::find(bound.begin(), bound.end(), false) == bound.end();
-  }
+  [[nodiscard]] bool buildable(const std::vector<bool>& part) const;
 
-  [[nodiscard]] axiom_form form(const std::vector<bool>& matched) const {
-    axiom_form f;
-    f.axiom = axiom_;
-    f.reversed = reversed_;
-    f.equation = equation_;
-    f.results = results_;
-    f.references.resize(nodes().size());
-    std::vector<bool> top = matched;
-    for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
-      if (!matched[slot]) {
-        f.built.push_back(slot);
-        continue;
-      }
-      for (std::uint32_t k = 0; k < nodes()[slot].operands.size(); ++k) {
-        const auto& o = nodes()[slot].operands[k];
-        if (!o.is_variable) {
-          f.references[o.slot].push_back({slot, k, static_cast<std::uint32_t>(o.result)});
-          top[o.slot] = false;
-        }
-      }
-    }
-    order(f, top);
-    return f;
-  }
+  [[nodiscard]] axiom_form form(const std::vector<bool>& matched) const;
 
-  void order(axiom_form& f, std::vector<bool> tops) const {
-    std::vector<bool> placed(nodes().size());
-    std::vector<bool> bound(equation_.variables);
-    // The top with the most below it first: it says the most.
-    while (const auto next = next_top(f, tops, placed, bound)) {
-      tops[next->node] = false;
-      f.joint = f.joint || !f.steps.empty();
-      place(f, *next, placed, bound);
-    }
-  }
+  void order(axiom_form& f, std::vector<bool> tops) const;
   [[nodiscard]] std::optional<axiom_form::step> next_top(const axiom_form& f, const std::vector<bool>& tops,
                                                          const std::vector<bool>& placed,
-                                                         const std::vector<bool>& bound) const {
-    std::optional<axiom_form::step> best;
-    std::size_t best_size = 0;
-    for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
-      if (!tops[slot]) {
-        continue;
-      }
-      axiom_form::step s{slot};
-      for (std::uint32_t k = 0; k < nodes()[slot].operands.size() && !f.steps.empty(); ++k) {
-        const auto& o = nodes()[slot].operands[k];
-        if (o.is_variable && bound[o.slot] && !nodes()[slot].commutative) {
-          s.user_of = o.slot;
-          s.operand = k;
-        }
-      }
-      const auto size = count(below(slot)) + (s.user_of != axiom_form::none ? nodes().size() : 0);
-      if (size > best_size) {
-        best = s;
-        best_size = size;
-      }
-    }
-    static_cast<void>(placed);
-    return best;
-  }
+                                                         const std::vector<bool>& bound) const;
   // The root of the repetition before, which is placed earlier: roots of a repeated term are numbered in a row.
   [[nodiscard]] std::uint32_t twin(std::uint32_t slot) const {
     const bool repeated = repeated_roots_ && slot > 0 && nodes()[slot - 1].kind == nodes()[slot].kind;
@@ -205,24 +94,7 @@ class form_finder {
     return std::any_of(equation_.source.roots.begin(), equation_.source.roots.end(),
                        [&](const auto& r) { return !r.is_variable && r.slot == slot; });
   }
-  void place(axiom_form& f, const axiom_form::step& first, std::vector<bool>& placed, std::vector<bool>& bound) const {
-    auto next = f.steps.size();
-    f.steps.push_back(first);
-    f.steps.back().after = twin(first.node);
-    placed[first.node] = true;
-    for (; next < f.steps.size(); ++next) {
-      const auto slot = f.steps[next].node;
-      for (std::uint32_t k = 0; k < nodes()[slot].operands.size(); ++k) {
-        const auto& o = nodes()[slot].operands[k];
-        if (o.is_variable) {
-          bound[o.slot] = true;
-        } else if (!placed[o.slot]) {
-          placed[o.slot] = true;
-          f.steps.push_back({o.slot, slot, k, static_cast<std::uint32_t>(o.result)});
-        }
-      }
-    }
-  }
+  void place(axiom_form& f, const axiom_form::step& first, std::vector<bool>& placed, std::vector<bool>& bound) const;
 
   std::uint32_t axiom_;
   bool reversed_;
@@ -233,3 +105,162 @@ class form_finder {
 
 }  // namespace detail
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_VERIFICATION_AXIOM_FORM)
+
+#include <unity/rewrite/expression.hpp>
+
+namespace unity::detail {
+
+UNITY_INLINE std::optional<axiom_form> form_finder::partial() const {
+  std::optional<std::vector<bool>> best;
+  for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
+    auto part = below(slot);
+    if (count(part) < nodes().size() && (!best || count(part) < count(*best)) && binds_all(part) && buildable(part)) {
+      best = std::move(part);
+    }
+  }
+  return best ? std::optional{form(*best)} : std::nullopt;
+}
+
+UNITY_INLINE std::optional<axiom_form> form_finder::with_constant() const {
+  if (equation_.variables != 1 || equation_.target.nodes.size() != 0 || nodes().size() < 2) {
+    return std::nullopt;
+  }
+  std::vector<bool> part(nodes().size());
+  for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
+    part[slot] = nodes()[slot].operands.empty();
+  }
+  if (count(part) == 0 || !buildable(part)) {
+    return std::nullopt;
+  }
+  auto f = form(part);
+  f.free_variable = 0;
+  f.joint = true;
+  return f;
+}
+
+UNITY_INLINE std::vector<bool> form_finder::below(std::uint32_t top) const {
+  std::vector<bool> part(nodes().size());
+  part[top] = true;
+  for (auto slot = top + 1; slot-- > 0;) {
+    for (const auto& o : nodes()[slot].operands) {
+      part[o.slot] = part[o.slot] || (part[slot] && !o.is_variable);
+    }
+  }
+  return part;
+}
+
+UNITY_INLINE bool form_finder::binds_all(const std::vector<bool>& part) const {
+  std::vector<bool> bound(equation_.variables);
+  for (std::size_t slot = 0; slot < nodes().size(); ++slot) {
+    for (const auto& o : nodes()[slot].operands) {
+      if (part[slot] && o.is_variable) {
+        bound[o.slot] = true;
+      }
+    }
+  }
+  return std::find(bound.begin(), bound.end(), false) == bound.end();
+}
+
+UNITY_INLINE bool form_finder::buildable(const std::vector<bool>& part) const {
+  std::vector<bool> bound(equation_.attribute_variables);
+  for (std::size_t slot = 0; slot < nodes().size(); ++slot) {
+    for (const auto& a : nodes()[slot].attributes) {
+      if (part[slot] && a.kind == pattern_attribute::form::bind) {
+        bound[a.slot] = true;
+      }
+      if (!part[slot] && a.kind == pattern_attribute::form::any) {
+        return false;
+      }
+    }
+  }
+  return std::find(bound.begin(), bound.end(), false) == bound.end();
+}
+
+UNITY_INLINE axiom_form form_finder::form(const std::vector<bool>& matched) const {
+  axiom_form f;
+  f.axiom = axiom_;
+  f.reversed = reversed_;
+  f.equation = equation_;
+  f.results = results_;
+  f.references.resize(nodes().size());
+  std::vector<bool> top = matched;
+  for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
+    if (!matched[slot]) {
+      f.built.push_back(slot);
+      continue;
+    }
+    for (std::uint32_t k = 0; k < nodes()[slot].operands.size(); ++k) {
+      const auto& o = nodes()[slot].operands[k];
+      if (!o.is_variable) {
+        f.references[o.slot].push_back({slot, k, static_cast<std::uint32_t>(o.result)});
+        top[o.slot] = false;
+      }
+    }
+  }
+  order(f, top);
+  return f;
+}
+
+UNITY_INLINE void form_finder::order(axiom_form& f, std::vector<bool> tops) const {
+  std::vector<bool> placed(nodes().size());
+  std::vector<bool> bound(equation_.variables);
+  // The top with the most below it first: it says the most.
+  while (const auto next = next_top(f, tops, placed, bound)) {
+    tops[next->node] = false;
+    f.joint = f.joint || !f.steps.empty();
+    place(f, *next, placed, bound);
+  }
+}
+
+UNITY_INLINE auto form_finder::next_top(const axiom_form& f, const std::vector<bool>& tops,
+                                        const std::vector<bool>& placed, const std::vector<bool>& bound) const
+    -> std::optional<axiom_form::step> {
+  std::optional<axiom_form::step> best;
+  std::size_t best_size = 0;
+  for (std::uint32_t slot = 0; slot < nodes().size(); ++slot) {
+    if (!tops[slot]) {
+      continue;
+    }
+    axiom_form::step s{slot};
+    for (std::uint32_t k = 0; k < nodes()[slot].operands.size() && !f.steps.empty(); ++k) {
+      const auto& o = nodes()[slot].operands[k];
+      if (o.is_variable && bound[o.slot] && !nodes()[slot].commutative) {
+        s.user_of = o.slot;
+        s.operand = k;
+      }
+    }
+    const auto size = count(below(slot)) + (s.user_of != axiom_form::none ? nodes().size() : 0);
+    if (size > best_size) {
+      best = s;
+      best_size = size;
+    }
+  }
+  static_cast<void>(placed);
+  return best;
+}
+
+UNITY_INLINE void form_finder::place(axiom_form& f, const axiom_form::step& first, std::vector<bool>& placed,
+                                     std::vector<bool>& bound) const {
+  auto next = f.steps.size();
+  f.steps.push_back(first);
+  f.steps.back().after = twin(first.node);
+  placed[first.node] = true;
+  for (; next < f.steps.size(); ++next) {
+    const auto slot = f.steps[next].node;
+    for (std::uint32_t k = 0; k < nodes()[slot].operands.size(); ++k) {
+      const auto& o = nodes()[slot].operands[k];
+      if (o.is_variable) {
+        bound[o.slot] = true;
+      } else if (!placed[o.slot]) {
+        placed[o.slot] = true;
+        f.steps.push_back({o.slot, slot, k, static_cast<std::uint32_t>(o.result)});
+      }
+    }
+  }
+}
+
+}  // namespace unity::detail
+
+#endif

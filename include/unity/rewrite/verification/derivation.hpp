@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/verification/equality_graph.hpp>
@@ -32,13 +33,7 @@ struct derivation {
   std::size_t rounds = 0;     // that were needed
 
   // The axioms used, each once, ascending.
-  [[nodiscard]] std::vector<std::uint32_t> axioms() const {
-    std::set<std::uint32_t> all;
-    for (const auto& s : steps) {
-      all.insert(s.axiom);
-    }
-    return {all.begin(), all.end()};
-  }
+  [[nodiscard]] std::vector<std::uint32_t> axioms() const;
 };
 
 namespace detail {
@@ -155,3 +150,19 @@ class proof_writer {
 }  // namespace detail
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_VERIFICATION_DERIVATION)
+
+namespace unity {
+
+UNITY_INLINE std::vector<std::uint32_t> derivation::axioms() const {
+  std::set<std::uint32_t> all;
+  for (const auto& s : steps) {
+    all.insert(s.axiom);
+  }
+  return {all.begin(), all.end()};
+}
+
+}  // namespace unity
+
+#endif

@@ -4,18 +4,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <unity/rewrite/verification/derivation.hpp>
-#include <unity/rewrite/verification/ground_proof.hpp>
-#include <unity/rewrite/verification/prover.hpp>
 
 namespace unity {
 
 // The derivation without steps that the others make needless, the last found tried first. No step of the result can be
 // left out, though another derivation may be shorter.
 // Complexity: a congruence closure per step.
-[[nodiscard]] inline derivation without_needless_steps(derivation d) {
+[[nodiscard]] derivation without_needless_steps(derivation d);
+
+}  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_VERIFICATION_MINIMIZE)
+
+#include <vector>
+
+#include <unity/rewrite/verification/ground_proof.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+
+namespace unity {
+
+UNITY_INLINE derivation without_needless_steps(derivation d) {
   std::vector<bool> kept(d.steps.size(), true);
   const auto still_holds = [&] {
     std::vector<bool> enabled;
@@ -45,3 +55,5 @@ namespace unity {
 }
 
 }  // namespace unity
+
+#endif

@@ -5,8 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,54 +54,16 @@ namespace detail {
 // terms.
 class naive_closure {
  public:
-  naive_closure(const ground_problem& problem, const std::vector<bool>& enabled)
-      : problem_{problem}, parent_(problem.terms.size()) {
-    std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
-    for (std::size_t i = 0; i < problem.equalities.size(); ++i) {
-      if (enabled[i]) {
-        unite(problem.equalities[i].left, problem.equalities[i].right);
-      }
-    }
-    while (propagate()) {
-    }
-  }
+  naive_closure(const ground_problem& problem, const std::vector<bool>& enabled);
   [[nodiscard]] bool goals_hold() const {
     return std::all_of(problem_.goals.begin(), problem_.goals.end(),
                        [&](const auto& g) { return find(g.first) == find(g.second); });
   }
 
  private:
-  [[nodiscard]] std::uint32_t find(std::uint32_t t) const {
-    while (parent_[t] != t) {
-      t = parent_[t];
-    }
-    return t;
-  }
-  bool unite(std::uint32_t a, std::uint32_t b) {
-    const auto x = find(a);
-    const auto y = find(b);
-    parent_[std::max(x, y)] = std::min(x, y);
-    return x != y;
-  }
-  bool propagate() {
-    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
-    bool changed = false;
-    for (std::uint32_t t = 0; t < problem_.terms.size(); ++t) {
-      const auto& term = problem_.terms[t];
-      std::vector<std::uint32_t> key;
-      for (const auto o : term.operands) {
-        key.push_back(find(o));
-      }
-      if (problem_.commutative[term.label]) {
-        std::sort(key.begin(), key.end());
-      }
-      key.push_back(term.label);
-      key.push_back(term.result);
-      const auto [place, fresh] = known.emplace(std::move(key), t);
-      changed = (!fresh && unite(place->second, t)) || changed;
-    }
-    return changed;
-  }
+  [[nodiscard]] std::uint32_t find(std::uint32_t t) const;
+  bool unite(std::uint32_t a, std::uint32_t b);
+  bool propagate();
 
   const ground_problem& problem_;
   std::vector<std::uint32_t> parent_;
@@ -116,24 +76,89 @@ class congruence_prover {
  public:
   [[nodiscard]] std::string name() const { return "congruence closure 1"; }
 
-  [[nodiscard]] prover_answer decide(const ground_problem& problem) const {
-    std::vector<bool> enabled(problem.equalities.size(), true);
-    if (!detail::naive_closure{problem, enabled}.goals_hold()) {
-      return {verdict::refuted, {}};
-    }
-    // What can be left out is left out, last found first.
-    for (auto i = enabled.size(); i-- > 0;) {
-      enabled[i] = false;
-      enabled[i] = !detail::naive_closure{problem, enabled}.goals_hold();
-    }
-    prover_answer answer{verdict::proved, {}};
-    for (std::uint32_t i = 0; i < enabled.size(); ++i) {
-      if (enabled[i]) {
-        answer.used.push_back(i);
-      }
-    }
-    return answer;
-  }
+  [[nodiscard]] prover_answer decide(const ground_problem& problem) const;
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_VERIFICATION_PROVER)
+
+#include <map>
+#include <numeric>
+
+#include <unity/core/config.hpp>
+
+namespace unity::detail {
+
+UNITY_INLINE naive_closure::naive_closure(const ground_problem& problem, const std::vector<bool>& enabled)
+    : problem_{problem}, parent_(problem.terms.size()) {
+  std::iota(parent_.begin(), parent_.end(), std::uint32_t{0});
+  for (std::size_t i = 0; i < problem.equalities.size(); ++i) {
+    if (enabled[i]) {
+      unite(problem.equalities[i].left, problem.equalities[i].right);
+    }
+  }
+  while (propagate()) {
+  }
+}
+
+UNITY_INLINE std::uint32_t naive_closure::find(std::uint32_t t) const {
+  while (parent_[t] != t) {
+    t = parent_[t];
+  }
+  return t;
+}
+
+UNITY_INLINE bool naive_closure::unite(std::uint32_t a, std::uint32_t b) {
+  const auto x = find(a);
+  const auto y = find(b);
+  parent_[std::max(x, y)] = std::min(x, y);
+  return x != y;
+}
+
+UNITY_INLINE bool naive_closure::propagate() {
+  std::map<std::vector<std::uint32_t>, std::uint32_t> known;
+  bool changed = false;
+  for (std::uint32_t t = 0; t < problem_.terms.size(); ++t) {
+    const auto& term = problem_.terms[t];
+    std::vector<std::uint32_t> key;
+    for (const auto o : term.operands) {
+      key.push_back(find(o));
+    }
+    if (problem_.commutative[term.label]) {
+      std::sort(key.begin(), key.end());
+    }
+    key.push_back(term.label);
+    key.push_back(term.result);
+    const auto [place, fresh] = known.emplace(std::move(key), t);
+    changed = (!fresh && unite(place->second, t)) || changed;
+  }
+  return changed;
+}
+
+}  // namespace unity::detail
+
+namespace unity {
+
+UNITY_INLINE prover_answer congruence_prover::decide(const ground_problem& problem) const {
+  std::vector<bool> enabled(problem.equalities.size(), true);
+  if (!detail::naive_closure{problem, enabled}.goals_hold()) {
+    return {verdict::refuted, {}};
+  }
+  // What can be left out is left out, last found first.
+  for (auto i = enabled.size(); i-- > 0;) {
+    enabled[i] = false;
+    enabled[i] = !detail::naive_closure{problem, enabled}.goals_hold();
+  }
+  prover_answer answer{verdict::proved, {}};
+  for (std::uint32_t i = 0; i < enabled.size(); ++i) {
+    if (enabled[i]) {
+      answer.used.push_back(i);
+    }
+  }
+  return answer;
+}
+
+}  // namespace unity
+
+#endif

@@ -1,7 +1,6 @@
 // A set of equations as a theory: what may be concluded from them is decided by entailment.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -83,38 +82,8 @@ class theory {
   static substitution one_direction(const Algebra& algebra, const syntax::rule& rule) {
     return std::move(compile_rule(algebra, rule).front());
   }
-  void add_direction(const substitution& s, std::uint32_t axiom, bool reversed, bool partial) {
-    const bool repeats = s.repeats();
-    const auto& root = s.source.roots[0];
-    const bool siblings = root.repeated && s.source.nodes[root.slot].indexed;
-    const std::size_t least = siblings ? 2 : 1;  // one alone would be joined with nothing
-    for (auto times = repeats ? least : 1; times <= (repeats ? options_.most_repetitions : 1); ++times) {
-      const detail::form_finder find{s, axiom, reversed, times};
-      add_form(find.whole());
-      auto part = partial ? find.partial() : std::nullopt;
-      if (!part && partial) {
-        part = find.with_constant();
-      }
-      if (part) {
-        add_form(*std::move(part));
-      }
-    }
-  }
-  void add_form(axiom_form f) {
-    const auto kind = f.equation.source.nodes[f.steps.front().node].kind;
-    if (by_kind_.size() <= kind.index()) {
-      by_kind_.resize(kind.index() + 1);
-    }
-    by_kind_[kind.index()].push_back(static_cast<std::uint32_t>(forms_.size()));
-    std::vector<std::size_t> below(f.equation.source.nodes.size(), 1);
-    for (std::size_t slot = 0; slot < below.size(); ++slot) {
-      for (const auto& o : f.equation.source.nodes[slot].operands) {
-        below[slot] = o.is_variable ? below[slot] : std::max(below[slot], below[o.slot] + 1);
-      }
-      depth_ = std::max(depth_, below[slot]);
-    }
-    forms_.push_back(std::move(f));
-  }
+  void add_direction(const substitution& s, std::uint32_t axiom, bool reversed, bool partial);
+  void add_form(axiom_form f);
 
   theory_options options_{};
   std::vector<syntax::rule> rules_;
@@ -124,3 +93,47 @@ class theory {
 };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_VERIFICATION_THEORY)
+
+#include <algorithm>
+
+namespace unity {
+
+UNITY_INLINE void theory::add_direction(const substitution& s, std::uint32_t axiom, bool reversed, bool partial) {
+  const bool repeats = s.repeats();
+  const auto& root = s.source.roots[0];
+  const bool siblings = root.repeated && s.source.nodes[root.slot].indexed;
+  const std::size_t least = siblings ? 2 : 1;  // one alone would be joined with nothing
+  for (auto times = repeats ? least : 1; times <= (repeats ? options_.most_repetitions : 1); ++times) {
+    const detail::form_finder find{s, axiom, reversed, times};
+    add_form(find.whole());
+    auto part = partial ? find.partial() : std::nullopt;
+    if (!part && partial) {
+      part = find.with_constant();
+    }
+    if (part) {
+      add_form(*std::move(part));
+    }
+  }
+}
+
+UNITY_INLINE void theory::add_form(axiom_form f) {
+  const auto kind = f.equation.source.nodes[f.steps.front().node].kind;
+  if (by_kind_.size() <= kind.index()) {
+    by_kind_.resize(kind.index() + 1);
+  }
+  by_kind_[kind.index()].push_back(static_cast<std::uint32_t>(forms_.size()));
+  std::vector<std::size_t> below(f.equation.source.nodes.size(), 1);
+  for (std::size_t slot = 0; slot < below.size(); ++slot) {
+    for (const auto& o : f.equation.source.nodes[slot].operands) {
+      below[slot] = o.is_variable ? below[slot] : std::max(below[slot], below[o.slot] + 1);
+    }
+    depth_ = std::max(depth_, below[slot]);
+  }
+  forms_.push_back(std::move(f));
+}
+
+}  // namespace unity
+
+#endif

@@ -1,26 +1,23 @@
 // What a strategy costs, under delta simulation.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
-#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/units.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/delta.hpp>
-#include <unity/simulate/memory.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 
 namespace unity::systems {
@@ -33,7 +30,7 @@ struct evaluation_counters {
   std::uint64_t moves = 0;
   std::uint64_t overloaded = 0;  // refused before simulation: one resource alone is busy for longer than the bound
   std::uint64_t simulated = 0;
-  std::uint64_t profiled = 0;    // memory was looked at buffer by buffer
+  std::uint64_t profiled = 0;  // memory was looked at buffer by buffer
 };
 
 // A model of unity::evaluator: the simulated iteration time of a strategy in picoseconds. Moves swap the fragments of
@@ -59,18 +56,7 @@ class strategy_evaluator {
 
   // Complexity: as lowering and a full simulation.
   // Throws: unity::error where the strategy is not one of the graph and machine.
-  cost_value reset(const parallel::strategy& s) {
-    UNITY_EXPECTS(!is_open_, "no open trial");
-    simulation_.emplace(lowering_.run(s));
-    state_ = s;
-    const auto& p = simulation_->code();
-    loads_.assign(p.resources().size(), 0);
-    sums_ = parallel::buffer_sums{limits_.size()};
-    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      count(p.code(program::fragment_id{f}), true);
-    }
-    return cost_ = cost_of(simulation_->iteration_time());
-  }
+  cost_value reset(const parallel::strategy& s);
   [[nodiscard]] const parallel::strategy& state() const noexcept { return state_; }
   [[nodiscard]] cost_value cost() const noexcept { return cost_; }
   // Precondition: reset.
@@ -78,180 +64,30 @@ class strategy_evaluator {
   [[nodiscard]] const evaluation_counters& counts() const noexcept { return counts_; }
 
   // Complexity: linear in the fragments that change, and as delta simulation.
-  std::optional<cost_value> try_move(const strategy_change& change, cost_value bound) {
-    UNITY_EXPECTS(simulation_ && !is_open_, "a state, and no open trial");
-    ++counts_.moves;
-    lowering_.make_room();
-    take(change);
-    if (undo_.empty()) {
-      is_open_ = cost_ <= bound;
-      return is_open_ ? std::optional{cost_} : std::nullopt;
-    }
-    find_fragments();
-    for (const auto f : touched_) {
-      count(simulation_->code().code(f), false);
-    }
-    codes_.clear();
-    if (!lower_all(bound)) {
-      ++counts_.overloaded;
-      restore();
-      return std::nullopt;
-    }
-    const auto cost = simulated(bound);
-    if (!cost) {
-      restore();
-      return std::nullopt;
-    }
-    trial_ = *cost;
-    is_open_ = true;
-    return cost;
-  }
-  void commit() {
-    UNITY_EXPECTS(is_open_, "an open trial");
-    is_open_ = false;
-    if (!undo_.empty()) {
-      simulation_->commit();
-      cost_ = trial_;
-    }
-  }
-  void rollback() {
-    UNITY_EXPECTS(is_open_, "an open trial");
-    is_open_ = false;
-    if (!undo_.empty()) {
-      simulation_->rollback();
-      restore();
-    }
-  }
+  std::optional<cost_value> try_move(const strategy_change& change, cost_value bound);
+  void commit();
+  void rollback();
 
  private:
-  void take(const strategy_change& change) {
-    undo_.clear();
-    for (const auto& r : change) {
-      auto& now = state_[r.node.index()];
-      if (now != r.to) {
-        undo_.push_back({r.node, std::exchange(now, r.to)});
-      }
-    }
-  }
+  void take(const strategy_change& change);
   // Of the changed nodes, their edges and weights, each once, in this order.
-  void find_fragments() {
-    ++stamp_;
-    touched_.clear();
-    edges_.clear();
-    weights_.clear();
-    const auto& t = lowering_.training();
-    const auto add = [this](std::vector<std::uint64_t>& stamps, std::span<const std::uint32_t> numbers,
-                            std::vector<std::uint32_t>& all) {
-      for (const auto i : numbers) {
-        if (std::exchange(stamps[i], stamp_) != stamp_) {
-          all.push_back(i);
-        }
-      }
-    };
-    for (const auto& r : undo_) {
-      touched_.push_back(lowering_.fragment_of(r.node));
-      add(edge_stamps_, t.edges_of(r.node), edges_);
-      add(weight_stamps_, t.weights_of(r.node), weights_);
-    }
-    for (const auto e : edges_) {
-      touched_.push_back(lowering_.edge_fragment(e));
-    }
-    for (const auto w : weights_) {
-      touched_.push_back(lowering_.weight_fragment(w));
-    }
-  }
+  void find_fragments();
 
   // False: one resource has more to do than the bound allows. Looked at where all tasks of operators, of
   // some edges, and of all weights are known.
-  bool lower_all(cost_value bound) {
-    for (const auto& r : undo_) {
-      add(lowering_.code_of(state_, r.node));
-    }
-    if (is_overloaded(0, bound)) {
-      return false;
-    }
-    for (const auto e : edges_) {
-      add(lowering_.code_of_edge(state_, e));
-      if (is_overloaded(codes_.size() - 1, bound)) {
-        return false;
-      }
-    }
-    const auto first = codes_.size();
-    for (const auto w : weights_) {
-      add(lowering_.code_of_weight(state_, w));
-    }
-    return !is_overloaded(first, bound);
-  }
+  bool lower_all(cost_value bound);
   void add(program::fragment f) {
     count(f, true);
     codes_.push_back(std::move(f));
   }
-  [[nodiscard]] bool is_overloaded(std::size_t first, cost_value bound) const {
-    for (auto i = first; i < codes_.size(); ++i) {
-      for (const auto& t : codes_[i].tasks) {
-        if (loads_[t.resource.index()] > bound) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool is_overloaded(std::size_t first, cost_value bound) const;
 
-  [[nodiscard]] std::optional<cost_value> simulated(cost_value bound) {
-    ++counts_.simulated;
-    replacements_.clear();
-    for (std::size_t i = 0; i < codes_.size(); ++i) {
-      replacements_.push_back({touched_[i], &codes_[i]});
-    }
-    const auto iteration = simulation_->try_replace(replacements_, picoseconds{bound});
-    if (!iteration) {
-      return std::nullopt;
-    }
-    const auto cost = cost_of(*iteration);
-    if (cost > bound) {
-      simulation_->rollback();
-      return std::nullopt;
-    }
-    return cost;
-  }
-  [[nodiscard]] cost_value cost_of(picoseconds iteration) {
-    const auto time = std::min(iteration.count(), over_memory - 1);
-    if (parallel::excess_over(limits_, sums_.sums()).empty()) {
-      return time;
-    }
-    ++counts_.profiled;
-    std::vector<bytes> peaks;
-    for (const auto& profile : simulate::memory_profiles(simulation_->code(), simulation_->times())) {
-      peaks.push_back(profile.peak);
-    }
-    cost_value over = 0;
-    for (const auto& e : parallel::excess_over(limits_, peaks)) {
-      over += e.over.count();
-    }
-    constexpr cost_value most = 1'000'000'000'000'000;  // bytes; the sum stays far below the largest number
-    return over == 0 ? time : over_memory + 1000 * std::min(over, most) + time;
-  }
+  [[nodiscard]] std::optional<cost_value> simulated(cost_value bound);
+  [[nodiscard]] cost_value cost_of(picoseconds iteration);
 
-  void count(const program::fragment& f, bool on) {
-    for (const auto& t : f.tasks) {
-      loads_[t.resource.index()] += on ? t.duration.count() : -t.duration.count();
-    }
-    if (!limits_.empty()) {
-      on ? sums_.add(f) : sums_.remove(f);
-    }
-  }
+  void count(const program::fragment& f, bool on);
   // After the simulation holds the old program again.
-  void restore() {
-    for (const auto& f : codes_) {
-      count(f, false);
-    }
-    for (const auto f : touched_) {
-      count(simulation_->code().code(f), true);
-    }
-    for (auto i = undo_.size(); i-- > 0;) {
-      state_[undo_[i].node.index()] = std::move(undo_[i].to);
-    }
-  }
+  void restore();
 
   parallel::lowering lowering_;
   std::vector<bytes> limits_;
@@ -277,3 +113,204 @@ class strategy_evaluator {
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_EVALUATOR)
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/simulate/memory.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE cost_value strategy_evaluator::reset(const parallel::strategy& s) {
+  UNITY_EXPECTS(!is_open_, "no open trial");
+  simulation_.emplace(lowering_.run(s));
+  state_ = s;
+  const auto& p = simulation_->code();
+  loads_.assign(p.resources().size(), 0);
+  sums_ = parallel::buffer_sums{limits_.size()};
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    count(p.code(program::fragment_id{f}), true);
+  }
+  return cost_ = cost_of(simulation_->iteration_time());
+}
+
+UNITY_INLINE std::optional<cost_value> strategy_evaluator::try_move(const strategy_change& change, cost_value bound) {
+  UNITY_EXPECTS(simulation_ && !is_open_, "a state, and no open trial");
+  ++counts_.moves;
+  lowering_.make_room();
+  take(change);
+  if (undo_.empty()) {
+    is_open_ = cost_ <= bound;
+    return is_open_ ? std::optional{cost_} : std::nullopt;
+  }
+  find_fragments();
+  for (const auto f : touched_) {
+    count(simulation_->code().code(f), false);
+  }
+  codes_.clear();
+  if (!lower_all(bound)) {
+    ++counts_.overloaded;
+    restore();
+    return std::nullopt;
+  }
+  const auto cost = simulated(bound);
+  if (!cost) {
+    restore();
+    return std::nullopt;
+  }
+  trial_ = *cost;
+  is_open_ = true;
+  return cost;
+}
+
+UNITY_INLINE void strategy_evaluator::commit() {
+  UNITY_EXPECTS(is_open_, "an open trial");
+  is_open_ = false;
+  if (!undo_.empty()) {
+    simulation_->commit();
+    cost_ = trial_;
+  }
+}
+
+UNITY_INLINE void strategy_evaluator::rollback() {
+  UNITY_EXPECTS(is_open_, "an open trial");
+  is_open_ = false;
+  if (!undo_.empty()) {
+    simulation_->rollback();
+    restore();
+  }
+}
+
+UNITY_INLINE void strategy_evaluator::take(const strategy_change& change) {
+  undo_.clear();
+  for (const auto& r : change) {
+    auto& now = state_[r.node.index()];
+    if (now != r.to) {
+      undo_.push_back({r.node, std::exchange(now, r.to)});
+    }
+  }
+}
+
+UNITY_INLINE void strategy_evaluator::find_fragments() {
+  ++stamp_;
+  touched_.clear();
+  edges_.clear();
+  weights_.clear();
+  const auto& t = lowering_.training();
+  const auto add = [this](std::vector<std::uint64_t>& stamps, std::span<const std::uint32_t> numbers,
+                          std::vector<std::uint32_t>& all) {
+    for (const auto i : numbers) {
+      if (std::exchange(stamps[i], stamp_) != stamp_) {
+        all.push_back(i);
+      }
+    }
+  };
+  for (const auto& r : undo_) {
+    touched_.push_back(lowering_.fragment_of(r.node));
+    add(edge_stamps_, t.edges_of(r.node), edges_);
+    add(weight_stamps_, t.weights_of(r.node), weights_);
+  }
+  for (const auto e : edges_) {
+    touched_.push_back(lowering_.edge_fragment(e));
+  }
+  for (const auto w : weights_) {
+    touched_.push_back(lowering_.weight_fragment(w));
+  }
+}
+
+UNITY_INLINE bool strategy_evaluator::lower_all(cost_value bound) {
+  for (const auto& r : undo_) {
+    add(lowering_.code_of(state_, r.node));
+  }
+  if (is_overloaded(0, bound)) {
+    return false;
+  }
+  for (const auto e : edges_) {
+    add(lowering_.code_of_edge(state_, e));
+    if (is_overloaded(codes_.size() - 1, bound)) {
+      return false;
+    }
+  }
+  const auto first = codes_.size();
+  for (const auto w : weights_) {
+    add(lowering_.code_of_weight(state_, w));
+  }
+  return !is_overloaded(first, bound);
+}
+
+UNITY_INLINE bool strategy_evaluator::is_overloaded(std::size_t first, cost_value bound) const {
+  for (auto i = first; i < codes_.size(); ++i) {
+    for (const auto& t : codes_[i].tasks) {
+      if (loads_[t.resource.index()] > bound) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE std::optional<cost_value> strategy_evaluator::simulated(cost_value bound) {
+  ++counts_.simulated;
+  replacements_.clear();
+  for (std::size_t i = 0; i < codes_.size(); ++i) {
+    replacements_.push_back({touched_[i], &codes_[i]});
+  }
+  const auto iteration = simulation_->try_replace(replacements_, picoseconds{bound});
+  if (!iteration) {
+    return std::nullopt;
+  }
+  const auto cost = cost_of(*iteration);
+  if (cost > bound) {
+    simulation_->rollback();
+    return std::nullopt;
+  }
+  return cost;
+}
+
+UNITY_INLINE cost_value strategy_evaluator::cost_of(picoseconds iteration) {
+  const auto time = std::min(iteration.count(), over_memory - 1);
+  if (parallel::excess_over(limits_, sums_.sums()).empty()) {
+    return time;
+  }
+  ++counts_.profiled;
+  std::vector<bytes> peaks;
+  for (const auto& profile : simulate::memory_profiles(simulation_->code(), simulation_->times())) {
+    peaks.push_back(profile.peak);
+  }
+  cost_value over = 0;
+  for (const auto& e : parallel::excess_over(limits_, peaks)) {
+    over += e.over.count();
+  }
+  constexpr cost_value most = 1'000'000'000'000'000;  // bytes; the sum stays far below the largest number
+  return over == 0 ? time : over_memory + 1000 * std::min(over, most) + time;
+}
+
+UNITY_INLINE void strategy_evaluator::count(const program::fragment& f, bool on) {
+  for (const auto& t : f.tasks) {
+    loads_[t.resource.index()] += on ? t.duration.count() : -t.duration.count();
+  }
+  if (!limits_.empty()) {
+    on ? sums_.add(f) : sums_.remove(f);
+  }
+}
+
+UNITY_INLINE void strategy_evaluator::restore() {
+  for (const auto& f : codes_) {
+    count(f, false);
+  }
+  for (const auto f : touched_) {
+    count(simulation_->code().code(f), true);
+  }
+  for (auto i = undo_.size(); i-- > 0;) {
+    state_[undo_[i].node.index()] = std::move(undo_[i].to);
+  }
+}
+
+}  // namespace unity::systems
+
+#endif

@@ -2,7 +2,6 @@
 // Source: Jia's dissertation (2020), section 3.7.5.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,19 +9,18 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/strategy_bound.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
-#include <unity/search/branch_and_bound.hpp>
+#include <unity/parallel/strategies/units.hpp>
 #include <unity/search/result.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
-#include <unity/systems/flexflow/moves.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
@@ -44,33 +42,8 @@ class strategy_problem {
   void pop() { bound_.pop(); }
 
   // Complexity: a trial of what differs from the last strategy that had a cost.
-  std::optional<cost_value> cost(cost_value bound) {
-    const auto& made = bound_.choices();
-    UNITY_EXPECTS(made.size() == choices_->size(), "all decisions");
-    if (evaluator_.state().empty()) {
-      const auto cost = evaluator_.reset(strategy_of(made));
-      return cost <= bound ? std::optional{cost} : std::nullopt;
-    }
-    strategy_change change;
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      const auto& c = choices_->configurations[i][made[i]];
-      if (evaluator_.state()[choices_->operators[i].index()] != c) {
-        change.push_back({choices_->operators[i], c});
-      }
-    }
-    const auto cost = evaluator_.try_move(change, bound);
-    if (cost) {
-      evaluator_.commit();
-    }
-    return cost;
-  }
-  [[nodiscard]] parallel::strategy strategy_of(const std::vector<std::uint32_t>& made) const {
-    parallel::strategy s(evaluator_.dimensions().node_count());
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      s[choices_->operators[i].index()] = choices_->configurations[i][made[i]];
-    }
-    return s;
-  }
+  std::optional<cost_value> cost(cost_value bound);
+  [[nodiscard]] parallel::strategy strategy_of(const std::vector<std::uint32_t>& made) const;
 
  private:
   const parallel::strategy_choices* choices_;
@@ -84,9 +57,9 @@ struct flexflow_exact_options : search_options {
 
 struct flexflow_exact_result {
   parallel::strategy best{};
-  cost_value cost = 0;          // picoseconds, or over_memory and more
-  cost_value lower_bound = 0;   // no strategy of the space costs less
-  double strategies = 0;        // that the space has
+  cost_value cost = 0;         // picoseconds, or over_memory and more
+  cost_value lower_bound = 0;  // no strategy of the space costs less
+  double strategies = 0;       // that the space has
   std::vector<improvement> history{};
   counters counts{};            // see branch_and_bound_result
   std::uint64_t simulated = 0;  // whole strategies
@@ -100,10 +73,57 @@ struct flexflow_exact_result {
 // Complexity: see parallel::strategy_tables and branch_and_bound; for graphs of some tens of operators and few devices.
 // Throws: unity::error where an initial strategy is not one of the graph and machine, or
 // there are too many choices (strategy_tables).
-[[nodiscard]] inline flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
-                                                          parallel::lowering lowering,
-                                                          const std::vector<parallel::strategy>& initial,
-                                                          const flexflow_exact_options& options = {}) {
+[[nodiscard]] flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
+                                                   parallel::lowering lowering,
+                                                   const std::vector<parallel::strategy>& initial,
+                                                   const flexflow_exact_options& options = {});
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_EXACT)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/search/branch_and_bound.hpp>
+#include <unity/systems/flexflow/moves.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE std::optional<cost_value> strategy_problem::cost(cost_value bound) {
+  const auto& made = bound_.choices();
+  UNITY_EXPECTS(made.size() == choices_->size(), "all decisions");
+  if (evaluator_.state().empty()) {
+    const auto cost = evaluator_.reset(strategy_of(made));
+    return cost <= bound ? std::optional{cost} : std::nullopt;
+  }
+  strategy_change change;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const auto& c = choices_->configurations[i][made[i]];
+    if (evaluator_.state()[choices_->operators[i].index()] != c) {
+      change.push_back({choices_->operators[i], c});
+    }
+  }
+  const auto cost = evaluator_.try_move(change, bound);
+  if (cost) {
+    evaluator_.commit();
+  }
+  return cost;
+}
+
+UNITY_INLINE parallel::strategy strategy_problem::strategy_of(const std::vector<std::uint32_t>& made) const {
+  parallel::strategy s(evaluator_.dimensions().node_count());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    s[choices_->operators[i].index()] = choices_->configurations[i][made[i]];
+  }
+  return s;
+}
+
+UNITY_INLINE flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
+                                                  parallel::lowering lowering,
+                                                  const std::vector<parallel::strategy>& initial,
+                                                  const flexflow_exact_options& options) {
   const auto devices = m.network.device_count();
   const stopwatch clock;
   const auto choices = parallel::choices_of(g, parallel::placements{lowering.dimensions(), devices, options.strides});
@@ -138,3 +158,5 @@ struct flexflow_exact_result {
 }
 
 }  // namespace unity::systems
+
+#endif

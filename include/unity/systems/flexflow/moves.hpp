@@ -1,14 +1,12 @@
 // Moves between SOAP strategies: operators get new configurations.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/parallel/configuration.hpp>
@@ -41,15 +39,7 @@ enum class device_choice : std::uint8_t { blocks, any };
 class strategy_moves {
  public:
   strategy_moves(const tensor::algebra& a, const tensor::tensor_graph& g, const parallel::graph_dimensions& all,
-                 std::size_t devices, parallel::block_strides strides = parallel::block_strides::all)
-      : all_{&all}, devices_{devices}, placements_{all, devices, strides}, units_{parallel::units_of(a, g, all)} {
-    find_neighbours(g);
-    for (std::size_t n = 0; n < all.node_count(); ++n) {
-      if (!all[node_id{n}].inputs.empty()) {
-        operators_.push_back(node_id{n});
-      }
-    }
-  }
+                 std::size_t devices, parallel::block_strides strides = parallel::block_strides::all);
 
   [[nodiscard]] const parallel::graph_dimensions& dimensions() const noexcept { return *all_; }
   [[nodiscard]] std::size_t device_count() const noexcept { return devices_; }
@@ -58,74 +48,22 @@ class strategy_moves {
   [[nodiscard]] const std::vector<node_id>& operators() const noexcept { return operators_; }
   // How often to change units rather than single operators: the more operators they join, the less one of them alone
   // can bring. Two fifths where nothing is joined; nineteen of twenty at most, so that steps of a layer can part.
-  [[nodiscard]] double unit_share() const {
-    const auto joined =
-        1 - static_cast<double>(units_.size()) / static_cast<double>(std::max<std::size_t>(operators_.size(), 1));
-    return std::clamp(joined, 0.4, 0.95);
-  }
+  [[nodiscard]] double unit_share() const;
 
   [[nodiscard]] parallel::configuration draw(node_id n, device_choice from, random_engine& random) const {
     return from == device_choice::blocks ? placements_.sample(n, random)
                                          : parallel::random_configuration((*all_)[n], devices_, random);
   }
   // The lead of a unit gets the configuration, the others follow it.
-  [[nodiscard]] strategy_change change_unit(std::size_t unit, const parallel::configuration& c) const {
-    strategy_change change;
-    append(unit, units_[unit].lead, c, change);
-    return change;
-  }
+  [[nodiscard]] strategy_change change_unit(std::size_t unit, const parallel::configuration& c) const;
   // The same for a connected region of units: one that is joined by a value to a unit of the region is in it, too, with
   // probability `spread`, drawn once. All follow the lead of the first unit.
   [[nodiscard]] strategy_change change_region(std::size_t unit, const parallel::configuration& c, double spread,
-                                              random_engine& random) const {
-    strategy_change change;
-    std::vector<bool> looked_at(units_.size());
-    looked_at[unit] = true;
-    std::vector<std::uint32_t> region{static_cast<std::uint32_t>(unit)};
-    for (std::size_t i = 0; i < region.size(); ++i) {
-      append(region[i], units_[unit].lead, c, change);
-      for (const auto next : neighbours_[region[i]]) {
-        if (!looked_at[next]) {
-          looked_at[next] = true;
-          if (random.unit() < spread) {
-            region.push_back(next);
-          }
-        }
-      }
-    }
-    return change;
-  }
+                                              random_engine& random) const;
 
  private:
-  void append(std::size_t unit, node_id lead, const parallel::configuration& c, strategy_change& change) const {
-    for (const auto n : units_[unit].nodes) {
-      change.push_back({n, n == lead ? c : parallel::following((*all_)[n], (*all_)[lead], c)});
-    }
-  }
-  void find_neighbours(const tensor::tensor_graph& g) {
-    constexpr std::uint32_t none = 0xffffffffU;
-    std::vector<std::uint32_t> unit_of(g.node_count(), none);
-    for (std::uint32_t u = 0; u < units_.size(); ++u) {
-      for (const auto n : units_[u].nodes) {
-        unit_of[n.index()] = u;
-      }
-    }
-    neighbours_.resize(units_.size());
-    for (std::size_t n = 0; n < g.node_count(); ++n) {
-      for (const auto v : g.operands(node_id{n})) {
-        const auto from = unit_of[g.producer(v).index()];
-        const auto to = unit_of[n];
-        if (from != none && from != to) {
-          neighbours_[from].push_back(to);
-          neighbours_[to].push_back(from);
-        }
-      }
-    }
-    for (auto& near : neighbours_) {
-      std::sort(near.begin(), near.end());
-      near.erase(std::unique(near.begin(), near.end()), near.end());
-    }
-  }
+  void append(std::size_t unit, node_id lead, const parallel::configuration& c, strategy_change& change) const;
+  void find_neighbours(const tensor::tensor_graph& g);
 
   const parallel::graph_dimensions* all_;
   std::size_t devices_;
@@ -136,15 +74,7 @@ class strategy_moves {
 };
 
 // A strategy in which every unit has a configuration drawn for it.
-[[nodiscard]] inline parallel::strategy random_unit_strategy(const strategy_moves& moves, random_engine& random) {
-  parallel::strategy s(moves.dimensions().node_count());
-  for (std::size_t u = 0; u < moves.units().size(); ++u) {
-    for (auto& r : moves.change_unit(u, moves.draw(moves.units()[u].lead, device_choice::blocks, random))) {
-      s[r.node.index()] = std::move(r.to);
-    }
-  }
-  return s;
-}
+[[nodiscard]] parallel::strategy random_unit_strategy(const strategy_moves& moves, random_engine& random);
 
 // An operator, drawn with equal probability, gets a configuration drawn for it; or, with probability `unit_share`, a
 // region of units around one drawn does. What is drawn does not depend on the state. So with single operators alone the
@@ -157,20 +87,120 @@ struct strategy_proposal {
   double spread = 0.3;  // see strategy_moves::change_region
   device_choice devices = device_choice::blocks;
 
-  [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&,
-                                                                random_engine& random) const {
-    UNITY_EXPECTS(moves != nullptr, "moves");
-    if (moves->operators().empty()) {
-      return std::nullopt;
-    }
-    if (random.unit() < unit_share) {
-      const auto u = random.below(moves->units().size());
-      const auto c = moves->draw(moves->units()[u].lead, devices, random);
-      return proposed<strategy_change>{moves->change_region(u, c, spread, random), 0};
-    }
-    const auto n = moves->operators()[random.below(moves->operators().size())];
-    return proposed<strategy_change>{{{n, moves->draw(n, devices, random)}}, 0};
-  }
+  [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&, random_engine& random) const;
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_MOVES)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE strategy_moves::strategy_moves(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                            const parallel::graph_dimensions& all, std::size_t devices,
+                                            parallel::block_strides strides)
+    : all_{&all}, devices_{devices}, placements_{all, devices, strides}, units_{parallel::units_of(a, g, all)} {
+  find_neighbours(g);
+  for (std::size_t n = 0; n < all.node_count(); ++n) {
+    if (!all[node_id{n}].inputs.empty()) {
+      operators_.push_back(node_id{n});
+    }
+  }
+}
+
+UNITY_INLINE double strategy_moves::unit_share() const {
+  const auto joined =
+      1 - static_cast<double>(units_.size()) / static_cast<double>(std::max<std::size_t>(operators_.size(), 1));
+  return std::clamp(joined, 0.4, 0.95);
+}
+
+UNITY_INLINE strategy_change strategy_moves::change_unit(std::size_t unit, const parallel::configuration& c) const {
+  strategy_change change;
+  append(unit, units_[unit].lead, c, change);
+  return change;
+}
+
+UNITY_INLINE strategy_change strategy_moves::change_region(std::size_t unit, const parallel::configuration& c,
+                                                           double spread, random_engine& random) const {
+  strategy_change change;
+  std::vector<bool> looked_at(units_.size());
+  looked_at[unit] = true;
+  std::vector<std::uint32_t> region{static_cast<std::uint32_t>(unit)};
+  for (std::size_t i = 0; i < region.size(); ++i) {
+    append(region[i], units_[unit].lead, c, change);
+    for (const auto next : neighbours_[region[i]]) {
+      if (!looked_at[next]) {
+        looked_at[next] = true;
+        if (random.unit() < spread) {
+          region.push_back(next);
+        }
+      }
+    }
+  }
+  return change;
+}
+
+UNITY_INLINE void strategy_moves::append(std::size_t unit, node_id lead, const parallel::configuration& c,
+                                         strategy_change& change) const {
+  for (const auto n : units_[unit].nodes) {
+    change.push_back({n, n == lead ? c : parallel::following((*all_)[n], (*all_)[lead], c)});
+  }
+}
+
+UNITY_INLINE void strategy_moves::find_neighbours(const tensor::tensor_graph& g) {
+  constexpr std::uint32_t none = 0xffffffffU;
+  std::vector<std::uint32_t> unit_of(g.node_count(), none);
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    for (const auto n : units_[u].nodes) {
+      unit_of[n.index()] = u;
+    }
+  }
+  neighbours_.resize(units_.size());
+  for (std::size_t n = 0; n < g.node_count(); ++n) {
+    for (const auto v : g.operands(node_id{n})) {
+      const auto from = unit_of[g.producer(v).index()];
+      const auto to = unit_of[n];
+      if (from != none && from != to) {
+        neighbours_[from].push_back(to);
+        neighbours_[to].push_back(from);
+      }
+    }
+  }
+  for (auto& near : neighbours_) {
+    std::sort(near.begin(), near.end());
+    near.erase(std::unique(near.begin(), near.end()), near.end());
+  }
+}
+
+UNITY_INLINE parallel::strategy random_unit_strategy(const strategy_moves& moves, random_engine& random) {
+  parallel::strategy s(moves.dimensions().node_count());
+  for (std::size_t u = 0; u < moves.units().size(); ++u) {
+    for (auto& r : moves.change_unit(u, moves.draw(moves.units()[u].lead, device_choice::blocks, random))) {
+      s[r.node.index()] = std::move(r.to);
+    }
+  }
+  return s;
+}
+
+UNITY_INLINE std::optional<proposed<strategy_change>> strategy_proposal::sample(const parallel::strategy&,
+                                                                                random_engine& random) const {
+  UNITY_EXPECTS(moves != nullptr, "moves");
+  if (moves->operators().empty()) {
+    return std::nullopt;
+  }
+  if (random.unit() < unit_share) {
+    const auto u = random.below(moves->units().size());
+    const auto c = moves->draw(moves->units()[u].lead, devices, random);
+    return proposed<strategy_change>{moves->change_region(u, c, spread, random), 0};
+  }
+  const auto n = moves->operators()[random.below(moves->operators().size())];
+  return proposed<strategy_change>{{{n, moves->draw(n, devices, random)}}, 0};
+}
+
+}  // namespace unity::systems
+
+#endif

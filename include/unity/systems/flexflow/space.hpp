@@ -3,18 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/units.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
@@ -45,23 +44,9 @@ class strategy_space {
     std::optional<strategy_evaluator> evaluator{};
   };
 
-  strategy_space(const strategy_moves& moves, strategy_evaluator evaluator, parallel::strategy start)
-      : moves_{&moves}, prototype_{std::move(evaluator)}, start_{std::move(start)} {
-    for (std::size_t u = 0; u < moves.units().size(); ++u) {
-      choices_.push_back(moves.placements().all(moves.units()[u].lead));
-      for (std::size_t c = 0; c < choices_.back().size(); ++c) {
-        all_.push_back({static_cast<std::uint32_t>(u), static_cast<std::uint32_t>(c)});
-      }
-    }
-  }
+  strategy_space(const strategy_moves& moves, strategy_evaluator evaluator, parallel::strategy start);
 
-  [[nodiscard]] strategy_state initial() {
-    unity::fingerprint sum{};
-    for (std::size_t n = 0; n < start_.size(); ++n) {
-      sum += print_of(node_id{n}, start_[n]);
-    }
-    return {start_, prototype_.reset(start_), sum};
-  }
+  [[nodiscard]] strategy_state initial();
   [[nodiscard]] cost_value cost(const strategy_state& s) const noexcept { return s.cost; }
   [[nodiscard]] unity::fingerprint fingerprint_of(const strategy_state& s) const noexcept { return s.fingerprint; }
   [[nodiscard]] std::span<const strategy_move> moves(const strategy_state&) const noexcept { return all_; }
@@ -70,60 +55,14 @@ class strategy_space {
   }
 
   // Complexity: as lowering, unless the scratch is of this state already.
-  void prepare(const strategy_state& s, scratch_type& scratch) const {
-    if (!scratch.evaluator) {
-      scratch.evaluator = prototype_;
-      scratch.evaluator->reset(s.at);
-    } else if (scratch.evaluator->state() != s.at) {
-      scratch.evaluator->reset(s.at);
-    }
-  }
+  void prepare(const strategy_state& s, scratch_type& scratch) const;
   // Nothing where the move changes nothing. Complexity: one trial.
-  [[nodiscard]] std::optional<candidate> price(const strategy_state& s, strategy_move m, scratch_type& scratch) const {
-    const auto by = change(m);
-    auto print = s.fingerprint;
-    bool changes = false;
-    for (const auto& r : by) {
-      const auto& now = s.at[r.node.index()];
-      if (now != r.to) {
-        changes = true;
-        print -= print_of(r.node, now);
-        print += print_of(r.node, r.to);
-      }
-    }
-    if (!changes) {
-      return std::nullopt;
-    }
-    const auto cost = scratch.evaluator->try_move(by, std::numeric_limits<cost_value>::max());
-    UNITY_EXPECTS(cost.has_value(), "a cost without a bound");
-    scratch.evaluator->rollback();
-    return candidate{*cost, print};
-  }
+  [[nodiscard]] std::optional<candidate> price(const strategy_state& s, strategy_move m, scratch_type& scratch) const;
   [[nodiscard]] strategy_state apply(const strategy_state& s, strategy_move m, scratch_type& from,
-                                     scratch_type& to) const {
-    prepare(s, from);
-    const auto priced = price(s, m, from);
-    UNITY_EXPECTS(priced.has_value(), "a move that applies");
-    strategy_state next{s.at, priced->cost, priced->fingerprint};
-    for (auto& r : change(m)) {
-      next.at[r.node.index()] = std::move(r.to);
-    }
-    prepare(next, to);
-    return next;
-  }
+                                     scratch_type& to) const;
 
  private:
-  [[nodiscard]] static unity::fingerprint print_of(node_id n, const parallel::configuration& c) {
-    hasher h{n.index()};
-    h.add(c.degrees.size());
-    for (const auto d : c.degrees) {
-      h.add(static_cast<std::uint64_t>(d));
-    }
-    for (const auto d : c.devices) {
-      h.add(d.index());
-    }
-    return h.result();
-  }
+  [[nodiscard]] static unity::fingerprint print_of(node_id n, const parallel::configuration& c);
 
   const strategy_moves* moves_;
   strategy_evaluator prototype_;
@@ -133,3 +72,90 @@ class strategy_space {
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_FLEXFLOW_SPACE)
+
+#include <limits>
+
+#include <unity/core/config.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE strategy_space::strategy_space(const strategy_moves& moves, strategy_evaluator evaluator,
+                                            parallel::strategy start)
+    : moves_{&moves}, prototype_{std::move(evaluator)}, start_{std::move(start)} {
+  for (std::size_t u = 0; u < moves.units().size(); ++u) {
+    choices_.push_back(moves.placements().all(moves.units()[u].lead));
+    for (std::size_t c = 0; c < choices_.back().size(); ++c) {
+      all_.push_back({static_cast<std::uint32_t>(u), static_cast<std::uint32_t>(c)});
+    }
+  }
+}
+
+UNITY_INLINE strategy_state strategy_space::initial() {
+  unity::fingerprint sum{};
+  for (std::size_t n = 0; n < start_.size(); ++n) {
+    sum += print_of(node_id{n}, start_[n]);
+  }
+  return {start_, prototype_.reset(start_), sum};
+}
+
+UNITY_INLINE void strategy_space::prepare(const strategy_state& s, scratch_type& scratch) const {
+  if (!scratch.evaluator) {
+    scratch.evaluator = prototype_;
+    scratch.evaluator->reset(s.at);
+  } else if (scratch.evaluator->state() != s.at) {
+    scratch.evaluator->reset(s.at);
+  }
+}
+
+UNITY_INLINE std::optional<candidate> strategy_space::price(const strategy_state& s, strategy_move m,
+                                                            scratch_type& scratch) const {
+  const auto by = change(m);
+  auto print = s.fingerprint;
+  bool changes = false;
+  for (const auto& r : by) {
+    const auto& now = s.at[r.node.index()];
+    if (now != r.to) {
+      changes = true;
+      print -= print_of(r.node, now);
+      print += print_of(r.node, r.to);
+    }
+  }
+  if (!changes) {
+    return std::nullopt;
+  }
+  const auto cost = scratch.evaluator->try_move(by, std::numeric_limits<cost_value>::max());
+  UNITY_EXPECTS(cost.has_value(), "a cost without a bound");
+  scratch.evaluator->rollback();
+  return candidate{*cost, print};
+}
+
+UNITY_INLINE strategy_state strategy_space::apply(const strategy_state& s, strategy_move m, scratch_type& from,
+                                                  scratch_type& to) const {
+  prepare(s, from);
+  const auto priced = price(s, m, from);
+  UNITY_EXPECTS(priced.has_value(), "a move that applies");
+  strategy_state next{s.at, priced->cost, priced->fingerprint};
+  for (auto& r : change(m)) {
+    next.at[r.node.index()] = std::move(r.to);
+  }
+  prepare(next, to);
+  return next;
+}
+
+UNITY_INLINE unity::fingerprint strategy_space::print_of(node_id n, const parallel::configuration& c) {
+  hasher h{n.index()};
+  h.add(c.degrees.size());
+  for (const auto d : c.degrees) {
+    h.add(static_cast<std::uint64_t>(d));
+  }
+  for (const auto d : c.devices) {
+    h.add(d.index());
+  }
+  return h.result();
+}
+
+}  // namespace unity::systems
+
+#endif

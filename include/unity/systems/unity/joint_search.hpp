@@ -1,48 +1,43 @@
 // Substitutions of a whole graph, segment by segment, each priced by mappings that fit what is before and behind it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/core/config.hpp>
-#include <unity/core/hash.hpp>
-#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
-#include <unity/search/backtracking.hpp>
 #include <unity/systems/unity/joint_space.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
-#include <unity/systems/unity/segment_assembly.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
 
 struct joint_options {
   double alpha = 1.05;
-  std::size_t segment = 10;             // operators at least
-  std::uint64_t expansions = 12;        // of each segment's search
-  std::size_t steps = 3;                // substitutions that may make a segment dearer before it gets cheaper
+  std::size_t segment = 10;       // operators at least
+  std::uint64_t expansions = 12;  // of each segment's search
+  std::size_t steps = 3;          // substitutions that may make a segment dearer before it gets cheaper
   std::size_t nearby =
-      14'000;  // nodes of all graphs so many steps away from a segment; where there are more, fewer steps
-  bool split = true;                    // false: one segment
-  bool cache = true;                    // false: every graph's mapping is solved from scratch
+      14'000;           // nodes of all graphs so many steps away from a segment; where there are more, fewer steps
+  bool split = true;    // false: one segment
+  bool cache = true;    // false: every graph's mapping is solved from scratch
   bool dynamic = true;  // false: the room tries all mappings, of one segment: others need the programs' tables
   budget limits{};
   std::function<picoseconds(const parallel::operator_graph&)>
@@ -64,8 +59,8 @@ struct joint_result {
   std::size_t distinct = 0;  // segments that are not alike
   std::uint64_t expanded = 0;
   std::uint64_t candidates = 0;
-  picoseconds computing{};    // all graphs that were met compute no less; zero where options say nothing of that
-  bool ended_early = false;   // the time was over
+  picoseconds computing{};   // all graphs that were met compute no less; zero where options say nothing of that
+  bool ended_early = false;  // the time was over
 };
 
 namespace detail {
@@ -86,247 +81,40 @@ class joint_search {
                const parallel::mapping_objective& objective, const joint_options& options)
       : algebra_{a}, rules_{rules}, edges_{rules}, room_{room}, objective_{objective}, options_{options} {}
 
-  [[nodiscard]] joint_result run(const tensor::tensor_graph& g) {
-    const analyzed_graph whole{algebra_, g};
-    const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
-    const auto least = options_.split && options_.dynamic ? options_.segment : whole.ops.size();
-    const auto ranges = cut(g, whole.ops, steps, edges_, least);
-    if (ranges.size() > 1) {
-      find_contexts(whole.ops, steps, ranges);
-    }
-    std::vector<segment_graph> segments;
-    for (const auto& range : ranges) {
-      segments.push_back(segment_of(algebra_, g, whole.ops, steps, range));
-    }
-    return improved(g, segments);
-  }
+  [[nodiscard]] joint_result run(const tensor::tensor_graph& g);
 
  private:
   // Shapes are improved in the order in which they come, each for what the others are in `g`. Those are kept with which
   // the whole gets cheaper: what one leaves may be laid out as the next, now another, does not want it.
-  [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments) {
-    joint_result r;
-    r.segments = segments.size();
-    r.graph = g;
-    std::map<fingerprint, tensor::tensor_graph> pieces;
-    std::map<fingerprint, picoseconds> computing_of;
-    for (const auto& s : segments) {
-      pieces.try_emplace(s.shape, s.graph);
-    }
-    r.distinct = pieces.size();
-    auto cost = r.distinct > 1 ? price_of(g) : parallel::unreachable;
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      const auto& s = segments[i];
-      if (!computing_of.contains(s.shape)) {
-        const auto first = r.rules.size();
-        auto& piece = pieces.at(s.shape);
-        auto better = improved(s, i, run_of(segments, i), r);
-        computing_of[s.shape] = computing_;
-        if (r.rules.size() > first) {
-          std::swap(piece, better);
-          auto whole = assembled(algebra_, g, segments, pieces);
-          if (const auto now = r.distinct > 1 ? price_of(whole) : 0; now < cost) {
-            cost = now;
-            r.graph = std::move(whole);
-          } else {
-            std::swap(piece, better);
-            r.rules.resize(first);
-          }
-        }
-        const auto count = std::count_if(segments.begin(), segments.end(),
-                                         [&](const segment_graph& other) { return other.shape == s.shape; });
-        for (auto k = first; k < r.rules.size(); ++k) {
-          r.rules[k].segments = static_cast<std::size_t>(count);
-        }
-      }
-      r.computing += computing_of[s.shape];
-    }
-    r.ended_early = ended_early_;
-    return r;
-  }
+  [[nodiscard]] joint_result improved(const tensor::tensor_graph& g, std::span<const segment_graph> segments);
   // How many segments in a row are alike from one on.
-  [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first) {
-    auto last = first;
-    while (last < segments.size() && segments[last].shape == segments[first].shape) {
-      ++last;
-    }
-    return last - first;
-  }
+  [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first);
 
   // By layout of the value at each cut: what all before it takes, and all behind it.
   void find_contexts(const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
-                     std::span<const segment_range> ranges) {
-    auto& p = room_.program(objective_, core_width);
-    p.mapping.set_graph(ops);
-    std::vector<parallel::cost_table> tables;
-    for (const auto& r : ranges) {
-      tables.push_back(p.mapping.along(p.program, steps.subspan(r.first, r.last - r.first)));
-    }
-    const auto cuts = ranges.size() + 1;
-    std::vector<std::vector<std::int64_t>> before(cuts);
-    std::vector<std::vector<std::int64_t>> behind(cuts);
-    before[0] = {0};
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      before[i + 1].assign(tables[i].columns, parallel::unreachable);
-      for (std::size_t s = 0; s < before[i].size(); ++s) {
-        for (std::size_t t = 0; t < tables[i].columns; ++t) {
-          before[i + 1][t] = std::min(before[i + 1][t], before[i][s] + tables[i](s, t));
-        }
-      }
-    }
-    behind[ranges.size()].assign(before[ranges.size()].size(), 0);
-    for (auto i = ranges.size(); i-- > 0;) {
-      behind[i].assign(before[i].size(), parallel::unreachable);
-      for (std::size_t s = 0; s < before[i].size(); ++s) {
-        for (std::size_t t = 0; t < tables[i].columns; ++t) {
-          behind[i][s] = std::min(behind[i][s], tables[i](s, t) + behind[i + 1][t]);
-        }
-      }
-    }
-    before_.assign(cuts, {});
-    behind_.assign(cuts, {});
-    for (std::size_t i = 1; i < ranges.size(); ++i) {
-      const auto last = steps[ranges[i - 1].last - 1].last;
-      const auto& t = room_.tables().of(ops.placed(last));
-      before_[i].assign(t.results[0]->size(), parallel::unreachable);
-      behind_[i] = before_[i];
-      for (std::size_t s = 0; s < t.states.size(); ++s) {
-        before_[i][t.states[s][0]] = before[i][s];
-        behind_[i][t.states[s][0]] = behind[i][s];
-      }
-      // Behind a cut any layout will do that can be brought into one with a price.
-      close_backwards(*t.results[0], ops, last, behind_[i]);
-    }
-  }
+                     std::span<const segment_range> ranges);
   void close_backwards(const parallel::layout_space& results, const parallel::operator_graph& ops, std::uint32_t last,
-                       std::vector<std::int64_t>& costs) {
-    const auto& d = *ops.placed(last).dimensions;
-    const auto& space = room_.tables().space(d.outputs[0], true);
-    UNITY_EXPECTS(space.size() == results.size(), "layouts of one value");
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const auto& arc : space.arcs()) {
-        const auto c = costs[arc.to] + arc.takes;
-        if (c < costs[arc.from]) {
-          costs[arc.from] = c;
-          changed = true;
-        }
-      }
-    }
-  }
+                       std::vector<std::int64_t>& costs);
 
   // At least the limit where the graph takes no less, and where time is over.
-  [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit) {
-    if (limit != joint_space::no_limit && watch_.seconds() >= options_.limits.seconds) {
-      ended_early_ = true;
-      return limit;
-    }
-    const analyzed_graph one{algebra_, g};
-    count_computing(one.ops);
-    if (copies_ == 1) {
-      return price_of(one.ops, limit);
-    }
-    return price_of(analyzed_graph{algebra_, repeated(algebra_, g, copies_)}.ops, limit);
-  }
+  [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit);
   [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) {
     return price_of(analyzed_graph{algebra_, g}.ops, joint_space::no_limit);
   }
-  [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit) {
-    if (const auto least = limit == joint_space::no_limit ? 0 : bound(ops); least >= limit) {
-      return least;
-    }
-    if (!options_.dynamic) {
-      return room_.solve(ops, objective_).cost;
-    }
-    auto& p = room_.program(objective_, core_width);
-    if (!options_.cache) {
-      p.program.forget();
-    }
-    p.mapping.set_graph(ops);
-    return p.mapping.least(p.program);
-  }
+  [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit);
   // Effects: the graph is one of those that computing_ is the least of.
-  void count_computing(const parallel::operator_graph& g) {
-    if (options_.computing) {
-      const auto takes = options_.computing(g);
-      computing_ = is_first_ ? takes : std::min(computing_, takes);
-      is_first_ = false;
-    }
-  }
+  void count_computing(const parallel::operator_graph& g);
   // Each operator at its least.
-  [[nodiscard]] cost_value bound(const parallel::operator_graph& g) {
-    cost_value sum = 0;
-    for (std::uint32_t i = 0; i < g.size(); ++i) {
-      auto least = parallel::unreachable;
-      for (const auto& o : room_.tables().of(g.placed(i)).options) {
-        least = std::min(least, parallel::price_of(o, objective_));
-      }
-      sum = std::min(parallel::unreachable, sum + least);
-    }
-    return sum;
-  }
+  [[nodiscard]] cost_value bound(const parallel::operator_graph& g);
   // run: as many in a row from `number` on are alike, and become the same.
   [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run,
-                                              joint_result& r) {
-    is_first_ = true;
-    copies_ = std::min(run, most_copies);
-    if (s.graph.node_count() > most_nodes) {
-      count_computing(analyzed_graph{algebra_, s.graph}.ops);
-      return s.graph;
-    }
-    define_boundaries(s, number, number + run);
-    auto g = s.graph;
-    while (is_improved(g, r)) {
-    }
-    return g;
-  }
+                                              joint_result& r);
   // Effects: the cheapest graph that is found instead of `g`: by backtracking, or else a few steps from
   // where that began or ended, some of which may cost something. Returns whether it is one of the
   // latter: what is behind that was not searched.
-  bool is_improved(tensor::tensor_graph& g, joint_result& r) {
-    joint_space space{algebra_, rules_, g,
-                      [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
-    backtracking_options o;
-    o.alpha = options_.alpha;
-    o.limits = options_.limits;
-    o.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
-    o.limits.expansions = std::min(o.limits.expansions, options_.expansions);
-    const auto found = backtracking(space, o);
-    r.expanded += found.counts.expanded;
-    r.candidates += found.counts.candidates;
-    ended_early_ = ended_early_ || found.stopped == stop_reason::time;
-    std::vector<joint_space::move_type> moves;
-    for (const auto& [move, cost] : found.path) {
-      moves.push_back(move);
-    }
-    const auto nearby = options_.nearby / std::max<std::size_t>(g.node_count(), 1);
-    auto near = space.cheapest_near(space.initial(), options_.steps, nearby, found.cost);
-    if (near) {
-      moves.clear();
-    } else if (!moves.empty()) {
-      near = space.cheapest_near(found.best, options_.steps, nearby, found.cost);
-    }
-    if (near) {
-      moves.insert(moves.end(), near->moves.begin(), near->moves.end());
-    }
-    for (const auto m : moves) {
-      r.rules.push_back({space.rule_of(m).name, 0});
-    }
-    g = space.graph(near ? near->state : found.best);
-    return near.has_value();
-  }
+  bool is_improved(tensor::tensor_graph& g, joint_result& r);
   // The boundaries of a segment, or of several in a row, at two of the cuts.
-  void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last) {
-    const analyzed_graph one{algebra_, s.graph};
-    for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
-      const auto& op = s.graph.operation(one.ops.node(i));
-      if (is_boundary(algebra_, op, before_name)) {
-        room_.tables().define(one.ops.placed(i), before_[first]);
-      } else if (is_boundary(algebra_, op, behind_name)) {
-        room_.tables().define(one.ops.placed(i), behind_[last]);
-      }
-    }
-  }
+  void define_boundaries(const segment_graph& s, std::size_t first, std::size_t last);
 
   // Candidates are many, and few that no nesting of series and parallel parts describes are worth much.
   static constexpr std::size_t core_width = 4;
@@ -345,7 +133,7 @@ class joint_search {
   picoseconds computing_{};  // the least of the graphs of one segment
   bool is_first_ = true;     // of those
   bool ended_early_ = false;
-  std::size_t copies_ = 1;   // of the segment, in a row
+  std::size_t copies_ = 1;                           // of the segment, in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};
 };
@@ -363,3 +151,258 @@ class joint_search {
 }
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_JOINT_SEARCH)
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/search/backtracking.hpp>
+#include <unity/systems/unity/segment_assembly.hpp>
+
+namespace unity::systems::detail {
+
+UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
+  const analyzed_graph whole{algebra_, g};
+  const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
+  const auto least = options_.split && options_.dynamic ? options_.segment : whole.ops.size();
+  const auto ranges = cut(g, whole.ops, steps, edges_, least);
+  if (ranges.size() > 1) {
+    find_contexts(whole.ops, steps, ranges);
+  }
+  std::vector<segment_graph> segments;
+  for (const auto& range : ranges) {
+    segments.push_back(segment_of(algebra_, g, whole.ops, steps, range));
+  }
+  return improved(g, segments);
+}
+
+UNITY_INLINE joint_result joint_search::improved(const tensor::tensor_graph& g,
+                                                 std::span<const segment_graph> segments) {
+  joint_result r;
+  r.segments = segments.size();
+  r.graph = g;
+  std::map<fingerprint, tensor::tensor_graph> pieces;
+  std::map<fingerprint, picoseconds> computing_of;
+  for (const auto& s : segments) {
+    pieces.try_emplace(s.shape, s.graph);
+  }
+  r.distinct = pieces.size();
+  auto cost = r.distinct > 1 ? price_of(g) : parallel::unreachable;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const auto& s = segments[i];
+    if (!computing_of.contains(s.shape)) {
+      const auto first = r.rules.size();
+      auto& piece = pieces.at(s.shape);
+      auto better = improved(s, i, run_of(segments, i), r);
+      computing_of[s.shape] = computing_;
+      if (r.rules.size() > first) {
+        std::swap(piece, better);
+        auto whole = assembled(algebra_, g, segments, pieces);
+        if (const auto now = r.distinct > 1 ? price_of(whole) : 0; now < cost) {
+          cost = now;
+          r.graph = std::move(whole);
+        } else {
+          std::swap(piece, better);
+          r.rules.resize(first);
+        }
+      }
+      const auto count = std::count_if(segments.begin(), segments.end(),
+                                       [&](const segment_graph& other) { return other.shape == s.shape; });
+      for (auto k = first; k < r.rules.size(); ++k) {
+        r.rules[k].segments = static_cast<std::size_t>(count);
+      }
+    }
+    r.computing += computing_of[s.shape];
+  }
+  r.ended_early = ended_early_;
+  return r;
+}
+
+UNITY_INLINE std::size_t joint_search::run_of(std::span<const segment_graph> segments, std::size_t first) {
+  auto last = first;
+  while (last < segments.size() && segments[last].shape == segments[first].shape) {
+    ++last;
+  }
+  return last - first;
+}
+
+UNITY_INLINE void joint_search::find_contexts(const parallel::operator_graph& ops,
+                                              std::span<const parallel::spine_step> steps,
+                                              std::span<const segment_range> ranges) {
+  auto& p = room_.program(objective_, core_width);
+  p.mapping.set_graph(ops);
+  std::vector<parallel::cost_table> tables;
+  for (const auto& r : ranges) {
+    tables.push_back(p.mapping.along(p.program, steps.subspan(r.first, r.last - r.first)));
+  }
+  const auto cuts = ranges.size() + 1;
+  std::vector<std::vector<std::int64_t>> before(cuts);
+  std::vector<std::vector<std::int64_t>> behind(cuts);
+  before[0] = {0};
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    before[i + 1].assign(tables[i].columns, parallel::unreachable);
+    for (std::size_t s = 0; s < before[i].size(); ++s) {
+      for (std::size_t t = 0; t < tables[i].columns; ++t) {
+        before[i + 1][t] = std::min(before[i + 1][t], before[i][s] + tables[i](s, t));
+      }
+    }
+  }
+  behind[ranges.size()].assign(before[ranges.size()].size(), 0);
+  for (auto i = ranges.size(); i-- > 0;) {
+    behind[i].assign(before[i].size(), parallel::unreachable);
+    for (std::size_t s = 0; s < before[i].size(); ++s) {
+      for (std::size_t t = 0; t < tables[i].columns; ++t) {
+        behind[i][s] = std::min(behind[i][s], tables[i](s, t) + behind[i + 1][t]);
+      }
+    }
+  }
+  before_.assign(cuts, {});
+  behind_.assign(cuts, {});
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    const auto last = steps[ranges[i - 1].last - 1].last;
+    const auto& t = room_.tables().of(ops.placed(last));
+    before_[i].assign(t.results[0]->size(), parallel::unreachable);
+    behind_[i] = before_[i];
+    for (std::size_t s = 0; s < t.states.size(); ++s) {
+      before_[i][t.states[s][0]] = before[i][s];
+      behind_[i][t.states[s][0]] = behind[i][s];
+    }
+    // Behind a cut any layout will do that can be brought into one with a price.
+    close_backwards(*t.results[0], ops, last, behind_[i]);
+  }
+}
+
+UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& results,
+                                                const parallel::operator_graph& ops, std::uint32_t last,
+                                                std::vector<std::int64_t>& costs) {
+  const auto& d = *ops.placed(last).dimensions;
+  const auto& space = room_.tables().space(d.outputs[0], true);
+  UNITY_EXPECTS(space.size() == results.size(), "layouts of one value");
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& arc : space.arcs()) {
+      const auto c = costs[arc.to] + arc.takes;
+      if (c < costs[arc.from]) {
+        costs[arc.from] = c;
+        changed = true;
+      }
+    }
+  }
+}
+
+UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
+  if (limit != joint_space::no_limit && watch_.seconds() >= options_.limits.seconds) {
+    ended_early_ = true;
+    return limit;
+  }
+  const analyzed_graph one{algebra_, g};
+  count_computing(one.ops);
+  if (copies_ == 1) {
+    return price_of(one.ops, limit);
+  }
+  return price_of(analyzed_graph{algebra_, repeated(algebra_, g, copies_)}.ops, limit);
+}
+
+UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& ops, cost_value limit) {
+  if (const auto least = limit == joint_space::no_limit ? 0 : bound(ops); least >= limit) {
+    return least;
+  }
+  if (!options_.dynamic) {
+    return room_.solve(ops, objective_).cost;
+  }
+  auto& p = room_.program(objective_, core_width);
+  if (!options_.cache) {
+    p.program.forget();
+  }
+  p.mapping.set_graph(ops);
+  return p.mapping.least(p.program);
+}
+
+UNITY_INLINE void joint_search::count_computing(const parallel::operator_graph& g) {
+  if (options_.computing) {
+    const auto takes = options_.computing(g);
+    computing_ = is_first_ ? takes : std::min(computing_, takes);
+    is_first_ = false;
+  }
+}
+
+UNITY_INLINE cost_value joint_search::bound(const parallel::operator_graph& g) {
+  cost_value sum = 0;
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    auto least = parallel::unreachable;
+    for (const auto& o : room_.tables().of(g.placed(i)).options) {
+      least = std::min(least, parallel::price_of(o, objective_));
+    }
+    sum = std::min(parallel::unreachable, sum + least);
+  }
+  return sum;
+}
+
+UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s, std::size_t number, std::size_t run,
+                                                         joint_result& r) {
+  is_first_ = true;
+  copies_ = std::min(run, most_copies);
+  if (s.graph.node_count() > most_nodes) {
+    count_computing(analyzed_graph{algebra_, s.graph}.ops);
+    return s.graph;
+  }
+  define_boundaries(s, number, number + run);
+  auto g = s.graph;
+  while (is_improved(g, r)) {
+  }
+  return g;
+}
+
+UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_result& r) {
+  joint_space space{algebra_, rules_, g,
+                    [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
+  backtracking_options o;
+  o.alpha = options_.alpha;
+  o.limits = options_.limits;
+  o.limits.seconds = std::max(0.0, options_.limits.seconds - watch_.seconds());
+  o.limits.expansions = std::min(o.limits.expansions, options_.expansions);
+  const auto found = backtracking(space, o);
+  r.expanded += found.counts.expanded;
+  r.candidates += found.counts.candidates;
+  ended_early_ = ended_early_ || found.stopped == stop_reason::time;
+  std::vector<joint_space::move_type> moves;
+  for (const auto& [move, cost] : found.path) {
+    moves.push_back(move);
+  }
+  const auto nearby = options_.nearby / std::max<std::size_t>(g.node_count(), 1);
+  auto near = space.cheapest_near(space.initial(), options_.steps, nearby, found.cost);
+  if (near) {
+    moves.clear();
+  } else if (!moves.empty()) {
+    near = space.cheapest_near(found.best, options_.steps, nearby, found.cost);
+  }
+  if (near) {
+    moves.insert(moves.end(), near->moves.begin(), near->moves.end());
+  }
+  for (const auto m : moves) {
+    r.rules.push_back({space.rule_of(m).name, 0});
+  }
+  g = space.graph(near ? near->state : found.best);
+  return near.has_value();
+}
+
+UNITY_INLINE void joint_search::define_boundaries(const segment_graph& s, std::size_t first, std::size_t last) {
+  const analyzed_graph one{algebra_, s.graph};
+  for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
+    const auto& op = s.graph.operation(one.ops.node(i));
+    if (is_boundary(algebra_, op, before_name)) {
+      room_.tables().define(one.ops.placed(i), before_[first]);
+    } else if (is_boundary(algebra_, op, behind_name)) {
+      room_.tables().define(one.ops.placed(i), behind_[last]);
+    }
+  }
+}
+
+}  // namespace unity::systems::detail
+
+#endif

@@ -1,22 +1,23 @@
 // Graphs as a search space in which a graph costs what its best mapping takes.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
 #include <unity/cost/cost_model.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/rewrite_space.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -45,34 +46,14 @@ class joint_space {
   joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g, graph_price mapped)
       : mapped_{std::move(mapped)}, inner_{a, tensor::flop_cost{a, tensor::mode::training}, rules, g} {}
 
-  [[nodiscard]] state_type initial() {
-    auto s = inner_.initial();
-    const auto cost = price_of(s);
-    return {std::move(s), cost};
-  }
+  [[nodiscard]] state_type initial();
   [[nodiscard]] static cost_value cost(const state_type& s) noexcept { return s.cost; }
   [[nodiscard]] fingerprint fingerprint_of(const state_type& s) const { return inner_.fingerprint_of(s.at); }
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return inner_.moves(s.at); }
   void prepare(const state_type& s, scratch_type& scratch) const { inner_.prepare(s.at, scratch); }
   // Complexity: that of the graph's price where it was not met before.
-  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const {
-    auto c = inner_.price(s.at, m, scratch);
-    if (!c) {
-      return std::nullopt;
-    }
-    const auto [known, is_new] = prices_.try_emplace(c->fingerprint, 0);
-    if (is_new) {
-      known->second = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
-      inner_.prepare(s.at, scratch);
-    }
-    c->cost = known->second;
-    return c;
-  }
-  [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to) {
-    auto child = inner_.apply(s.at, m, from, to);
-    const auto cost = price_of(child);
-    return {std::move(child), cost};
-  }
+  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const;
+  [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to);
   [[nodiscard]] fingerprint canonical_fingerprint(const state_type& s, scratch_type& scratch) const {
     return inner_.canonical_fingerprint(s.at, scratch);
   }
@@ -87,25 +68,7 @@ class joint_space {
   // none costs less than `limit`. Of the steps, only as many are made as lead to no more than `most` graphs altogether.
   // Complexity: linear in the graphs and their moves, and the prices of those graphs that may cost less.
   [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most,
-                                                       cost_value limit) {
-    const auto all = passed(s, steps, most);
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < all.size(); ++i) {
-      if (const auto cost = price_below(all[i].at, limit); cost < limit) {
-        limit = cost;
-        best = i;
-      }
-    }
-    if (best == 0) {
-      return std::nullopt;
-    }
-    neighbour n{{all[best].at, limit}, {}};
-    for (auto i = best; i != 0; i = all[i].from) {
-      n.moves.push_back(all[i].by);
-    }
-    std::reverse(n.moves.begin(), n.moves.end());
-    return n;
-  }
+                                                       cost_value limit);
 
   [[nodiscard]] tensor::tensor_graph graph(const state_type& s) const { return inner_.graph(s.at); }
   [[nodiscard]] const substitution& rule_of(move_type m) const { return inner_.rule_of(m); }
@@ -115,24 +78,9 @@ class joint_space {
     std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
   };
 
-  [[nodiscard]] cost_value price_of(const inner_space::state_type& s) const {
-    const auto [known, is_new] = prices_.try_emplace(inner_.fingerprint_of(s), 0);
-    if (is_new) {
-      known->second = mapped_(inner_.graph(s), no_limit);
-    }
-    return known->second;
-  }
+  [[nodiscard]] cost_value price_of(const inner_space::state_type& s) const;
   // A price is kept only where it is one.
-  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit) const {
-    if (const auto known = prices_.find(inner_.fingerprint_of(s)); known != prices_.end()) {
-      return known->second;
-    }
-    const auto cost = mapped_(inner_.graph(s), limit);
-    if (cost < limit) {
-      prices_.emplace(inner_.fingerprint_of(s), cost);
-    }
-    return cost;
-  }
+  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit) const;
 
   // A graph on the way, by what it was made of.
   struct passed_graph {
@@ -141,39 +89,7 @@ class joint_space {
     move_type by{};
   };
   // All that moves lead to from a state, which comes first; a step that would make more than `most` is not made.
-  [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most) {
-    std::vector<passed_graph> all{{s.at, 0, {}}};
-    std::set<fingerprint> named;  // the cheaper question first
-    std::set<fingerprint> met;
-    scratch_type here;
-    scratch_type there;
-    met.insert(inner_.canonical_fingerprint(s.at, here));
-    std::size_t first = 0;
-    for (std::size_t step = 0; step < steps && first < all.size(); ++step) {
-      const auto end = all.size();
-      for (auto i = first; i < end; ++i) {
-        const auto moves = inner_.moves(all[i].at);
-        for (const auto m : std::vector<move_type>(moves.begin(), moves.end())) {
-          inner_.prepare(all[i].at, here);
-          const auto c = inner_.price(all[i].at, m, here);
-          if (!c || !named.insert(c->fingerprint).second) {
-            continue;
-          }
-          auto child = inner_.apply(all[i].at, m, here, there);
-          if (!met.insert(inner_.canonical_fingerprint(child, there)).second) {
-            continue;
-          }
-          if (all.size() > most) {
-            all.erase(all.begin() + static_cast<std::ptrdiff_t>(end), all.end());
-            return all;
-          }
-          all.push_back({std::move(child), i, m});
-        }
-      }
-      first = end;
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most);
 
   graph_price mapped_;
   mutable inner_space inner_;  // pricing a move makes its graph
@@ -182,3 +98,117 @@ class joint_space {
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_JOINT_SPACE)
+
+#include <algorithm>
+#include <set>
+
+namespace unity::systems {
+
+UNITY_INLINE auto joint_space::initial() -> state_type {
+  auto s = inner_.initial();
+  const auto cost = price_of(s);
+  return {std::move(s), cost};
+}
+
+UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, move_type m,
+                                                         scratch_type& scratch) const {
+  auto c = inner_.price(s.at, m, scratch);
+  if (!c) {
+    return std::nullopt;
+  }
+  const auto [known, is_new] = prices_.try_emplace(c->fingerprint, 0);
+  if (is_new) {
+    known->second = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
+    inner_.prepare(s.at, scratch);
+  }
+  c->cost = known->second;
+  return c;
+}
+
+UNITY_INLINE auto joint_space::apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to)
+    -> state_type {
+  auto child = inner_.apply(s.at, m, from, to);
+  const auto cost = price_of(child);
+  return {std::move(child), cost};
+}
+
+UNITY_INLINE auto joint_space::cheapest_near(const state_type& s, std::size_t steps, std::size_t most, cost_value limit)
+    -> std::optional<neighbour> {
+  const auto all = passed(s, steps, most);
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (const auto cost = price_below(all[i].at, limit); cost < limit) {
+      limit = cost;
+      best = i;
+    }
+  }
+  if (best == 0) {
+    return std::nullopt;
+  }
+  neighbour n{{all[best].at, limit}, {}};
+  for (auto i = best; i != 0; i = all[i].from) {
+    n.moves.push_back(all[i].by);
+  }
+  std::reverse(n.moves.begin(), n.moves.end());
+  return n;
+}
+
+UNITY_INLINE cost_value joint_space::price_of(const inner_space::state_type& s) const {
+  const auto [known, is_new] = prices_.try_emplace(inner_.fingerprint_of(s), 0);
+  if (is_new) {
+    known->second = mapped_(inner_.graph(s), no_limit);
+  }
+  return known->second;
+}
+
+UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& s, cost_value limit) const {
+  if (const auto known = prices_.find(inner_.fingerprint_of(s)); known != prices_.end()) {
+    return known->second;
+  }
+  const auto cost = mapped_(inner_.graph(s), limit);
+  if (cost < limit) {
+    prices_.emplace(inner_.fingerprint_of(s), cost);
+  }
+  return cost;
+}
+
+UNITY_INLINE auto joint_space::passed(const state_type& s, std::size_t steps, std::size_t most)
+    -> std::vector<passed_graph> {
+  std::vector<passed_graph> all{{s.at, 0, {}}};
+  std::set<fingerprint> named;  // the cheaper question first
+  std::set<fingerprint> met;
+  scratch_type here;
+  scratch_type there;
+  met.insert(inner_.canonical_fingerprint(s.at, here));
+  std::size_t first = 0;
+  for (std::size_t step = 0; step < steps && first < all.size(); ++step) {
+    const auto end = all.size();
+    for (auto i = first; i < end; ++i) {
+      const auto moves = inner_.moves(all[i].at);
+      for (const auto m : std::vector<move_type>(moves.begin(), moves.end())) {
+        inner_.prepare(all[i].at, here);
+        const auto c = inner_.price(all[i].at, m, here);
+        if (!c || !named.insert(c->fingerprint).second) {
+          continue;
+        }
+        auto child = inner_.apply(all[i].at, m, here, there);
+        if (!met.insert(inner_.canonical_fingerprint(child, there)).second) {
+          continue;
+        }
+        if (all.size() > most) {
+          all.erase(all.begin() + static_cast<std::ptrdiff_t>(end), all.end());
+          return all;
+        }
+        all.push_back({std::move(child), i, m});
+      }
+    }
+    first = end;
+  }
+  return all;
+}
+
+}  // namespace unity::systems
+
+#endif

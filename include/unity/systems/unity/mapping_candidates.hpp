@@ -1,17 +1,12 @@
 // Mappings of one graph that are worth simulating.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -39,8 +34,41 @@ struct mapping_totals {
   std::int64_t memory = 0;         // bytes of one device
 };
 
-[[nodiscard]] inline mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g,
-                                              const parallel::machine_mapping::solution& s) {
+[[nodiscard]] mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g,
+                                       const parallel::machine_mapping::solution& s);
+
+// Prices of a mebibyte, in picoseconds: from nothing to more than anything takes.
+inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10, 1LL << 13, 1LL << 16, 1LL << 19,
+                                                            1LL << 22, 1LL << 25, 1LL << 28, 1LL << 31, 1LL << 34};
+
+// One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes
+// with which it fits, too, or with the highest, and for the first and the last share alone. Those that lay all
+// operators alike are there once. Cheapest first.
+// Complexity: a solution for each room and share, or ten where memory is short.
+[[nodiscard]] std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
+                                                                const parallel::operator_graph& g,
+                                                                std::int64_t memory_limit);
+
+// Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some,
+// the first in turn, and the first that fits in memory; and the first of the fewest index uses.
+[[nodiscard]] std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
+                                                               std::size_t most, std::int64_t memory_limit);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MAPPING_CANDIDATES)
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <tuple>
+
+#include <unity/machine/device_mesh.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g,
+                                      const parallel::machine_mapping::solution& s) {
   mapping_totals t;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const auto& o = room.tables().of(g.placed(i)).options[s.options[i]];
@@ -51,17 +79,9 @@ struct mapping_totals {
   return t;
 }
 
-// Prices of a mebibyte, in picoseconds: from nothing to more than anything takes.
-inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 1LL << 13, 1LL << 16, 1LL << 19,
-                                                            1LL << 22, 1LL << 25, 1LL << 28, 1LL << 31, 1LL << 34};
-
-// One for each room and share; where the cheapest takes more memory than there is, with the lowest price of bytes
-// with which it fits, too, or with the highest, and for the first and the last share alone. Those that lay all
-// operators alike are there once. Cheapest first.
-// Complexity: a solution for each room and share, or ten where memory is short.
-[[nodiscard]] inline std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
-                                                                       const parallel::operator_graph& g,
-                                                                       std::int64_t memory_limit) {
+UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
+                                                               const parallel::operator_graph& g,
+                                                               std::int64_t memory_limit) {
   std::vector<mapping_candidate> all;
   const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
     mapping_candidate c{&room, o, room.solve(g, o), 0, 0};
@@ -115,10 +135,8 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
   return all;
 }
 
-// Of so many candidates the most promising: for each kind of objective and of index uses, and for all devices and some,
-// the first in turn, and the first that fits in memory; and the first of the fewest index uses.
-[[nodiscard]] inline std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
-                                                                      std::size_t most, std::int64_t memory_limit) {
+UNITY_INLINE std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
+                                                              std::size_t most, std::int64_t memory_limit) {
   std::vector<mapping_candidate> chosen;
   std::vector<bool> taken(all.size());
   std::size_t devices = 0;
@@ -151,3 +169,5 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,       1LL << 10, 
 }
 
 }  // namespace unity::systems
+
+#endif

@@ -1,17 +1,14 @@
 // The cheapest options of all operators of a graph, found by trying all of them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/core/budget.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
-#include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 
@@ -30,67 +27,15 @@ class mapping_enumeration {
 
   // The first choice is made whatever the time: each operator as is cheapest behind those before it.
   // Complexity: the product of all operators' options, or what the seconds allow.
-  [[nodiscard]] solution solve(const parallel::operator_graph& g, const stopwatch& clock, double seconds) {
-    graph_ = &g;
-    best_ = {};
-    chosen_.assign(g.size(), 0);
-    table_of_.clear();
-    for (std::uint32_t i = 0; i < g.size(); ++i) {
-      table_of_.push_back(&tables_.of(g.placed(i)));
-    }
-    clock_ = &clock;
-    seconds_ = seconds;
-    is_complete_ = true;
-    tried_ = 0;
-    choose(0, 0);
-    return best_;
-  }
+  [[nodiscard]] solution solve(const parallel::operator_graph& g, const stopwatch& clock, double seconds);
   // Were all tried in the last call.
   [[nodiscard]] bool is_complete() const noexcept { return is_complete_; }
 
  private:
-  void choose(std::uint32_t op, std::int64_t cost) {
-    if (op == graph_->size()) {
-      best_ = {cost, chosen_};
-      return;
-    }
-    std::vector<std::pair<std::int64_t, std::uint32_t>> order;
-    for (std::uint32_t o = 0; o < table_of_[op]->options.size(); ++o) {
-      order.emplace_back(std::min(parallel::unreachable, cost + cost_of(op, o)), o);
-    }
-    std::sort(order.begin(), order.end());
-    for (const auto& [sum, o] : order) {
-      if (sum >= best_.cost || is_late()) {
-        return;
-      }
-      chosen_[op] = o;
-      choose(op + 1, sum);
-    }
-  }
+  void choose(std::uint32_t op, std::int64_t cost);
   // Of an option, with what brings its operands there.
-  [[nodiscard]] std::int64_t cost_of(std::uint32_t op, std::uint32_t option) {
-    const auto& t = *table_of_[op];
-    auto sum = parallel::price_of(t.options[option], objective_);
-    const auto sources = graph_->sources(op);
-    for (std::size_t x = 0; x < sources.size(); ++x) {
-      if (sources[x].from == parallel::operand_source::none) {
-        continue;
-      }
-      const auto& maker = *table_of_[sources[x].from];
-      const auto state = maker.numbered[chosen_[sources[x].from]].state;
-      const auto takes =
-          distances_.from(*t.operands[x], maker.states[state][sources[x].result])[t.numbered[option].operands[x]];
-      sum = std::min(parallel::unreachable, sum + takes);
-    }
-    return sum;
-  }
-  [[nodiscard]] bool is_late() {
-    constexpr std::uint64_t between_looks = 256;
-    if (best_.cost < parallel::unreachable && is_complete_ && tried_++ % between_looks == 0) {
-      is_complete_ = clock_->seconds() < seconds_;
-    }
-    return !is_complete_;
-  }
+  [[nodiscard]] std::int64_t cost_of(std::uint32_t op, std::uint32_t option);
+  [[nodiscard]] bool is_late();
 
   parallel::mesh_tables& tables_;
   parallel::mapping_objective objective_;
@@ -106,3 +51,77 @@ class mapping_enumeration {
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MAPPING_ENUMERATION)
+
+#include <algorithm>
+#include <span>
+
+#include <unity/parallel/mesh/mesh_layout.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE auto mapping_enumeration::solve(const parallel::operator_graph& g, const stopwatch& clock, double seconds)
+    -> solution {
+  graph_ = &g;
+  best_ = {};
+  chosen_.assign(g.size(), 0);
+  table_of_.clear();
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    table_of_.push_back(&tables_.of(g.placed(i)));
+  }
+  clock_ = &clock;
+  seconds_ = seconds;
+  is_complete_ = true;
+  tried_ = 0;
+  choose(0, 0);
+  return best_;
+}
+
+UNITY_INLINE void mapping_enumeration::choose(std::uint32_t op, std::int64_t cost) {
+  if (op == graph_->size()) {
+    best_ = {cost, chosen_};
+    return;
+  }
+  std::vector<std::pair<std::int64_t, std::uint32_t>> order;
+  for (std::uint32_t o = 0; o < table_of_[op]->options.size(); ++o) {
+    order.emplace_back(std::min(parallel::unreachable, cost + cost_of(op, o)), o);
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [sum, o] : order) {
+    if (sum >= best_.cost || is_late()) {
+      return;
+    }
+    chosen_[op] = o;
+    choose(op + 1, sum);
+  }
+}
+
+UNITY_INLINE std::int64_t mapping_enumeration::cost_of(std::uint32_t op, std::uint32_t option) {
+  const auto& t = *table_of_[op];
+  auto sum = parallel::price_of(t.options[option], objective_);
+  const auto sources = graph_->sources(op);
+  for (std::size_t x = 0; x < sources.size(); ++x) {
+    if (sources[x].from == parallel::operand_source::none) {
+      continue;
+    }
+    const auto& maker = *table_of_[sources[x].from];
+    const auto state = maker.numbered[chosen_[sources[x].from]].state;
+    const auto takes =
+        distances_.from(*t.operands[x], maker.states[state][sources[x].result])[t.numbered[option].operands[x]];
+    sum = std::min(parallel::unreachable, sum + takes);
+  }
+  return sum;
+}
+
+UNITY_INLINE bool mapping_enumeration::is_late() {
+  constexpr std::uint64_t between_looks = 256;
+  if (best_.cost < parallel::unreachable && is_complete_ && tried_++ % between_looks == 0) {
+    is_complete_ = clock_->seconds() < seconds_;
+  }
+  return !is_complete_;
+}
+
+}  // namespace unity::systems
+
+#endif

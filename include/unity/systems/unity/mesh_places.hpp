@@ -1,16 +1,14 @@
 // Where along mesh axes operators are that are placed.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -20,7 +18,35 @@ namespace unity::systems {
 namespace detail {
 
 // The axes on which an option places its operator.
-[[nodiscard]] inline parallel::axis_set placed_axes(const parallel::mesh_option& o) {
+[[nodiscard]] parallel::axis_set placed_axes(const parallel::mesh_option& o);
+
+// Per operator the first of its group: operators placed on the same axes that hand values on to each other.
+[[nodiscard]] std::vector<std::uint32_t> placed_groups(const parallel::operator_graph& g,
+                                                       std::span<const parallel::axis_set> axes);
+
+// One place for each combination of coordinates along the axes.
+[[nodiscard]] std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes);
+
+}  // namespace detail
+
+// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that
+// hand values on where they are share them. Of such groups the one that takes longest goes first, each to the place
+// that has least to do so far; those that take equally long go in order.
+// Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
+[[nodiscard]] std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
+                                                   std::span<const std::uint32_t> options);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MESH_PLACES)
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace unity::systems::detail {
+
+UNITY_INLINE parallel::axis_set placed_axes(const parallel::mesh_option& o) {
   parallel::axis_set set = 0;
   for (std::size_t a = 0; a < o.roles.size(); ++a) {
     if (o.roles[a].kind == parallel::axis_role::kinds::placed) {
@@ -30,9 +56,8 @@ namespace detail {
   return set;
 }
 
-// Per operator the first of its group: operators placed on the same axes that hand values on to each other.
-[[nodiscard]] inline std::vector<std::uint32_t> placed_groups(const parallel::operator_graph& g,
-                                                              std::span<const parallel::axis_set> axes) {
+UNITY_INLINE std::vector<std::uint32_t> placed_groups(const parallel::operator_graph& g,
+                                                      std::span<const parallel::axis_set> axes) {
   std::vector<std::uint32_t> parent(g.size());
   std::iota(parent.begin(), parent.end(), 0U);
   const auto root = [&](std::uint32_t i) {
@@ -54,8 +79,7 @@ namespace detail {
   return parent;
 }
 
-// One place for each combination of coordinates along the axes.
-[[nodiscard]] inline std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes) {
+UNITY_INLINE std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes) {
   std::vector<std::size_t> places;
   for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
     bool is_first = true;
@@ -69,15 +93,12 @@ namespace detail {
   return places;
 }
 
-}  // namespace detail
+}  // namespace unity::systems::detail
 
-// Per operator a place of the mesh, whose coordinates along the axes on which it is placed are its own. Operators that
-// hand values on where they are share them. Of such groups the one that takes longest goes first, each to the place
-// that has least to do so far; those that take equally long go in order.
-// Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
-[[nodiscard]] inline std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables,
-                                                          const parallel::operator_graph& g,
-                                                          std::span<const std::uint32_t> options) {
+namespace unity::systems {
+
+UNITY_INLINE std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
+                                                  std::span<const std::uint32_t> options) {
   std::vector<const parallel::mesh_option*> chosen;
   std::vector<parallel::axis_set> axes;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
@@ -113,3 +134,5 @@ namespace detail {
 }
 
 }  // namespace unity::systems
+
+#endif

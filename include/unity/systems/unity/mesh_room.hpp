@@ -5,30 +5,27 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
-#include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/tasks/task_times.hpp>
 #include <unity/search/dynamic_programming.hpp>
-#include <unity/systems/unity/mapping_enumeration.hpp>
-#include <unity/systems/unity/mesh_places.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 namespace unity::systems {
 
@@ -56,27 +53,11 @@ class mesh_room {
         : mapping{tables, o, width, effort_per_state * width} {}
   };
   // width: states that go on where a graph is not series-parallel.
-  mapping_program& program(const parallel::mapping_objective& o, std::size_t width) {
-    auto& p = programs_[{o, width}];
-    if (p == nullptr) {
-      p = std::make_unique<mapping_program>(tables_, o, width);
-    }
-    return *p;
-  }
+  mapping_program& program(const parallel::mapping_objective& o, std::size_t width);
 
   // The cheapest mapping of the graph. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
-                                                          const parallel::mapping_objective& o) {
-    if (clock_ != nullptr) {
-      mapping_enumeration all{tables_, o};
-      auto best = all.solve(g, *clock_, seconds_);
-      ended_early_ = ended_early_ || !all.is_complete();
-      return best;
-    }
-    auto& p = program(o, core_width);
-    p.mapping.set_graph(g);
-    return p.mapping.solve(p.program);
-  }
+                                                          const parallel::mapping_objective& o);
   // Effects: from now on solve() tries all mappings, or those that it comes to
   // before the clock shows that many seconds.
   void enumerate_until(const stopwatch& clock, double seconds) {
@@ -89,36 +70,15 @@ class mesh_room {
   // Steps of a program over states, for each of the width, that smaller parts may take with more states.
   static constexpr std::size_t effort_per_state = 1U << 15U;
 
-  [[nodiscard]] std::size_t goals() const {
-    std::size_t sum = 0;
-    for (const auto& [key, p] : programs_) {
-      sum += p->program.goals();
-    }
-    return sum;
-  }
+  [[nodiscard]] std::size_t goals() const;
 
   // The strategy of a solution, for a graph of so many nodes.
   [[nodiscard]] parallel::strategy strategy_of(const parallel::operator_graph& g,
-                                               std::span<const std::uint32_t> options, std::size_t nodes) {
-    parallel::strategy s(nodes);
-    const auto places = mesh_places(tables_, g, options);
-    for (std::uint32_t i = 0; i < g.size(); ++i) {
-      s[g.node(i).index()] = configuration_of(g, i, options[i], places[i]);
-    }
-    return s;
-  }
+                                               std::span<const std::uint32_t> options, std::size_t nodes);
   // Each is made once for equal operators. at: a place, for axes on which the operator is placed.
   // Complexity: linear in the devices.
   [[nodiscard]] const parallel::configuration& configuration_of(const parallel::operator_graph& g, std::uint32_t op,
-                                                                std::uint32_t option, std::size_t at = 0) {
-    const auto& p = g.placed(op);
-    auto& c = configurations_[{p.key, {option, at}}];
-    if (c.devices.empty()) {
-      const auto& roles = tables_.of(p).options[option].roles;
-      c = parallel::configuration_on(*p.dimensions, mesh_, {roles.data(), roles.size()}, at);
-    }
-    return c;
-  }
+                                                                std::uint32_t option, std::size_t at = 0);
 
  private:
   machine::device_mesh mesh_;
@@ -133,3 +93,73 @@ class mesh_room {
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MESH_ROOM)
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/systems/unity/mapping_enumeration.hpp>
+#include <unity/systems/unity/mesh_places.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE auto mesh_room::program(const parallel::mapping_objective& o, std::size_t width) -> mapping_program& {
+  auto& p = programs_[{o, width}];
+  if (p == nullptr) {
+    p = std::make_unique<mapping_program>(tables_, o, width);
+  }
+  return *p;
+}
+
+UNITY_INLINE auto mesh_room::solve(const parallel::operator_graph& g, const parallel::mapping_objective& o)
+    -> parallel::machine_mapping::solution {
+  if (clock_ != nullptr) {
+    mapping_enumeration all{tables_, o};
+    auto best = all.solve(g, *clock_, seconds_);
+    ended_early_ = ended_early_ || !all.is_complete();
+    return best;
+  }
+  auto& p = program(o, core_width);
+  p.mapping.set_graph(g);
+  return p.mapping.solve(p.program);
+}
+
+UNITY_INLINE std::size_t mesh_room::goals() const {
+  std::size_t sum = 0;
+  for (const auto& [key, p] : programs_) {
+    sum += p->program.goals();
+  }
+  return sum;
+}
+
+UNITY_INLINE parallel::strategy mesh_room::strategy_of(const parallel::operator_graph& g,
+                                                       std::span<const std::uint32_t> options, std::size_t nodes) {
+  parallel::strategy s(nodes);
+  const auto places = mesh_places(tables_, g, options);
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    s[g.node(i).index()] = configuration_of(g, i, options[i], places[i]);
+  }
+  return s;
+}
+
+UNITY_INLINE const parallel::configuration& mesh_room::configuration_of(const parallel::operator_graph& g,
+                                                                        std::uint32_t op, std::uint32_t option,
+                                                                        std::size_t at) {
+  const auto& p = g.placed(op);
+  auto& c = configurations_[{p.key, {option, at}}];
+  if (c.devices.empty()) {
+    const auto& roles = tables_.of(p).options[option].roles;
+    c = parallel::configuration_on(*p.dimensions, mesh_, {roles.data(), roles.size()}, at);
+  }
+  return c;
+}
+
+}  // namespace unity::systems
+
+#endif

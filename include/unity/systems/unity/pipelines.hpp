@@ -2,48 +2,41 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <unity/core/hash.hpp>
-#include <unity/core/id.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/graph/series_parallel_tree.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/routes.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
-#include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
-#include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/mesh/spine.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/systems/unity/mapping_candidates.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
 
 struct pipeline_options {
-  std::size_t stages = 64;       // at most
-  std::size_t mesh_axes = 2;     // of the devices of a stage, at most
+  std::size_t stages = 64;    // at most
+  std::size_t mesh_axes = 2;  // of the devices of a stage, at most
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
@@ -59,7 +52,11 @@ struct microbatch_graph {
   std::vector<parallel::spine_step> steps;
 
   microbatch_graph(const tensor::algebra& a, tensor::tensor_graph g, std::int64_t n)
-      : count{n}, graph{std::move(g)}, dimensions{a, graph}, training{a, graph}, ops{a, graph, dimensions, training},
+      : count{n},
+        graph{std::move(g)},
+        dimensions{a, graph},
+        training{a, graph},
+        ops{a, graph, dimensions, training},
         steps{parallel::spine_of(ops.tree(), ops.tree().root())} {}
   microbatch_graph(const microbatch_graph&) = delete;  // its members refer to each other
   microbatch_graph& operator=(const microbatch_graph&) = delete;
@@ -93,260 +90,37 @@ class pipeline_search {
 
   // Least excess first, then what takes least.
   // Complexity: a mapping for each mesh of each group, number of micro-batches and price of memory.
-  [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g) {
-    const auto rows = machine::devices_by_node(machine_.network);
-    const auto width = rows.front().size();
-    const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
-    const auto devices = machine_.network.device_count();
-    const parallel::graph_dimensions dimensions{algebra_, g};
-    const auto samples = parallel::sample_count(algebra_, g);
-    std::vector<pipeline_candidate> all;
-    for (std::size_t s = 2; alike && samples > 1 && s <= std::min(devices, options_.stages); ++s) {
-      const auto group = devices / s;
-      if (devices % s != 0 || (group % width != 0 && width % group != 0)) {
-        continue;
-      }
-      for (const auto count : microbatch_counts(samples, static_cast<std::int64_t>(s))) {
-        const auto* part = graph_of(g, dimensions, count);
-        if (part == nullptr || part->steps.size() < s) {
-          continue;
-        }
-        auto& stage = rooms_of(static_cast<std::uint32_t>(s));
-        for (auto& room : stage.rooms) {
-          add(*part, stage, *room, all);
-        }
-      }
-    }
-    std::vector<std::size_t> order(all.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tuple{all[a].excess, all[a].predicted, a} < std::tuple{all[b].excess, all[b].predicted, b};
-    });
-    std::vector<pipeline_candidate> sorted;
-    for (const auto i : order) {
-      sorted.push_back(std::move(all[i]));
-    }
-    return sorted;
-  }
+  [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g);
   // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
-  [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c) {
-    parallel::strategy s(c.graph->graph.node_count());
-    const auto& devices = c.stage->stages.mesh.devices;
-    const auto group = devices.size() / c.mapping.stage_count;
-    std::map<machine::device_id, std::size_t> place;  // in the first stage
-    for (std::size_t i = 0; i < group; ++i) {
-      place.emplace(devices[i], i);
-    }
-    for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
-      auto own = c.room->configuration_of(c.graph->ops, i, c.mapping.options[i]);
-      for (auto& d : own.devices) {
-        d = devices[c.mapping.stages[i] * group + place.at(d)];
-      }
-      s[c.graph->ops.node(i).index()] = std::move(own);
-    }
-    return s;
-  }
-  [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c) {
-    parallel::pipeline p{c.graph->count, {}};
-    const auto& devices = c.stage->stages.mesh.devices;
-    p.stages.resize(devices.size());
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      p.stages[devices[i].index()] = static_cast<std::uint32_t>(i / (devices.size() / c.mapping.stage_count));
-    }
-    return p;
-  }
-  [[nodiscard]] std::uint64_t goals() const {
-    std::uint64_t sum = 0;
-    for (const auto& [stages, one] : rooms_) {
-      for (const auto& room : one->rooms) {
-        sum += room->goals();
-      }
-    }
-    return sum;
-  }
+  [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c);
+  [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
+  [[nodiscard]] std::uint64_t goals() const;
 
  private:
   // One to eight for each stage, as far as samples can be divided so.
-  [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages) {
-    std::vector<std::int64_t> counts;
-    for (auto wanted = stages; wanted <= std::min(samples, 8 * stages); wanted *= 2) {
-      auto count = wanted;
-      while (samples % count != 0) {
-        ++count;
-      }
-      if (counts.empty() || counts.back() < count) {
-        counts.push_back(count);
-      }
-    }
-    return counts;
-  }
+  [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages);
   [[nodiscard]] const microbatch_graph* graph_of(const tensor::tensor_graph& g,
-                                                 const parallel::graph_dimensions& dimensions, std::int64_t count) {
-    const auto [at, is_new] = graphs_.try_emplace(count);
-    if (is_new) {
-      if (auto part = parallel::microbatch(algebra_, g, dimensions, count)) {
-        at->second = std::make_unique<microbatch_graph>(algebra_, *std::move(part), count);
-      }
-    }
-    return at->second.get();
-  }
-  [[nodiscard]] stage_rooms& rooms_of(std::uint32_t stages) {
-    auto& known = rooms_[stages];
-    if (known == nullptr) {
-      std::vector<machine::device_id> devices;
-      for (const auto& row : machine::devices_by_node(machine_.network)) {
-        devices.insert(devices.end(), row.begin(), row.end());
-      }
-      const auto group = devices.size() / stages;
-      std::vector<std::vector<machine::device_id>> first;  // devices of the first stage, by node
-      for (std::size_t i = 0; i < group; ++i) {
-        if (first.empty() || machine_.network[first.back().front()].node != machine_.network[devices[i]].node) {
-          first.emplace_back();
-        }
-        first.back().push_back(devices[i]);
-      }
-      known = std::make_unique<stage_rooms>(stage_rooms{{machine_.network, routes_, std::move(devices), stages}, {}});
-      constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
-      for (auto& mesh : machine::meshes_of(first, options_.mesh_axes)) {
-        known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_,
-                                                           options_.uses & ~placed, options_.optimizer,
-                                                           options_.memory_limit));
-      }
-    }
-    return *known;
-  }
+                                                 const parallel::graph_dimensions& dimensions, std::int64_t count);
+  [[nodiscard]] stage_rooms& rooms_of(std::uint32_t stages);
 
-  void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all) {
-    const auto stages = stage.stages.mesh.sizes[0];
-    const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
-    std::optional<pipeline_candidate> best;
-    for (const auto price : memory_prices) {
-      const parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
-      auto found = room.solve(g.ops, o);
-      if (found.cost >= parallel::unreachable) {
-        return;
-      }
-      if (best && best->mapping.options == found.options) {
-        continue;
-      }
-      auto c = cut(g, stage, room, std::move(found.options));
-      if (!best || std::pair{c.excess, c.predicted} < std::pair{best->excess, best->predicted}) {
-        best = std::move(c);
-      }
-      if (best->excess == 0) {
-        break;
-      }
-    }
-    all.push_back(*std::move(best));
-  }
+  void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
 
   [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                       std::vector<std::uint32_t> options) {
-    const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
-    const auto step_of = steps_of(g);
-    std::vector<stage_piece> pieces(g.steps.size());
-    std::int64_t once = 0;  // reductions and updates
-    for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-      const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
-      auto& piece = pieces[step_of[i]];
-      piece.takes += (o.computing - o.updating).count();
-      piece.weights += o.weights.count();
-      piece.activations += kept_bytes(g, room, options, i);
-      once += (o.updating + o.synchronizing).count();
-      add_reads(g, stage, room, options, step_of, i, pieces);
-    }
-    const auto cuts = cut_into_stages(pieces, stages, g.count, options_.memory_limit);
-    pipeline_candidate c{
-        &g,    &stage,
-        &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)},
-        0,     cuts.excess};
-    for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-      const auto after = std::upper_bound(cuts.first.begin(), cuts.first.end(), step_of[i]);
-      c.mapping.stages[i] = static_cast<std::uint32_t>(after - cuts.first.begin() - 1);
-    }
-    std::int64_t through = once / static_cast<std::int64_t>(stages);
-    for (const auto& p : pieces) {
-      through += p.takes;
-    }
-    c.predicted = through + (g.count - 1) * cuts.slowest;
-    return c;
-  }
+                                       std::vector<std::uint32_t> options);
   // By operator: its step of the spine; what is attached goes with its reader.
-  [[nodiscard]] static std::vector<std::size_t> steps_of(const microbatch_graph& g) {
-    std::vector<std::size_t> step_of(g.ops.size(), 0);
-    for (std::size_t s = 0; s < g.steps.size(); ++s) {
-      for (const auto i : parallel::operators_of(g.ops.tree(), g.steps[s])) {
-        step_of[i] = s;
-      }
-    }
-    for (auto i = static_cast<std::uint32_t>(g.ops.size()); i-- > 0;) {
-      for (const auto& source : g.ops.sources(i)) {
-        if (source.from != parallel::operand_source::none && g.ops.is_attached(source.from)) {
-          step_of[source.from] = step_of[i];
-        }
-      }
-    }
-    return step_of;
-  }
+  [[nodiscard]] static std::vector<std::size_t> steps_of(const microbatch_graph& g);
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
-  [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p) {
-    const auto [at, is_new] = kept_.try_emplace(p.key);
-    if (is_new && has_backward(p)) {
-      at->second = parallel::reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs,
-                                              p.dimensions->outputs.size(), p.wanted);
-    }
-    return at->second;
-  }
+  [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p);
   // Results that its own backward pass reads, and operands that it reads and that are there for it alone.
   [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room,
-                                        std::span<const std::uint32_t> options, std::uint32_t i) {
-    const auto& p = g.ops.placed(i);
-    if (!has_backward(p)) {
-      return 0;
-    }
-    const auto& o = room.tables().of(p).options[options[i]];
-    const auto& reads = kept(p);
-    std::int64_t sum = 0;
-    for (std::size_t r = 0; r < p.dimensions->outputs.size(); ++r) {
-      sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], room.mesh(), o.results[r]).count() : 0;
-    }
-    for (std::size_t x = 0; x < p.uses.size(); ++x) {
-      const auto source = g.ops.sources(i)[x];
-      if (p.uses[x] != parallel::operand_use::made || !reads.operands[x]) {
-        continue;
-      }
-      const auto& maker = g.ops.placed(source.from);
-      const bool is_kept_there =
-          has_backward(maker) && kept(maker).results[source.result] &&
-          room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x];
-      sum += is_kept_there ? 0 : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]).count();
-    }
-    return sum;
-  }
+                                        std::span<const std::uint32_t> options, std::uint32_t i);
   // Effects: adds to pieces what the operator's operands take to come into their
   // layouts, and what it takes to send them on.
   void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
                  std::span<const std::uint32_t> options, std::span<const std::size_t> step_of, std::uint32_t i,
-                 std::vector<stage_piece>& pieces) {
-    const auto& t = room.tables().of(g.ops.placed(i));
-    const auto sources = g.ops.sources(i);
-    for (std::size_t x = 0; x < sources.size(); ++x) {
-      if (sources[x].from == parallel::operand_source::none) {
-        continue;
-      }
-      const auto& maker = room.tables().of(g.ops.placed(sources[x].from));
-      const auto from = maker.states[maker.numbered[options[sources[x].from]].state][sources[x].result];
-      const auto& space = *t.operands[x];
-      pieces[step_of[i]].takes += distances_[&room].from(space, from)[t.numbered[options[i]].operands[x]];
-      if (auto& before = pieces[step_of[sources[x].from]]; step_of[sources[x].from] != step_of[i]) {
-        const auto held = parallel::shard_bytes(g.ops.placed(i).dimensions->inputs[x], room.mesh(), space[from]);
-        const auto ways = g.ops.placed(i).wanted[x] ? 2 : 1;
-        before.sends = std::max(before.sends, ways * stage.stages.costs.shift(1, held).count());
-      }
-    }
-  }
+                 std::vector<stage_piece>& pieces);
 
   const tensor::algebra& algebra_;
   const machine::machine& machine_;
@@ -360,3 +134,280 @@ class pipeline_search {
 };
 
 }  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_PIPELINES)
+
+#include <array>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include <unity/core/id.hpp>
+#include <unity/machine/device_mesh.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/microbatch.hpp>
+#include <unity/systems/unity/mapping_candidates.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g) {
+  const auto rows = machine::devices_by_node(machine_.network);
+  const auto width = rows.front().size();
+  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
+  const auto devices = machine_.network.device_count();
+  const parallel::graph_dimensions dimensions{algebra_, g};
+  const auto samples = parallel::sample_count(algebra_, g);
+  std::vector<pipeline_candidate> all;
+  for (std::size_t s = 2; alike && samples > 1 && s <= std::min(devices, options_.stages); ++s) {
+    const auto group = devices / s;
+    if (devices % s != 0 || (group % width != 0 && width % group != 0)) {
+      continue;
+    }
+    for (const auto count : microbatch_counts(samples, static_cast<std::int64_t>(s))) {
+      const auto* part = graph_of(g, dimensions, count);
+      if (part == nullptr || part->steps.size() < s) {
+        continue;
+      }
+      auto& stage = rooms_of(static_cast<std::uint32_t>(s));
+      for (auto& room : stage.rooms) {
+        add(*part, stage, *room, all);
+      }
+    }
+  }
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple{all[a].excess, all[a].predicted, a} < std::tuple{all[b].excess, all[b].predicted, b};
+  });
+  std::vector<pipeline_candidate> sorted;
+  for (const auto i : order) {
+    sorted.push_back(std::move(all[i]));
+  }
+  return sorted;
+}
+
+UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_candidate& c) {
+  parallel::strategy s(c.graph->graph.node_count());
+  const auto& devices = c.stage->stages.mesh.devices;
+  const auto group = devices.size() / c.mapping.stage_count;
+  std::map<machine::device_id, std::size_t> place;  // in the first stage
+  for (std::size_t i = 0; i < group; ++i) {
+    place.emplace(devices[i], i);
+  }
+  for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
+    auto own = c.room->configuration_of(c.graph->ops, i, c.mapping.options[i]);
+    for (auto& d : own.devices) {
+      d = devices[c.mapping.stages[i] * group + place.at(d)];
+    }
+    s[c.graph->ops.node(i).index()] = std::move(own);
+  }
+  return s;
+}
+
+UNITY_INLINE parallel::pipeline pipeline_search::pipeline_of(const pipeline_candidate& c) {
+  parallel::pipeline p{c.graph->count, {}};
+  const auto& devices = c.stage->stages.mesh.devices;
+  p.stages.resize(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    p.stages[devices[i].index()] = static_cast<std::uint32_t>(i / (devices.size() / c.mapping.stage_count));
+  }
+  return p;
+}
+
+UNITY_INLINE std::uint64_t pipeline_search::goals() const {
+  std::uint64_t sum = 0;
+  for (const auto& [stages, one] : rooms_) {
+    for (const auto& room : one->rooms) {
+      sum += room->goals();
+    }
+  }
+  return sum;
+}
+
+UNITY_INLINE std::vector<std::int64_t> pipeline_search::microbatch_counts(std::int64_t samples, std::int64_t stages) {
+  std::vector<std::int64_t> counts;
+  for (auto wanted = stages; wanted <= std::min(samples, 8 * stages); wanted *= 2) {
+    auto count = wanted;
+    while (samples % count != 0) {
+      ++count;
+    }
+    if (counts.empty() || counts.back() < count) {
+      counts.push_back(count);
+    }
+  }
+  return counts;
+}
+
+UNITY_INLINE const microbatch_graph* pipeline_search::graph_of(const tensor::tensor_graph& g,
+                                                               const parallel::graph_dimensions& dimensions,
+                                                               std::int64_t count) {
+  const auto [at, is_new] = graphs_.try_emplace(count);
+  if (is_new) {
+    if (auto part = parallel::microbatch(algebra_, g, dimensions, count)) {
+      at->second = std::make_unique<microbatch_graph>(algebra_, *std::move(part), count);
+    }
+  }
+  return at->second.get();
+}
+
+UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
+  auto& known = rooms_[stages];
+  if (known == nullptr) {
+    std::vector<machine::device_id> devices;
+    for (const auto& row : machine::devices_by_node(machine_.network)) {
+      devices.insert(devices.end(), row.begin(), row.end());
+    }
+    const auto group = devices.size() / stages;
+    std::vector<std::vector<machine::device_id>> first;  // devices of the first stage, by node
+    for (std::size_t i = 0; i < group; ++i) {
+      if (first.empty() || machine_.network[first.back().front()].node != machine_.network[devices[i]].node) {
+        first.emplace_back();
+      }
+      first.back().push_back(devices[i]);
+    }
+    known = std::make_unique<stage_rooms>(stage_rooms{{machine_.network, routes_, std::move(devices), stages}, {}});
+    constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
+    for (auto& mesh : machine::meshes_of(first, options_.mesh_axes)) {
+      known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_,
+                                                         options_.uses & ~placed, options_.optimizer,
+                                                         options_.memory_limit));
+    }
+  }
+  return *known;
+}
+
+UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
+                                       std::vector<pipeline_candidate>& all) {
+  const auto stages = stage.stages.mesh.sizes[0];
+  const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
+  std::optional<pipeline_candidate> best;
+  for (const auto price : memory_prices) {
+    const parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
+    auto found = room.solve(g.ops, o);
+    if (found.cost >= parallel::unreachable) {
+      return;
+    }
+    if (best && best->mapping.options == found.options) {
+      continue;
+    }
+    auto c = cut(g, stage, room, std::move(found.options));
+    if (!best || std::pair{c.excess, c.predicted} < std::pair{best->excess, best->predicted}) {
+      best = std::move(c);
+    }
+    if (best->excess == 0) {
+      break;
+    }
+  }
+  all.push_back(*std::move(best));
+}
+
+UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
+                                                     std::vector<std::uint32_t> options) {
+  const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
+  const auto step_of = steps_of(g);
+  std::vector<stage_piece> pieces(g.steps.size());
+  std::int64_t once = 0;  // reductions and updates
+  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+    const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
+    auto& piece = pieces[step_of[i]];
+    piece.takes += (o.computing - o.updating).count();
+    piece.weights += o.weights.count();
+    piece.activations += kept_bytes(g, room, options, i);
+    once += (o.updating + o.synchronizing).count();
+    add_reads(g, stage, room, options, step_of, i, pieces);
+  }
+  const auto cuts = cut_into_stages(pieces, stages, g.count, options_.memory_limit);
+  pipeline_candidate c{
+      &g,    &stage,
+      &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)},
+      0,     cuts.excess};
+  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+    const auto after = std::upper_bound(cuts.first.begin(), cuts.first.end(), step_of[i]);
+    c.mapping.stages[i] = static_cast<std::uint32_t>(after - cuts.first.begin() - 1);
+  }
+  std::int64_t through = once / static_cast<std::int64_t>(stages);
+  for (const auto& p : pieces) {
+    through += p.takes;
+  }
+  c.predicted = through + (g.count - 1) * cuts.slowest;
+  return c;
+}
+
+UNITY_INLINE std::vector<std::size_t> pipeline_search::steps_of(const microbatch_graph& g) {
+  std::vector<std::size_t> step_of(g.ops.size(), 0);
+  for (std::size_t s = 0; s < g.steps.size(); ++s) {
+    for (const auto i : parallel::operators_of(g.ops.tree(), g.steps[s])) {
+      step_of[i] = s;
+    }
+  }
+  for (auto i = static_cast<std::uint32_t>(g.ops.size()); i-- > 0;) {
+    for (const auto& source : g.ops.sources(i)) {
+      if (source.from != parallel::operand_source::none && g.ops.is_attached(source.from)) {
+        step_of[source.from] = step_of[i];
+      }
+    }
+  }
+  return step_of;
+}
+
+UNITY_INLINE const parallel::backward_reads& pipeline_search::kept(const parallel::placed_operator& p) {
+  const auto [at, is_new] = kept_.try_emplace(p.key);
+  if (is_new && has_backward(p)) {
+    at->second = parallel::reads_of_adjoint(algebra_, p.dimensions->op, p.dimensions->inputs,
+                                            p.dimensions->outputs.size(), p.wanted);
+  }
+  return at->second;
+}
+
+UNITY_INLINE std::int64_t pipeline_search::kept_bytes(const microbatch_graph& g, mesh_room& room,
+                                                      std::span<const std::uint32_t> options, std::uint32_t i) {
+  const auto& p = g.ops.placed(i);
+  if (!has_backward(p)) {
+    return 0;
+  }
+  const auto& o = room.tables().of(p).options[options[i]];
+  const auto& reads = kept(p);
+  std::int64_t sum = 0;
+  for (std::size_t r = 0; r < p.dimensions->outputs.size(); ++r) {
+    sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], room.mesh(), o.results[r]).count() : 0;
+  }
+  for (std::size_t x = 0; x < p.uses.size(); ++x) {
+    const auto source = g.ops.sources(i)[x];
+    if (p.uses[x] != parallel::operand_use::made || !reads.operands[x]) {
+      continue;
+    }
+    const auto& maker = g.ops.placed(source.from);
+    const bool is_kept_there =
+        has_backward(maker) && kept(maker).results[source.result] &&
+        room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x];
+    sum += is_kept_there ? 0 : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]).count();
+  }
+  return sum;
+}
+
+UNITY_INLINE void pipeline_search::add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
+                                             std::span<const std::uint32_t> options,
+                                             std::span<const std::size_t> step_of, std::uint32_t i,
+                                             std::vector<stage_piece>& pieces) {
+  const auto& t = room.tables().of(g.ops.placed(i));
+  const auto sources = g.ops.sources(i);
+  for (std::size_t x = 0; x < sources.size(); ++x) {
+    if (sources[x].from == parallel::operand_source::none) {
+      continue;
+    }
+    const auto& maker = room.tables().of(g.ops.placed(sources[x].from));
+    const auto from = maker.states[maker.numbered[options[sources[x].from]].state][sources[x].result];
+    const auto& space = *t.operands[x];
+    pieces[step_of[i]].takes += distances_[&room].from(space, from)[t.numbered[options[i]].operands[x]];
+    if (auto& before = pieces[step_of[sources[x].from]]; step_of[sources[x].from] != step_of[i]) {
+      const auto held = parallel::shard_bytes(g.ops.placed(i).dimensions->inputs[x], room.mesh(), space[from]);
+      const auto ways = g.ops.placed(i).wanted[x] ? 2 : 1;
+      before.sends = std::max(before.sends, ways * stage.stages.costs.shift(1, held).count());
+    }
+  }
+}
+
+}  // namespace unity::systems
+
+#endif

@@ -2,20 +2,21 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <map>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/graph/copy_node.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
@@ -47,11 +48,7 @@ class piece_writer {
     return name == "weight" || name == "input" || name == "constant";
   }
   // Of a source of the piece; none for others.
-  [[nodiscard]] std::size_t source_number(const tensor::operation& op) const {
-    constexpr auto none = std::numeric_limits<std::size_t>::max();
-    const auto text = is_named_source(op) ? a_.read(op).word("name") : std::string{};
-    return text.starts_with('s') ? to_number<std::size_t>(std::string_view{text}.substr(1)).value_or(none) : none;
-  }
+  [[nodiscard]] std::size_t source_number(const tensor::operation& op) const;
   [[nodiscard]] tensor::tensor_graph take(const std::vector<value_id>& outputs) && {
     out_.set_outputs(outputs);
     return std::move(out_);
@@ -66,8 +63,38 @@ class piece_writer {
 
 // A piece with boundaries so many times in a row, each reading what the one before it leaves.
 // Complexity: linear in what is made.
-[[nodiscard]] inline tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece,
-                                                   std::size_t count) {
+[[nodiscard]] tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece,
+                                            std::size_t count);
+
+// The graph of which segments are pieces again, with what these became.
+// Complexity: linear in the graph.
+[[nodiscard]] tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                             std::span<const segment_graph> segments,
+                                             const std::map<fingerprint, tensor::tensor_graph>& pieces);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_SEGMENT_ASSEMBLY)
+
+#include <limits>
+#include <string>
+
+#include <unity/core/to_number.hpp>
+
+namespace unity::systems::detail {
+
+UNITY_INLINE std::size_t piece_writer::source_number(const tensor::operation& op) const {
+  constexpr auto none = std::numeric_limits<std::size_t>::max();
+  const auto text = is_named_source(op) ? a_.read(op).word("name") : std::string{};
+  return text.starts_with('s') ? to_number<std::size_t>(std::string_view{text}.substr(1)).value_or(none) : none;
+}
+
+}  // namespace unity::systems::detail
+
+namespace unity::systems {
+
+UNITY_INLINE tensor::tensor_graph repeated(const tensor::algebra& a, const tensor::tensor_graph& piece,
+                                           std::size_t count) {
   detail::piece_writer w{a};
   std::vector<value_id> outputs;
   value_id left{};  // by the last copy
@@ -93,11 +120,9 @@ class piece_writer {
   return std::move(w).take(outputs);
 }
 
-// The graph of which segments are pieces again, with what these became.
-// Complexity: linear in the graph.
-[[nodiscard]] inline tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                    std::span<const segment_graph> segments,
-                                                    const std::map<fingerprint, tensor::tensor_graph>& pieces) {
+UNITY_INLINE tensor::tensor_graph assembled(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                            std::span<const segment_graph> segments,
+                                            const std::map<fingerprint, tensor::tensor_graph>& pieces) {
   detail::piece_writer w{a};
   std::vector<value_id> now(g.value_count());
   for (std::size_t n = 0; n < g.node_count(); ++n) {
@@ -135,3 +160,5 @@ class piece_writer {
 }
 
 }  // namespace unity::systems
+
+#endif

@@ -1,11 +1,9 @@
 // A graph cut at operators that all paths meet, and pieces of it as graphs of their own.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,15 +11,18 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/mesh/spine.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::systems {
 
@@ -36,21 +37,7 @@ struct segment_range {
 // How many sources of rules have an operator of the second kind that reads one of the first.
 class rule_edges {
  public:
-  explicit rule_edges(const rule_set& rules) {
-    for (const auto& r : rules) {
-      std::set<std::pair<kind_id, kind_id>> edges;
-      for (const auto& n : r.source.nodes) {
-        for (const auto& o : n.operands) {
-          if (!o.is_variable) {
-            edges.emplace(r.source.nodes[o.slot].kind, n.kind);
-          }
-        }
-      }
-      for (const auto& e : edges) {
-        ++count_[e];
-      }
-    }
-  }
+  explicit rule_edges(const rule_set& rules);
   [[nodiscard]] std::size_t across(kind_id from, kind_id to) const {
     const auto found = count_.find({from, to});
     return found == count_.end() ? 0 : found->second;
@@ -63,9 +50,106 @@ class rule_edges {
 // Cuts a spine into segments of at least `least` operators each, where the fewest substitutions would lie across: of
 // the places up to twice as far, the first with the fewest. One segment where the graph is small.
 // Source: Unger et al., Unity (OSDI 2022), section 5.3.
-[[nodiscard]] inline std::vector<segment_range> cut(const tensor::tensor_graph& g, const parallel::operator_graph& ops,
-                                                    std::span<const parallel::spine_step> steps,
-                                                    const rule_edges& rules, std::size_t least) {
+[[nodiscard]] std::vector<segment_range> cut(const tensor::tensor_graph& g, const parallel::operator_graph& ops,
+                                             std::span<const parallel::spine_step> steps, const rule_edges& rules,
+                                             std::size_t least);
+
+// A piece of a graph as one of its own. What comes before it is an operator "before" on sources, what comes behind it
+// an operator "behind"; both are opaque, so that nothing rewrites them. Sources have names of their own, in the order
+// in which the piece reads them: pieces that are alike have equal graphs.
+struct segment_graph {
+  tensor::tensor_graph graph{};
+  std::vector<value_id> sources{};  // of the whole graph: what source i of the piece is
+  value_id entry{};                 // of the whole graph; null: the piece begins it
+  value_id exit{};                  // null: the piece ends it
+  std::vector<value_id> outputs{};  // those of the whole graph that the piece makes: its own, behind the exit
+  fingerprint shape{};              // equal for pieces that are alike
+};
+
+inline constexpr std::string_view before_name = "before";
+inline constexpr std::string_view behind_name = "behind";
+
+namespace detail {
+
+[[nodiscard]] tensor::operation boundary(const tensor::algebra& a, const std::string& name,
+                                         const tensor::tensor_type& t);
+
+class segment_writer {
+ public:
+  // number: boundaries of different segments are different operators.
+  segment_writer(const tensor::algebra& a, const tensor::tensor_graph& g, std::size_t number)
+      : a_{a},
+        g_{g},
+        before_{std::string{before_name} + std::to_string(number)},
+        behind_{std::string{behind_name} + std::to_string(number)} {}
+
+  // nodes: ascending. is_trained: depends what comes before on weights that training changes.
+  [[nodiscard]] segment_graph run(std::span<const node_id> nodes, value_id entry, bool is_trained, value_id exit) &&;
+
+ private:
+  value_id source(const char* kind, const tensor::tensor_type& t) {
+    return add(a_.make_operation(kind, {{"name", before_}, {"element", name_of(t.element)}, {"dims", dims_of(t)}}), {});
+  }
+  [[nodiscard]] static std::vector<std::int64_t> dims_of(const tensor::tensor_type& t) {
+    return {t.dims.begin(), t.dims.end()};
+  }
+  value_id add(const tensor::operation& op, const std::vector<value_id>& operands);
+  void count(const tensor::operation& op, const std::vector<value_id>& operands);
+  // A source is there when it is first read. Its name says which it is.
+  value_id value(value_id v);
+
+  const tensor::algebra& a_;
+  const tensor::tensor_graph& g_;
+  std::string before_;
+  std::string behind_;
+  segment_graph s_{};
+  std::unordered_map<std::size_t, value_id> map_{};  // values of the whole graph
+  hasher hash_{};
+};
+
+}  // namespace detail
+
+namespace detail {
+
+void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op, std::vector<node_id>& nodes);
+
+}  // namespace detail
+
+// Of operators in one segment, and what is attached to them. Complexity: linear in the piece.
+[[nodiscard]] segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                       const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
+                                       segment_range range);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_SEGMENTS)
+
+#include <algorithm>
+#include <set>
+
+#include <unity/core/config.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE rule_edges::rule_edges(const rule_set& rules) {
+  for (const auto& r : rules) {
+    std::set<std::pair<kind_id, kind_id>> edges;
+    for (const auto& n : r.source.nodes) {
+      for (const auto& o : n.operands) {
+        if (!o.is_variable) {
+          edges.emplace(r.source.nodes[o.slot].kind, n.kind);
+        }
+      }
+    }
+    for (const auto& e : edges) {
+      ++count_[e];
+    }
+  }
+}
+
+UNITY_INLINE std::vector<segment_range> cut(const tensor::tensor_graph& g, const parallel::operator_graph& ops,
+                                            std::span<const parallel::spine_step> steps, const rule_edges& rules,
+                                            std::size_t least) {
   const auto size_of = [&](const parallel::spine_step& s) { return parallel::operators_of(ops.tree(), s).size(); };
   const auto can_end = [&](const parallel::spine_step& s) {
     return s.last != parallel::operand_source::none && g.results(ops.node(s.last)).size() == 1 &&
@@ -109,25 +193,12 @@ class rule_edges {
   return all;
 }
 
-// A piece of a graph as one of its own. What comes before it is an operator "before" on sources, what comes behind it
-// an operator "behind"; both are opaque, so that nothing rewrites them. Sources have names of their own, in the order
-// in which the piece reads them: pieces that are alike have equal graphs.
-struct segment_graph {
-  tensor::tensor_graph graph{};
-  std::vector<value_id> sources{};  // of the whole graph: what source i of the piece is
-  value_id entry{};                 // of the whole graph; null: the piece begins it
-  value_id exit{};                  // null: the piece ends it
-  std::vector<value_id> outputs{};  // those of the whole graph that the piece makes: its own, behind the exit
-  fingerprint shape{};              // equal for pieces that are alike
-};
+}  // namespace unity::systems
 
-inline constexpr std::string_view before_name = "before";
-inline constexpr std::string_view behind_name = "behind";
+namespace unity::systems::detail {
 
-namespace detail {
-
-[[nodiscard]] inline tensor::operation boundary(const tensor::algebra& a, const std::string& name,
-                                                const tensor::tensor_type& t) {
+UNITY_INLINE tensor::operation boundary(const tensor::algebra& a, const std::string& name,
+                                        const tensor::tensor_type& t) {
   std::vector<std::int64_t> dims{static_cast<std::int64_t>(t.dims.size())};
   dims.insert(dims.end(), t.dims.begin(), t.dims.end());
   return a.make_operation(
@@ -135,121 +206,94 @@ namespace detail {
       {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
 }
 
-class segment_writer {
- public:
-  // number: boundaries of different segments are different operators.
-  segment_writer(const tensor::algebra& a, const tensor::tensor_graph& g, std::size_t number)
-      : a_{a},
-        g_{g},
-        before_{std::string{before_name} + std::to_string(number)},
-        behind_{std::string{behind_name} + std::to_string(number)} {}
-
-  // nodes: ascending. is_trained: depends what comes before on weights that training changes.
-  [[nodiscard]] segment_graph run(std::span<const node_id> nodes, value_id entry, bool is_trained, value_id exit) && {
-    s_.entry = entry;
-    s_.exit = exit;
-    if (entry.valid()) {
-      const auto& t = g_.type(entry);
-      std::vector<value_id> sources{source("input", t)};
-      if (is_trained) {  // a value that depends on what is given and on what is trained
-        sources.push_back(source("weight", t));
-      }
-      map_[entry.index()] = add(boundary(a_, before_, t), sources);
-      hash_.add(is_trained ? 1 : 2).add(std::hash<tensor::tensor_type>{}(t));
+UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, value_id entry, bool is_trained,
+                                               value_id exit) && {
+  s_.entry = entry;
+  s_.exit = exit;
+  if (entry.valid()) {
+    const auto& t = g_.type(entry);
+    std::vector<value_id> sources{source("input", t)};
+    if (is_trained) {  // a value that depends on what is given and on what is trained
+      sources.push_back(source("weight", t));
     }
-    for (const auto n : nodes) {
-      std::vector<value_id> operands;
-      for (const auto v : g_.operands(n)) {
-        operands.push_back(value(v));
-      }
-      const auto results = g_.results(n);
-      std::vector<tensor::tensor_type> types;
-      for (const auto r : results) {
-        types.push_back(g_.type(r));
-      }
-      const auto own = s_.graph.add_node(g_.operation(n), operands, types);
-      count(s_.graph.operation(own), operands);
-      for (std::size_t r = 0; r < results.size(); ++r) {
-        map_[results[r].index()] = s_.graph.results(own)[r];
-      }
-    }
-    std::vector<value_id> outputs;
-    if (exit.valid()) {
-      hash_.add(map_.at(exit.index()).index());
-      outputs.push_back(add(boundary(a_, behind_, g_.type(exit)), {map_.at(exit.index())}));
-    }
-    for (const auto v : g_.outputs()) {
-      if (const auto found = map_.find(v.index());
-          found != map_.end() && v != entry && !g_.operands(g_.producer(v)).empty()) {
-        outputs.push_back(found->second);
-        s_.outputs.push_back(v);
-        hash_.add(found->second.index());
-      }
-    }
-    s_.graph.set_outputs(outputs);
-    s_.shape = hash_.result();
-    return std::move(s_);
+    map_[entry.index()] = add(boundary(a_, before_, t), sources);
+    hash_.add(is_trained ? 1 : 2).add(std::hash<tensor::tensor_type>{}(t));
   }
-
- private:
-  value_id source(const char* kind, const tensor::tensor_type& t) {
-    return add(a_.make_operation(kind, {{"name", before_}, {"element", name_of(t.element)}, {"dims", dims_of(t)}}), {});
-  }
-  [[nodiscard]] static std::vector<std::int64_t> dims_of(const tensor::tensor_type& t) {
-    return {t.dims.begin(), t.dims.end()};
-  }
-  value_id add(const tensor::operation& op, const std::vector<value_id>& operands) {
+  for (const auto n : nodes) {
+    std::vector<value_id> operands;
+    for (const auto v : g_.operands(n)) {
+      operands.push_back(value(v));
+    }
+    const auto results = g_.results(n);
     std::vector<tensor::tensor_type> types;
-    for (const auto v : operands) {
-      types.push_back(s_.graph.type(v));
+    for (const auto r : results) {
+      types.push_back(g_.type(r));
     }
-    const auto made = a_.infer(op, types);
-    UNITY_EXPECTS(made.has_value(), "an operator that takes its operands");
-    return s_.graph.results(s_.graph.add_node(op, operands, *made))[0];
-  }
-  void count(const tensor::operation& op, const std::vector<value_id>& operands) {
-    hash_.add(std::hash<tensor::operation>{}(op));
-    for (const auto v : operands) {
-      hash_.add(v.index());
+    const auto own = s_.graph.add_node(g_.operation(n), operands, types);
+    count(s_.graph.operation(own), operands);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      map_[results[r].index()] = s_.graph.results(own)[r];
     }
   }
-  // A source is there when it is first read. Its name says which it is.
-  value_id value(value_id v) {
-    if (const auto found = map_.find(v.index()); found != map_.end()) {
-      return found->second;
-    }
-    const auto maker = g_.producer(v);
-    UNITY_EXPECTS(g_.operands(maker).empty(), "a piece that reads itself, what is before it, and sources");
-    auto op = g_.operation(maker);
-    const auto& t = g_.type(v);
-    const auto& signature = a_.signature(op.kind);
-    if (signature.name == "input" || signature.name == "weight" || signature.name == "constant") {
-      op = a_.make_operation(
-          signature.name,
-          {{"name", "s" + std::to_string(s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
-    }
-    count(op, {});
-    const std::vector<tensor::tensor_type> types{t};
-    const auto own = s_.graph.results(s_.graph.add_node(op, {}, types))[0];
-    map_[v.index()] = own;
-    s_.sources.push_back(v);
-    return own;
+  std::vector<value_id> outputs;
+  if (exit.valid()) {
+    hash_.add(map_.at(exit.index()).index());
+    outputs.push_back(add(boundary(a_, behind_, g_.type(exit)), {map_.at(exit.index())}));
   }
+  for (const auto v : g_.outputs()) {
+    if (const auto found = map_.find(v.index());
+        found != map_.end() && v != entry && !g_.operands(g_.producer(v)).empty()) {
+      outputs.push_back(found->second);
+      s_.outputs.push_back(v);
+      hash_.add(found->second.index());
+    }
+  }
+  s_.graph.set_outputs(outputs);
+  s_.shape = hash_.result();
+  return std::move(s_);
+}
 
-  const tensor::algebra& a_;
-  const tensor::tensor_graph& g_;
-  std::string before_;
-  std::string behind_;
-  segment_graph s_{};
-  std::unordered_map<std::size_t, value_id> map_{};  // values of the whole graph
-  hasher hash_{};
-};
+UNITY_INLINE value_id segment_writer::add(const tensor::operation& op, const std::vector<value_id>& operands) {
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(s_.graph.type(v));
+  }
+  const auto made = a_.infer(op, types);
+  UNITY_EXPECTS(made.has_value(), "an operator that takes its operands");
+  return s_.graph.results(s_.graph.add_node(op, operands, *made))[0];
+}
 
-}  // namespace detail
+UNITY_INLINE void segment_writer::count(const tensor::operation& op, const std::vector<value_id>& operands) {
+  hash_.add(std::hash<tensor::operation>{}(op));
+  for (const auto v : operands) {
+    hash_.add(v.index());
+  }
+}
 
-namespace detail {
+UNITY_INLINE value_id segment_writer::value(value_id v) {
+  if (const auto found = map_.find(v.index()); found != map_.end()) {
+    return found->second;
+  }
+  const auto maker = g_.producer(v);
+  UNITY_EXPECTS(g_.operands(maker).empty(), "a piece that reads itself, what is before it, and sources");
+  auto op = g_.operation(maker);
+  const auto& t = g_.type(v);
+  const auto& signature = a_.signature(op.kind);
+  if (signature.name == "input" || signature.name == "weight" || signature.name == "constant") {
+    op = a_.make_operation(
+        signature.name,
+        {{"name", "s" + std::to_string(s_.sources.size())}, {"element", name_of(t.element)}, {"dims", dims_of(t)}});
+  }
+  count(op, {});
+  const std::vector<tensor::tensor_type> types{t};
+  const auto own = s_.graph.results(s_.graph.add_node(op, {}, types))[0];
+  map_[v.index()] = own;
+  s_.sources.push_back(v);
+  return own;
+}
 
-inline void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op, std::vector<node_id>& nodes) {
+UNITY_INLINE void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op,
+                                    std::vector<node_id>& nodes) {
   nodes.push_back(ops.node(op));
   for (const auto& s : ops.sources(op)) {
     if (s.from != parallel::operand_source::none && ops.is_attached(s.from)) {
@@ -258,12 +302,13 @@ inline void add_with_attached(const parallel::operator_graph& ops, std::uint32_t
   }
 }
 
-}  // namespace detail
+}  // namespace unity::systems::detail
 
-// Of operators in one segment, and what is attached to them. Complexity: linear in the piece.
-[[nodiscard]] inline segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                              const parallel::operator_graph& ops,
-                                              std::span<const parallel::spine_step> steps, segment_range range) {
+namespace unity::systems {
+
+UNITY_INLINE segment_graph segment_of(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                      const parallel::operator_graph& ops, std::span<const parallel::spine_step> steps,
+                                      segment_range range) {
   std::vector<node_id> nodes;
   for (auto i = range.first; i < range.last; ++i) {
     for (const auto op : parallel::operators_of(ops.tree(), steps[i])) {
@@ -287,3 +332,5 @@ inline void add_with_attached(const parallel::operator_graph& ops, std::uint32_t
 }
 
 }  // namespace unity::systems
+
+#endif

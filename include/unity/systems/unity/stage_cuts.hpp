@@ -1,14 +1,10 @@
 // Where a graph is cut into the stages of a pipeline.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
-
-#include <unity/core/config.hpp>
 
 namespace unity::systems {
 
@@ -34,8 +30,22 @@ struct stage_cuts {
 // whose slowest stage is the fastest. Stage k of s holds the activations of s - k micro-batches, as far as
 // there are as many. limit: bytes; 0: none.
 // Complexity: stages times the square of the pieces.
-[[nodiscard]] inline stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages,
-                                                std::int64_t microbatches, std::int64_t limit) {
+[[nodiscard]] stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages,
+                                         std::int64_t microbatches, std::int64_t limit);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_STAGE_CUTS)
+
+#include <algorithm>
+#include <limits>
+
+#include <unity/core/config.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE stage_cuts cut_into_stages(std::span<const stage_piece> pieces, std::size_t stages,
+                                        std::int64_t microbatches, std::int64_t limit) {
   UNITY_EXPECTS(stages > 0 && stages <= pieces.size(), "a piece for each stage");
   struct value {
     std::int64_t excess = std::numeric_limits<std::int64_t>::max();
@@ -81,3 +91,5 @@ struct stage_cuts {
 }
 
 }  // namespace unity::systems
+
+#endif

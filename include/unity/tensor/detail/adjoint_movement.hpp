@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
@@ -18,16 +19,7 @@ namespace unity::tensor::detail {
 using dimension_label = std::vector<std::size_t>;
 using dimension_labels = std::vector<dimension_label>;
 
-[[nodiscard]] inline dimension_labels labels_of(std::span<const access> accesses) {
-  dimension_labels labels;
-  for (const auto& a : accesses) {
-    auto& label = labels.emplace_back();
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      label.push_back(a[i]);
-    }
-  }
-  return labels;
-}
+[[nodiscard]] dimension_labels labels_of(std::span<const access> accesses);
 
 [[nodiscard]] inline bool has_label(const dimension_labels& labels, const dimension_label& label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
@@ -79,7 +71,34 @@ template <class Keeps>
 }
 
 // The dimensions in the order in which `to` has them; all of them are in it.
-[[nodiscard]] inline labelled ordered(body_builder& b, const labelled& x, const dimension_labels& to) {
+[[nodiscard]] labelled ordered(body_builder& b, const labelled& x, const dimension_labels& to);
+
+// The value on the dimensions `to`: summed over what they do not have, of size 1 along what it does not have itself,
+// or, where `dims` are given, repeated along that.
+[[nodiscard]] value_id carried(body_builder& b, const labelled& x, const dimension_labels& to,
+                               const shape* dims = nullptr);
+
+// The value so that it broadcasts with a tensor that has the labels.
+[[nodiscard]] value_id broadcastable(body_builder& b, const labelled& x, const dimension_labels& to);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_ADJOINT_MOVEMENT)
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE dimension_labels labels_of(std::span<const access> accesses) {
+  dimension_labels labels;
+  for (const auto& a : accesses) {
+    auto& label = labels.emplace_back();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      label.push_back(a[i]);
+    }
+  }
+  return labels;
+}
+
+UNITY_INLINE labelled ordered(body_builder& b, const labelled& x, const dimension_labels& to) {
   labelled out;
   shape order;
   for (const auto& label : to) {
@@ -93,10 +112,7 @@ template <class Keeps>
   return out;
 }
 
-// The value on the dimensions `to`: summed over what they do not have, of size 1 along what it does not have itself,
-// or, where `dims` are given, repeated along that.
-[[nodiscard]] inline value_id carried(body_builder& b, const labelled& x, const dimension_labels& to,
-                                      const shape* dims = nullptr) {
+UNITY_INLINE value_id carried(body_builder& b, const labelled& x, const dimension_labels& to, const shape* dims) {
   const auto kept = reduced(b, x, [&](const dimension_label& label) { return has_label(to, label); });
   const auto y = ordered(b, kept, to);
   shape stretched;
@@ -108,8 +124,7 @@ template <class Keeps>
   return dims == nullptr || *dims == stretched ? v : b.add("expand", {v}, {{"dims", *dims}});
 }
 
-// The value so that it broadcasts with a tensor that has the labels.
-[[nodiscard]] inline value_id broadcastable(body_builder& b, const labelled& x, const dimension_labels& to) {
+UNITY_INLINE value_id broadcastable(body_builder& b, const labelled& x, const dimension_labels& to) {
   const auto skipped = to.size() - std::min(to.size(), x.labels.size());
   bool is = x.labels.size() <= to.size();
   for (std::size_t d = 0; is && d < x.labels.size(); ++d) {
@@ -119,3 +134,5 @@ template <class Keeps>
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

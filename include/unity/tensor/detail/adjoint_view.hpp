@@ -7,16 +7,40 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/body_builder.hpp>
-#include <unity/tensor/detail/adjoint_movement.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor::detail {
 
 // The part of a result that the piece fills.
-[[nodiscard]] inline value_id piece_of(body_builder& b, value_id v, const piece& p) {
+[[nodiscard]] value_id piece_of(body_builder& b, value_id v, const piece& p);
+
+// Zeros around: `before` and `after` along every dimension.
+[[nodiscard]] value_id padded(body_builder& b, value_id v, const shape& before, const shape& after);
+
+// Element i along dimension d becomes element i * step of `size`, with zeros between.
+[[nodiscard]] value_id spread(body_builder& b, value_id v, std::size_t d, std::int64_t step, std::int64_t size);
+
+// The elements of a piece back at where they were read, with zeros elsewhere.
+[[nodiscard]] value_id unread(body_builder& b, value_id cotangent, const piece& p, const shape& dims);
+
+// The dimension along which the operand is cut into pieces that are whole results, in order; -1: it is not.
+[[nodiscard]] int cut_along(const view_map& map);
+
+[[nodiscard]] std::vector<value_id> view_adjoint(body_builder& b, const view_map& map, const adjoint_problem& p);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_ADJOINT_VIEW)
+
+#include <unity/tensor/detail/adjoint_movement.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE value_id piece_of(body_builder& b, value_id v, const piece& p) {
   shape axes;
   shape starts;
   shape ends;
@@ -32,8 +56,7 @@ namespace unity::tensor::detail {
                               {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", shape(axes.size(), 1)}});
 }
 
-// Zeros around: `before` and `after` along every dimension.
-[[nodiscard]] inline value_id padded(body_builder& b, value_id v, const shape& before, const shape& after) {
+UNITY_INLINE value_id padded(body_builder& b, value_id v, const shape& before, const shape& after) {
   auto pads = before;
   bool none = true;
   for (const auto n : after) {
@@ -45,8 +68,7 @@ namespace unity::tensor::detail {
   return none ? v : b.add("pad", {v}, {{"pads", pads}});
 }
 
-// Element i along dimension d becomes element i * step of `size`, with zeros between.
-[[nodiscard]] inline value_id spread(body_builder& b, value_id v, std::size_t d, std::int64_t step, std::int64_t size) {
+UNITY_INLINE value_id spread(body_builder& b, value_id v, std::size_t d, std::int64_t step, std::int64_t size) {
   const auto dims = b.type(v).dims;
   shape apart;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -68,8 +90,7 @@ namespace unity::tensor::detail {
   return b.add("slice", {v}, {{"axes", {axis}}, {"starts", {0}}, {"ends", {size}}, {"steps", {1}}});
 }
 
-// The elements of a piece back at where they were read, with zeros elsewhere.
-[[nodiscard]] inline value_id unread(body_builder& b, value_id cotangent, const piece& p, const shape& dims) {
+UNITY_INLINE value_id unread(body_builder& b, value_id cotangent, const piece& p, const shape& dims) {
   labelled x{piece_of(b, cotangent, p), {}};
   for (std::size_t r = 0; r < p.sizes.size(); ++r) {
     x.labels.push_back({r});
@@ -92,8 +113,7 @@ namespace unity::tensor::detail {
   return padded(b, v, before, after);
 }
 
-// The dimension along which the operand is cut into pieces that are whole results, in order; -1: it is not.
-[[nodiscard]] inline int cut_along(const view_map& map) {
+UNITY_INLINE int cut_along(const view_map& map) {
   const auto pieces = map.pieces();
   if (map.inputs().size() != 1 || pieces.size() < 2 || pieces.size() != map.results().size()) {
     return -1;
@@ -121,8 +141,7 @@ namespace unity::tensor::detail {
   return at == map.dims(0)[static_cast<std::size_t>(axis)] ? axis : -1;
 }
 
-[[nodiscard]] inline std::vector<value_id> view_adjoint(body_builder& b, const view_map& map,
-                                                        const adjoint_problem& p) {
+UNITY_INLINE std::vector<value_id> view_adjoint(body_builder& b, const view_map& map, const adjoint_problem& p) {
   std::vector<value_id> all(p.inputs.size());
   if (map.relabels()) {
     all[0] = reshaped(b, p.cotangents[0], p.inputs[0].dims);
@@ -146,3 +165,5 @@ namespace unity::tensor::detail {
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

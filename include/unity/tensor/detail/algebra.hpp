@@ -1,21 +1,28 @@
 // The members of tensor/algebra.hpp that do not fit there.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/graph/output_types.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -23,8 +30,80 @@ namespace detail {
 
 // Turns what a caller wrote into what is stored.
 // Throws: unity::error where the form does not fit the field.
-[[nodiscard]] inline attribute stored(const attribute_field& field, const named_attribute::value_type& value,
-                                      std::string_view where) {
+[[nodiscard]] attribute stored(const attribute_field& field, const named_attribute::value_type& value,
+                               std::string_view where);
+
+// The builder of a composite's body over an algebra.
+class body_graph final : public body_builder {
+ public:
+  // Appends to a graph. The algebra must outlive the builder.
+  body_graph(const algebra& operators, tensor_graph graph) : algebra_{operators}, graph_{std::move(graph)} {}
+  // Nodes of no kind stand for operands.
+  body_graph(const algebra& operators, std::span<const tensor_type> inputs);
+
+  [[nodiscard]] const tensor_type& type(value_id v) const override { return graph_.type(v); }
+  [[nodiscard]] const algebra& operators() const override { return algebra_; }
+  [[nodiscard]] std::span<const value_id> operands() const noexcept { return operands_; }
+  [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
+    graph_.set_outputs(outputs);
+    return std::move(graph_);
+  }
+
+  using body_builder::add_all;
+  std::vector<value_id> add_all(std::string_view name, std::span<const value_id> operands,
+                                std::span<const named_attribute> attributes) override {
+    return add_all(algebra_.make_operation(name, attributes), operands);
+  }
+  std::vector<value_id> add_all(const operation& op, std::span<const value_id> operands) override;
+
+  std::vector<value_id> add_body_adjoint(std::string_view name, std::span<const named_attribute> attributes,
+                                         const adjoint_problem& p) override;
+
+ private:
+  const algebra& algebra_;
+  tensor_graph graph_;
+  std::vector<value_id> operands_;
+};
+
+}  // namespace detail
+
+template <class Judgement, class Rule>
+inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, const Rule& rule,
+                                           std::string* reason) const {
+  rule(j, read(op));
+  auto results = j.take(definition_of(op.kind).source != source_kind::input);
+  bool ranks = true;
+  if (results && op.order == layout::column_major) {
+    for (auto& t : *results) {
+      t.order = op.order;
+      ranks = ranks && t.rank() >= 2;
+    }
+  }
+  if (reason != nullptr && !results) {
+    *reason = j.why_not().text();
+  } else if (reason != nullptr && !ranks) {
+    *reason = "expected row_major results, as their rank is below 2";
+  }
+  return ranks ? std::move(results) : std::nullopt;
+}
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_ALGEBRA)
+
+#include <array>
+#include <exception>
+#include <variant>
+
+#include <unity/core/error.hpp>
+#include <unity/graph/output_types.hpp>
+#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE attribute stored(const attribute_field& field, const named_attribute::value_type& value,
+                              std::string_view where) {
   const auto& s = field.signature;
   attribute result;
   if (const auto* word = std::get_if<std::string>(&value)) {
@@ -56,57 +135,33 @@ namespace detail {
   return result;
 }
 
-// The builder of a composite's body over an algebra.
-class body_graph final : public body_builder {
- public:
-  // Appends to a graph. The algebra must outlive the builder.
-  body_graph(const algebra& operators, tensor_graph graph) : algebra_{operators}, graph_{std::move(graph)} {}
-  // Nodes of no kind stand for operands.
-  body_graph(const algebra& operators, std::span<const tensor_type> inputs) : algebra_{operators} {
-    for (const auto& t : inputs) {
-      operands_.push_back(graph_.results(graph_.add_node({}, {}, {&t, 1}))[0]);
-    }
+UNITY_INLINE body_graph::body_graph(const algebra& operators, std::span<const tensor_type> inputs)
+    : algebra_{operators} {
+  for (const auto& t : inputs) {
+    operands_.push_back(graph_.results(graph_.add_node({}, {}, {&t, 1}))[0]);
   }
+}
 
-  [[nodiscard]] const tensor_type& type(value_id v) const override { return graph_.type(v); }
-  [[nodiscard]] const algebra& operators() const override { return algebra_; }
-  [[nodiscard]] std::span<const value_id> operands() const noexcept { return operands_; }
-  [[nodiscard]] tensor_graph finish(std::span<const value_id> outputs) && {
-    graph_.set_outputs(outputs);
-    return std::move(graph_);
+UNITY_INLINE std::vector<value_id> body_graph::add_all(const operation& op, std::span<const value_id> operands) {
+  std::vector<tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(graph_.type(v));
   }
-
-  using body_builder::add_all;
-  std::vector<value_id> add_all(std::string_view name, std::span<const value_id> operands,
-                                std::span<const named_attribute> attributes) override {
-    return add_all(algebra_.make_operation(name, attributes), operands);
+  const auto results = algebra_.infer(op, types);
+  if (!results) {
+    throw error{algebra_.signature(op.kind).name, "other operands",
+                algebra_.why_not(op, types).substr(std::string_view{"expected "}.size())};
   }
-  std::vector<value_id> add_all(const operation& op, std::span<const value_id> operands) override {
-    std::vector<tensor_type> types;
-    for (const auto v : operands) {
-      types.push_back(graph_.type(v));
-    }
-    const auto results = algebra_.infer(op, types);
-    if (!results) {
-      throw error{algebra_.signature(op.kind).name, "other operands",
-                  algebra_.why_not(op, types).substr(std::string_view{"expected "}.size())};
-    }
-    const auto values = graph_.results(graph_.add_node(op, operands, *results));
-    return {values.begin(), values.end()};
-  }
+  const auto values = graph_.results(graph_.add_node(op, operands, *results));
+  return {values.begin(), values.end()};
+}
 
-  std::vector<value_id> add_body_adjoint(std::string_view name, std::span<const named_attribute> attributes,
-                                         const adjoint_problem& p) override;
+}  // namespace unity::tensor::detail
 
- private:
-  const algebra& algebra_;
-  tensor_graph graph_;
-  std::vector<value_id> operands_;
-};
+namespace unity::tensor {
 
-}  // namespace detail
-
-inline operation algebra::make_operation(std::string_view name, std::span<const named_attribute> attributes) const {
+UNITY_INLINE operation algebra::make_operation(std::string_view name,
+                                               std::span<const named_attribute> attributes) const {
   const auto k = kind(name);
   const auto& fields = definition_of(k).fields;
   operation op{k, {}, layout::row_major};
@@ -134,7 +189,7 @@ inline operation algebra::make_operation(std::string_view name, std::span<const 
 }
 
 // What is wrong before the definition is asked: a noun phrase of what was expected, or null.
-inline const char* algebra::malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept {
+UNITY_INLINE const char* algebra::malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept {
   if (!valid(op)) {
     return "a kind of this algebra with well-formed attributes";
   }
@@ -153,28 +208,8 @@ inline const char* algebra::malformed(const operation& op, std::span<const tenso
   return nullptr;
 }
 
-template <class Judgement, class Rule>
-inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, const Rule& rule,
-                                           std::string* reason) const {
-  rule(j, read(op));
-  auto results = j.take(definition_of(op.kind).source != source_kind::input);
-  bool ranks = true;
-  if (results && op.order == layout::column_major) {
-    for (auto& t : *results) {
-      t.order = op.order;
-      ranks = ranks && t.rank() >= 2;
-    }
-  }
-  if (reason != nullptr && !results) {
-    *reason = j.why_not().text();
-  } else if (reason != nullptr && !ranks) {
-    *reason = "expected row_major results, as their rank is below 2";
-  }
-  return ranks ? std::move(results) : std::nullopt;
-}
-
-inline algebra::inferred algebra::judge(const operation& op, std::span<const tensor_type> inputs,
-                                        std::string* reason) const {
+UNITY_INLINE auto algebra::judge(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const
+    -> algebra::inferred {
   if (const auto* expected = malformed(op, inputs)) {
     if (reason != nullptr) {
       *reason = std::string{"expected "} + expected;
@@ -198,8 +233,8 @@ inline algebra::inferred algebra::judge(const operation& op, std::span<const ten
   return c.types ? conclude(op, j, c.types, reason) : judge_body(op, inputs, reason);
 }
 
-inline algebra::inferred algebra::judge_body(const operation& op, std::span<const tensor_type> inputs,
-                                             std::string* reason) const {
+UNITY_INLINE auto algebra::judge_body(const operation& op, std::span<const tensor_type> inputs,
+                                      std::string* reason) const -> algebra::inferred {
   try {
     const auto g = build_body(op, inputs);
     auto results = output_types(g);
@@ -215,13 +250,13 @@ inline algebra::inferred algebra::judge_body(const operation& op, std::span<cons
   }
 }
 
-inline tensor_graph algebra::build_body(const operation& op, std::span<const tensor_type> inputs) const {
+UNITY_INLINE tensor_graph algebra::build_body(const operation& op, std::span<const tensor_type> inputs) const {
   detail::body_graph b{*this, inputs};
   const auto outputs = std::get<composite>(definition_of(op.kind).body).body(b, read(op), b.operands());
   return std::move(b).finish(outputs);
 }
 
-inline std::optional<tensor_graph> algebra::body(const operation& op, std::span<const tensor_type> inputs) const {
+UNITY_INLINE std::optional<tensor_graph> algebra::body(const operation& op, std::span<const tensor_type> inputs) const {
   if (malformed(op, inputs) != nullptr || !std::holds_alternative<composite>(definition_of(op.kind).body) ||
       !infer(op, inputs)) {
     return std::nullopt;
@@ -229,8 +264,8 @@ inline std::optional<tensor_graph> algebra::body(const operation& op, std::span<
   return build_body(op, inputs);
 }
 
-inline unity::work algebra::work(const operation& op, std::span<const tensor_type> inputs,
-                                 std::span<const tensor_type> outputs) const {
+UNITY_INLINE unity::work algebra::work(const operation& op, std::span<const tensor_type> inputs,
+                                       std::span<const tensor_type> outputs) const {
   const auto& d = definition_of(op.kind);
   if (d.own_work) {
     return d.own_work(read(op), inputs, outputs);
@@ -250,7 +285,7 @@ inline unity::work algebra::work(const operation& op, std::span<const tensor_typ
   return w;
 }
 
-inline flops algebra::body_operations(const tensor_graph& g) const {
+UNITY_INLINE flops algebra::body_operations(const tensor_graph& g) const {
   std::int64_t sum = 0;
   const auto types_of = [&](std::span<const value_id> values) {
     std::vector<tensor_type> types;
@@ -269,7 +304,7 @@ inline flops algebra::body_operations(const tensor_graph& g) const {
   return flops{sum};
 }
 
-inline std::optional<int> algebra::find_measure(std::string_view name) const {
+UNITY_INLINE std::optional<int> algebra::find_measure(std::string_view name) const {
   constexpr std::array<std::string_view, 5> names{"size", "rank", "shape", "constant", "dtype"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) {
@@ -279,8 +314,8 @@ inline std::optional<int> algebra::find_measure(std::string_view name) const {
   return std::nullopt;
 }
 
-inline std::optional<attribute> algebra::measure(int measure, const tensor_type& type,
-                                                 std::span<const std::int64_t> arguments) const {
+UNITY_INLINE std::optional<attribute> algebra::measure(int measure, const tensor_type& type,
+                                                       std::span<const std::int64_t> arguments) const {
   const auto rank = static_cast<std::int64_t>(type.rank());
   if (arguments.size() != measure_arguments(measure)) {
     return std::nullopt;
@@ -303,4 +338,4 @@ inline std::optional<attribute> algebra::measure(int measure, const tensor_type&
 
 }  // namespace unity::tensor
 
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#endif

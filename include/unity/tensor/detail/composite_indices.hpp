@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
@@ -15,18 +14,63 @@
 #include <unity/tensor/detail/linearity.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
 #include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor::detail {
 
 using dimension_lists = std::vector<index_unifier::list>;  // one per dimension of a tensor
 
-[[nodiscard]] inline std::optional<index_structure> indices_of(const algebra& a, const operation& op,
-                                                               std::span<const tensor_type> inputs);
+[[nodiscard]] std::optional<index_structure> indices_of(const algebra& a, const operation& op,
+                                                        std::span<const tensor_type> inputs);
 
 // A fresh index along every dimension of every tensor.
-[[nodiscard]] inline std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types,
-                                                        index_uses uses = {}) {
+[[nodiscard]] std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types,
+                                                 index_uses uses = {});
+
+[[nodiscard]] index_unifier::list flat(const dimension_lists& dims);
+
+// Joins the dimensions that the piece maps onto each other as a whole; what it maps in part is whole.
+void join(index_unifier& u, const piece& p, const shape& from, const shape& to, const dimension_lists& operand,
+          const dimension_lists& result);
+
+[[nodiscard]] index_structure structure_of(const view_map& map);
+
+// Joins the indices of a body's nodes along its edges.
+class body_indices {
+ public:
+  body_indices(const algebra& a, const tensor_graph& body);
+
+  [[nodiscard]] index_structure finish(std::size_t operand_count) const;
+
+ private:
+  void add(node_id n);
+
+  // An atom per index of a node, with what the node does to it.
+  [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own);
+
+  // Halos do not reach through a body.
+  void atoms_are_whole(const index_unifier::list& atoms, const window& w) {
+    unifier_.mark({{atoms[static_cast<std::size_t>(w.outer)]}}, {.whole = true});
+  }
+
+  const algebra& algebra_;
+  const tensor_graph& body_;
+  body_linearity linearity_;
+  index_unifier unifier_;
+  std::vector<dimension_lists> dims_;  // per value
+};
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_COMPOSITE_INDICES)
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types, index_uses uses) {
   std::vector<dimension_lists> all;
   for (const auto& t : types) {
     auto& dims = all.emplace_back();
@@ -37,7 +81,7 @@ using dimension_lists = std::vector<index_unifier::list>;  // one per dimension 
   return all;
 }
 
-[[nodiscard]] inline index_unifier::list flat(const dimension_lists& dims) {
+UNITY_INLINE index_unifier::list flat(const dimension_lists& dims) {
   index_unifier::list all;
   for (const auto& d : dims) {
     all.insert(all.end(), d.begin(), d.end());
@@ -45,9 +89,8 @@ using dimension_lists = std::vector<index_unifier::list>;  // one per dimension 
   return all;
 }
 
-// Joins the dimensions that the piece maps onto each other as a whole; what it maps in part is whole.
-inline void join(index_unifier& u, const piece& p, const shape& from, const shape& to, const dimension_lists& operand,
-                 const dimension_lists& result) {
+UNITY_INLINE void join(index_unifier& u, const piece& p, const shape& from, const shape& to,
+                       const dimension_lists& operand, const dimension_lists& result) {
   for (std::size_t d = 0; d < from.size(); ++d) {
     const auto& s = p.source[d];
     if (s.along < 0) {
@@ -64,7 +107,7 @@ inline void join(index_unifier& u, const piece& p, const shape& from, const shap
   }
 }
 
-[[nodiscard]] inline index_structure structure_of(const view_map& map) {
+UNITY_INLINE index_structure structure_of(const view_map& map) {
   index_unifier u;
   const auto operands = fresh(u, map.inputs());
   const auto results = fresh(u, map.results());
@@ -77,108 +120,91 @@ inline void join(index_unifier& u, const piece& p, const shape& from, const shap
   return u.finish(operands, results);
 }
 
-// Joins the indices of a body's nodes along its edges.
-class body_indices {
- public:
-  body_indices(const algebra& a, const tensor_graph& body) : algebra_{a}, body_{body}, linearity_{a, body} {
-    dims_.resize(body.value_count());
-    for (std::size_t i = 0; i < body.node_count(); ++i) {
-      add(node_id{i});
+UNITY_INLINE body_indices::body_indices(const algebra& a, const tensor_graph& body)
+    : algebra_{a}, body_{body}, linearity_{a, body} {
+  dims_.resize(body.value_count());
+  for (std::size_t i = 0; i < body.node_count(); ++i) {
+    add(node_id{i});
+  }
+}
+
+UNITY_INLINE index_structure body_indices::finish(std::size_t operand_count) const {
+  std::vector<dimension_lists> results;
+  for (const auto v : body_.outputs()) {
+    results.push_back(dims_[v.index()]);
+  }
+  return unifier_.finish({dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)}, results);
+}
+
+UNITY_INLINE void body_indices::add(node_id n) {
+  std::vector<tensor_type> types;
+  for (const auto v : body_.operands(n)) {
+    types.push_back(body_.type(v));
+  }
+  if (!body_.operation(n).kind.valid()) {
+    dims_[body_.results(n)[0].index()] = fresh(unifier_, {&body_.type(body_.results(n)[0]), 1})[0];
+    return;
+  }
+  const auto own = indices_of(algebra_, body_.operation(n), types);
+  UNITY_EXPECTS(own.has_value(), "a body of operators that take their operands");
+  const auto atoms = atoms_of(n, *own);
+  const auto list_of = [&](const dimension_index& d) {
+    index_unifier::list list;
+    for (const auto i : d.indices) {
+      list.push_back(atoms[i]);
+    }
+    return list;
+  };
+  for (std::size_t o = 0; o < own->operands.size(); ++o) {
+    for (std::size_t d = 0; d < own->operands[o].size(); ++d) {
+      const auto& dim = own->operands[o][d];
+      const auto& value = dims_[body_.operands(n)[o].index()][d];
+      unifier_.unify(value, list_of(dim));
+      if (dim.window) {
+        unifier_.mark(value, {.whole = true});
+      }
     }
   }
-
-  [[nodiscard]] index_structure finish(std::size_t operand_count) const {
-    std::vector<dimension_lists> results;
-    for (const auto v : body_.outputs()) {
-      results.push_back(dims_[v.index()]);
+  for (std::size_t r = 0; r < own->results.size(); ++r) {
+    const auto v = body_.results(n)[r];
+    for (std::size_t d = 0; d < own->results[r].size(); ++d) {
+      const auto& dim = own->results[r][d];
+      dims_[v.index()].push_back(
+          dim.window ? index_unifier::list{unifier_.make("i", body_.type(v).dims[d], {.whole = true})} : list_of(dim));
     }
-    return unifier_.finish({dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)}, results);
   }
+}
 
- private:
-  void add(node_id n) {
-    std::vector<tensor_type> types;
-    for (const auto v : body_.operands(n)) {
-      types.push_back(body_.type(v));
-    }
-    if (!body_.operation(n).kind.valid()) {
-      dims_[body_.results(n)[0].index()] = fresh(unifier_, {&body_.type(body_.results(n)[0]), 1})[0];
-      return;
-    }
-    const auto own = indices_of(algebra_, body_.operation(n), types);
-    UNITY_EXPECTS(own.has_value(), "a body of operators that take their operands");
-    const auto atoms = atoms_of(n, *own);
-    const auto list_of = [&](const dimension_index& d) {
-      index_unifier::list list;
+UNITY_INLINE auto body_indices::atoms_of(node_id n, const index_structure& own) -> index_unifier::list {
+  std::vector<bool> stays(own.indices.size());
+  for (const auto& result : own.results) {
+    for (const auto& d : result) {
       for (const auto i : d.indices) {
-        list.push_back(atoms[i]);
-      }
-      return list;
-    };
-    for (std::size_t o = 0; o < own->operands.size(); ++o) {
-      for (std::size_t d = 0; d < own->operands[o].size(); ++d) {
-        const auto& dim = own->operands[o][d];
-        const auto& value = dims_[body_.operands(n)[o].index()][d];
-        unifier_.unify(value, list_of(dim));
-        if (dim.window) {
-          unifier_.mark(value, {.whole = true});
-        }
-      }
-    }
-    for (std::size_t r = 0; r < own->results.size(); ++r) {
-      const auto v = body_.results(n)[r];
-      for (std::size_t d = 0; d < own->results[r].size(); ++d) {
-        const auto& dim = own->results[r][d];
-        dims_[v.index()].push_back(dim.window
-                                       ? index_unifier::list{unifier_.make("i", body_.type(v).dims[d], {.whole = true})}
-                                       : list_of(dim));
+        stays[i] = true;
       }
     }
   }
-
-  // An atom per index of a node, with what the node does to it.
-  [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own) {
-    std::vector<bool> stays(own.indices.size());
-    for (const auto& result : own.results) {
-      for (const auto& d : result) {
-        for (const auto i : d.indices) {
-          stays[i] = true;
-        }
-      }
-    }
-    std::vector<dependence> seeds(body_.value_count(), dependence::none);
-    for (const auto v : body_.results(n)) {
-      seeds[v.index()] = dependence::additive;
-    }
-    const bool adds_up = linearity_.of_outputs(seeds) != dependence::other;
-    index_unifier::list atoms;
-    for (std::size_t i = 0; i < own.indices.size(); ++i) {
-      const auto kind = own.indices[i].kind;
-      index_uses uses{.whole = kind == index_kind::whole && stays[i], .statistic = kind == index_kind::statistic};
-      uses.summed = kind == index_kind::reduction && adds_up;
-      uses.collapsed = (kind == index_kind::reduction && !adds_up) || (kind == index_kind::whole && !stays[i]);
-      atoms.push_back(unifier_.make(own.indices[i].name, own.indices[i].size, uses));
-    }
-    for (const auto& w : own.windows) {
-      atoms_are_whole(atoms, w);
-    }
-    return atoms;
+  std::vector<dependence> seeds(body_.value_count(), dependence::none);
+  for (const auto v : body_.results(n)) {
+    seeds[v.index()] = dependence::additive;
   }
-
-  // Halos do not reach through a body.
-  void atoms_are_whole(const index_unifier::list& atoms, const window& w) {
-    unifier_.mark({{atoms[static_cast<std::size_t>(w.outer)]}}, {.whole = true});
+  const bool adds_up = linearity_.of_outputs(seeds) != dependence::other;
+  index_unifier::list atoms;
+  for (std::size_t i = 0; i < own.indices.size(); ++i) {
+    const auto kind = own.indices[i].kind;
+    index_uses uses{.whole = kind == index_kind::whole && stays[i], .statistic = kind == index_kind::statistic};
+    uses.summed = kind == index_kind::reduction && adds_up;
+    uses.collapsed = (kind == index_kind::reduction && !adds_up) || (kind == index_kind::whole && !stays[i]);
+    atoms.push_back(unifier_.make(own.indices[i].name, own.indices[i].size, uses));
   }
+  for (const auto& w : own.windows) {
+    atoms_are_whole(atoms, w);
+  }
+  return atoms;
+}
 
-  const algebra& algebra_;
-  const tensor_graph& body_;
-  body_linearity linearity_;
-  index_unifier unifier_;
-  std::vector<dimension_lists> dims_;  // per value
-};
-
-[[nodiscard]] inline std::optional<index_structure> indices_of(const algebra& a, const operation& op,
-                                                               std::span<const tensor_type> inputs) {
+UNITY_INLINE std::optional<index_structure> indices_of(const algebra& a, const operation& op,
+                                                       std::span<const tensor_type> inputs) {
   if (const auto s = a.iteration(op, inputs)) {
     return structure_of(*s);
   }
@@ -198,3 +224,5 @@ class body_indices {
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

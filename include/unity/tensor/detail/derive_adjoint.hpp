@@ -6,33 +6,64 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/adjoint_rule.hpp>
-#include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/adjoint_primitive.hpp>
-#include <unity/tensor/detail/adjoint_view.hpp>
-#include <unity/tensor/detail/reverse_sweep.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/unknown.hpp>
 
 namespace unity::tensor {
 
 // The adjoint of any operator of the builder's algebra: its own where its definition has one, derived otherwise.
 // Throws: unity::error that names the operator where it has no adjoint.
 // Source: reverse accumulation; parallel dimensions as in Jia's dissertation (2020) table 3.1.
-inline std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const adjoint_problem& p);
+std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const adjoint_problem& p);
 
 namespace detail {
 
 // The attribute of an operator that ends with an activation; the number of attributes where it does not.
-[[nodiscard]] inline std::size_t activation_of(const definition& d, const operation& op) {
+[[nodiscard]] std::size_t activation_of(const definition& d, const operation& op);
+
+[[nodiscard]] scalar_op function_of(operators::activation a);
+
+// The operator without its activation, after the activation. What the activation was applied to is computed again
+// where its derivative cannot be told from its value.
+[[nodiscard]] std::vector<value_id> activated_adjoint(body_builder& b, operation op, std::size_t field,
+                                                      const adjoint_problem& p);
+
+[[nodiscard]] std::vector<value_id> body_adjoint(body_builder& b, const operation& op, const adjoint_problem& p);
+
+}  // namespace detail
+
+inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_view name,
+                                                                  std::span<const named_attribute> attributes,
+                                                                  const adjoint_problem& p) {
+  return body_adjoint(*this, algebra_.make_operation(name, attributes), p);
+}
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_DERIVE_ADJOINT)
+
+#include <variant>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/adjoint_scalar.hpp>
+#include <unity/tensor/detail/adjoint_primitive.hpp>
+#include <unity/tensor/detail/adjoint_view.hpp>
+#include <unity/tensor/detail/reverse_sweep.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::size_t activation_of(const definition& d, const operation& op) {
   std::size_t i = 0;
   while (i < d.fields.size() && (d.fields[i].signature.name != "activation" || op.attributes[i][0] == 0)) {
     ++i;
@@ -40,7 +71,7 @@ namespace detail {
   return i;
 }
 
-[[nodiscard]] inline scalar_op function_of(operators::activation a) {
+UNITY_INLINE scalar_op function_of(operators::activation a) {
   switch (a) {
     case operators::activation::relu: return scalar_op::relu;
     case operators::activation::sigmoid: return scalar_op::sigmoid;
@@ -51,10 +82,8 @@ namespace detail {
   return scalar_op::literal;
 }
 
-// The operator without its activation, after the activation. What the activation was applied to is computed again
-// where its derivative cannot be told from its value.
-[[nodiscard]] inline std::vector<value_id> activated_adjoint(body_builder& b, operation op, std::size_t field,
-                                                             const adjoint_problem& p) {
+UNITY_INLINE std::vector<value_id> activated_adjoint(body_builder& b, operation op, std::size_t field,
+                                                     const adjoint_problem& p) {
   const auto function = function_of(static_cast<operators::activation>(op.attributes[field][0]));
   op.attributes[field] = {0};
   const auto before = [&b, op, &p](std::size_t) {
@@ -71,8 +100,7 @@ namespace detail {
   return append_adjoint(b, op, rest);
 }
 
-[[nodiscard]] inline std::vector<value_id> body_adjoint(body_builder& b, const operation& op,
-                                                        const adjoint_problem& p) {
+UNITY_INLINE std::vector<value_id> body_adjoint(body_builder& b, const operation& op, const adjoint_problem& p) {
   const auto body = b.operators().body(op, p.inputs);
   if (!body) {
     throw error{"adjoint of " + b.operators().signature(op.kind).name, "no body on these operands",
@@ -110,9 +138,11 @@ namespace detail {
   return all;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-inline std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const adjoint_problem& p) {
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const adjoint_problem& p) {
   const auto& a = b.operators();
   const auto& d = a.definition_of(op.kind);
   if (const auto field = detail::activation_of(d, op); field < d.fields.size()) {
@@ -134,10 +164,6 @@ inline std::vector<value_id> append_adjoint(body_builder& b, const operation& op
   throw error{"adjoint of " + d.signature.name, "no derivative", "an operator with a known meaning"};
 }
 
-inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_view name,
-                                                                  std::span<const named_attribute> attributes,
-                                                                  const adjoint_problem& p) {
-  return body_adjoint(*this, algebra_.make_operation(name, attributes), p);
-}
-
 }  // namespace unity::tensor
+
+#endif

@@ -4,18 +4,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/accumulate.hpp>
 #include <unity/tensor/detail/loop_nest.hpp>
 #include <unity/tensor/detail/run_program.hpp>
+#include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/work.hpp>
 
@@ -24,61 +26,18 @@ namespace unity::tensor::detail {
 // How many points are reduced at each result: per window, a table over the window's outer index.
 class point_counts {
  public:
-  explicit point_counts(const space& s) {
-    std::vector<bool> in_result(s.indices().size());
-    for (const auto& a : s.result_accesses(0)) {
-      for (std::size_t i = 0; i < a.size(); ++i) {
-        in_result[a[i]] = true;
-      }
-    }
-    for (const auto& w : s.windows()) {
-      std::vector<std::int64_t> counts;
-      for (std::int64_t o = 0; o < s.size_of(w.outer); ++o) {
-        counts.push_back(count_at(s, w, o));
-      }
-      tables_.push_back(std::move(counts));
-      outer_.push_back(static_cast<std::size_t>(w.outer));
-      if (w.inner >= 0) {
-        in_result[static_cast<std::size_t>(w.inner)] = true;
-      }
-    }
-    for (std::size_t i = 0; i < in_result.size(); ++i) {
-      fixed_ *= in_result[i] ? 1 : s.indices()[i].size;
-    }
-  }
+  explicit point_counts(const space& s);
 
   // The indices whose coordinates `at` takes, in order.
   [[nodiscard]] std::span<const std::size_t> outer() const noexcept { return outer_; }
-  [[nodiscard]] std::int64_t at(std::span<const std::int64_t> coordinates) const {
-    auto count = fixed_;
-    for (std::size_t w = 0; w < tables_.size(); ++w) {
-      count *= tables_[w][static_cast<std::size_t>(coordinates[w])];
-    }
-    return count;
-  }
+  [[nodiscard]] std::int64_t at(std::span<const std::int64_t> coordinates) const;
   // Of all results, where they have the same; nothing otherwise.
-  [[nodiscard]] std::optional<std::int64_t> everywhere() const {
-    auto count = fixed_;
-    for (const auto& t : tables_) {
-      if (std::adjacent_find(t.begin(), t.end(), std::not_equal_to<>{}) != t.end()) {
-        return std::nullopt;
-      }
-      count *= t.empty() ? 1 : t[0];
-    }
-    return count;
-  }
+  [[nodiscard]] std::optional<std::int64_t> everywhere() const;
   // The factor that windows do not make.
   [[nodiscard]] std::int64_t outside_of_windows() const noexcept { return fixed_; }
 
  private:
-  static std::int64_t count_at(const space& s, const window& w, std::int64_t outer) {
-    std::int64_t count = 0;
-    for (std::int64_t k = 0; k < (w.inner < 0 ? 1 : s.size_of(w.inner)); ++k) {
-      const auto position = outer * w.stride + k * w.dilation - w.before;
-      count += position >= w.count_from && position < w.count_to ? 1 : 0;
-    }
-    return count;
-  }
+  static std::int64_t count_at(const space& s, const window& w, std::int64_t outer);
 
   std::vector<std::vector<std::int64_t>> tables_;
   std::vector<std::size_t> outer_;
@@ -238,3 +197,64 @@ template <class Scalar>
 }
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_EVALUATE_PRIMITIVE)
+
+#include <functional>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE point_counts::point_counts(const space& s) {
+  std::vector<bool> in_result(s.indices().size());
+  for (const auto& a : s.result_accesses(0)) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      in_result[a[i]] = true;
+    }
+  }
+  for (const auto& w : s.windows()) {
+    std::vector<std::int64_t> counts;
+    for (std::int64_t o = 0; o < s.size_of(w.outer); ++o) {
+      counts.push_back(count_at(s, w, o));
+    }
+    tables_.push_back(std::move(counts));
+    outer_.push_back(static_cast<std::size_t>(w.outer));
+    if (w.inner >= 0) {
+      in_result[static_cast<std::size_t>(w.inner)] = true;
+    }
+  }
+  for (std::size_t i = 0; i < in_result.size(); ++i) {
+    fixed_ *= in_result[i] ? 1 : s.indices()[i].size;
+  }
+}
+
+UNITY_INLINE std::int64_t point_counts::at(std::span<const std::int64_t> coordinates) const {
+  auto count = fixed_;
+  for (std::size_t w = 0; w < tables_.size(); ++w) {
+    count *= tables_[w][static_cast<std::size_t>(coordinates[w])];
+  }
+  return count;
+}
+
+UNITY_INLINE std::optional<std::int64_t> point_counts::everywhere() const {
+  auto count = fixed_;
+  for (const auto& t : tables_) {
+    if (std::adjacent_find(t.begin(), t.end(), std::not_equal_to<>{}) != t.end()) {
+      return std::nullopt;
+    }
+    count *= t.empty() ? 1 : t[0];
+  }
+  return count;
+}
+
+UNITY_INLINE std::int64_t point_counts::count_at(const space& s, const window& w, std::int64_t outer) {
+  std::int64_t count = 0;
+  for (std::int64_t k = 0; k < (w.inner < 0 ? 1 : s.size_of(w.inner)); ++k) {
+    const auto position = outer * w.stride + k * w.dilation - w.before;
+    count += position >= w.count_from && position < w.count_to ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

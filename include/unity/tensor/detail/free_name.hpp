@@ -5,15 +5,25 @@
 #include <string>
 #include <string_view>
 
-#include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::tensor::detail {
 
 // Throws: unity::error, about `what` adds the input, where the graph has one of that name.
-inline void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what, const std::string& name) {
+void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what, const std::string& name);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_FREE_NAME)
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what,
+                                   const std::string& name) {
   const auto kind = a.kind("input");
   for (std::size_t n = 0; n < g.node_count(); ++n) {
     const auto& op = g.operation(node_id{n});
@@ -24,3 +34,5 @@ inline void expect_free_name(const algebra& a, const tensor_graph& g, std::strin
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

@@ -31,7 +31,17 @@ struct index_structure {
 
 namespace unity::tensor::detail {
 
-[[nodiscard]] inline tensor_indices to_indices(std::span<const access> accesses) {
+[[nodiscard]] tensor_indices to_indices(std::span<const access> accesses);
+
+[[nodiscard]] index_structure structure_of(const space& s);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_INDEX_TYPES)
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE tensor_indices to_indices(std::span<const access> accesses) {
   tensor_indices dims;
   for (const auto& a : accesses) {
     auto& d = dims.emplace_back();
@@ -45,7 +55,7 @@ namespace unity::tensor::detail {
   return dims;
 }
 
-[[nodiscard]] inline index_structure structure_of(const space& s) {
+UNITY_INLINE index_structure structure_of(const space& s) {
   index_structure out;
   out.indices.assign(s.indices().begin(), s.indices().end());
   out.windows.assign(s.windows().begin(), s.windows().end());
@@ -59,3 +69,5 @@ namespace unity::tensor::detail {
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

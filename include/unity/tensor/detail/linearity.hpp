@@ -3,11 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <unity/tensor/algebra.hpp>
@@ -22,107 +19,26 @@ using operand_set = std::vector<std::size_t>;  // ascending
 // How a value depends on a set of operands: not at all, additively, or otherwise.
 enum class dependence : std::uint8_t { none, additive, other };
 
-[[nodiscard]] inline dependence combine(scalar_op op, dependence a, dependence b) noexcept {
-  if (a == dependence::other || b == dependence::other) {
-    return dependence::other;
-  }
-  const bool both = a == dependence::additive && b == dependence::additive;
-  const bool neither = a == dependence::none && b == dependence::none;
-  switch (op) {
-    case scalar_op::add:
-    case scalar_op::sub: return a == b ? a : dependence::other;
-    case scalar_op::mul: return both ? dependence::other : neither ? dependence::none : dependence::additive;
-    case scalar_op::div: return b == dependence::none ? a : dependence::other;
-    default: return neither ? dependence::none : dependence::other;
-  }
-}
+[[nodiscard]] dependence combine(scalar_op op, dependence a, dependence b) noexcept;
 
-[[nodiscard]] inline dependence dependence_of(const scalar_program& program, std::span<const dependence> operands,
-                                              dependence accumulated) {
-  small_vector<dependence, 8> stack;
-  for (const auto& i : program) {
-    if (is_leaf(i.op)) {
-      stack.push_back(i.op == scalar_op::operand       ? operands[static_cast<std::size_t>(i.number)]
-                      : i.op == scalar_op::accumulated ? accumulated
-                                                       : dependence::none);
-    } else if (is_binary(i.op)) {
-      const auto right = stack.back();
-      stack.pop_back();
-      stack.back() = combine(i.op, stack.back(), right);
-    } else if (i.op != scalar_op::negate && stack.back() != dependence::none) {
-      stack.back() = dependence::other;
-    }
-  }
-  return stack.empty() ? dependence::none : stack.back();
-}
+[[nodiscard]] dependence dependence_of(const scalar_program& program, std::span<const dependence> operands,
+                                       dependence accumulated);
 
-[[nodiscard]] inline dependence dependence_of(const scalar_kernel& k, std::span<const dependence> operands) {
-  auto accumulated = dependence_of(k.inner, operands, dependence::none);
-  if (k.reduce == reduction::largest && accumulated != dependence::none) {
-    accumulated = dependence::other;
-  }
-  return dependence_of(k.outer, operands, accumulated);
-}
+[[nodiscard]] dependence dependence_of(const scalar_kernel& k, std::span<const dependence> operands);
 
-[[nodiscard]] inline std::vector<operand_set> linear_groups_of(const algebra& a, const operation& op,
-                                                               std::span<const tensor_type> inputs);
+[[nodiscard]] std::vector<operand_set> linear_groups_of(const algebra& a, const operation& op,
+                                                        std::span<const tensor_type> inputs);
 
 // How the results of a node depend on what its operands depend on: additively where those that do are a linear group.
-[[nodiscard]] inline dependence node_dependence(std::span<const operand_set> groups,
-                                                std::span<const dependence> operands) {
-  operand_set additive;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i] == dependence::other) {
-      return dependence::other;
-    }
-    if (operands[i] == dependence::additive) {
-      additive.push_back(i);
-    }
-  }
-  if (additive.empty()) {
-    return dependence::none;
-  }
-  for (const auto& g : groups) {
-    if (g == additive) {
-      return dependence::additive;
-    }
-  }
-  return dependence::other;
-}
+[[nodiscard]] dependence node_dependence(std::span<const operand_set> groups, std::span<const dependence> operands);
 
 // Linearity within a body graph.
 class body_linearity {
  public:
-  body_linearity(const algebra& a, const tensor_graph& body) : body_{body} {
-    for (std::size_t i = 0; i < body.node_count(); ++i) {
-      std::vector<tensor_type> types;
-      for (const auto v : body.operands(node_id{i})) {
-        types.push_back(body.type(v));
-      }
-      const auto& op = body.operation(node_id{i});
-      groups_.push_back(op.kind.valid() ? linear_groups_of(a, op, types) : std::vector<operand_set>{});
-    }
-  }
+  body_linearity(const algebra& a, const tensor_graph& body);
 
   // How the outputs depend on the values for which `seeds` says additive, all else fixed.
-  [[nodiscard]] dependence of_outputs(std::vector<dependence> seeds) const {
-    for (std::size_t i = 0; i < body_.node_count(); ++i) {
-      std::vector<dependence> operands;
-      for (const auto v : body_.operands(node_id{i})) {
-        operands.push_back(seeds[v.index()]);
-      }
-      const auto d = node_dependence(groups_[i], operands);
-      for (const auto v : body_.results(node_id{i})) {
-        seeds[v.index()] = seeds[v.index()] == dependence::none ? d : seeds[v.index()];
-      }
-    }
-    auto joint = dependence::none;
-    for (const auto v : body_.outputs()) {
-      const auto d = seeds[v.index()];
-      joint = d == dependence::none || joint == dependence::other ? joint : d;
-    }
-    return joint;
-  }
+  [[nodiscard]] dependence of_outputs(std::vector<dependence> seeds) const;
   [[nodiscard]] bool all_outputs_additive(const std::vector<dependence>& seeds) const {
     return of_outputs(seeds) == dependence::additive;
   }
@@ -157,8 +73,113 @@ template <class Predicate>
   return sets;
 }
 
-[[nodiscard]] inline std::vector<operand_set> linear_groups_of(const algebra& a, const operation& op,
-                                                               std::span<const tensor_type> inputs) {
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_LINEARITY)
+
+#include <numeric>
+#include <optional>
+#include <variant>
+
+#include <unity/tensor/detail/algebra.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE dependence combine(scalar_op op, dependence a, dependence b) noexcept {
+  if (a == dependence::other || b == dependence::other) {
+    return dependence::other;
+  }
+  const bool both = a == dependence::additive && b == dependence::additive;
+  const bool neither = a == dependence::none && b == dependence::none;
+  switch (op) {
+    case scalar_op::add:
+    case scalar_op::sub: return a == b ? a : dependence::other;
+    case scalar_op::mul: return both ? dependence::other : neither ? dependence::none : dependence::additive;
+    case scalar_op::div: return b == dependence::none ? a : dependence::other;
+    default: return neither ? dependence::none : dependence::other;
+  }
+}
+
+UNITY_INLINE dependence dependence_of(const scalar_program& program, std::span<const dependence> operands,
+                                      dependence accumulated) {
+  small_vector<dependence, 8> stack;
+  for (const auto& i : program) {
+    if (is_leaf(i.op)) {
+      stack.push_back(i.op == scalar_op::operand       ? operands[static_cast<std::size_t>(i.number)]
+                      : i.op == scalar_op::accumulated ? accumulated
+                                                       : dependence::none);
+    } else if (is_binary(i.op)) {
+      const auto right = stack.back();
+      stack.pop_back();
+      stack.back() = combine(i.op, stack.back(), right);
+    } else if (i.op != scalar_op::negate && stack.back() != dependence::none) {
+      stack.back() = dependence::other;
+    }
+  }
+  return stack.empty() ? dependence::none : stack.back();
+}
+
+UNITY_INLINE dependence dependence_of(const scalar_kernel& k, std::span<const dependence> operands) {
+  auto accumulated = dependence_of(k.inner, operands, dependence::none);
+  if (k.reduce == reduction::largest && accumulated != dependence::none) {
+    accumulated = dependence::other;
+  }
+  return dependence_of(k.outer, operands, accumulated);
+}
+
+UNITY_INLINE dependence node_dependence(std::span<const operand_set> groups, std::span<const dependence> operands) {
+  operand_set additive;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] == dependence::other) {
+      return dependence::other;
+    }
+    if (operands[i] == dependence::additive) {
+      additive.push_back(i);
+    }
+  }
+  if (additive.empty()) {
+    return dependence::none;
+  }
+  for (const auto& g : groups) {
+    if (g == additive) {
+      return dependence::additive;
+    }
+  }
+  return dependence::other;
+}
+
+UNITY_INLINE body_linearity::body_linearity(const algebra& a, const tensor_graph& body) : body_{body} {
+  for (std::size_t i = 0; i < body.node_count(); ++i) {
+    std::vector<tensor_type> types;
+    for (const auto v : body.operands(node_id{i})) {
+      types.push_back(body.type(v));
+    }
+    const auto& op = body.operation(node_id{i});
+    groups_.push_back(op.kind.valid() ? linear_groups_of(a, op, types) : std::vector<operand_set>{});
+  }
+}
+
+UNITY_INLINE dependence body_linearity::of_outputs(std::vector<dependence> seeds) const {
+  for (std::size_t i = 0; i < body_.node_count(); ++i) {
+    std::vector<dependence> operands;
+    for (const auto v : body_.operands(node_id{i})) {
+      operands.push_back(seeds[v.index()]);
+    }
+    const auto d = node_dependence(groups_[i], operands);
+    for (const auto v : body_.results(node_id{i})) {
+      seeds[v.index()] = seeds[v.index()] == dependence::none ? d : seeds[v.index()];
+    }
+  }
+  auto joint = dependence::none;
+  for (const auto v : body_.outputs()) {
+    const auto d = seeds[v.index()];
+    joint = d == dependence::none || joint == dependence::other ? joint : d;
+  }
+  return joint;
+}
+
+UNITY_INLINE std::vector<operand_set> linear_groups_of(const algebra& a, const operation& op,
+                                                       std::span<const tensor_type> inputs) {
   constexpr std::size_t max_operands = 16;
   if (inputs.empty() || !a.infer(op, inputs)) {
     return {};
@@ -194,3 +215,5 @@ template <class Predicate>
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -20,85 +19,27 @@ struct affine_form {
 };
 
 // The offset in row-major order of the element that the accesses name.
-[[nodiscard]] inline affine_form offset_form(const space& s, std::span<const access> accesses, const shape& dims) {
-  affine_form f{0, std::vector<std::int64_t>(s.indices().size(), 0)};
-  const auto strides = strides_of(dims);
-  for (std::size_t d = 0; d < accesses.size(); ++d) {
-    auto stride = strides[d];
-    if (accesses[d].is_window()) {
-      const auto& w = s.windows()[accesses[d].window_number()];
-      f.base -= w.before * stride;
-      f.steps[static_cast<std::size_t>(w.outer)] += w.stride * stride;
-      if (w.inner >= 0) {
-        f.steps[static_cast<std::size_t>(w.inner)] += w.dilation * stride;
-      }
-    }
-    for (std::size_t i = accesses[d].size(); i-- > 0;) {
-      f.steps[accesses[d][i]] += stride;
-      stride *= s.indices()[accesses[d][i]].size;
-    }
-  }
-  return f;
-}
+[[nodiscard]] affine_form offset_form(const space& s, std::span<const access> accesses, const shape& dims);
 
-[[nodiscard]] inline affine_form coordinate_form(const space& s, std::size_t index) {
-  affine_form f{0, std::vector<std::int64_t>(s.indices().size(), 0)};
-  f.steps[index] = 1;
-  return f;
-}
+[[nodiscard]] affine_form coordinate_form(const space& s, std::size_t index);
 
 // Nested loops, outermost first, each of which moves every form by a step of its own.
 class loop_nest {
  public:
-  explicit loop_nest(std::span<const affine_form> forms) {
-    for (const auto& f : forms) {
-      base_.push_back(f.base);
-    }
-  }
+  explicit loop_nest(std::span<const affine_form> forms);
 
   // Appends an inner loop.
-  void add(std::int64_t size, std::span<const affine_form> forms, std::size_t index) {
-    if (size == 1) {
-      return;
-    }
-    sizes_.push_back(size);
-    for (const auto& f : forms) {
-      steps_.push_back(f.steps[index]);
-    }
-  }
+  void add(std::int64_t size, std::span<const affine_form> forms, std::size_t index);
   void add(std::int64_t size, std::span<const std::int64_t> steps) {
     sizes_.push_back(size);
     steps_.insert(steps_.end(), steps.begin(), steps.end());
   }
 
   // Joins neighbouring loops that walk every form as one would.
-  void coalesce() {
-    loop_nest joined{{}};
-    for (std::size_t l = 0; l < sizes_.size(); ++l) {
-      bool joins = l > 0;
-      for (std::size_t f = 0; joins && f < base_.size(); ++f) {
-        joins = joined.steps_[joined.steps_.size() - base_.size() + f] == step(l, f) * sizes_[l];
-      }
-      if (joins) {
-        joined.sizes_.back() *= sizes_[l];
-        joined.steps_.resize(joined.steps_.size() - base_.size());
-      } else {
-        joined.sizes_.push_back(sizes_[l]);
-      }
-      const auto* from = steps_.data() + l * base_.size();
-      joined.steps_.insert(joined.steps_.end(), from, from + base_.size());
-    }
-    sizes_ = std::move(joined.sizes_);
-    steps_ = std::move(joined.steps_);
-  }
+  void coalesce();
 
   // Loops of size 1 inside, so that there are at least `count`.
-  void deepen(std::size_t count) {
-    while (sizes_.size() < count) {
-      sizes_.push_back(1);
-      steps_.resize(steps_.size() + base_.size(), 0);
-    }
-  }
+  void deepen(std::size_t count);
 
   [[nodiscard]] std::size_t depth() const noexcept { return sizes_.size(); }
   [[nodiscard]] std::int64_t size(std::size_t loop) const { return sizes_[loop]; }
@@ -128,11 +69,7 @@ class loop_nest {
   }
 
  private:
-  void shift(std::vector<std::int64_t>& values, std::size_t loop, std::int64_t times) const {
-    for (std::size_t f = 0; f < values.size(); ++f) {
-      values[f] += times * step(loop, f);
-    }
-  }
+  void shift(std::vector<std::int64_t>& values, std::size_t loop, std::int64_t times) const;
 
   std::vector<std::int64_t> base_;
   std::vector<std::int64_t> sizes_;
@@ -140,3 +77,89 @@ class loop_nest {
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_LOOP_NEST)
+
+#include <unity/core/config.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE affine_form offset_form(const space& s, std::span<const access> accesses, const shape& dims) {
+  affine_form f{0, std::vector<std::int64_t>(s.indices().size(), 0)};
+  const auto strides = strides_of(dims);
+  for (std::size_t d = 0; d < accesses.size(); ++d) {
+    auto stride = strides[d];
+    if (accesses[d].is_window()) {
+      const auto& w = s.windows()[accesses[d].window_number()];
+      f.base -= w.before * stride;
+      f.steps[static_cast<std::size_t>(w.outer)] += w.stride * stride;
+      if (w.inner >= 0) {
+        f.steps[static_cast<std::size_t>(w.inner)] += w.dilation * stride;
+      }
+    }
+    for (std::size_t i = accesses[d].size(); i-- > 0;) {
+      f.steps[accesses[d][i]] += stride;
+      stride *= s.indices()[accesses[d][i]].size;
+    }
+  }
+  return f;
+}
+
+UNITY_INLINE affine_form coordinate_form(const space& s, std::size_t index) {
+  affine_form f{0, std::vector<std::int64_t>(s.indices().size(), 0)};
+  f.steps[index] = 1;
+  return f;
+}
+
+UNITY_INLINE loop_nest::loop_nest(std::span<const affine_form> forms) {
+  for (const auto& f : forms) {
+    base_.push_back(f.base);
+  }
+}
+
+UNITY_INLINE void loop_nest::add(std::int64_t size, std::span<const affine_form> forms, std::size_t index) {
+  if (size == 1) {
+    return;
+  }
+  sizes_.push_back(size);
+  for (const auto& f : forms) {
+    steps_.push_back(f.steps[index]);
+  }
+}
+
+UNITY_INLINE void loop_nest::coalesce() {
+  loop_nest joined{{}};
+  for (std::size_t l = 0; l < sizes_.size(); ++l) {
+    bool joins = l > 0;
+    for (std::size_t f = 0; joins && f < base_.size(); ++f) {
+      joins = joined.steps_[joined.steps_.size() - base_.size() + f] == step(l, f) * sizes_[l];
+    }
+    if (joins) {
+      joined.sizes_.back() *= sizes_[l];
+      joined.steps_.resize(joined.steps_.size() - base_.size());
+    } else {
+      joined.sizes_.push_back(sizes_[l]);
+    }
+    const auto* from = steps_.data() + l * base_.size();
+    joined.steps_.insert(joined.steps_.end(), from, from + base_.size());
+  }
+  sizes_ = std::move(joined.sizes_);
+  steps_ = std::move(joined.steps_);
+}
+
+UNITY_INLINE void loop_nest::deepen(std::size_t count) {
+  while (sizes_.size() < count) {
+    sizes_.push_back(1);
+    steps_.resize(steps_.size() + base_.size(), 0);
+  }
+}
+
+UNITY_INLINE void loop_nest::shift(std::vector<std::int64_t>& values, std::size_t loop, std::int64_t times) const {
+  for (std::size_t f = 0; f < values.size(); ++f) {
+    values[f] += times * step(loop, f);
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -4,16 +4,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numbers>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/modular.hpp>
-#include <unity/tensor/operation.hpp>
-#include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {
@@ -80,16 +79,7 @@ class opaque_function {
   }
 
  private:
-  [[nodiscard]] double phase(std::uint64_t bits) const {
-    auto sum = std::numbers::pi * signed_unit(bits);
-    std::uint64_t term = 0;
-    for (const auto& p : projections_) {
-      for (const auto x : p.at) {
-        sum += signed_unit(hash_combine(bits, ++term)) * x;
-      }
-    }
-    return sum;
-  }
+  [[nodiscard]] double phase(std::uint64_t bits) const;
 
   std::uint64_t identity_;
   std::uint64_t operands_ = 0;
@@ -98,3 +88,27 @@ class opaque_function {
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_OPAQUE_VALUES)
+
+#include <numbers>
+
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE double opaque_function::phase(std::uint64_t bits) const {
+  auto sum = std::numbers::pi * signed_unit(bits);
+  std::uint64_t term = 0;
+  for (const auto& p : projections_) {
+    for (const auto x : p.at) {
+      sum += signed_unit(hash_combine(bits, ++term)) * x;
+    }
+  }
+  return sum;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -3,20 +3,27 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
+
+#include <unity/tensor/detail/size_relations.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor::detail {}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_RELATE_PRIMITIVE)
+
+#include <map>
 #include <variant>
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/size_relations.hpp>
+#include <unity/tensor/detail/resize.hpp>
 #include <unity/tensor/kernel.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::detail {
 
 // A dimension and what runs along it.
-inline void size_relations::link(const access& a, size_number dim, const size_numbers& indices) {
+UNITY_INLINE void size_relations::link(const access& a, size_number dim, const size_numbers& indices) {
   size_numbers inside;
   for (std::size_t i = 0; i < a.size(); ++i) {
     inside.push_back(indices[a[i]]);
@@ -24,7 +31,7 @@ inline void size_relations::link(const access& a, size_number dim, const size_nu
   classes.add_product(dim, std::move(inside));
 }
 
-inline void size_relations::relate_primitive(const node_view& n, const space& s, bool top) {
+UNITY_INLINE void size_relations::relate_primitive(const node_view& n, const space& s, bool top) {
   size_numbers indices;
   for (const auto& i : s.indices()) {
     indices.push_back(classes.add(i.size));
@@ -77,7 +84,8 @@ inline void size_relations::relate_primitive(const node_view& n, const space& s,
   }
 }
 
-inline void size_relations::relate_window(const node_view& n, const space& s, std::size_t operand, std::size_t d) {
+UNITY_INLINE void size_relations::relate_window(const node_view& n, const space& s, std::size_t operand,
+                                                std::size_t d) {
   const auto& w = s.windows()[s.operand(operand)[d].window_number()];
   const auto reach = w.inner < 0 ? 1 : (s.size_of(w.inner) - 1) * w.dilation + 1;
   classes.require_at_least(n.operands[operand][d], reach);
@@ -96,7 +104,7 @@ inline void size_relations::relate_window(const node_view& n, const space& s, st
 }
 
 // Sizes that follow from one and are equal stay equal. Returns whether that was news.
-inline bool size_relations::unite_functions() {
+UNITY_INLINE bool size_relations::unite_functions() {
   bool news = false;
   std::map<std::pair<size_number, std::int64_t>, size_number> known;
   for (const auto& f : functions_) {
@@ -110,3 +118,5 @@ inline bool size_relations::unite_functions() {
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

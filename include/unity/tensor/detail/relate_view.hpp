@@ -1,15 +1,13 @@
 // Members of size_relations: sizes of views.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <unity/rewrite/attribute.hpp>
+#include <unity/tensor/detail/size_classes.hpp>
 #include <unity/tensor/detail/size_relations.hpp>
 #include <unity/tensor/view_map.hpp>
 
@@ -22,26 +20,7 @@ class shape_refinement {
       : classes_{classes}, sides_{walk{from}, walk{to}} {}
 
   // Returns the factors that the shapes are made of.
-  size_numbers run() {
-    while (next(sides_[0]) && next(sides_[1])) {
-      const auto common = std::gcd(sides_[0].rest, sides_[1].rest);
-      if (common == 1) {
-        skip();
-        continue;
-      }
-      found_.push_back(classes_.add(common));
-      for (auto& side : sides_) {
-        side.factors.back().push_back(found_.back());
-        side.rest /= common;
-      }
-    }
-    for (auto& side : sides_) {
-      for (std::size_t d = 0; d < side.factors.size(); ++d) {
-        classes_.add_product(side.dims[d], side.factors[d]);
-      }
-    }
-    return std::move(found_);
-  }
+  size_numbers run();
 
  private:
   struct walk {
@@ -50,34 +29,74 @@ class shape_refinement {
     std::int64_t rest = 1;                // of the last of them
   };
 
-  bool next(walk& side) const {
-    while (side.rest == 1 && side.factors.size() < side.dims.size()) {
-      side.rest = classes_.size(side.dims[side.factors.size()]);
-      side.factors.emplace_back();
-    }
-    return side.rest > 1;
-  }
+  bool next(walk& side) const;
   // Up to where both sides have passed the same number of elements.
-  void skip() {
-    std::int64_t passed[2] = {take_rest(sides_[0]), take_rest(sides_[1])};
-    while (passed[0] != passed[1]) {
-      const std::size_t behind = passed[0] < passed[1] ? 0 : 1;
-      next(sides_[behind]);
-      passed[behind] *= take_rest(sides_[behind]);
-    }
-  }
-  std::int64_t take_rest(walk& side) {
-    side.factors.back().push_back(classes_.add(side.rest));
-    classes_.fix(side.factors.back().back());
-    return std::exchange(side.rest, 1);
-  }
+  void skip();
+  std::int64_t take_rest(walk& side);
 
   size_classes& classes_;
   walk sides_[2];
   size_numbers found_;
 };
 
-inline void size_relations::relate_relabelling(const node_view& n, const attribute_list* outer) {
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_RELATE_VIEW)
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string_view>
+
+#include <unity/tensor/detail/resize.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE size_numbers shape_refinement::run() {
+  while (next(sides_[0]) && next(sides_[1])) {
+    const auto common = std::gcd(sides_[0].rest, sides_[1].rest);
+    if (common == 1) {
+      skip();
+      continue;
+    }
+    found_.push_back(classes_.add(common));
+    for (auto& side : sides_) {
+      side.factors.back().push_back(found_.back());
+      side.rest /= common;
+    }
+  }
+  for (auto& side : sides_) {
+    for (std::size_t d = 0; d < side.factors.size(); ++d) {
+      classes_.add_product(side.dims[d], side.factors[d]);
+    }
+  }
+  return std::move(found_);
+}
+
+UNITY_INLINE bool shape_refinement::next(walk& side) const {
+  while (side.rest == 1 && side.factors.size() < side.dims.size()) {
+    side.rest = classes_.size(side.dims[side.factors.size()]);
+    side.factors.emplace_back();
+  }
+  return side.rest > 1;
+}
+
+UNITY_INLINE void shape_refinement::skip() {
+  std::int64_t passed[2] = {take_rest(sides_[0]), take_rest(sides_[1])};
+  while (passed[0] != passed[1]) {
+    const std::size_t behind = passed[0] < passed[1] ? 0 : 1;
+    next(sides_[behind]);
+    passed[behind] *= take_rest(sides_[behind]);
+  }
+}
+
+UNITY_INLINE std::int64_t shape_refinement::take_rest(walk& side) {
+  side.factors.back().push_back(classes_.add(side.rest));
+  classes_.fix(side.factors.back().back());
+  return std::exchange(side.rest, 1);
+}
+
+UNITY_INLINE void size_relations::relate_relabelling(const node_view& n, const attribute_list* outer) {
   for (const auto factor : shape_refinement{classes, n.operands[0], n.results[0]}.run()) {
     // What a composite's attribute says (a number of heads) does not follow sizes.
     for (const auto& a : outer != nullptr ? *outer : attribute_list{}) {
@@ -88,7 +107,7 @@ inline void size_relations::relate_relabelling(const node_view& n, const attribu
   }
 }
 
-inline void size_relations::relate_view(const node_view& n, const view_map& map, size_numbers& own) {
+UNITY_INLINE void size_relations::relate_view(const node_view& n, const view_map& map, size_numbers& own) {
   for (const auto& p : map.pieces()) {
     for (std::size_t d = 0; d < p.source.size(); ++d) {
       if (p.source[d].along >= 0) {
@@ -101,8 +120,8 @@ inline void size_relations::relate_view(const node_view& n, const view_map& map,
 }
 
 // Cuts `segment` out of `dim`. Returns what is before and after it; 0 sizes are sizes of no class: size_none.
-inline std::pair<size_number, size_number> size_relations::cut_out(size_number dim, std::int64_t start,
-                                                                   size_number segment) {
+UNITY_INLINE std::pair<size_number, size_number> size_relations::cut_out(size_number dim, std::int64_t start,
+                                                                         size_number segment) {
   const auto rest = classes.size(dim) - start - classes.size(segment);
   const auto before = start > 0 ? classes.add(start) : size_none;
   const auto after = rest > 0 ? classes.add(rest) : size_none;
@@ -113,8 +132,8 @@ inline std::pair<size_number, size_number> size_relations::cut_out(size_number d
 }
 
 // Along dimension d of the piece's operand. is_only: what is around it in the result is padding.
-inline void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, bool is_only,
-                                         size_numbers& own) {
+UNITY_INLINE void size_relations::relate_piece(const node_view& n, const piece& p, std::size_t d, bool is_only,
+                                               size_numbers& own) {
   constexpr std::int64_t most_padding = 16;  // that stays as it is
   const auto& s = p.source[d];
   const auto e = static_cast<std::size_t>(s.along);
@@ -147,7 +166,7 @@ inline void size_relations::relate_piece(const node_view& n, const piece& p, std
 }
 
 // Every step-th element of a slice: what is before the first and after the end stays.
-inline void size_relations::relate_strided(const node_view& n, const piece& p, std::size_t d) {
+UNITY_INLINE void size_relations::relate_strided(const node_view& n, const piece& p, std::size_t d) {
   const auto e = static_cast<std::size_t>(p.source[d].along);
   const auto from = n.operands[p.operand][d];
   const auto to = n.results[p.result][e];
@@ -166,3 +185,5 @@ inline void size_relations::relate_strided(const node_view& n, const piece& p, s
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
+#include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/resizing.hpp>
 
@@ -17,7 +19,15 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
   return static_cast<bool>(a.definition_of(op.kind).resize);
 }
 
-[[nodiscard]] inline operation resized(const algebra& a, const resizing& r) {
+[[nodiscard]] operation resized(const algebra& a, const resizing& r);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_RESIZE)
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE operation resized(const algebra& a, const resizing& r) {
   auto op = r.op;
   const auto& d = a.definition_of(op.kind);
   if (d.resize) {
@@ -27,3 +37,5 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -25,39 +24,10 @@ class size_choice {
 
   // least: no size becomes smaller than that. multiples: by number, what the size of its class is a multiple of.
   size_choice(const size_classes& classes, std::span<const size_function> functions, std::int64_t least,
-              std::span<const std::int64_t> multiples = {})
-      : classes_{classes},
-        functions_{functions},
-        least_{least},
-        multiples_(classes.count(), 1),
-        kept_(classes.count()),
-        follows_(classes.count()),
-        relations_(classes.count()),
-        sizes_(classes.count()) {
-    for (number n = 0; n < classes_.count(); ++n) {
-      if (classes_.find(n) == n) {
-        list_relations(n);
-      }
-    }
-    for (number n = 0; n < multiples.size(); ++n) {
-      auto& m = multiples_[classes_.find(n)];
-      m = std::lcm(m, multiples[n]);
-    }
-    for (std::size_t f = 0; f < functions_.size(); ++f) {
-      relations_[classes_.find(functions_[f].from)].push_back({kind::function, f, 0});
-      follows_[classes_.find(functions_[f].to)] = true;
-    }
-  }
+              std::span<const std::int64_t> multiples = {});
 
   // By class.
-  [[nodiscard]] const std::vector<std::int64_t>& run() {
-    auto stuck = choose();
-    while (stuck) {
-      kept_[*stuck] = true;
-      stuck = choose();
-    }
-    return sizes_;
-  }
+  [[nodiscard]] const std::vector<std::int64_t>& run();
 
   // A size that must stay after all.
   void keep(number n) { kept_[classes_.find(n)] = true; }
@@ -73,176 +43,29 @@ class size_choice {
     std::size_t product;  // which of the whole's
   };
 
-  void list_relations(number n) {
-    const auto list = [&](relation r, std::span<const number> members) {
-      relations_[n].push_back(r);
-      for (const auto m : members) {
-        relations_[classes_.find(m)].push_back(r);
-      }
-    };
-    if (const auto parts = classes_.parts(n); !parts.empty()) {
-      list({kind::sum, n, 0}, parts);
-    }
-    for (std::size_t p = 0; p < classes_.products(n).size(); ++p) {
-      list({kind::product, n, p}, classes_.products(n)[p]);
-    }
-    follows_[n] = follows_[n] || !classes_.parts(n).empty() || !classes_.products(n).empty();
-  }
+  void list_relations(number n);
 
   // Returns the class that got stuck, if any.
-  std::optional<number> choose() {
-    std::fill(sizes_.begin(), sizes_.end(), 0);
-    trail_.clear();
-    times_used_.clear();
-    for (number n = 0; n < sizes_.size(); ++n) {
-      if (classes_.find(n) == n && keeps(n) && !settle(n, classes_.size(n))) {
-        return first_unkept();
-      }
-    }
-    // First what nothing determines: what it determines need not be guessed.
-    for (const bool all : {false, true}) {
-      for (number n = 0; n < sizes_.size(); ++n) {
-        if (classes_.find(n) == n && sizes_[n] == 0 && (all || !follows_[n]) && !decide(n)) {
-          return n;
-        }
-      }
-    }
-    return std::nullopt;
-  }
+  std::optional<number> choose();
 
   // Kept sizes are a part of a solution, but a function may find that out of order.
-  [[nodiscard]] number first_unkept() const {
-    number n = 0;
-    while (n + 1 < sizes_.size() && (classes_.find(n) != n || keeps(n))) {
-      ++n;
-    }
-    return n;
-  }
+  [[nodiscard]] number first_unkept() const;
 
-  bool decide(number n) {
-    constexpr std::size_t enough = 6;
-    constexpr std::int64_t most_tries = 4096;
-    const auto own = classes_.size(n);
-    const auto least = least_size(n);
-    std::vector<std::int64_t> fitting;
-    if (own <= 4 && fits(n, own)) {
-      fitting.push_back(own);
-    }
-    const auto step = multiples_[n];
-    for (auto size = (least + step - 1) / step * step; fitting.empty() || (own > 4 && fitting.size() < enough);
-         size += step) {
-      if (size > std::min(own, least + most_tries)) {
-        break;
-      }
-      if (fits(n, size)) {
-        fitting.push_back(size);
-      }
-    }
-    if (fitting.empty()) {
-      return settle(n, own);
-    }
-    const auto chosen = *std::min_element(fitting.begin(), fitting.end(),
-                                          [&](auto a, auto b) { return times_used_[a] < times_used_[b]; });
-    ++times_used_[chosen];
-    return settle(n, chosen);
-  }
+  bool decide(number n);
 
   [[nodiscard]] std::int64_t least_size(number n) const {
     return std::min(classes_.size(n), std::max(classes_.least(n), least_));
   }
 
-  bool fits(number n, std::int64_t size) {
-    const auto before = trail_.size();
-    const bool fits = settle(n, size);
-    while (trail_.size() > before) {
-      sizes_[trail_.back()] = 0;
-      trail_.pop_back();
-    }
-    return fits;
-  }
+  bool fits(number n, std::int64_t size);
 
   // Sets a size and all that follow from it. Returns whether they fit.
-  bool settle(number n, std::int64_t size) {
-    auto at = trail_.size();
-    if (!set(n, size)) {
-      return false;
-    }
-    for (; at < trail_.size(); ++at) {
-      for (const auto& r : relations_[trail_[at]]) {
-        if (!follow(r)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-  bool set(number n, std::int64_t size) {
-    n = classes_.find(n);
-    if (sizes_[n] != 0) {
-      return sizes_[n] == size;
-    }
-    const bool is_own = size == classes_.size(n);
-    if (size < least_size(n) || size > classes_.size(n) || (!is_own && (keeps(n) || size % multiples_[n] != 0))) {
-      return false;
-    }
-    sizes_[n] = size;
-    trail_.push_back(n);
-    return true;
-  }
+  bool settle(number n, std::int64_t size);
+  bool set(number n, std::int64_t size);
 
-  bool follow(const relation& r) {
-    switch (r.what) {
-      case kind::sum: return follow_sum(r.whole, classes_.parts(r.whole));
-      case kind::product: return follow_product(r.whole, classes_.products(r.whole)[r.product]);
-      case kind::function: {
-        const auto& f = functions_[r.whole];
-        return set(f.to, f.apply(sizes_[classes_.find(f.from)]));
-      }
-    }
-    return true;
-  }
-  bool follow_sum(number whole, std::span<const number> parts) {
-    std::int64_t known = 0;
-    std::int64_t unknown_count = 0;
-    number unknown = 0;
-    for (const auto p : parts) {
-      const auto c = classes_.find(p);
-      known += sizes_[c];
-      if (sizes_[c] == 0) {
-        if (unknown_count > 0 && unknown != c) {
-          return true;
-        }
-        unknown = c;
-        ++unknown_count;
-      }
-    }
-    if (unknown_count == 0) {
-      return set(whole, known);
-    }
-    const auto rest = sizes_[whole] - known;
-    return sizes_[whole] == 0 || (rest % unknown_count == 0 && set(unknown, rest / unknown_count));
-  }
-  bool follow_product(number whole, std::span<const number> factors) {
-    std::int64_t known = 1;
-    std::size_t unknown_count = 0;
-    number unknown = 0;
-    for (const auto f : factors) {
-      const auto c = classes_.find(f);
-      if (sizes_[c] == 0) {
-        unknown = c;
-        ++unknown_count;
-      } else {
-        known *= sizes_[c];
-      }
-    }
-    if (unknown_count == 0) {
-      return set(whole, known);
-    }
-    if (unknown_count > 1 || sizes_[whole] == 0) {
-      return true;
-    }
-    return sizes_[whole] % known == 0 && set(unknown, sizes_[whole] / known);
-  }
+  bool follow(const relation& r);
+  bool follow_sum(number whole, std::span<const number> parts);
+  bool follow_product(number whole, std::span<const number> factors);
 
   const size_classes& classes_;
   std::span<const size_function> functions_;
@@ -257,3 +80,214 @@ class size_choice {
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_SIZE_CHOICE)
+
+#include <numeric>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE size_choice::size_choice(const size_classes& classes, std::span<const size_function> functions,
+                                      std::int64_t least, std::span<const std::int64_t> multiples)
+    : classes_{classes},
+      functions_{functions},
+      least_{least},
+      multiples_(classes.count(), 1),
+      kept_(classes.count()),
+      follows_(classes.count()),
+      relations_(classes.count()),
+      sizes_(classes.count()) {
+  for (number n = 0; n < classes_.count(); ++n) {
+    if (classes_.find(n) == n) {
+      list_relations(n);
+    }
+  }
+  for (number n = 0; n < multiples.size(); ++n) {
+    auto& m = multiples_[classes_.find(n)];
+    m = std::lcm(m, multiples[n]);
+  }
+  for (std::size_t f = 0; f < functions_.size(); ++f) {
+    relations_[classes_.find(functions_[f].from)].push_back({kind::function, f, 0});
+    follows_[classes_.find(functions_[f].to)] = true;
+  }
+}
+
+UNITY_INLINE const std::vector<std::int64_t>& size_choice::run() {
+  auto stuck = choose();
+  while (stuck) {
+    kept_[*stuck] = true;
+    stuck = choose();
+  }
+  return sizes_;
+}
+
+UNITY_INLINE void size_choice::list_relations(number n) {
+  const auto list = [&](relation r, std::span<const number> members) {
+    relations_[n].push_back(r);
+    for (const auto m : members) {
+      relations_[classes_.find(m)].push_back(r);
+    }
+  };
+  if (const auto parts = classes_.parts(n); !parts.empty()) {
+    list({kind::sum, n, 0}, parts);
+  }
+  for (std::size_t p = 0; p < classes_.products(n).size(); ++p) {
+    list({kind::product, n, p}, classes_.products(n)[p]);
+  }
+  follows_[n] = follows_[n] || !classes_.parts(n).empty() || !classes_.products(n).empty();
+}
+
+UNITY_INLINE auto size_choice::choose() -> std::optional<number> {
+  std::fill(sizes_.begin(), sizes_.end(), 0);
+  trail_.clear();
+  times_used_.clear();
+  for (number n = 0; n < sizes_.size(); ++n) {
+    if (classes_.find(n) == n && keeps(n) && !settle(n, classes_.size(n))) {
+      return first_unkept();
+    }
+  }
+  // First what nothing determines: what it determines need not be guessed.
+  for (const bool all : {false, true}) {
+    for (number n = 0; n < sizes_.size(); ++n) {
+      if (classes_.find(n) == n && sizes_[n] == 0 && (all || !follows_[n]) && !decide(n)) {
+        return n;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE auto size_choice::first_unkept() const -> number {
+  number n = 0;
+  while (n + 1 < sizes_.size() && (classes_.find(n) != n || keeps(n))) {
+    ++n;
+  }
+  return n;
+}
+
+UNITY_INLINE bool size_choice::decide(number n) {
+  constexpr std::size_t enough = 6;
+  constexpr std::int64_t most_tries = 4096;
+  const auto own = classes_.size(n);
+  const auto least = least_size(n);
+  std::vector<std::int64_t> fitting;
+  if (own <= 4 && fits(n, own)) {
+    fitting.push_back(own);
+  }
+  const auto step = multiples_[n];
+  for (auto size = (least + step - 1) / step * step; fitting.empty() || (own > 4 && fitting.size() < enough);
+       size += step) {
+    if (size > std::min(own, least + most_tries)) {
+      break;
+    }
+    if (fits(n, size)) {
+      fitting.push_back(size);
+    }
+  }
+  if (fitting.empty()) {
+    return settle(n, own);
+  }
+  const auto chosen = *std::min_element(fitting.begin(), fitting.end(),
+                                        [&](auto a, auto b) { return times_used_[a] < times_used_[b]; });
+  ++times_used_[chosen];
+  return settle(n, chosen);
+}
+
+UNITY_INLINE bool size_choice::fits(number n, std::int64_t size) {
+  const auto before = trail_.size();
+  const bool fits = settle(n, size);
+  while (trail_.size() > before) {
+    sizes_[trail_.back()] = 0;
+    trail_.pop_back();
+  }
+  return fits;
+}
+
+UNITY_INLINE bool size_choice::settle(number n, std::int64_t size) {
+  auto at = trail_.size();
+  if (!set(n, size)) {
+    return false;
+  }
+  for (; at < trail_.size(); ++at) {
+    for (const auto& r : relations_[trail_[at]]) {
+      if (!follow(r)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool size_choice::set(number n, std::int64_t size) {
+  n = classes_.find(n);
+  if (sizes_[n] != 0) {
+    return sizes_[n] == size;
+  }
+  const bool is_own = size == classes_.size(n);
+  if (size < least_size(n) || size > classes_.size(n) || (!is_own && (keeps(n) || size % multiples_[n] != 0))) {
+    return false;
+  }
+  sizes_[n] = size;
+  trail_.push_back(n);
+  return true;
+}
+
+UNITY_INLINE bool size_choice::follow(const relation& r) {
+  switch (r.what) {
+    case kind::sum: return follow_sum(r.whole, classes_.parts(r.whole));
+    case kind::product: return follow_product(r.whole, classes_.products(r.whole)[r.product]);
+    case kind::function: {
+      const auto& f = functions_[r.whole];
+      return set(f.to, f.apply(sizes_[classes_.find(f.from)]));
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool size_choice::follow_sum(number whole, std::span<const number> parts) {
+  std::int64_t known = 0;
+  std::int64_t unknown_count = 0;
+  number unknown = 0;
+  for (const auto p : parts) {
+    const auto c = classes_.find(p);
+    known += sizes_[c];
+    if (sizes_[c] == 0) {
+      if (unknown_count > 0 && unknown != c) {
+        return true;
+      }
+      unknown = c;
+      ++unknown_count;
+    }
+  }
+  if (unknown_count == 0) {
+    return set(whole, known);
+  }
+  const auto rest = sizes_[whole] - known;
+  return sizes_[whole] == 0 || (rest % unknown_count == 0 && set(unknown, rest / unknown_count));
+}
+
+UNITY_INLINE bool size_choice::follow_product(number whole, std::span<const number> factors) {
+  std::int64_t known = 1;
+  std::size_t unknown_count = 0;
+  number unknown = 0;
+  for (const auto f : factors) {
+    const auto c = classes_.find(f);
+    if (sizes_[c] == 0) {
+      unknown = c;
+      ++unknown_count;
+    } else {
+      known *= sizes_[c];
+    }
+  }
+  if (unknown_count == 0) {
+    return set(whole, known);
+  }
+  if (unknown_count > 1 || sizes_[whole] == 0) {
+    return true;
+  }
+  return sizes_[whole] % known == 0 && set(unknown, sizes_[whole] / known);
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

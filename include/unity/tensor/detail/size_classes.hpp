@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -27,12 +26,7 @@ class size_classes {
   }
   [[nodiscard]] std::size_t count() const noexcept { return classes_.size(); }
   // The smallest number of the class.
-  [[nodiscard]] number find(number n) const {
-    while (classes_[n].parent != n) {
-      n = classes_[n].parent = classes_[classes_[n].parent].parent;
-    }
-    return n;
-  }
+  [[nodiscard]] number find(number n) const;
   [[nodiscard]] std::int64_t size(number n) const { return classes_[n].size; }
   // Of the class; at most one sum is kept, as another cuts its parts.
   [[nodiscard]] std::span<const number> parts(number n) const { return classes_[find(n)].parts; }
@@ -48,78 +42,16 @@ class size_classes {
   [[nodiscard]] std::int64_t least(number n) const { return classes_[find(n)].least; }
 
   // Sizes that differ are never equal: both are fixed instead.
-  void unite(number a, number b) {
-    a = find(a);
-    b = find(b);
-    if (a == b) {
-      return;
-    }
-    if (classes_[a].size != classes_[b].size) {
-      fix(a);
-      fix(b);
-      return;
-    }
-    if (b < a) {
-      std::swap(a, b);
-    }
-    ++changes_;
-    classes_[b].parent = a;
-    classes_[a].fixed = classes_[a].fixed || classes_[b].fixed;
-    require_at_least(a, classes_[b].least);
-    const auto parts = std::exchange(classes_[b].parts, {});
-    const auto products = std::exchange(classes_[b].products, {});
-    if (!parts.empty()) {
-      add_sum(a, parts);
-    }
-    for (const auto& factors : products) {
-      add_product(a, factors);
-    }
-  }
+  void unite(number a, number b);
 
   // Expects parts that add up to the size of `whole`.
-  void add_sum(number whole, const std::vector<number>& parts) {
-    whole = find(whole);
-    if (parts.size() == 1) {
-      unite(whole, parts[0]);
-    } else if (classes_[whole].parts.empty()) {
-      classes_[whole].parts = parts;
-      ++changes_;
-    } else {
-      align_sums(classes_[whole].parts, parts);
-    }
-  }
+  void add_sum(number whole, const std::vector<number>& parts);
 
   // Expects factors whose product is the size of `whole`.
-  void add_product(number whole, std::vector<number> factors) {
-    whole = find(whole);
-    std::erase_if(factors, [&](number f) { return size(f) == 1; });
-    if (factors.size() == 1) {
-      unite(whole, factors[0]);
-      return;
-    }
-    auto& known = classes_[whole].products;
-    const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& k) { return same(k, factors); });
-    if (factors.empty() || is_known) {
-      return;
-    }
-    ++changes_;
-    known.push_back(factors);
-    if (known.size() > 1) {
-      align_products(std::vector<number>(known[0]), std::move(factors));
-    }
-  }
+  void add_product(number whole, std::vector<number> factors);
 
   // Carries cuts through products: where an axis is outer * inner, it is cut at multiples of inner where outer is cut.
-  void settle() {
-    for (auto before = changes_ + 1; before != changes_;) {
-      before = changes_;
-      for (number n = 0; n < classes_.size(); ++n) {
-        for (std::size_t p = 0; find(n) == n && p < classes_[n].products.size(); ++p) {
-          carry_cuts(n, std::vector<number>(classes_[n].products[p]));
-        }
-      }
-    }
-  }
+  void settle();
 
  private:
   struct entry {
@@ -177,89 +109,17 @@ class size_classes {
     }
   }
 
-  void align_sums(std::vector<number> a, std::vector<number> b) {
-    std::reverse(a.begin(), a.end());
-    std::reverse(b.begin(), b.end());
-    align(a, b, true, [&](number n) { return parts(n); }, [&](number x, number y) -> std::optional<number> {
-      const auto rest = add(size(x) - size(y));
-      add_sum(x, {y, rest});
-      return rest;
-    });
-  }
+  void align_sums(std::vector<number> a, std::vector<number> b);
 
   // From the innermost, and where a factor fits no other, from the outermost.
-  void align_products(std::vector<number> a, std::vector<number> b) {
-    const auto consists = [&](number n) {
-      const auto all = products(n);
-      return all.empty() ? std::span<const number>{} : std::span<const number>{all[0]};
-    };
-    align(a, b, false, consists, [&](number x, number y) -> std::optional<number> {
-      if (size(x) % size(y) != 0) {
-        return std::nullopt;
-      }
-      const auto rest = add(size(x) / size(y));
-      add_product(x, {rest, y});
-      return rest;
-    });
-    std::reverse(a.begin(), a.end());
-    std::reverse(b.begin(), b.end());
-    while (!a.empty() && !b.empty()) {
-      const auto x = pop(a, true, consists);
-      const auto y = pop(b, true, consists);
-      if (size(x) != size(y)) {
-        break;
-      }
-      unite(x, y);
-    }
-  }
+  void align_products(std::vector<number> a, std::vector<number> b);
 
   // Where the class is cut, inside.
-  [[nodiscard]] std::vector<std::int64_t> cuts(number n) const {
-    std::vector<std::int64_t> at;
-    std::vector<number> rest{n};
-    std::int64_t position = 0;
-    while (!rest.empty()) {
-      position += size(pop(rest, true, [&](number c) { return parts(c); }));
-      at.push_back(position);
-    }
-    at.pop_back();
-    return at;
-  }
+  [[nodiscard]] std::vector<std::int64_t> cuts(number n) const;
   // Cuts the class, every position times `unit`; returns the pieces.
-  std::vector<number> cut(number n, std::span<const std::int64_t> at, std::int64_t unit) {
-    std::vector<number> pieces;
-    std::int64_t from = 0;
-    for (const auto position : at) {
-      pieces.push_back(add((position - from) * unit));
-      from = position;
-    }
-    pieces.push_back(add(size(n) - from * unit));
-    add_sum(n, pieces);
-    return pieces;
-  }
+  std::vector<number> cut(number n, std::span<const std::int64_t> at, std::int64_t unit);
 
-  void carry_cuts(number whole, const std::vector<number>& factors) {
-    const auto outer = find(factors[0]);
-    const auto inner = size(whole) / size(outer);
-    auto at = cuts(outer);
-    for (const auto position : cuts(whole)) {
-      if (position % inner == 0) {
-        at.push_back(position / inner);
-      }
-    }
-    std::sort(at.begin(), at.end());
-    at.erase(std::unique(at.begin(), at.end()), at.end());
-    if (at.empty() || !carried_.insert({whole, outer, at}).second) {
-      return;
-    }
-    const auto outer_pieces = cut(outer, at, 1);
-    const auto pieces = cut(whole, at, inner);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      auto piece_factors = factors;
-      piece_factors[0] = outer_pieces[i];
-      add_product(pieces[i], std::move(piece_factors));
-    }
-  }
+  void carry_cuts(number whole, const std::vector<number>& factors);
 
   std::vector<entry> classes_;
   std::set<std::tuple<number, number, std::vector<std::int64_t>>> carried_;
@@ -267,3 +127,177 @@ class size_classes {
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_SIZE_CLASSES)
+
+#include <optional>
+
+#include <unity/core/config.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE auto size_classes::find(number n) const -> number {
+  while (classes_[n].parent != n) {
+    n = classes_[n].parent = classes_[classes_[n].parent].parent;
+  }
+  return n;
+}
+
+UNITY_INLINE void size_classes::unite(number a, number b) {
+  a = find(a);
+  b = find(b);
+  if (a == b) {
+    return;
+  }
+  if (classes_[a].size != classes_[b].size) {
+    fix(a);
+    fix(b);
+    return;
+  }
+  if (b < a) {
+    std::swap(a, b);
+  }
+  ++changes_;
+  classes_[b].parent = a;
+  classes_[a].fixed = classes_[a].fixed || classes_[b].fixed;
+  require_at_least(a, classes_[b].least);
+  const auto parts = std::exchange(classes_[b].parts, {});
+  const auto products = std::exchange(classes_[b].products, {});
+  if (!parts.empty()) {
+    add_sum(a, parts);
+  }
+  for (const auto& factors : products) {
+    add_product(a, factors);
+  }
+}
+
+UNITY_INLINE void size_classes::add_sum(number whole, const std::vector<number>& parts) {
+  whole = find(whole);
+  if (parts.size() == 1) {
+    unite(whole, parts[0]);
+  } else if (classes_[whole].parts.empty()) {
+    classes_[whole].parts = parts;
+    ++changes_;
+  } else {
+    align_sums(classes_[whole].parts, parts);
+  }
+}
+
+UNITY_INLINE void size_classes::add_product(number whole, std::vector<number> factors) {
+  whole = find(whole);
+  std::erase_if(factors, [&](number f) { return size(f) == 1; });
+  if (factors.size() == 1) {
+    unite(whole, factors[0]);
+    return;
+  }
+  auto& known = classes_[whole].products;
+  const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& k) { return same(k, factors); });
+  if (factors.empty() || is_known) {
+    return;
+  }
+  ++changes_;
+  known.push_back(factors);
+  if (known.size() > 1) {
+    align_products(std::vector<number>(known[0]), std::move(factors));
+  }
+}
+
+UNITY_INLINE void size_classes::settle() {
+  for (auto before = changes_ + 1; before != changes_;) {
+    before = changes_;
+    for (number n = 0; n < classes_.size(); ++n) {
+      for (std::size_t p = 0; find(n) == n && p < classes_[n].products.size(); ++p) {
+        carry_cuts(n, std::vector<number>(classes_[n].products[p]));
+      }
+    }
+  }
+}
+
+UNITY_INLINE void size_classes::align_sums(std::vector<number> a, std::vector<number> b) {
+  std::reverse(a.begin(), a.end());
+  std::reverse(b.begin(), b.end());
+  align(
+      a, b, true, [&](number n) { return parts(n); },
+      [&](number x, number y) -> std::optional<number> {
+        const auto rest = add(size(x) - size(y));
+        add_sum(x, {y, rest});
+        return rest;
+      });
+}
+
+UNITY_INLINE void size_classes::align_products(std::vector<number> a, std::vector<number> b) {
+  const auto consists = [&](number n) {
+    const auto all = products(n);
+    return all.empty() ? std::span<const number>{} : std::span<const number>{all[0]};
+  };
+  align(a, b, false, consists, [&](number x, number y) -> std::optional<number> {
+    if (size(x) % size(y) != 0) {
+      return std::nullopt;
+    }
+    const auto rest = add(size(x) / size(y));
+    add_product(x, {rest, y});
+    return rest;
+  });
+  std::reverse(a.begin(), a.end());
+  std::reverse(b.begin(), b.end());
+  while (!a.empty() && !b.empty()) {
+    const auto x = pop(a, true, consists);
+    const auto y = pop(b, true, consists);
+    if (size(x) != size(y)) {
+      break;
+    }
+    unite(x, y);
+  }
+}
+
+UNITY_INLINE std::vector<std::int64_t> size_classes::cuts(number n) const {
+  std::vector<std::int64_t> at;
+  std::vector<number> rest{n};
+  std::int64_t position = 0;
+  while (!rest.empty()) {
+    position += size(pop(rest, true, [&](number c) { return parts(c); }));
+    at.push_back(position);
+  }
+  at.pop_back();
+  return at;
+}
+
+UNITY_INLINE auto size_classes::cut(number n, std::span<const std::int64_t> at, std::int64_t unit)
+    -> std::vector<number> {
+  std::vector<number> pieces;
+  std::int64_t from = 0;
+  for (const auto position : at) {
+    pieces.push_back(add((position - from) * unit));
+    from = position;
+  }
+  pieces.push_back(add(size(n) - from * unit));
+  add_sum(n, pieces);
+  return pieces;
+}
+
+UNITY_INLINE void size_classes::carry_cuts(number whole, const std::vector<number>& factors) {
+  const auto outer = find(factors[0]);
+  const auto inner = size(whole) / size(outer);
+  auto at = cuts(outer);
+  for (const auto position : cuts(whole)) {
+    if (position % inner == 0) {
+      at.push_back(position / inner);
+    }
+  }
+  std::sort(at.begin(), at.end());
+  at.erase(std::unique(at.begin(), at.end()), at.end());
+  if (at.empty() || !carried_.insert({whole, outer, at}).second) {
+    return;
+  }
+  const auto outer_pieces = cut(outer, at, 1);
+  const auto pieces = cut(whole, at, inner);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    auto piece_factors = factors;
+    piece_factors[0] = outer_pieces[i];
+    add_product(pieces[i], std::move(piece_factors));
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,8 +17,13 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
@@ -41,14 +45,7 @@ struct value_role {
   std::int64_t below = 4;  // where it is an integer: it numbers that many rows
   bool read = false;       // `below` is from a reader
 
-  void join(const value_role& o) {
-    positive = positive || o.positive;
-    exponent = exponent || o.exponent;
-    offset = offset || o.offset;
-    gain = gain || o.gain;
-    below = !o.read ? below : read ? std::min(below, o.below) : o.below;
-    read = read || o.read;
-  }
+  void join(const value_role& o);
 };
 
 // Walks graphs from their users back to their sources.
@@ -56,62 +53,16 @@ class source_roles {
  public:
   explicit source_roles(const algebra& a) : algebra_{a} {}
 
-  void read(const tensor_graph& g) {
-    std::vector<value_role> roles(g.value_count());
-    for (auto i = g.node_count(); i-- > 0;) {
-      const node_id n{i};
-      value_role of_results;
-      for (const auto v : g.results(n)) {
-        of_results.join(roles[v.index()]);
-      }
-      const auto& op = g.operation(n);
-      if (algebra_.definition_of(op.kind).source != source_kind::none) {
-        named_[algebra_.read(op).word("name")].join(of_results);
-      }
-      pass(g, n, of_results, roles);
-    }
-  }
+  void read(const tensor_graph& g);
   // Everything positive, for graphs in which that is asked of what is computed.
-  void make_positive() {
-    for (auto& [name, role] : named_) {
-      role.positive = true;
-    }
-  }
+  void make_positive();
   [[nodiscard]] value_role of(const std::string& name) const {
     const auto found = named_.find(name);
     return found == named_.end() ? value_role{} : found->second;
   }
 
  private:
-  void pass(const tensor_graph& g, node_id n, const value_role& role, std::vector<value_role>& roles) const {
-    constexpr value_role positive{.positive = true};
-    const std::string_view name = algebra_.signature(g.operation(n).kind).name;
-    const auto operands = g.operands(n);
-    const auto join = [&](std::size_t operand, const value_role& r) { roles[operands[operand].index()].join(r); };
-    const bool copies = name == "identity" || name == "cast" || name == "dropout" || is_view(g.operation(n));
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (copies) {
-        join(i, role);
-      } else if (role.positive && keeps_positive(name) && !(operands.size() == 2 && operands[0] == operands[1])) {
-        join(i, positive);
-      }
-    }
-    if (name == "sqrt" || name == "log" || name == "reciprocal" || name == "pow") {
-      join(0, positive);
-    } else if (name == "div") {
-      join(1, positive);
-    } else if (name == "batch_norm") {
-      join(4, positive);
-    } else if (name == "embedding" || name == "embedding_bag") {
-      join(1, {.below = g.type(operands[0]).dims[0], .read = true});
-    } else if (name == "cross_entropy" || name == "cross_entropy_gradient") {
-      join(1, {.below = g.type(operands[0]).dims[g.type(operands[0]).rank() - 1], .read = true});
-    }
-    if (name == "pow") {
-      join(1, {.exponent = true});
-    }
-    pass_sizes(g, n, name, join);
-  }
+  void pass(const tensor_graph& g, node_id n, const value_role& role, std::vector<value_role>& roles) const;
   // What must be about how large, so that signals neither drown nor vanish.
   template <class Join>
   static void pass_sizes(const tensor_graph& g, node_id n, std::string_view name, const Join& join) {
@@ -133,25 +84,7 @@ class source_roles {
     return std::holds_alternative<view>(algebra_.definition_of(op.kind).body);
   }
   // Positive operands have positive results, and others may not.
-  [[nodiscard]] static bool keeps_positive(std::string_view name) {
-    constexpr std::array<std::string_view, 16> kinds{"add",
-                                                     "mul",
-                                                     "div",
-                                                     "maximum",
-                                                     "minimum",
-                                                     "scalar_multiply",
-                                                     "matmul",
-                                                     "linear",
-                                                     "conv2d",
-                                                     "reduce_sum",
-                                                     "reduce_mean",
-                                                     "reduce_max",
-                                                     "max_pool",
-                                                     "average_pool",
-                                                     "global_average_pool",
-                                                     "global_max_pool"};
-    return std::find(kinds.begin(), kinds.end(), name) != kinds.end();
-  }
+  [[nodiscard]] static bool keeps_positive(std::string_view name);
 
   const algebra& algebra_;
   std::map<std::string, value_role, std::less<>> named_;
@@ -209,16 +142,7 @@ class source_values {
 
  private:
   // unit: uniform in [0, 1).
-  [[nodiscard]] double real_value(double unit, const value_role& role, bool is_weight) const noexcept {
-    if (role.positive) {
-      return unit + 0.125;
-    }
-    if (role.gain) {
-      return unit + 0.5;
-    }
-    const auto value = is_weight && biased_ ? 1.6 * unit - 0.6 : 2 * unit - 1;
-    return role.offset ? value / 4 : value;
-  }
+  [[nodiscard]] double real_value(double unit, const value_role& role, bool is_weight) const noexcept;
 
   const algebra& algebra_;
   source_roles roles_;
@@ -230,3 +154,106 @@ class source_values {
 
 }  // namespace detail
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_SOURCE_ROLES)
+
+#include <span>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void value_role::join(const value_role& o) {
+  positive = positive || o.positive;
+  exponent = exponent || o.exponent;
+  offset = offset || o.offset;
+  gain = gain || o.gain;
+  below = !o.read ? below : read ? std::min(below, o.below) : o.below;
+  read = read || o.read;
+}
+
+UNITY_INLINE void source_roles::read(const tensor_graph& g) {
+  std::vector<value_role> roles(g.value_count());
+  for (auto i = g.node_count(); i-- > 0;) {
+    const node_id n{i};
+    value_role of_results;
+    for (const auto v : g.results(n)) {
+      of_results.join(roles[v.index()]);
+    }
+    const auto& op = g.operation(n);
+    if (algebra_.definition_of(op.kind).source != source_kind::none) {
+      named_[algebra_.read(op).word("name")].join(of_results);
+    }
+    pass(g, n, of_results, roles);
+  }
+}
+
+UNITY_INLINE void source_roles::make_positive() {
+  for (auto& [name, role] : named_) {
+    role.positive = true;
+  }
+}
+
+UNITY_INLINE void source_roles::pass(const tensor_graph& g, node_id n, const value_role& role,
+                                     std::vector<value_role>& roles) const {
+  constexpr value_role positive{.positive = true};
+  const std::string_view name = algebra_.signature(g.operation(n).kind).name;
+  const auto operands = g.operands(n);
+  const auto join = [&](std::size_t operand, const value_role& r) { roles[operands[operand].index()].join(r); };
+  const bool copies = name == "identity" || name == "cast" || name == "dropout" || is_view(g.operation(n));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (copies) {
+      join(i, role);
+    } else if (role.positive && keeps_positive(name) && !(operands.size() == 2 && operands[0] == operands[1])) {
+      join(i, positive);
+    }
+  }
+  if (name == "sqrt" || name == "log" || name == "reciprocal" || name == "pow") {
+    join(0, positive);
+  } else if (name == "div") {
+    join(1, positive);
+  } else if (name == "batch_norm") {
+    join(4, positive);
+  } else if (name == "embedding" || name == "embedding_bag") {
+    join(1, {.below = g.type(operands[0]).dims[0], .read = true});
+  } else if (name == "cross_entropy" || name == "cross_entropy_gradient") {
+    join(1, {.below = g.type(operands[0]).dims[g.type(operands[0]).rank() - 1], .read = true});
+  }
+  if (name == "pow") {
+    join(1, {.exponent = true});
+  }
+  pass_sizes(g, n, name, join);
+}
+
+UNITY_INLINE bool source_roles::keeps_positive(std::string_view name) {
+  constexpr std::array<std::string_view, 16> kinds{"add",
+                                                   "mul",
+                                                   "div",
+                                                   "maximum",
+                                                   "minimum",
+                                                   "scalar_multiply",
+                                                   "matmul",
+                                                   "linear",
+                                                   "conv2d",
+                                                   "reduce_sum",
+                                                   "reduce_mean",
+                                                   "reduce_max",
+                                                   "max_pool",
+                                                   "average_pool",
+                                                   "global_average_pool",
+                                                   "global_max_pool"};
+  return std::find(kinds.begin(), kinds.end(), name) != kinds.end();
+}
+
+UNITY_INLINE double source_values::real_value(double unit, const value_role& role, bool is_weight) const noexcept {
+  if (role.positive) {
+    return unit + 0.125;
+  }
+  if (role.gain) {
+    return unit + 0.5;
+  }
+  const auto value = is_weight && biased_ ? 1.6 * unit - 0.6 : 2 * unit - 1;
+  return role.offset ? value / 4 : value;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

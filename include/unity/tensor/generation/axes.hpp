@@ -1,7 +1,6 @@
 // Axes and permutations of a rule, written as variables or as expressions of ranks.
 #pragma once
 
-#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/rank_expressions.hpp>
 
@@ -22,7 +21,38 @@ namespace unity::tensor::detail {
 using lifted_groups = std::vector<std::pair<const place_group*, syntax::expression>>;
 
 // The value of the group as an expression of the rank of a variable, if it is one.
-[[nodiscard]] inline std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of) {
+[[nodiscard]] std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of);
+
+// at(?p, ?c) or at(inverse(?p), ?c), where that is the number.
+[[nodiscard]] std::optional<syntax::expression> moved_axis(const place_group& g, const lifted_groups& free);
+
+// size(?x, 1) of a matrix is size(?x, -1) of tensors of any rank.
+void count_from_back(syntax::expression& e, const std::vector<known_rank>& ranks);
+
+// Two axes that were different numbers stay different.
+void distinguish(rule_graph& r, const lifted_groups& free);
+
+// Sizes along an axis, as split{axis=1, sizes=[size(?x, 1), ..]} has them, are sizes along what the axis becomes.
+void write_axis(rule_graph& r, const place_group& g, const syntax::expression& axis,
+                const syntax::expression& in_sizes);
+
+[[nodiscard]] inline bool is_name_character(const std::string& text, std::size_t at) {
+  return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+}
+// In the order in which the text of a side has the variables.
+void sort_by_appearance(const term_graph& side, std::vector<known_rank>& all);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_AXES)
+
+#include <algorithm>
+
+#include <unity/rewrite/print.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<syntax::expression> by_rank(const place_group& g, const known_rank* of) {
   if (of == nullptr) {
     return std::nullopt;
   }
@@ -34,8 +64,7 @@ using lifted_groups = std::vector<std::pair<const place_group*, syntax::expressi
   return swaps ? std::optional{last_two_swapped(of->variable)} : std::nullopt;
 }
 
-// at(?p, ?c) or at(inverse(?p), ?c), where that is the number.
-[[nodiscard]] inline std::optional<syntax::expression> moved_axis(const place_group& g, const lifted_groups& free) {
+UNITY_INLINE std::optional<syntax::expression> moved_axis(const place_group& g, const lifted_groups& free) {
   for (const auto& [permutation, p] : free) {
     for (const auto& [axis, a] : free) {
       if (permutation->attribute != "permutation" || axis->attribute != "axis") {
@@ -55,8 +84,7 @@ using lifted_groups = std::vector<std::pair<const place_group*, syntax::expressi
   return std::nullopt;
 }
 
-// size(?x, 1) of a matrix is size(?x, -1) of tensors of any rank.
-inline void count_from_back(syntax::expression& e, const std::vector<known_rank>& ranks) {
+UNITY_INLINE void count_from_back(syntax::expression& e, const std::vector<known_rank>& ranks) {
   syntax::for_each_part(e, [&](syntax::expression& part) {
     if (!syntax::is_call(part, "size", 2) || part.arguments[1].kind != syntax::expression::form::integer) {
       return;
@@ -70,8 +98,7 @@ inline void count_from_back(syntax::expression& e, const std::vector<known_rank>
   });
 }
 
-// Two axes that were different numbers stay different.
-inline void distinguish(rule_graph& r, const lifted_groups& free) {
+UNITY_INLINE void distinguish(rule_graph& r, const lifted_groups& free) {
   for (std::size_t i = 0; i < free.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (free[i].first->attribute == "axis" && free[j].first->attribute == "axis") {
@@ -81,9 +108,8 @@ inline void distinguish(rule_graph& r, const lifted_groups& free) {
   }
 }
 
-// Sizes along an axis, as split{axis=1, sizes=[size(?x, 1), ..]} has them, are sizes along what the axis becomes.
-inline void write_axis(rule_graph& r, const place_group& g, const syntax::expression& axis,
-                       const syntax::expression& in_sizes) {
+UNITY_INLINE void write_axis(rule_graph& r, const place_group& g, const syntax::expression& axis,
+                             const syntax::expression& in_sizes) {
   put(r, g.source, axis);
   put(r, g.target, axis);
   if (g.attribute != "axis") {
@@ -103,11 +129,7 @@ inline void write_axis(rule_graph& r, const place_group& g, const syntax::expres
   }
 }
 
-[[nodiscard]] inline bool is_name_character(const std::string& text, std::size_t at) {
-  return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
-}
-// In the order in which the text of a side has the variables.
-inline void sort_by_appearance(const term_graph& side, std::vector<known_rank>& all) {
+UNITY_INLINE void sort_by_appearance(const term_graph& side, std::vector<known_rank>& all) {
   const auto text = to_text(to_terms(side));
   const auto place = [&](const known_rank& k) {
     auto at = text.find("?" + k.variable);
@@ -120,3 +142,5 @@ inline void sort_by_appearance(const term_graph& side, std::vector<known_rank>& 
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

@@ -1,28 +1,48 @@
 // Common subterms taken away from rules of tensor graphs, where nothing is lost.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/common_subterms.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/rewrite/verification/entailment.hpp>
-#include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
 
 namespace unity::tensor {
 
 // What entailment is asked about a rule: for each case that its instances fall into the graphs of a few of them.
-[[nodiscard]] inline std::vector<std::vector<tensor_graph>> rule_questions(const algebra& a, const syntax::rule& r,
-                                                                           const world_options& options = {}) {
+[[nodiscard]] std::vector<std::vector<tensor_graph>> rule_questions(const algebra& a, const syntax::rule& r,
+                                                                    const world_options& options = {});
+
+// The rule without what its sides have in common, if the rest passes tests and the rule follows from it. The latter
+// must be asked: of conv2d(?x, enlarge(?w)) => conv2d(?x, ?w) the rest enlarge(?w) => ?w is true, where its sides have
+// one type; that is where nothing is enlarged.
+// Source: Jia's dissertation (TASO, 2020), section 2.5, common subgraph.
+[[nodiscard]] syntax::rule without_common_subterms(const algebra& a, const syntax::rule& r,
+                                                   const rule_test_options& tests = generalize_options{}.last);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_COMMON_SUBTERMS)
+
+#include <algorithm>
+#include <span>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/generation/common_subterms.hpp>
+#include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/theory.hpp>
+#include <unity/tensor/rule_test.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<std::vector<tensor_graph>> rule_questions(const algebra& a, const syntax::rule& r,
+                                                                   const world_options& options) {
   std::vector<std::vector<tensor_graph>> all;
   for (const auto& c : rule_cases(a, compile_rule(a, r).front(), options)) {
     auto& question = all.emplace_back();
@@ -33,12 +53,8 @@ namespace unity::tensor {
   return all;
 }
 
-// The rule without what its sides have in common, if the rest passes tests and the rule follows from it. The latter
-// must be asked: of conv2d(?x, enlarge(?w)) => conv2d(?x, ?w) the rest enlarge(?w) => ?w is true, where its sides have
-// one type; that is where nothing is enlarged.
-// Source: Jia's dissertation (TASO, 2020), section 2.5, common subgraph.
-[[nodiscard]] inline syntax::rule without_common_subterms(const algebra& a, const syntax::rule& r,
-                                                          const rule_test_options& tests = generalize_options{}.last) {
+UNITY_INLINE syntax::rule without_common_subterms(const algebra& a, const syntax::rule& r,
+                                                  const rule_test_options& tests) {
   const auto questions = rule_questions(a, r);
   const auto follows_from = [&](const syntax::rule& rest) {
     theory known;
@@ -57,3 +73,5 @@ namespace unity::tensor {
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/rules/comparison.hpp>
 
 namespace unity::tensor {
 
@@ -34,7 +32,21 @@ struct generalize_options {
 namespace detail {
 
 // Whether the rule, read from left to right, passes tests.
-[[nodiscard]] inline bool passes(const algebra& a, const syntax::rule& r, const rule_test_options& o) {
+[[nodiscard]] bool passes(const algebra& a, const syntax::rule& r, const rule_test_options& o);
+
+}  // namespace detail
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_GENERALITY)
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+#include <unity/tensor/rule_test.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE bool passes(const algebra& a, const syntax::rule& r, const rule_test_options& o) {
   try {
     return test_rule(a, compile_rule(a, r).at(0), o).found == rule_report::verdict::passes;
   } catch (const error&) {
@@ -42,6 +54,6 @@ namespace detail {
   }
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-}  // namespace unity::tensor
+#endif

@@ -1,7 +1,6 @@
 // From a rule about tensors of some ranks with numbers for attributes to the most general one that passes tests.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -13,17 +12,78 @@
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/generation/generality.hpp>
-#include <unity/tensor/generation/lifting.hpp>
-#include <unity/tensor/generation/places.hpp>
-#include <unity/tensor/generation/rank_expressions.hpp>
-#include <unity/tensor/generation/ranks.hpp>
 #include <unity/tensor/generation/start_rule.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
+#include <unity/tensor/rules/comparison.hpp>
 
 namespace unity::tensor {
 
 // The letters that rules use for attributes.
-[[nodiscard]] inline const attribute_names& usual_attribute_names() {
+[[nodiscard]] const attribute_names& usual_attribute_names();
+
+namespace detail {
+
+// One direction.
+class generalizer {
+ public:
+  generalizer(const algebra& a, const generalize_options& o) : algebra_{a}, options_{o} {}
+
+  // Nothing where the rule is not true to begin with, or no instance of it is found.
+  [[nodiscard]] std::optional<syntax::rule> run(const syntax::rule& specific) const;
+  [[nodiscard]] bool passes(const syntax::rule& r) const { return tensor::detail::passes(algebra_, r, options_.last); }
+
+ private:
+  // A change that passed its tests and should not have shows in the last one: then all are tested with more care.
+  [[nodiscard]] syntax::rule widened(const start_rule& start, std::size_t care) const;
+  // Sizes that are still numbers become a relation that the rule came with (?w and ?v are 3x3: they have one shape), or
+  // two that are the same number become equal ones.
+  static void relate_sizes(widened_rule& r, const std::vector<syntax::expression>& relations);
+  static void relate(widened_rule& r, const syntax::expression& a, const syntax::expression& b);
+  // fill{dims=shape(?x)} in the source becomes fill{dims=?d}, where its users say all that matters.
+  static void free_computed(widened_rule& r);
+  // Conditions that were added where the rule failed without.
+  static bool is_known_to_be_needed(const syntax::expression& c) {
+    return syntax::is_call(c, "||", 2) || syntax::is_call(c, ">=", 2) || syntax::is_call(c, "<", 2);
+  }
+  template <class Wanted>
+  static void drop_conditions(widened_rule& r, const Wanted& wanted) {
+    for (std::size_t i = 0; i < r.rule().rest.conditions.size();) {
+      i += wanted(r.rule().rest.conditions[i]) && drop(r, i) ? 0 : 1;
+    }
+  }
+  // Whether the condition is gone; one on a rank may become one on two ranks.
+  static bool drop(widened_rule& r, std::size_t which);
+
+  const algebra& algebra_;
+  const generalize_options& options_;
+};
+
+}  // namespace detail
+
+// The most general rules that `specific` is an instance of and that pass tests: one, or one for each direction of `==`
+// where the directions differ; none where `specific` is false or has no instances. Canonical (canonical_rule), with the
+// name of `specific`; equal statements of different rules have equal texts. Deterministic.
+//
+// specific: literal attributes, `rank(?v) == r` for every variable, whatever else is known of the operands as further
+// conditions (shape(?x) == shape(?y), suffix(shape(?w), 2) == [3, 3]). Every condition is dropped that the rule does
+// not need.
+[[nodiscard]] std::vector<syntax::rule> generalize(const algebra& a, const syntax::rule& specific,
+                                                   const generalize_options& options = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_GENERALIZE)
+
+#include <algorithm>
+
+#include <unity/tensor/generation/lifting.hpp>
+#include <unity/tensor/generation/places.hpp>
+#include <unity/tensor/generation/rank_expressions.hpp>
+#include <unity/tensor/generation/ranks.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE const attribute_names& usual_attribute_names() {
   static const attribute_names names{{"activation", "a"},
                                      {"axis", "c"},
                                      {"stride", "s"},
@@ -46,151 +106,125 @@ namespace unity::tensor {
   return names;
 }
 
-namespace detail {
+}  // namespace unity::tensor
 
-// One direction.
-class generalizer {
- public:
-  generalizer(const algebra& a, const generalize_options& o) : algebra_{a}, options_{o} {}
+namespace unity::tensor::detail {
 
-  // Nothing where the rule is not true to begin with, or no instance of it is found.
-  [[nodiscard]] std::optional<syntax::rule> run(const syntax::rule& specific) const {
-    const auto start = start_search{algebra_, options_}.run(specific);
-    for (std::size_t care = 0; start && care < 3; ++care) {
-      auto general = widened(*start, care);
-      if (passes(general)) {
-        return general;
-      }
-    }
-    return start ? std::optional{start->rule} : std::nullopt;
-  }
-  [[nodiscard]] bool passes(const syntax::rule& r) const { return tensor::detail::passes(algebra_, r, options_.last); }
-
- private:
-  // A change that passed its tests and should not have shows in the last one: then all are tested with more care.
-  [[nodiscard]] syntax::rule widened(const start_rule& start, std::size_t care) const {
-    auto thorough = options_.thorough;
-    thorough.instances *= 1 + 3 * care;
-    thorough.attempts *= 1 + 3 * care;
-    thorough.varied += 2 * care;
-    thorough.seed += care;
-    widened_rule wider{algebra_, with_whole_shapes(to_graph(algebra_, start.rule)), options_.quick, thorough,
-                       options_.broadcasting};
-    free_computed(wider);
-    attribute_lifting{wider, options_.kept}.run();
-    relate_sizes(wider, start.relations);
-    const auto may_go = [&](const syntax::expression& c) {
-      const bool relates = std::find(start.relations.begin(), start.relations.end(), c) != start.relations.end();
-      return !read_rank(c) && !is_known_to_be_needed(c) && (options_.wanted == generality::most || !relates);
-    };
-    drop_conditions(wider, may_go);
-    rank_lifting{wider}.run(options_.wanted != generality::ranked);
-    drop_conditions(wider, may_go);
-    if (options_.wanted != generality::ranked) {
-      drop_conditions(wider, [](const syntax::expression& c) { return read_rank(c).has_value(); });
-    }
-    return to_rule(algebra_, wider.rule());
-  }
-  // Sizes that are still numbers become a relation that the rule came with (?w and ?v are 3x3: they have one shape), or
-  // two that are the same number become equal ones.
-  static void relate_sizes(widened_rule& r, const std::vector<syntax::expression>& relations) {
-    std::vector<syntax::expression> sizes;
-    auto free = r.rule();
-    std::erase_if(free.rest.conditions, [&](const syntax::expression& c) {
-      if (fixes_size(c)) {
-        sizes.push_back(c);
-      }
-      return fixes_size(c);
-    });
-    for (std::size_t i = 0; !sizes.empty() && i < relations.size(); ++i) {
-      auto related = free;
-      related.rest.conditions.push_back(relations[i]);
-      if (r.accept_or_equal(std::move(related), sizes)) {
-        return;
-      }
-    }
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        relate(r, sizes[j], sizes[i]);
-      }
+UNITY_INLINE std::optional<syntax::rule> generalizer::run(const syntax::rule& specific) const {
+  const auto start = start_search{algebra_, options_}.run(specific);
+  for (std::size_t care = 0; start && care < 3; ++care) {
+    auto general = widened(*start, care);
+    if (passes(general)) {
+      return general;
     }
   }
-  static void relate(widened_rule& r, const syntax::expression& a, const syntax::expression& b) {
-    const auto& all = r.rule().rest.conditions;
-    const auto has = [&](const syntax::expression& c) { return std::find(all.begin(), all.end(), c) != all.end(); };
-    if (a.arguments[1] != b.arguments[1] || !has(a) || !has(b)) {
+  return start ? std::optional{start->rule} : std::nullopt;
+}
+
+UNITY_INLINE syntax::rule generalizer::widened(const start_rule& start, std::size_t care) const {
+  auto thorough = options_.thorough;
+  thorough.instances *= 1 + 3 * care;
+  thorough.attempts *= 1 + 3 * care;
+  thorough.varied += 2 * care;
+  thorough.seed += care;
+  widened_rule wider{algebra_, with_whole_shapes(to_graph(algebra_, start.rule)), options_.quick, thorough,
+                     options_.broadcasting};
+  free_computed(wider);
+  attribute_lifting{wider, options_.kept}.run();
+  relate_sizes(wider, start.relations);
+  const auto may_go = [&](const syntax::expression& c) {
+    const bool relates = std::find(start.relations.begin(), start.relations.end(), c) != start.relations.end();
+    return !read_rank(c) && !is_known_to_be_needed(c) && (options_.wanted == generality::most || !relates);
+  };
+  drop_conditions(wider, may_go);
+  rank_lifting{wider}.run(options_.wanted != generality::ranked);
+  drop_conditions(wider, may_go);
+  if (options_.wanted != generality::ranked) {
+    drop_conditions(wider, [](const syntax::expression& c) { return read_rank(c).has_value(); });
+  }
+  return to_rule(algebra_, wider.rule());
+}
+
+UNITY_INLINE void generalizer::relate_sizes(widened_rule& r, const std::vector<syntax::expression>& relations) {
+  std::vector<syntax::expression> sizes;
+  auto free = r.rule();
+  std::erase_if(free.rest.conditions, [&](const syntax::expression& c) {
+    if (fixes_size(c)) {
+      sizes.push_back(c);
+    }
+    return fixes_size(c);
+  });
+  for (std::size_t i = 0; !sizes.empty() && i < relations.size(); ++i) {
+    auto related = free;
+    related.rest.conditions.push_back(relations[i]);
+    if (r.accept_or_equal(std::move(related), sizes)) {
       return;
     }
-    auto related = r.rule();
-    std::erase_if(related.rest.conditions, [&](const syntax::expression& c) { return c == a || c == b; });
-    related.rest.conditions.push_back(syntax::equal(a.arguments[0], b.arguments[0]));
-    r.accept_or_equal(std::move(related), {a, b});
   }
-  // fill{dims=shape(?x)} in the source becomes fill{dims=?d}, where its users say all that matters.
-  static void free_computed(widened_rule& r) {
-    const auto source = r.rule().source;
-    for (std::size_t n = 0; n < source.nodes.size(); ++n) {
-      for (std::size_t a = 0; a < source.nodes[n].attributes.size(); ++a) {
-        const auto& [name, value] = source.nodes[n].attributes[a];
-        if (!is_computed(value) || name == "sizes") {
-          continue;
-        }
-        auto wider = r.rule();
-        const auto v = r.fresh();
-        wider.source.nodes[n].attributes[a].value = v;
-        replace_in_target(wider, source.nodes[n].attributes[a], v);
-        r.accept_or_equal(std::move(wider), {syntax::equal(v, value)});
-      }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      relate(r, sizes[j], sizes[i]);
     }
   }
-  // Conditions that were added where the rule failed without.
-  static bool is_known_to_be_needed(const syntax::expression& c) {
-    return syntax::is_call(c, "||", 2) || syntax::is_call(c, ">=", 2) || syntax::is_call(c, "<", 2);
+}
+
+UNITY_INLINE void generalizer::relate(widened_rule& r, const syntax::expression& a, const syntax::expression& b) {
+  const auto& all = r.rule().rest.conditions;
+  const auto has = [&](const syntax::expression& c) { return std::find(all.begin(), all.end(), c) != all.end(); };
+  if (a.arguments[1] != b.arguments[1] || !has(a) || !has(b)) {
+    return;
   }
-  template <class Wanted>
-  static void drop_conditions(widened_rule& r, const Wanted& wanted) {
-    for (std::size_t i = 0; i < r.rule().rest.conditions.size();) {
-      i += wanted(r.rule().rest.conditions[i]) && drop(r, i) ? 0 : 1;
-    }
-  }
-  // Whether the condition is gone; one on a rank may become one on two ranks.
-  static bool drop(widened_rule& r, std::size_t which) {
-    const auto condition = r.rule().rest.conditions[which];
-    if (r.accept_or_equal(without(r.rule(), which), {condition})) {
-      return true;
-    }
-    const auto rank = read_rank(condition);
-    for (std::size_t i = 0; rank && i < r.rule().rest.conditions.size(); ++i) {
-      const auto other = read_rank(r.rule().rest.conditions[i]);
-      if (!other || i == which || other->rank != rank->rank) {
+  auto related = r.rule();
+  std::erase_if(related.rest.conditions, [&](const syntax::expression& c) { return c == a || c == b; });
+  related.rest.conditions.push_back(syntax::equal(a.arguments[0], b.arguments[0]));
+  r.accept_or_equal(std::move(related), {a, b});
+}
+
+UNITY_INLINE void generalizer::free_computed(widened_rule& r) {
+  const auto source = r.rule().source;
+  for (std::size_t n = 0; n < source.nodes.size(); ++n) {
+    for (std::size_t a = 0; a < source.nodes[n].attributes.size(); ++a) {
+      const auto& [name, value] = source.nodes[n].attributes[a];
+      if (!is_computed(value) || name == "sizes") {
         continue;
       }
       auto wider = r.rule();
-      wider.rest.conditions[which] =
-          syntax::equal(syntax::measure("rank", rank->variable), syntax::measure("rank", other->variable));
-      wider.rest.conditions.erase(wider.rest.conditions.begin() + static_cast<std::ptrdiff_t>(i));
-      if (r.accept_or_equal(std::move(wider), {condition, other->condition})) {
-        return true;
-      }
+      const auto v = r.fresh();
+      wider.source.nodes[n].attributes[a].value = v;
+      replace_in_target(wider, source.nodes[n].attributes[a], v);
+      r.accept_or_equal(std::move(wider), {syntax::equal(v, value)});
     }
-    return false;
   }
+}
 
-  const algebra& algebra_;
-  const generalize_options& options_;
-};
+UNITY_INLINE bool generalizer::drop(widened_rule& r, std::size_t which) {
+  const auto condition = r.rule().rest.conditions[which];
+  if (r.accept_or_equal(without(r.rule(), which), {condition})) {
+    return true;
+  }
+  const auto rank = read_rank(condition);
+  for (std::size_t i = 0; rank && i < r.rule().rest.conditions.size(); ++i) {
+    const auto other = read_rank(r.rule().rest.conditions[i]);
+    if (!other || i == which || other->rank != rank->rank) {
+      continue;
+    }
+    auto wider = r.rule();
+    wider.rest.conditions[which] =
+        syntax::equal(syntax::measure("rank", rank->variable), syntax::measure("rank", other->variable));
+    wider.rest.conditions.erase(wider.rest.conditions.begin() + static_cast<std::ptrdiff_t>(i));
+    if (r.accept_or_equal(std::move(wider), {condition, other->condition})) {
+      return true;
+    }
+  }
+  return false;
+}
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// The most general rules that `specific` is an instance of and that pass tests: one, or one for each direction of `==`
-// where the directions differ; none where `specific` is false or has no instances. Canonical (canonical_rule), with the
-// name of `specific`; equal statements of different rules have equal texts. Deterministic.
-//
-// specific: literal attributes, `rank(?v) == r` for every variable, whatever else is known of the operands as further
-// conditions (shape(?x) == shape(?y), suffix(shape(?w), 2) == [3, 3]). Every condition is dropped that the rule does
-// not need.
-[[nodiscard]] inline std::vector<syntax::rule> generalize(const algebra& a, const syntax::rule& specific,
-                                                          const generalize_options& options = {}) {
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<syntax::rule> generalize(const algebra& a, const syntax::rule& specific,
+                                                  const generalize_options& options) {
   detail::generalizer g{a, options};
   const auto& names = usual_attribute_names();
   const auto first = canonical_rule(a, specific, names);
@@ -218,3 +252,5 @@ class generalizer {
 }
 
 }  // namespace unity::tensor
+
+#endif

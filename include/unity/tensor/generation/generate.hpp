@@ -11,10 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/archive.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
-#include <unity/rewrite/generation/written.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/rule_collection.hpp>
 
@@ -23,7 +21,7 @@ namespace unity::tensor {
 struct generation_options {
   enumeration_options enumeration{};
   collection_options collection{};
-  std::string checkpoint{};  // file to keep what was done in, and to go on from where it is there; empty: none
+  std::string checkpoint{};    // file to keep what was done in, and to go on from where it is there; empty: none
   std::uint64_t identity = 0;  // of vocabulary, axioms and prover: a checkpoint of others is refused
 };
 
@@ -34,7 +32,7 @@ struct generation_result {
   std::vector<collected_rule> rules{};
   std::vector<collected_rule> refused{};
   double enumerate_s = 0;
-  double prune_s = 0;   // generalizing and testing included
+  double prune_s = 0;  // generalizing and testing included
   double verify_s = 0;
 };
 
@@ -52,29 +50,13 @@ class rule_generation {
         terms_{language, options.enumeration},
         collection_{language, timed(std::move(prove)), options.collection} {}
 
-  generation_result run() {
-    enumerate();
-    collect();
-    result_.counts = terms_.counts();
-    result_.unexplained = terms_.rules().size() + terms_.joint_rules().size();
-    result_.derived = collection_.derived();
-    result_.rules = collection_.rules();
-    result_.refused = collection_.refused();
-    return std::move(result_);
-  }
+  generation_result run();
 
  private:
   using clock = std::chrono::steady_clock;
   static double since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 
-  [[nodiscard]] rule_collection::prover_function timed(rule_collection::prover_function prove) {
-    return [this, prove = std::move(prove)](const syntax::rule& r) {
-      const auto start = clock::now();
-      auto proof = prove(r);
-      result_.verify_s += since(start);
-      return proof;
-    };
-  }
+  [[nodiscard]] rule_collection::prover_function timed(rule_collection::prover_function prove);
   [[nodiscard]] std::string terms_file() const { return options_.checkpoint + ".terms"; }
   [[nodiscard]] std::uint64_t terms_identity() const {
     return hash_combine(hash_combine(options_.identity, options_.enumeration.most_operators),
@@ -87,49 +69,9 @@ class rule_generation {
     return !options_.checkpoint.empty() && std::filesystem::exists(file);
   }
 
-  void enumerate() {
-    const auto start = clock::now();
-    if (kept(terms_file())) {
-      terms_.resume(terms_file(), terms_identity());
-    }
-    while (terms_.size() < options_.enumeration.most_operators) {
-      watch_("terms of one more operator", terms_.size(), options_.enumeration.most_operators);
-      terms_.advance();
-      if (!options_.checkpoint.empty()) {
-        terms_.save(terms_file(), terms_identity());
-      }
-    }
-    result_.enumerate_s = since(start);
-  }
-  void collect() {
-    const auto start = clock::now();
-    const auto total = terms_.rules().size() + terms_.joint_rules().size();
-    std::size_t done = kept(options_.checkpoint) ? collection_.resume(options_.checkpoint, rules_identity()) : 0;
-    for (; done < total; ++done) {
-      watch_("equalities", done, total);
-      if (!options_.checkpoint.empty() && done % 16 == 0) {
-        collection_.save(options_.checkpoint, rules_identity(), done);
-      }
-      add(done);
-    }
-    if (!options_.checkpoint.empty()) {
-      collection_.save(options_.checkpoint, rules_identity(), done);
-    }
-    collection_.reduce();
-    result_.prune_s = since(start) - result_.verify_s;
-  }
-  void add(std::size_t i) {
-    const auto single = terms_.rules();
-    const auto& store = terms_.store();
-    if (i < single.size()) {
-      collection_.add(write_terms(store, {&single[i].left, 1}, single[i].facts),
-                      write_terms(store, {&single[i].right, 1}, single[i].facts));
-      return;
-    }
-    // The other way round: it is joining that a search needs a rule for.
-    const auto& joint = terms_.joint_rules()[i - single.size()];
-    collection_.add(write_terms(store, joint.right, joint.facts), write_terms(store, joint.left, joint.facts));
-  }
+  void enumerate();
+  void collect();
+  void add(std::size_t i);
 
   const generation_options& options_;
   const generation_watch& watch_;
@@ -150,3 +92,80 @@ class rule_generation {
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_GENERATE)
+
+#include <unity/core/archive.hpp>
+#include <unity/rewrite/generation/written.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE generation_result rule_generation::run() {
+  enumerate();
+  collect();
+  result_.counts = terms_.counts();
+  result_.unexplained = terms_.rules().size() + terms_.joint_rules().size();
+  result_.derived = collection_.derived();
+  result_.rules = collection_.rules();
+  result_.refused = collection_.refused();
+  return std::move(result_);
+}
+
+UNITY_INLINE auto rule_generation::timed(rule_collection::prover_function prove) -> rule_collection::prover_function {
+  return [this, prove = std::move(prove)](const syntax::rule& r) {
+    const auto start = clock::now();
+    auto proof = prove(r);
+    result_.verify_s += since(start);
+    return proof;
+  };
+}
+
+UNITY_INLINE void rule_generation::enumerate() {
+  const auto start = clock::now();
+  if (kept(terms_file())) {
+    terms_.resume(terms_file(), terms_identity());
+  }
+  while (terms_.size() < options_.enumeration.most_operators) {
+    watch_("terms of one more operator", terms_.size(), options_.enumeration.most_operators);
+    terms_.advance();
+    if (!options_.checkpoint.empty()) {
+      terms_.save(terms_file(), terms_identity());
+    }
+  }
+  result_.enumerate_s = since(start);
+}
+
+UNITY_INLINE void rule_generation::collect() {
+  const auto start = clock::now();
+  const auto total = terms_.rules().size() + terms_.joint_rules().size();
+  std::size_t done = kept(options_.checkpoint) ? collection_.resume(options_.checkpoint, rules_identity()) : 0;
+  for (; done < total; ++done) {
+    watch_("equalities", done, total);
+    if (!options_.checkpoint.empty() && done % 16 == 0) {
+      collection_.save(options_.checkpoint, rules_identity(), done);
+    }
+    add(done);
+  }
+  if (!options_.checkpoint.empty()) {
+    collection_.save(options_.checkpoint, rules_identity(), done);
+  }
+  collection_.reduce();
+  result_.prune_s = since(start) - result_.verify_s;
+}
+
+UNITY_INLINE void rule_generation::add(std::size_t i) {
+  const auto single = terms_.rules();
+  const auto& store = terms_.store();
+  if (i < single.size()) {
+    collection_.add(write_terms(store, {&single[i].left, 1}, single[i].facts),
+                    write_terms(store, {&single[i].right, 1}, single[i].facts));
+    return;
+  }
+  // The other way round: it is joining that a search needs a rule for.
+  const auto& joint = terms_.joint_rules()[i - single.size()];
+  collection_.add(write_terms(store, joint.right, joint.facts), write_terms(store, joint.left, joint.facts));
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

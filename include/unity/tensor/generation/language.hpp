@@ -6,29 +6,24 @@
 // the last one, far larger, has types alone.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/residue.hpp>
 #include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/generation/trace.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
-#include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -65,25 +60,7 @@ class term_language {
     std::uint16_t type = 0;
   };
 
-  term_language(const algebra& a, vocabulary v) : algebra_{a}, vocabulary_{std::move(v)} {
-    for (const auto& s : vocabulary_.sorts) {
-      symbolic_type t;
-      t.role = s.role;
-      for (std::size_t w = 0; w < world_count; ++w) {
-        for (const auto& d : s.dims) {
-          t.dims[w].push_back(size_in(d, w));
-        }
-      }
-      t.cuts.resize(s.dims.size());
-      sorts_.push_back(intern(std::move(t)));
-    }
-    for (std::size_t o = 0; o < vocabulary_.operators.size(); ++o) {
-      const bool splits = algebra_.signature(vocabulary_.operators[o].kind).name == "split";
-      for (std::size_t r = 0; r < (splits ? 2 : 1); ++r) {
-        operators_.push_back({o, r, splits, algebra_.signature(vocabulary_.operators[o].kind).name == "concat"});
-      }
-    }
-  }
+  term_language(const algebra& a, vocabulary v);
 
   [[nodiscard]] const algebra& operators() const noexcept { return algebra_; }
   [[nodiscard]] const vocabulary& words() const noexcept { return vocabulary_; }
@@ -105,19 +82,7 @@ class term_language {
   }
   [[nodiscard]] std::span<const std::uint16_t> sorts() const noexcept { return sorts_; }
 
-  [[nodiscard]] std::optional<application> infer(std::size_t op, std::span<const std::uint16_t> types) {
-    const auto a = apply(op, types);
-    if (!a) {
-      return std::nullopt;
-    }
-    std::vector<tensor_type> inputs;
-    for (const auto t : types) {
-      inputs.push_back(type_in(t, 0));
-    }
-    programs_.push_back(trace(algebra_, a->operations[0], inputs, a->result));
-    probes_.push_back(programs_.back().restricted(probe_elements(a->type)));
-    return application{a->type, static_cast<std::uint32_t>(programs_.size() - 1)};
-  }
+  [[nodiscard]] std::optional<application> infer(std::size_t op, std::span<const std::uint16_t> types);
   // The operation in every world and the type of the result.
   [[nodiscard]] std::optional<applied> apply(std::size_t op, std::span<const std::uint16_t> types);
 
@@ -126,12 +91,7 @@ class term_language {
   }
   // Random residues, but for the second slice along the first axis. That holds small integers, of one sign in inputs of
   // even number, positive in weights: a maximum over a window of random residues would nearly always be positive.
-  void variable_value(std::size_t sort, std::size_t v, residue* out) const {
-    for (std::size_t i = 0; i < elements(sorts_[sort]); ++i) {
-      const auto value = sample_value(sort, v, 0, 0, i);
-      out[i] = value.small ? residue::of_integer(value.integer) : residue::of(value.bits >> 3U);
-    }
-  }
+  void variable_value(std::size_t sort, std::size_t v, residue* out) const;
   [[nodiscard]] const sample_program& program(std::size_t p) const { return programs_[p]; }
   [[nodiscard]] const sample_program& probe(std::size_t p) const { return probes_[p]; }
   [[nodiscard]] std::span<const std::size_t> probe_elements(std::uint16_t t) const { return probe_elements_[t]; }
@@ -143,11 +103,7 @@ class term_language {
   // Precondition: the term is typed.
   [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t, bool thorough);
 
-  [[nodiscard]] tensor_type type_in(std::uint16_t t, std::size_t world) const {
-    tensor_type type;
-    type.dims = types_[t].dims[world];
-    return type;
-  }
+  [[nodiscard]] tensor_type type_in(std::uint16_t t, std::size_t world) const;
 
   struct sampled_value {
     bool small = false;
@@ -156,16 +112,7 @@ class term_language {
   };
   // Element i of a variable at a point of a world.
   [[nodiscard]] sampled_value sample_value(std::size_t sort, std::size_t v, std::size_t world, std::size_t point,
-                                           std::size_t i) const {
-    const auto& t = types_[sorts_[sort]];
-    const auto slice = t.dims[world].empty() ? std::int64_t{0} : element_count(t.dims[world]) / t.dims[world][0];
-    const bool small = slice == 0 ? point % 2 == 1 : static_cast<std::int64_t>(i) / slice == 1;
-    const auto bits = hash_combine(hash_combine(hash_combine(world, point), sort << 16U | v), i);
-    const auto size = static_cast<std::int64_t>(bits >> 8U & 1023U) + 1;
-    const bool mixed = t.role == role::input && v % 2 == 1;
-    const bool negative = mixed ? (bits & 1U) != 0 : t.role == role::input;
-    return {small, negative ? -size : size, bits};
-  }
+                                           std::size_t i) const;
 
  private:
   struct operator_entry {
@@ -178,19 +125,7 @@ class term_language {
   [[nodiscard]] const vocabulary_operator& entry(std::size_t op) const {
     return vocabulary_.operators[operators_[op].word];
   }
-  [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const {
-    static constexpr std::array<std::array<std::int64_t, 8>, world_count - 2> more{
-        {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 2, 3, 1, 4, 2, 3}}};
-    static constexpr std::array<std::int64_t, 8> large{211, 503, 1009, 2003, 307, 401, 601, 701};
-    for (std::size_t i = 0; i < vocabulary_.sizes.size() && !s.symbol.empty(); ++i) {
-      if (vocabulary_.sizes[i].first == s.symbol) {
-        return world == 0 ? vocabulary_.sizes[i].second
-               : world + 1 == world_count ? large[i % 8]
-                                          : vocabulary_.sizes[i].second + more[world - 1][i % 8];
-      }
-    }
-    return s.number;
-  }
+  [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const;
   [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types,
                                                       std::size_t world) const;
   [[nodiscard]] role role_of(std::size_t op, std::span<const std::uint16_t> types) const;
@@ -214,4 +149,94 @@ class term_language {
 
 }  // namespace unity::tensor
 
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_LANGUAGE)
+
+#include <algorithm>
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/generation/detail/language.hpp>
+#include <unity/tensor/generation/trace.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/modular.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE term_language::term_language(const algebra& a, vocabulary v) : algebra_{a}, vocabulary_{std::move(v)} {
+  for (const auto& s : vocabulary_.sorts) {
+    symbolic_type t;
+    t.role = s.role;
+    for (std::size_t w = 0; w < world_count; ++w) {
+      for (const auto& d : s.dims) {
+        t.dims[w].push_back(size_in(d, w));
+      }
+    }
+    t.cuts.resize(s.dims.size());
+    sorts_.push_back(intern(std::move(t)));
+  }
+  for (std::size_t o = 0; o < vocabulary_.operators.size(); ++o) {
+    const bool splits = algebra_.signature(vocabulary_.operators[o].kind).name == "split";
+    for (std::size_t r = 0; r < (splits ? 2 : 1); ++r) {
+      operators_.push_back({o, r, splits, algebra_.signature(vocabulary_.operators[o].kind).name == "concat"});
+    }
+  }
+}
+
+UNITY_INLINE std::optional<application> term_language::infer(std::size_t op, std::span<const std::uint16_t> types) {
+  const auto a = apply(op, types);
+  if (!a) {
+    return std::nullopt;
+  }
+  std::vector<tensor_type> inputs;
+  for (const auto t : types) {
+    inputs.push_back(type_in(t, 0));
+  }
+  programs_.push_back(trace(algebra_, a->operations[0], inputs, a->result));
+  probes_.push_back(programs_.back().restricted(probe_elements(a->type)));
+  return application{a->type, static_cast<std::uint32_t>(programs_.size() - 1)};
+}
+
+UNITY_INLINE void term_language::variable_value(std::size_t sort, std::size_t v, residue* out) const {
+  for (std::size_t i = 0; i < elements(sorts_[sort]); ++i) {
+    const auto value = sample_value(sort, v, 0, 0, i);
+    out[i] = value.small ? residue::of_integer(value.integer) : residue::of(value.bits >> 3U);
+  }
+}
+
+UNITY_INLINE tensor_type term_language::type_in(std::uint16_t t, std::size_t world) const {
+  tensor_type type;
+  type.dims = types_[t].dims[world];
+  return type;
+}
+
+UNITY_INLINE auto term_language::sample_value(std::size_t sort, std::size_t v, std::size_t world, std::size_t point,
+                                              std::size_t i) const -> sampled_value {
+  const auto& t = types_[sorts_[sort]];
+  const auto slice = t.dims[world].empty() ? std::int64_t{0} : element_count(t.dims[world]) / t.dims[world][0];
+  const bool small = slice == 0 ? point % 2 == 1 : static_cast<std::int64_t>(i) / slice == 1;
+  const auto bits = hash_combine(hash_combine(hash_combine(world, point), sort << 16U | v), i);
+  const auto size = static_cast<std::int64_t>(bits >> 8U & 1023U) + 1;
+  const bool mixed = t.role == role::input && v % 2 == 1;
+  const bool negative = mixed ? (bits & 1U) != 0 : t.role == role::input;
+  return {small, negative ? -size : size, bits};
+}
+
+UNITY_INLINE std::int64_t term_language::size_in(const vocabulary_size& s, std::size_t world) const {
+  static constexpr std::array<std::array<std::int64_t, 8>, world_count - 2> more{
+      {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 2, 3, 1, 4, 2, 3}}};
+  static constexpr std::array<std::int64_t, 8> large{211, 503, 1009, 2003, 307, 401, 601, 701};
+  for (std::size_t i = 0; i < vocabulary_.sizes.size() && !s.symbol.empty(); ++i) {
+    if (vocabulary_.sizes[i].first == s.symbol) {
+      return world == 0                 ? vocabulary_.sizes[i].second
+             : world + 1 == world_count ? large[i % 8]
+                                        : vocabulary_.sizes[i].second + more[world - 1][i % 8];
+    }
+  }
+  return s.number;
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -1,15 +1,13 @@
 // Numbers and words in attributes become variables that both sides share, or sizes of operands.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/rewrite/generation/expressions.hpp>
-#include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
 
@@ -20,18 +18,7 @@ class attribute_lifting {
   // kept: attributes that stay as they are.
   attribute_lifting(widened_rule& r, const std::vector<std::string>& kept) : rule_{r}, kept_{kept} {}
 
-  void run() {
-    const auto wanted = [&](std::string_view name) {
-      return !depends_on_rank(name) && std::find(kept_.begin(), kept_.end(), name) == kept_.end();
-    };
-    for (const auto& g : literal_groups(rule_.rule(), wanted)) {
-      if (!g.source.empty() && is_tried(g)) {
-        lift(g);
-      }
-    }
-    replace_sizes();
-    drop_sizes();
-  }
+  void run();
 
  private:
   static constexpr std::size_t fitting = 50;  // in a hundred: the target is meant for what the source now takes
@@ -40,216 +27,270 @@ class attribute_lifting {
   static constexpr std::size_t most_places = 4;  // of a group whose subsets are tried
 
   // What random instances do not vary, tests say nothing about.
-  [[nodiscard]] bool is_tried(const place_group& g) const {
-    const auto& n = rule_.rule().source.nodes[g.source[0].node];
-    const auto& signature = rule_.operators().signature(rule_.operators().kind(n.name));
-    for (const auto& a : signature.attributes) {
-      if (a.name == g.attribute) {
-        return a.form != attribute_form::word && a.choices.size() <= 5;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool is_tried(const place_group& g) const;
 
-  void lift(const place_group& g) {
-    const bool lifted = g.attribute == "padding" ? lift_among_choices(g) : lift_together(g, g.source, g.target);
-    if (lifted) {
-      return;
-    }
-    const bool limited =
-        (g.attribute == "stride" && lift_to_kernels(g)) || (g.attribute == "kernel" && lift_to_sizes(g));
-    if (!limited && g.source.size() <= most_places && g.target.size() <= most_places) {
-      lift_parts(g);
-    }
-  }
-  bool lift_together(const place_group& g, const std::vector<place>& source, const std::vector<place>& target) {
-    auto wider = rule_.rule();
-    const auto v = rule_.fresh();
-    put(wider, source, v);
-    put(wider, target, v);
-    const bool lifted = rule_.accept(std::move(wider), {syntax::equal(v, g.value)}, fitting);
-    if (lifted && source.size() > 1 && source.size() <= most_places && target.size() <= most_places) {
-      separate(source, target, v);
-    }
-    return lifted;
-  }
+  void lift(const place_group& g);
+  bool lift_together(const place_group& g, const std::vector<place>& source, const std::vector<place>& target);
   // Some places of the source are free of the others.
-  void separate(const std::vector<place>& source, const std::vector<place>& target,
-                const syntax::expression& together) {
-    for (const auto& s : source) {
-      for (const auto& with : subsets(target)) {
-        if (with.empty() || with.size() == target.size()) {
-          continue;  // a variable on one side alone cannot be read in the other direction
-        }
-        auto wider = rule_.rule();
-        const auto v = rule_.fresh();
-        put(wider, {s}, v);
-        put(wider, with, v);
-        if (rule_.accept(std::move(wider), {syntax::equal(v, together)}, fitting)) {
-          return;
-        }
-      }
-    }
-  }
-  void lift_parts(const place_group& g) {
-    auto source = g.source;
-    auto target = g.target;
-    std::reverse(target.begin(), target.end());  // the one nearest to the outputs first
-    for (bool lifted = true; lifted && !source.empty();) {
-      lifted = false;
-      auto parts = subsets(source);
-      std::reverse(parts.begin(), parts.end());  // single ones first: they say most
-      for (const auto& from : parts) {
-        for (const auto& to : subsets(target)) {
-          const bool tried = from.empty() || (from.size() == g.source.size() && to.size() == g.target.size());
-          if (!lifted && !tried && lift_together(g, from, to)) {
-            remove(source, from);
-            remove(target, to);
-            lifted = true;
-          }
-        }
-      }
-    }
-  }
-  static void remove(std::vector<place>& all, const std::vector<place>& some) {
-    std::erase_if(all, [&](const place& p) {
-      return std::any_of(some.begin(), some.end(),
-                         [&](const place& q) { return p.node == q.node && p.attribute == q.attribute; });
-    });
-  }
+  void separate(const std::vector<place>& source, const std::vector<place>& target, const syntax::expression& together);
+  void lift_parts(const place_group& g);
+  static void remove(std::vector<place>& all, const std::vector<place>& some);
   // padding=same becomes padding=?p, with a condition that lists what else holds where not all does. Each is tested on
   // its own: of what seldom fits, random instances may not say that it is false.
-  bool lift_among_choices(const place_group& g) {
-    auto wider = rule_.rule();
-    const auto v = rule_.fresh();
-    put(wider, g.source, v);
-    put(wider, g.target, v);
-    const auto here = syntax::equal(v, g.value);
-    auto among = here;
-    bool all = true;
-    for (const auto& choice : choices(g)) {
-      auto one = wider;
-      one.rest.conditions.push_back(syntax::equal(v, choice));
-      const auto holds = choice == g.value || rule_.fits(rule_.try_thoroughly(one, {here}), mostly);
-      all = all && holds;
-      if (holds && choice != g.value) {
-        among = syntax::call("||", {among, syntax::equal(v, choice)});
-      }
-    }
-    if (among == here) {
-      return false;
-    }
-    if (!all) {
-      wider.rest.conditions.push_back(among);
-    }
-    rule_.take(std::move(wider));
-    if (all && g.source.size() > 1 && g.source.size() <= most_places && g.target.size() <= most_places) {
-      separate(g.source, g.target, v);
-    }
-    return true;
-  }
+  bool lift_among_choices(const place_group& g);
   // Zeros around a kernel smaller than the stride move its centre.
-  bool lift_to_kernels(const place_group& g) {
-    for (const auto& kernel : variables_of_source()) {
-      auto wider = rule_.rule();
-      const auto v = rule_.fresh();
-      put(wider, g.source, v);
-      put(wider, g.target, v);
-      const auto size = syntax::call("suffix", {syntax::measure("shape", kernel), syntax::integer(2)});
-      wider.rest.conditions.push_back(syntax::call(">=", {size, v}));
-      if (rule_.accept(std::move(wider), {syntax::equal(v, g.value)}, fitting)) {
-        return true;
-      }
-    }
-    return false;
-  }
+  bool lift_to_kernels(const place_group& g);
   // kernel=[3, 3] where some operand is known to have these sizes: kernel=?k, with a condition that it is they.
-  bool lift_to_sizes(const place_group& g) {
-    for (std::size_t c = 0; c < rule_.rule().rest.conditions.size(); ++c) {
-      const auto known = rule_.rule().rest.conditions[c];
-      if (!fixes_size(known) || known.arguments[1] != g.value) {
-        continue;
-      }
-      auto wider = rule_.rule();
-      const auto v = rule_.fresh();
-      put(wider, g.source, v);
-      put(wider, g.target, v);
-      wider.rest.conditions[c] = syntax::equal(v, known.arguments[0]);
-      if (rule_.accept(std::move(wider), {known}, fitting)) {
-        return true;
-      }
-    }
-    return false;
-  }
-  [[nodiscard]] std::vector<std::string> variables_of_source() const {
-    std::vector<std::string> all;
-    for (const auto& n : rule_.rule().source.nodes) {
-      for (const auto& o : n.operands) {
-        if (!o.is_node() && std::find(all.begin(), all.end(), o.variable) == all.end()) {
-          all.push_back(o.variable);
-        }
-      }
-    }
-    return all;
-  }
-  [[nodiscard]] std::vector<syntax::expression> choices(const place_group& g) const {
-    std::vector<syntax::expression> all;
-    const auto& n = rule_.rule().source.nodes[g.source[0].node];
-    for (const auto& a : rule_.operators().signature(rule_.operators().kind(n.name)).attributes) {
-      for (const auto& c : a.choices) {
-        if (a.name == g.attribute) {
-          all.push_back({syntax::expression::form::word, 0, c, {}});
-        }
-      }
-    }
-    return all;
-  }
+  bool lift_to_sizes(const place_group& g);
+  [[nodiscard]] std::vector<std::string> variables_of_source() const;
+  [[nodiscard]] std::vector<syntax::expression> choices(const place_group& g) const;
 
   // Sizes that nothing needs; then strides that need kernels of other sizes to be free.
-  void drop_sizes() {
-    bool dropped = false;
-    for (std::size_t c = 0; c < rule_.rule().rest.conditions.size();) {
-      const auto condition = rule_.rule().rest.conditions[c];
-      const bool gone = fixes_size(condition) && rule_.accept_or_equal(without(rule_.rule(), c), {condition});
-      c += gone ? 0 : 1;
-      dropped = dropped || gone;
-    }
-    for (const auto& g : literal_groups(rule_.rule(), [](std::string_view name) { return name == "stride"; })) {
-      if (dropped && !g.source.empty()) {
-        lift_to_kernels(g);
-      }
-    }
-  }
+  void drop_sizes();
 
   // suffix(shape(?v), 2) == [3, 3] goes where the target has the size itself in place of [3, 3].
-  void replace_sizes() {
-    for (std::size_t c = 0; c < rule_.rule().rest.conditions.size();) {
-      c += replace_size(c) ? 0 : 1;
-    }
-  }
-  bool replace_size(std::size_t which) {
-    const auto condition = rule_.rule().rest.conditions[which];
-    if (!fixes_size(condition)) {
-      return false;
-    }
-    for (const auto& g : literal_groups(
-             rule_.rule(), [](std::string_view name) { return name != "stride" && !depends_on_rank(name); })) {
-      if (g.value != condition.arguments[1] || g.target.size() > most_places) {
-        continue;
-      }
-      for (const auto& places : subsets(g.target)) {
-        auto wider = without(rule_.rule(), which);
-        put(wider, places, condition.arguments[0]);
-        if (!places.empty() && rule_.accept(std::move(wider), {condition}, seldom)) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
+  void replace_sizes();
+  bool replace_size(std::size_t which);
 
   widened_rule& rule_;
   const std::vector<std::string>& kept_;
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_LIFTING)
+
+#include <algorithm>
+#include <optional>
+
+#include <unity/rewrite/generation/term_graph.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void attribute_lifting::run() {
+  const auto wanted = [&](std::string_view name) {
+    return !depends_on_rank(name) && std::find(kept_.begin(), kept_.end(), name) == kept_.end();
+  };
+  for (const auto& g : literal_groups(rule_.rule(), wanted)) {
+    if (!g.source.empty() && is_tried(g)) {
+      lift(g);
+    }
+  }
+  replace_sizes();
+  drop_sizes();
+}
+
+UNITY_INLINE bool attribute_lifting::is_tried(const place_group& g) const {
+  const auto& n = rule_.rule().source.nodes[g.source[0].node];
+  const auto& signature = rule_.operators().signature(rule_.operators().kind(n.name));
+  for (const auto& a : signature.attributes) {
+    if (a.name == g.attribute) {
+      return a.form != attribute_form::word && a.choices.size() <= 5;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE void attribute_lifting::lift(const place_group& g) {
+  const bool lifted = g.attribute == "padding" ? lift_among_choices(g) : lift_together(g, g.source, g.target);
+  if (lifted) {
+    return;
+  }
+  const bool limited = (g.attribute == "stride" && lift_to_kernels(g)) || (g.attribute == "kernel" && lift_to_sizes(g));
+  if (!limited && g.source.size() <= most_places && g.target.size() <= most_places) {
+    lift_parts(g);
+  }
+}
+
+UNITY_INLINE bool attribute_lifting::lift_together(const place_group& g, const std::vector<place>& source,
+                                                   const std::vector<place>& target) {
+  auto wider = rule_.rule();
+  const auto v = rule_.fresh();
+  put(wider, source, v);
+  put(wider, target, v);
+  const bool lifted = rule_.accept(std::move(wider), {syntax::equal(v, g.value)}, fitting);
+  if (lifted && source.size() > 1 && source.size() <= most_places && target.size() <= most_places) {
+    separate(source, target, v);
+  }
+  return lifted;
+}
+
+UNITY_INLINE void attribute_lifting::separate(const std::vector<place>& source, const std::vector<place>& target,
+                                              const syntax::expression& together) {
+  for (const auto& s : source) {
+    for (const auto& with : subsets(target)) {
+      if (with.empty() || with.size() == target.size()) {
+        continue;  // a variable on one side alone cannot be read in the other direction
+      }
+      auto wider = rule_.rule();
+      const auto v = rule_.fresh();
+      put(wider, {s}, v);
+      put(wider, with, v);
+      if (rule_.accept(std::move(wider), {syntax::equal(v, together)}, fitting)) {
+        return;
+      }
+    }
+  }
+}
+
+UNITY_INLINE void attribute_lifting::lift_parts(const place_group& g) {
+  auto source = g.source;
+  auto target = g.target;
+  std::reverse(target.begin(), target.end());  // the one nearest to the outputs first
+  for (bool lifted = true; lifted && !source.empty();) {
+    lifted = false;
+    auto parts = subsets(source);
+    std::reverse(parts.begin(), parts.end());  // single ones first: they say most
+    for (const auto& from : parts) {
+      for (const auto& to : subsets(target)) {
+        const bool tried = from.empty() || (from.size() == g.source.size() && to.size() == g.target.size());
+        if (!lifted && !tried && lift_together(g, from, to)) {
+          remove(source, from);
+          remove(target, to);
+          lifted = true;
+        }
+      }
+    }
+  }
+}
+
+UNITY_INLINE void attribute_lifting::remove(std::vector<place>& all, const std::vector<place>& some) {
+  std::erase_if(all, [&](const place& p) {
+    return std::any_of(some.begin(), some.end(),
+                       [&](const place& q) { return p.node == q.node && p.attribute == q.attribute; });
+  });
+}
+
+UNITY_INLINE bool attribute_lifting::lift_among_choices(const place_group& g) {
+  auto wider = rule_.rule();
+  const auto v = rule_.fresh();
+  put(wider, g.source, v);
+  put(wider, g.target, v);
+  const auto here = syntax::equal(v, g.value);
+  auto among = here;
+  bool all = true;
+  for (const auto& choice : choices(g)) {
+    auto one = wider;
+    one.rest.conditions.push_back(syntax::equal(v, choice));
+    const auto holds = choice == g.value || rule_.fits(rule_.try_thoroughly(one, {here}), mostly);
+    all = all && holds;
+    if (holds && choice != g.value) {
+      among = syntax::call("||", {among, syntax::equal(v, choice)});
+    }
+  }
+  if (among == here) {
+    return false;
+  }
+  if (!all) {
+    wider.rest.conditions.push_back(among);
+  }
+  rule_.take(std::move(wider));
+  if (all && g.source.size() > 1 && g.source.size() <= most_places && g.target.size() <= most_places) {
+    separate(g.source, g.target, v);
+  }
+  return true;
+}
+
+UNITY_INLINE bool attribute_lifting::lift_to_kernels(const place_group& g) {
+  for (const auto& kernel : variables_of_source()) {
+    auto wider = rule_.rule();
+    const auto v = rule_.fresh();
+    put(wider, g.source, v);
+    put(wider, g.target, v);
+    const auto size = syntax::call("suffix", {syntax::measure("shape", kernel), syntax::integer(2)});
+    wider.rest.conditions.push_back(syntax::call(">=", {size, v}));
+    if (rule_.accept(std::move(wider), {syntax::equal(v, g.value)}, fitting)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE bool attribute_lifting::lift_to_sizes(const place_group& g) {
+  for (std::size_t c = 0; c < rule_.rule().rest.conditions.size(); ++c) {
+    const auto known = rule_.rule().rest.conditions[c];
+    if (!fixes_size(known) || known.arguments[1] != g.value) {
+      continue;
+    }
+    auto wider = rule_.rule();
+    const auto v = rule_.fresh();
+    put(wider, g.source, v);
+    put(wider, g.target, v);
+    wider.rest.conditions[c] = syntax::equal(v, known.arguments[0]);
+    if (rule_.accept(std::move(wider), {known}, fitting)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE std::vector<std::string> attribute_lifting::variables_of_source() const {
+  std::vector<std::string> all;
+  for (const auto& n : rule_.rule().source.nodes) {
+    for (const auto& o : n.operands) {
+      if (!o.is_node() && std::find(all.begin(), all.end(), o.variable) == all.end()) {
+        all.push_back(o.variable);
+      }
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<syntax::expression> attribute_lifting::choices(const place_group& g) const {
+  std::vector<syntax::expression> all;
+  const auto& n = rule_.rule().source.nodes[g.source[0].node];
+  for (const auto& a : rule_.operators().signature(rule_.operators().kind(n.name)).attributes) {
+    for (const auto& c : a.choices) {
+      if (a.name == g.attribute) {
+        all.push_back({syntax::expression::form::word, 0, c, {}});
+      }
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE void attribute_lifting::drop_sizes() {
+  bool dropped = false;
+  for (std::size_t c = 0; c < rule_.rule().rest.conditions.size();) {
+    const auto condition = rule_.rule().rest.conditions[c];
+    const bool gone = fixes_size(condition) && rule_.accept_or_equal(without(rule_.rule(), c), {condition});
+    c += gone ? 0 : 1;
+    dropped = dropped || gone;
+  }
+  for (const auto& g : literal_groups(rule_.rule(), [](std::string_view name) { return name == "stride"; })) {
+    if (dropped && !g.source.empty()) {
+      lift_to_kernels(g);
+    }
+  }
+}
+
+UNITY_INLINE void attribute_lifting::replace_sizes() {
+  for (std::size_t c = 0; c < rule_.rule().rest.conditions.size();) {
+    c += replace_size(c) ? 0 : 1;
+  }
+}
+
+UNITY_INLINE bool attribute_lifting::replace_size(std::size_t which) {
+  const auto condition = rule_.rule().rest.conditions[which];
+  if (!fixes_size(condition)) {
+    return false;
+  }
+  for (const auto& g :
+       literal_groups(rule_.rule(), [](std::string_view name) { return name != "stride" && !depends_on_rank(name); })) {
+    if (g.value != condition.arguments[1] || g.target.size() > most_places) {
+      continue;
+    }
+    for (const auto& places : subsets(g.target)) {
+      auto wider = without(rule_.rule(), which);
+      put(wider, places, condition.arguments[0]);
+      if (!places.empty() && rule_.accept(std::move(wider), {condition}, seldom)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -60,11 +60,7 @@ template <class Wanted>
   return all;
 }
 
-inline void put(rule_graph& r, const std::vector<place>& places, const syntax::expression& e) {
-  for (const auto& p : places) {
-    at(r, p).value = e;
-  }
-}
+void put(rule_graph& r, const std::vector<place>& places, const syntax::expression& e);
 
 // Depends on the match, and is more than a variable.
 [[nodiscard]] inline bool is_computed(const syntax::expression& e) {
@@ -97,3 +93,17 @@ template <class T>
 }
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_PLACES)
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void put(rule_graph& r, const std::vector<place>& places, const syntax::expression& e) {
+  for (const auto& p : places) {
+    at(r, p).value = e;
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
 
 namespace unity::tensor::detail {
 
@@ -20,7 +20,30 @@ struct known_rank {
   syntax::expression condition{};
 };
 
-[[nodiscard]] inline std::optional<known_rank> read_rank(const syntax::expression& c) {
+[[nodiscard]] std::optional<known_rank> read_rank(const syntax::expression& c);
+
+// [size(?v, 0), .., size(?v, r - 1)], where rank(?v) == r is known, written as shape(?v).
+[[nodiscard]] rule_graph with_whole_shapes(rule_graph r);
+
+// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
+[[nodiscard]] inline syntax::expression below_rank(const std::string& v, std::int64_t less) {
+  return syntax::call("-", {syntax::measure("rank", v), syntax::integer(less)});
+}
+[[nodiscard]] inline syntax::expression last_two_swapped(const std::string& v) {
+  return syntax::call("concat",
+                      {syntax::call("iota", {below_rank(v, 2)}), syntax::list({below_rank(v, 1), below_rank(v, 2)})});
+}
+[[nodiscard]] bool swaps_last_two(const syntax::expression& permutation);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_RANK_EXPRESSIONS)
+
+#include <vector>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<known_rank> read_rank(const syntax::expression& c) {
   const bool is_rank = syntax::is_call(c, "==", 2) && syntax::is_call(c.arguments[0], "rank", 1) &&
                        c.arguments[0].arguments[0].kind == syntax::expression::form::variable &&
                        c.arguments[1].kind == syntax::expression::form::integer;
@@ -28,8 +51,7 @@ struct known_rank {
                  : std::nullopt;
 }
 
-// [size(?v, 0), .., size(?v, r - 1)], where rank(?v) == r is known, written as shape(?v).
-[[nodiscard]] inline rule_graph with_whole_shapes(rule_graph r) {
+UNITY_INLINE rule_graph with_whole_shapes(rule_graph r) {
   std::vector<known_rank> ranks;
   for (const auto& c : r.rest.conditions) {
     if (auto known = read_rank(c)) {
@@ -51,15 +73,7 @@ struct known_rank {
   return r;
 }
 
-// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
-[[nodiscard]] inline syntax::expression below_rank(const std::string& v, std::int64_t less) {
-  return syntax::call("-", {syntax::measure("rank", v), syntax::integer(less)});
-}
-[[nodiscard]] inline syntax::expression last_two_swapped(const std::string& v) {
-  return syntax::call("concat",
-                      {syntax::call("iota", {below_rank(v, 2)}), syntax::list({below_rank(v, 1), below_rank(v, 2)})});
-}
-[[nodiscard]] inline bool swaps_last_two(const syntax::expression& permutation) {
+UNITY_INLINE bool swaps_last_two(const syntax::expression& permutation) {
   const auto n = permutation.arguments.size();
   for (std::size_t i = 0; i < n; ++i) {
     const auto expected = i + 2 < n ? i : i + 1 == n ? i - 1 : i + 1;
@@ -71,3 +85,5 @@ struct known_rank {
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/axes.hpp>
 #include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/rank_expressions.hpp>
@@ -23,16 +23,7 @@ class rank_lifting {
   explicit rank_lifting(widened_rule& r) : rule_{r} {}
 
   // change_ranks: or keeps the conditions on ranks that do not follow from the operators.
-  void run(bool change_ranks) {
-    drop_implied();
-    groups_ =
-        literal_groups(rule_.rule(), [](std::string_view name) { return name == "axis" || name == "permutation"; });
-    for (const auto f : {form::any, form::one_for_all, form::as_they_are}) {
-      if (applies(f) && (change_ranks || f == form::as_they_are) && widen(f)) {
-        return;
-      }
-    }
-  }
+  void run(bool change_ranks);
 
  private:
   // Of the conditions on ranks that do not follow from the operators.
@@ -44,84 +35,20 @@ class rank_lifting {
 
   // Ranks that the operators fix, whatever those of other operands are, need no condition. A permutation that is a
   // number fixes a rank, but need not stay one.
-  void drop_implied() {
-    auto bare = rule_.rule();
-    std::vector<known_rank> all;
-    std::erase_if(bare.rest.conditions, [&](const syntax::expression& c) {
-      const auto known = read_rank(c);
-      if (known) {
-        all.push_back(*known);
-      }
-      return known.has_value();
-    });
-    sort_by_appearance(rule_.rule().source, all);
-    auto any_permutation = bare;
-    for (const auto& g : literal_groups(bare, [](std::string_view name) { return name == "permutation"; })) {
-      put(any_permutation, g.source, rule_.fresh());
-    }
-    for (const auto& k : all) {
-      const auto found = rule_.try_quickly(any_permutation, {k.condition});
-      if (found.found == widening::verdict::not_wider && found.misfits == 0) {
-        fixed_ = std::max(fixed_, k.rank);
-      } else {
-        ranks_.push_back(k);
-      }
-    }
-    for (const auto& k : ranks_) {
-      bare.rest.conditions.push_back(k.condition);
-    }
-    if (rule_.is_testable(bare)) {
-      rule_.take(std::move(bare));
-    } else {
-      ranks_ = std::move(all);  // nothing but the conditions leads random instances there
-    }
-  }
+  void drop_implied();
   [[nodiscard]] bool applies(form f) const {
     return f == form::as_they_are || (f == form::any ? !ranks_.empty() : ranks_.size() > 1);
   }
 
   // Tries all ways to write the groups, those that say most first.
-  bool widen(form f) {
-    const auto groups = groups_.size() <= most_groups ? groups_.size() : 0;
-    const bool in_target_alone =
-        std::all_of(groups_.begin(), groups_.end(), [](const auto& g) { return g.source.empty(); });
-    std::vector<std::pair<int, std::vector<kind>>> ways;
-    std::size_t count = 1;
-    for (std::size_t g = 0; g < groups; ++g) {
-      count *= kinds;
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      std::vector<kind> way;
-      int cost = 0;
-      for (std::size_t g = 0, rest = i; g < groups; ++g, rest /= kinds) {
-        way.push_back(static_cast<kind>(rest % kinds));
-        const bool simple = way.back() == kind::number && in_target_alone;
-        cost += simple ? 0 : static_cast<int>(way.back());
-      }
-      ways.emplace_back(cost, std::move(way));
-    }
-    std::sort(ways.begin(), ways.end());
-    return std::any_of(ways.begin(), ways.end(), [&](const auto& w) { return widen(f, w.second); });
-  }
+  bool widen(form f);
 
   // Whose rank stands for an axis: one variable's for all, or at each place that of the first operand there.
   struct rank_source {
     const known_rank* common = nullptr;
     bool own = false;
   };
-  [[nodiscard]] const known_rank* rank_at(const place& p, const rank_source& of) const {
-    if (!of.own) {
-      return of.common;
-    }
-    const auto& side = p.in_target ? rule_.rule().target : rule_.rule().source;
-    const auto* o = &side.nodes[p.node].operands;
-    while (!o->empty() && o->front().is_node()) {
-      o = &side.nodes[o->front().node].operands;
-    }
-    const auto known = std::find_if(ranks_.begin(), ranks_.end(),
-                                    [&](const auto& k) { return !o->empty() && k.variable == o->front().variable; });
-    return known == ranks_.end() ? nullptr : &*known;
-  }
+  [[nodiscard]] const known_rank* rank_at(const place& p, const rank_source& of) const;
 
   struct candidate {
     rule_graph rule{};
@@ -129,177 +56,28 @@ class rank_lifting {
   };
 
   // Of the variables whose rank may be named, the one that fits clearly better than those before it.
-  bool widen(form f, const std::vector<kind>& way) {
-    std::vector<candidate> good;
-    for (auto& c : candidates(f, way)) {
-      if (c.before.empty()) {
-        rule_.take(std::move(c.rule));
-        return true;
-      }
-      const auto found = rule_.try_quickly(c.rule, c.before);
-      if (found.holds(0) && (!is_free(way) || rule_.fits(found, free_fitting)) &&
-          (f == form::as_they_are || !keeps_number(way) || rule_.fits(found, free_fitting))) {
-        good.push_back(std::move(c));
-      }
-    }
-    std::size_t best = 0;
-    std::size_t best_share = 0;
-    for (std::size_t i = 0; good.size() > 1 && i < good.size(); ++i) {
-      const auto found = rule_.try_thoroughly(good[i].rule, good[i].before);
-      const auto share = found.holds(0) ? found.instances * 100 / (found.instances + found.misfits) : 0;
-      if (share > best_share + (best_share == 0 ? 0 : clearly)) {
-        best_share = share;
-        best = i;
-      }
-    }
-    return !good.empty() && rule_.accept_broadcasting(std::move(good[best].rule), good[best].before);
-  }
+  bool widen(form f, const std::vector<kind>& way);
   static constexpr std::size_t clearly = 30;  // in a hundred
   static constexpr std::size_t free_fitting = 30;
   // An axis of the target alone that is the same number for all ranks: the first or second, seldom the last.
-  [[nodiscard]] bool keeps_number(const std::vector<kind>& way) const {
-    for (std::size_t g = 0; g < way.size(); ++g) {
-      if (way[g] == kind::number && groups_[g].source.empty()) {
-        return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool keeps_number(const std::vector<kind>& way) const;
   [[nodiscard]] static bool is_free(const std::vector<kind>& way) {
     return std::find(way.begin(), way.end(), kind::free) != way.end();
   }
 
-  [[nodiscard]] std::vector<candidate> candidates(form f, const std::vector<kind>& way) {
-    const bool names_ranks =
-        std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
-    std::vector<candidate> all;
-    for (const bool moves : {true, false}) {
-      if (auto c = make(f, way, {nullptr, !ranks_.empty()}, moves)) {
-        all.push_back(*std::move(c));
-      }
-    }
-    for (std::size_t v = 0; names_ranks && v < ranks_.size(); ++v) {
-      if (auto c = make(f, way, {&ranks_[v], false}, false)) {
-        all.push_back(*std::move(c));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<candidate> candidates(form f, const std::vector<kind>& way);
 
   // moves: numbers of the target alone are moved by the source's permutation.
-  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const rank_source& of, bool moves) {
-    candidate c{rule_.rule(), {}};
-    apply(f, c);
-    bool moved = false;
-    lifted_groups free;
-    for (std::size_t g = 0; g < way.size(); ++g) {
-      const auto& group = groups_[g];
-      if (way[g] == kind::number) {
-        continue;
-      }
-      if (group.source.empty() ? !express_in_target(c, group, way[g], of, moves, free, moved)
-                               : !express(c, group, way[g], of, free)) {
-        return std::nullopt;
-      }
-    }
-    distinguish(c.rule, free);
-    if (f != form::as_they_are) {
-      all_from_back(c.rule, way);
-    }
-    return moves && !moved ? std::nullopt : std::optional{std::move(c)};
-  }
-  void apply(form f, candidate& c) const {
-    if (f == form::as_they_are) {
-      return;
-    }
-    std::erase_if(c.rule.rest.conditions, [](const auto& e) { return read_rank(e).has_value(); });
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      c.before.push_back(ranks_[i].condition);
-      const auto same =
-          std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& k) { return k.rank == ranks_[i].rank; });
-      const auto first = static_cast<std::size_t>(same - ranks_.begin());
-      if (f == form::one_for_all && first < i) {
-        c.rule.rest.conditions.push_back(syntax::equal(syntax::measure("rank", ranks_[i].variable),
-                                                       syntax::measure("rank", ranks_[first].variable)));
-      }
-    }
-  }
+  [[nodiscard]] std::optional<candidate> make(form f, const std::vector<kind>& way, const rank_source& of, bool moves);
+  void apply(form f, candidate& c) const;
 
-  [[nodiscard]] std::optional<syntax::expression> bound(const place_group& g, const known_rank* of) const {
-    if (g.attribute != "axis") {
-      return std::nullopt;
-    }
-    if (of != nullptr) {
-      return g.value.integer < of->rank - 1 ? std::optional{below_rank(of->variable, 1)} : std::nullopt;
-    }
-    return g.value.integer < 2 && fixed_ == 4 ? std::optional{syntax::integer(2)} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<syntax::expression> bound(const place_group& g, const known_rank* of) const;
 
-  bool express(candidate& c, const place_group& g, kind k, const rank_source& of, lifted_groups& free) {
-    const auto v = rule_.fresh();
-    write_axis(c.rule, g, v, v);
-    c.before.push_back(syntax::equal(v, g.value));
-    if (k == kind::free) {
-      free.emplace_back(&g, v);
-      return true;
-    }
-    const auto* rank = rank_at(g.source[0], of);
-    const auto e = k == kind::bounded ? bound(g, rank) : by_rank(g, rank);
-    if (e) {
-      c.rule.rest.conditions.push_back(syntax::call(k == kind::bounded ? "<" : "==", {v, *e}));
-      free.emplace_back(&g, v);
-    }
-    return e.has_value();
-  }
+  bool express(candidate& c, const place_group& g, kind k, const rank_source& of, lifted_groups& free);
   bool express_in_target(candidate& c, const place_group& g, kind k, const rank_source& of, bool moves,
-                         const lifted_groups& free, bool& moved) {
-    if (k != kind::expressed) {
-      return false;
-    }
-    if (moves && g.attribute == "axis") {
-      if (const auto to = moved_axis(g, free)) {
-        moved = true;
-        write_axis(c.rule, g, *to, *to);
-        return true;
-      }
-    }
-    for (const auto& p : g.target) {
-      const auto* rank = rank_at(p, of);
-      const auto e = by_rank(g, rank);
-      if (!e) {
-        return false;
-      }
-      const auto less = g.attribute == "axis" ? rank->rank - g.value.integer : 0;
-      write_axis(c.rule, {g.attribute, g.value, {}, {p}}, *e, syntax::call("-", {syntax::integer(less)}));
-    }
-    return true;
-  }
+                         const lifted_groups& free, bool& moved);
   // size(?x, 1) of a matrix is size(?x, -1) of any, but for sizes along an axis that stays the same number.
-  void all_from_back(rule_graph& r, const std::vector<kind>& way) const {
-    std::vector<const graph_node*> kept;
-    for (std::size_t g = 0; g < way.size(); ++g) {
-      for (const auto* places : {&groups_[g].source, &groups_[g].target}) {
-        for (const auto& p : *places) {
-          if (way[g] == kind::number) {
-            kept.push_back(&(p.in_target ? r.target : r.source).nodes[p.node]);
-          }
-        }
-      }
-    }
-    for (auto* side : {&r.source, &r.target}) {
-      for (auto& n : side->nodes) {
-        const bool keeps = std::find(kept.begin(), kept.end(), &n) != kept.end();
-        for (auto& a : n.attributes) {
-          if (!keeps) {
-            count_from_back(a.value, ranks_);
-          }
-        }
-      }
-    }
-    for (auto& c : r.rest.conditions) {
-      count_from_back(c, ranks_);
-    }
-  }
+  void all_from_back(rule_graph& r, const std::vector<kind>& way) const;
   widened_rule& rule_;
   std::vector<known_rank> ranks_{};
   std::vector<place_group> groups_{};
@@ -307,3 +85,263 @@ class rank_lifting {
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_RANKS)
+
+#include <string>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void rank_lifting::run(bool change_ranks) {
+  drop_implied();
+  groups_ = literal_groups(rule_.rule(), [](std::string_view name) { return name == "axis" || name == "permutation"; });
+  for (const auto f : {form::any, form::one_for_all, form::as_they_are}) {
+    if (applies(f) && (change_ranks || f == form::as_they_are) && widen(f)) {
+      return;
+    }
+  }
+}
+
+UNITY_INLINE void rank_lifting::drop_implied() {
+  auto bare = rule_.rule();
+  std::vector<known_rank> all;
+  std::erase_if(bare.rest.conditions, [&](const syntax::expression& c) {
+    const auto known = read_rank(c);
+    if (known) {
+      all.push_back(*known);
+    }
+    return known.has_value();
+  });
+  sort_by_appearance(rule_.rule().source, all);
+  auto any_permutation = bare;
+  for (const auto& g : literal_groups(bare, [](std::string_view name) { return name == "permutation"; })) {
+    put(any_permutation, g.source, rule_.fresh());
+  }
+  for (const auto& k : all) {
+    const auto found = rule_.try_quickly(any_permutation, {k.condition});
+    if (found.found == widening::verdict::not_wider && found.misfits == 0) {
+      fixed_ = std::max(fixed_, k.rank);
+    } else {
+      ranks_.push_back(k);
+    }
+  }
+  for (const auto& k : ranks_) {
+    bare.rest.conditions.push_back(k.condition);
+  }
+  if (rule_.is_testable(bare)) {
+    rule_.take(std::move(bare));
+  } else {
+    ranks_ = std::move(all);  // nothing but the conditions leads random instances there
+  }
+}
+
+UNITY_INLINE bool rank_lifting::widen(form f) {
+  const auto groups = groups_.size() <= most_groups ? groups_.size() : 0;
+  const bool in_target_alone =
+      std::all_of(groups_.begin(), groups_.end(), [](const auto& g) { return g.source.empty(); });
+  std::vector<std::pair<int, std::vector<kind>>> ways;
+  std::size_t count = 1;
+  for (std::size_t g = 0; g < groups; ++g) {
+    count *= kinds;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<kind> way;
+    int cost = 0;
+    for (std::size_t g = 0, rest = i; g < groups; ++g, rest /= kinds) {
+      way.push_back(static_cast<kind>(rest % kinds));
+      const bool simple = way.back() == kind::number && in_target_alone;
+      cost += simple ? 0 : static_cast<int>(way.back());
+    }
+    ways.emplace_back(cost, std::move(way));
+  }
+  std::sort(ways.begin(), ways.end());
+  return std::any_of(ways.begin(), ways.end(), [&](const auto& w) { return widen(f, w.second); });
+}
+
+UNITY_INLINE const known_rank* rank_lifting::rank_at(const place& p, const rank_source& of) const {
+  if (!of.own) {
+    return of.common;
+  }
+  const auto& side = p.in_target ? rule_.rule().target : rule_.rule().source;
+  const auto* o = &side.nodes[p.node].operands;
+  while (!o->empty() && o->front().is_node()) {
+    o = &side.nodes[o->front().node].operands;
+  }
+  const auto known = std::find_if(ranks_.begin(), ranks_.end(),
+                                  [&](const auto& k) { return !o->empty() && k.variable == o->front().variable; });
+  return known == ranks_.end() ? nullptr : &*known;
+}
+
+UNITY_INLINE bool rank_lifting::widen(form f, const std::vector<kind>& way) {
+  std::vector<candidate> good;
+  for (auto& c : candidates(f, way)) {
+    if (c.before.empty()) {
+      rule_.take(std::move(c.rule));
+      return true;
+    }
+    const auto found = rule_.try_quickly(c.rule, c.before);
+    if (found.holds(0) && (!is_free(way) || rule_.fits(found, free_fitting)) &&
+        (f == form::as_they_are || !keeps_number(way) || rule_.fits(found, free_fitting))) {
+      good.push_back(std::move(c));
+    }
+  }
+  std::size_t best = 0;
+  std::size_t best_share = 0;
+  for (std::size_t i = 0; good.size() > 1 && i < good.size(); ++i) {
+    const auto found = rule_.try_thoroughly(good[i].rule, good[i].before);
+    const auto share = found.holds(0) ? found.instances * 100 / (found.instances + found.misfits) : 0;
+    if (share > best_share + (best_share == 0 ? 0 : clearly)) {
+      best_share = share;
+      best = i;
+    }
+  }
+  return !good.empty() && rule_.accept_broadcasting(std::move(good[best].rule), good[best].before);
+}
+
+UNITY_INLINE bool rank_lifting::keeps_number(const std::vector<kind>& way) const {
+  for (std::size_t g = 0; g < way.size(); ++g) {
+    if (way[g] == kind::number && groups_[g].source.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE auto rank_lifting::candidates(form f, const std::vector<kind>& way) -> std::vector<candidate> {
+  const bool names_ranks =
+      std::any_of(way.begin(), way.end(), [](kind k) { return k == kind::bounded || k == kind::expressed; });
+  std::vector<candidate> all;
+  for (const bool moves : {true, false}) {
+    if (auto c = make(f, way, {nullptr, !ranks_.empty()}, moves)) {
+      all.push_back(*std::move(c));
+    }
+  }
+  for (std::size_t v = 0; names_ranks && v < ranks_.size(); ++v) {
+    if (auto c = make(f, way, {&ranks_[v], false}, false)) {
+      all.push_back(*std::move(c));
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE auto rank_lifting::make(form f, const std::vector<kind>& way, const rank_source& of, bool moves)
+    -> std::optional<candidate> {
+  candidate c{rule_.rule(), {}};
+  apply(f, c);
+  bool moved = false;
+  lifted_groups free;
+  for (std::size_t g = 0; g < way.size(); ++g) {
+    const auto& group = groups_[g];
+    if (way[g] == kind::number) {
+      continue;
+    }
+    if (group.source.empty() ? !express_in_target(c, group, way[g], of, moves, free, moved)
+                             : !express(c, group, way[g], of, free)) {
+      return std::nullopt;
+    }
+  }
+  distinguish(c.rule, free);
+  if (f != form::as_they_are) {
+    all_from_back(c.rule, way);
+  }
+  return moves && !moved ? std::nullopt : std::optional{std::move(c)};
+}
+
+UNITY_INLINE void rank_lifting::apply(form f, candidate& c) const {
+  if (f == form::as_they_are) {
+    return;
+  }
+  std::erase_if(c.rule.rest.conditions, [](const auto& e) { return read_rank(e).has_value(); });
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    c.before.push_back(ranks_[i].condition);
+    const auto same =
+        std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& k) { return k.rank == ranks_[i].rank; });
+    const auto first = static_cast<std::size_t>(same - ranks_.begin());
+    if (f == form::one_for_all && first < i) {
+      c.rule.rest.conditions.push_back(
+          syntax::equal(syntax::measure("rank", ranks_[i].variable), syntax::measure("rank", ranks_[first].variable)));
+    }
+  }
+}
+
+UNITY_INLINE std::optional<syntax::expression> rank_lifting::bound(const place_group& g, const known_rank* of) const {
+  if (g.attribute != "axis") {
+    return std::nullopt;
+  }
+  if (of != nullptr) {
+    return g.value.integer < of->rank - 1 ? std::optional{below_rank(of->variable, 1)} : std::nullopt;
+  }
+  return g.value.integer < 2 && fixed_ == 4 ? std::optional{syntax::integer(2)} : std::nullopt;
+}
+
+UNITY_INLINE bool rank_lifting::express(candidate& c, const place_group& g, kind k, const rank_source& of,
+                                        lifted_groups& free) {
+  const auto v = rule_.fresh();
+  write_axis(c.rule, g, v, v);
+  c.before.push_back(syntax::equal(v, g.value));
+  if (k == kind::free) {
+    free.emplace_back(&g, v);
+    return true;
+  }
+  const auto* rank = rank_at(g.source[0], of);
+  const auto e = k == kind::bounded ? bound(g, rank) : by_rank(g, rank);
+  if (e) {
+    c.rule.rest.conditions.push_back(syntax::call(k == kind::bounded ? "<" : "==", {v, *e}));
+    free.emplace_back(&g, v);
+  }
+  return e.has_value();
+}
+
+UNITY_INLINE bool rank_lifting::express_in_target(candidate& c, const place_group& g, kind k, const rank_source& of,
+                                                  bool moves, const lifted_groups& free, bool& moved) {
+  if (k != kind::expressed) {
+    return false;
+  }
+  if (moves && g.attribute == "axis") {
+    if (const auto to = moved_axis(g, free)) {
+      moved = true;
+      write_axis(c.rule, g, *to, *to);
+      return true;
+    }
+  }
+  for (const auto& p : g.target) {
+    const auto* rank = rank_at(p, of);
+    const auto e = by_rank(g, rank);
+    if (!e) {
+      return false;
+    }
+    const auto less = g.attribute == "axis" ? rank->rank - g.value.integer : 0;
+    write_axis(c.rule, {g.attribute, g.value, {}, {p}}, *e, syntax::call("-", {syntax::integer(less)}));
+  }
+  return true;
+}
+
+UNITY_INLINE void rank_lifting::all_from_back(rule_graph& r, const std::vector<kind>& way) const {
+  std::vector<const graph_node*> kept;
+  for (std::size_t g = 0; g < way.size(); ++g) {
+    for (const auto* places : {&groups_[g].source, &groups_[g].target}) {
+      for (const auto& p : *places) {
+        if (way[g] == kind::number) {
+          kept.push_back(&(p.in_target ? r.target : r.source).nodes[p.node]);
+        }
+      }
+    }
+  }
+  for (auto* side : {&r.source, &r.target}) {
+    for (auto& n : side->nodes) {
+      const bool keeps = std::find(kept.begin(), kept.end(), &n) != kept.end();
+      for (auto& a : n.attributes) {
+        if (!keeps) {
+          count_from_back(a.value, ranks_);
+        }
+      }
+    }
+  }
+  for (auto& c : r.rest.conditions) {
+    count_from_back(c, ranks_);
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

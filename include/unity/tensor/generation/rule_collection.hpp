@@ -5,31 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <map>
-#include <numeric>
-#include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/archive.hpp>
-#include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/generation/derivability.hpp>
-#include <unity/rewrite/generation/growth.hpp>
-#include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
-#include <unity/rewrite/verification/minimize.hpp>
+#include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/generation/generalize.hpp>
+#include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/generation/language.hpp>
-#include <unity/tensor/generation/rule_question.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
@@ -38,7 +29,7 @@
 namespace unity::tensor {
 
 struct collection_options {
-  std::size_t most_steps = 3;  // what follows by so many rewrites is left out; chains of such derivations are longer
+  std::size_t most_steps = 3;   // what follows by so many rewrites is left out; chains of such derivations are longer
   std::size_t sizes_tried = 4;  // readings of the sizes that attributes depend on, before an equality is given up
   entailment_limits derivation{.rounds = 4, .joint_rounds = 0, .nodes = 400, .matches = 4000, .extra_operators = 2};
   entailment_limits joint_derivation{
@@ -69,15 +60,7 @@ class rule_collection {
         ask_joint_{language.operators(), joint_, options.joint_derivation} {}
 
   // Adds left == right, or => where only that can be read, unless it follows from what was added before.
-  void add(const written_side& left, const written_side& right) {
-    if (follows(left, right)) {
-      ++derived_;
-      return;
-    }
-    for (auto& r : generalized(left, right)) {
-      accept(std::move(r));
-    }
-  }
+  void add(const written_side& left, const written_side& right);
   // Effects: leaves out rules that follow from more general ones: those whose variables repeat are found early, being
   // small, and are instances of ones found later. Leaves out directions, too, that only repeat what is there.
   void reduce();
@@ -98,106 +81,23 @@ class rule_collection {
  private:
   static constexpr auto magic = "unity rules 1\n";
 
-  [[nodiscard]] bool follows(const written_side& left, const written_side& right) {
-    const auto worlds = rule_question(language_, left, right);
-    const auto rewritten = [&](bool back) {
-      const auto found =
-          (left.size() > 1 ? ask_joint_ : ask_).rewrite_outputs(std::span<const tensor_graph>{worlds}, back);
-      return found && (found->steps.size() <= options_.most_steps ||
-                       without_needless_steps(*found).steps.size() <= options_.most_steps);
-    };
-    return rewritten(false) && (!reads_back(left, right) || rewritten(true));
-  }
+  [[nodiscard]] bool follows(const written_side& left, const written_side& right);
   // A rule at several sizes, a question for every way in which it can broadcast.
   [[nodiscard]] std::vector<std::vector<tensor_graph>> questions(const syntax::rule& r) const;
   // Rules that the equality is an instance of: the most general ones that are proved, at last the equality
   // itself; or else those that pass all tests.
-  [[nodiscard]] std::vector<collected_rule> generalized(const written_side& left, const written_side& right) {
-    std::vector<collected_rule> best;
-    std::optional<syntax::rule> failed;
-    for (std::size_t attempt = 0; attempt < options_.sizes_tried && best.empty(); ++attempt) {
-      auto specific = specific_rule(language_, left, right, attempt);
-      if (!specific) {
-        break;
-      }
-      specific->both_ways = reads_back(left, right);
-      for (const auto wanted : {generality::most, generality::related, generality::ranked}) {
-        auto general = options_.general;
-        general.wanted = wanted;
-        auto found = judged(generalize(language_.operators(), *specific, general));
-        if (!found.empty() && (best.empty() || all_proved(found))) {
-          best = std::move(found);
-        }
-        if (all_proved(best)) {
-          return best;
-        }
-      }
-      specific->both_ways = false;
-      const auto as_found = canonical_rule(language_.operators(), *specific, usual_attribute_names());
-      if (auto found = judged({as_found}); all_proved(found)) {
-        return found;
-      }
-      failed = *std::move(specific);
-    }
-    if (best.empty() && failed) {
-      refused_.push_back({*failed, prove_(*failed)});
-    }
-    return best;
-  }
+  [[nodiscard]] std::vector<collected_rule> generalized(const written_side& left, const written_side& right);
   [[nodiscard]] static bool all_proved(const std::vector<collected_rule>& rules) {
-    return !rules.empty() && std::all_of(rules.begin(), rules.end(),
-                                         [](const auto& r) { return r.proof.found == verdict::proved; });
+    return !rules.empty() &&
+           std::all_of(rules.begin(), rules.end(), [](const auto& r) { return r.proof.found == verdict::proved; });
   }
   // What is known of the rules, or nothing where one of them is false.
-  [[nodiscard]] std::vector<collected_rule> judged(const std::vector<syntax::rule>& rules) const {
-    std::vector<collected_rule> all;
-    for (const auto& r : rules) {
-      all.push_back({r, prove_(r)});
-      if (all.back().proof.found == verdict::refuted) {
-        return {};
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<collected_rule> judged(const std::vector<syntax::rule>& rules) const;
   // Whether the right side can be a source: it has all variables, and none alone is a root.
-  [[nodiscard]] static bool reads_back(const written_side& left, const written_side& right) {
-    const auto variables = [](const written_side& side) {
-      std::set<std::pair<std::uint16_t, std::uint16_t>> all;
-      for (const auto& t : side) {
-        for (const auto& n : t) {
-          if (n.op == term_node::variable) {
-            all.emplace(n.sort, n.number);
-          }
-        }
-      }
-      return all;
-    };
-    return variables(left) == variables(right) &&
-           std::none_of(right.begin(), right.end(), [](const auto& t) { return t.back().op == term_node::variable; });
-  }
-  void accept(collected_rule r) {
-    if (!texts_.insert(statement_text(r.rule)).second) {
-      return;
-    }
-    r.rule.name = named(r.rule);
-    (r.rule.source.size() > 1 ? joint_ : single_).add(language_.operators(), r.rule);
-    rules_.push_back(std::move(r));
-  }
+  [[nodiscard]] static bool reads_back(const written_side& left, const written_side& right);
+  void accept(collected_rule r);
   // After the operators of the source, outer ones first: concat_of_relu, relu_and_relu.
-  [[nodiscard]] std::string named(const syntax::rule& r) {
-    std::string name;
-    for (const auto& t : r.source) {
-      name += (name.empty() ? "" : "_and_") + t.name;
-    }
-    std::string inner;
-    for (const auto& o : r.source[0].operands) {
-      const bool new_one = o.kind == syntax::term::form::application && inner.find(o.name) == std::string::npos;
-      inner += new_one ? (inner.empty() ? "_of_" : "_") + o.name : "";
-    }
-    name += r.source.size() == 1 ? inner : "";
-    const auto number = ++names_[name];
-    return number == 1 ? name : name + "_" + std::to_string(number);
-  }
+  [[nodiscard]] std::string named(const syntax::rule& r);
 
   term_language& language_;
   prover_function prove_;
@@ -216,7 +116,152 @@ class rule_collection {
 namespace detail {
 
 // How special a rule is: how often its variables repeat, then how large it is.
-[[nodiscard]] inline std::pair<std::size_t, rule_size> specialty(const syntax::rule& r) {
+[[nodiscard]] std::pair<std::size_t, rule_size> specialty(const syntax::rule& r);
+
+}  // namespace detail
+
+namespace detail {
+
+inline void put_text(archive_writer& out, const std::string& text) {
+  out.put(std::vector<char>{text.begin(), text.end()});
+}
+[[nodiscard]] std::string get_text(archive_reader& in);
+void put_rules(archive_writer& out, const std::vector<collected_rule>& rules);
+[[nodiscard]] std::vector<collected_rule> get_rules(archive_reader& in, const std::string& path);
+
+}  // namespace detail
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_RULE_COLLECTION)
+
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <span>
+
+#include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/growth.hpp>
+#include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/verification/minimize.hpp>
+#include <unity/tensor/generation/generalize.hpp>
+#include <unity/tensor/generation/rule_question.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE void rule_collection::add(const written_side& left, const written_side& right) {
+  if (follows(left, right)) {
+    ++derived_;
+    return;
+  }
+  for (auto& r : generalized(left, right)) {
+    accept(std::move(r));
+  }
+}
+
+UNITY_INLINE bool rule_collection::follows(const written_side& left, const written_side& right) {
+  const auto worlds = rule_question(language_, left, right);
+  const auto rewritten = [&](bool back) {
+    const auto found =
+        (left.size() > 1 ? ask_joint_ : ask_).rewrite_outputs(std::span<const tensor_graph>{worlds}, back);
+    return found && (found->steps.size() <= options_.most_steps ||
+                     without_needless_steps(*found).steps.size() <= options_.most_steps);
+  };
+  return rewritten(false) && (!reads_back(left, right) || rewritten(true));
+}
+
+UNITY_INLINE std::vector<collected_rule> rule_collection::generalized(const written_side& left,
+                                                                      const written_side& right) {
+  std::vector<collected_rule> best;
+  std::optional<syntax::rule> failed;
+  for (std::size_t attempt = 0; attempt < options_.sizes_tried && best.empty(); ++attempt) {
+    auto specific = specific_rule(language_, left, right, attempt);
+    if (!specific) {
+      break;
+    }
+    specific->both_ways = reads_back(left, right);
+    for (const auto wanted : {generality::most, generality::related, generality::ranked}) {
+      auto general = options_.general;
+      general.wanted = wanted;
+      auto found = judged(generalize(language_.operators(), *specific, general));
+      if (!found.empty() && (best.empty() || all_proved(found))) {
+        best = std::move(found);
+      }
+      if (all_proved(best)) {
+        return best;
+      }
+    }
+    specific->both_ways = false;
+    const auto as_found = canonical_rule(language_.operators(), *specific, usual_attribute_names());
+    if (auto found = judged({as_found}); all_proved(found)) {
+      return found;
+    }
+    failed = *std::move(specific);
+  }
+  if (best.empty() && failed) {
+    refused_.push_back({*failed, prove_(*failed)});
+  }
+  return best;
+}
+
+UNITY_INLINE std::vector<collected_rule> rule_collection::judged(const std::vector<syntax::rule>& rules) const {
+  std::vector<collected_rule> all;
+  for (const auto& r : rules) {
+    all.push_back({r, prove_(r)});
+    if (all.back().proof.found == verdict::refuted) {
+      return {};
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE bool rule_collection::reads_back(const written_side& left, const written_side& right) {
+  const auto variables = [](const written_side& side) {
+    std::set<std::pair<std::uint16_t, std::uint16_t>> all;
+    for (const auto& t : side) {
+      for (const auto& n : t) {
+        if (n.op == term_node::variable) {
+          all.emplace(n.sort, n.number);
+        }
+      }
+    }
+    return all;
+  };
+  return variables(left) == variables(right) &&
+         std::none_of(right.begin(), right.end(), [](const auto& t) { return t.back().op == term_node::variable; });
+}
+
+UNITY_INLINE void rule_collection::accept(collected_rule r) {
+  if (!texts_.insert(statement_text(r.rule)).second) {
+    return;
+  }
+  r.rule.name = named(r.rule);
+  (r.rule.source.size() > 1 ? joint_ : single_).add(language_.operators(), r.rule);
+  rules_.push_back(std::move(r));
+}
+
+UNITY_INLINE std::string rule_collection::named(const syntax::rule& r) {
+  std::string name;
+  for (const auto& t : r.source) {
+    name += (name.empty() ? "" : "_and_") + t.name;
+  }
+  std::string inner;
+  for (const auto& o : r.source[0].operands) {
+    const bool new_one = o.kind == syntax::term::form::application && inner.find(o.name) == std::string::npos;
+    inner += new_one ? (inner.empty() ? "_of_" : "_") + o.name : "";
+  }
+  name += r.source.size() == 1 ? inner : "";
+  const auto number = ++names_[name];
+  return number == 1 ? name : name + "_" + std::to_string(number);
+}
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::pair<std::size_t, rule_size> specialty(const syntax::rule& r) {
   std::map<std::string, std::size_t> seen;
   std::size_t repeats = 0;
   const auto count = [&](const auto& self, const syntax::term& t) -> void {
@@ -236,9 +281,11 @@ namespace detail {
   return {repeats, unity::size_of(r)};
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-inline void rule_collection::reduce() {
+namespace unity::tensor {
+
+UNITY_INLINE void rule_collection::reduce() {
   const auto count = rules_.size();
   std::vector<collected_rule> kept;
   for (const bool joint : {false, true}) {
@@ -274,7 +321,7 @@ inline void rule_collection::reduce() {
   rules_ = std::move(kept);
 }
 
-inline std::vector<std::vector<tensor_graph>> rule_collection::questions(const syntax::rule& r) const {
+UNITY_INLINE std::vector<std::vector<tensor_graph>> rule_collection::questions(const syntax::rule& r) const {
   std::vector<std::vector<tensor_graph>> all;
   for (const auto& c :
        rule_cases(language_.operators(), compile_rule(language_.operators(), r).front(), options_.worlds)) {
@@ -286,17 +333,17 @@ inline std::vector<std::vector<tensor_graph>> rule_collection::questions(const s
   return all;
 }
 
-namespace detail {
+}  // namespace unity::tensor
 
-inline void put_text(archive_writer& out, const std::string& text) {
-  out.put(std::vector<char>{text.begin(), text.end()});
-}
-[[nodiscard]] inline std::string get_text(archive_reader& in) {
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::string get_text(archive_reader& in) {
   std::vector<char> text;
   in.get(text);
   return {text.begin(), text.end()};
 }
-inline void put_rules(archive_writer& out, const std::vector<collected_rule>& rules) {
+
+UNITY_INLINE void put_rules(archive_writer& out, const std::vector<collected_rule>& rules) {
   out.put(static_cast<std::uint64_t>(rules.size()));
   for (const auto& r : rules) {
     put_text(out, to_text(with_proof(r.rule, r.proof)));
@@ -306,7 +353,8 @@ inline void put_rules(archive_writer& out, const std::vector<collected_rule>& ru
     put_text(out, r.proof.missing);
   }
 }
-[[nodiscard]] inline std::vector<collected_rule> get_rules(archive_reader& in, const std::string& path) {
+
+UNITY_INLINE std::vector<collected_rule> get_rules(archive_reader& in, const std::string& path) {
   std::vector<collected_rule> rules;
   std::uint64_t count = 0;
   for (in.get(count); count > 0; --count) {
@@ -330,9 +378,11 @@ inline void put_rules(archive_writer& out, const std::vector<collected_rule>& ru
   return rules;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-inline void rule_collection::save(const std::string& path, std::uint64_t of, std::size_t added) const {
+namespace unity::tensor {
+
+UNITY_INLINE void rule_collection::save(const std::string& path, std::uint64_t of, std::size_t added) const {
   archive_writer out;
   out.put(of);
   out.put(static_cast<std::uint64_t>(added));
@@ -342,7 +392,7 @@ inline void rule_collection::save(const std::string& path, std::uint64_t of, std
   out.save(path, magic);
 }
 
-inline std::size_t rule_collection::resume(const std::string& path, std::uint64_t of) {
+UNITY_INLINE std::size_t rule_collection::resume(const std::string& path, std::uint64_t of) {
   archive_reader in{path, magic};
   std::uint64_t found = 0;
   in.get(found);
@@ -367,3 +417,5 @@ inline std::size_t rule_collection::resume(const std::string& path, std::uint64_
 }
 
 }  // namespace unity::tensor
+
+#endif

@@ -13,11 +13,11 @@
 #include <unity/rewrite/generation/residue.hpp>
 #include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -31,22 +31,13 @@ class traced {
   explicit traced(residue n) : offset_{n} {}
   traced(sample_program& program, sample_program::ref r)
       : program_{&program}, sum_{{r, program.constant(residue::of(1))}} {}
-  [[nodiscard]] static traced lowest() {
-    traced t;
-    t.lowest_ = true;
-    return t;
-  }
+  [[nodiscard]] static traced lowest();
 
   [[nodiscard]] bool is_number() const noexcept { return sum_.empty() && !lowest_; }
   [[nodiscard]] residue number() const noexcept { return offset_; }
   [[nodiscard]] bool is_lowest() const noexcept { return lowest_; }
 
-  traced& operator+=(const traced& o) {
-    program_ = program_ == nullptr ? o.program_ : program_;
-    sum_.insert(sum_.end(), o.sum_.begin(), o.sum_.end());
-    offset_ = offset_ + o.offset_;
-    return *this;
-  }
+  traced& operator+=(const traced& o);
   friend traced operator+(traced a, const traced& b) { return a += b; }
   friend traced operator-(const traced& a) { return a * traced{std::int64_t{-1}}; }
   friend traced operator-(const traced& a, const traced& b) { return a + -b; }
@@ -70,45 +61,11 @@ class traced {
   }
 
   // One value that holds the sum.
-  [[nodiscard]] sample_program::ref stored(sample_program& p) const {
-    const auto one = p.constant(residue::of(1));
-    if (sum_.empty()) {
-      return p.constant(offset_);
-    }
-    if (sum_.size() == 1 && sum_[0].second == one && offset_ == residue{}) {
-      return sum_[0].first;
-    }
-    auto all = sum_;
-    if (offset_ != residue{}) {
-      all.emplace_back(p.constant(offset_), one);
-    }
-    return p.dot(all);
-  }
-  [[nodiscard]] traced applied(function f, const traced& b, scalar_op op = scalar_op::add) const {
-    const auto which = static_cast<std::uint8_t>(op);
-    if (is_number() && b.is_number()) {  // of padding alone
-      return traced{sample_program::compute(f, offset_, b.offset_, which)};
-    }
-    auto& p = *(program_ != nullptr ? program_ : b.program_);
-    return {p, p.apply(f, stored(p), b.stored(p), which)};
-  }
+  [[nodiscard]] sample_program::ref stored(sample_program& p) const;
+  [[nodiscard]] traced applied(function f, const traced& b, scalar_op op = scalar_op::add) const;
 
  private:
-  [[nodiscard]] traced scaled(residue factor) const {
-    traced product;
-    if (factor == residue{}) {
-      return product;
-    }
-    product.program_ = program_;
-    const auto one = program_->constant(residue::of(1));
-    for (const auto& [a, b] : sum_) {
-      const bool plain = b == one;
-      product.sum_.emplace_back(plain || factor == residue::of(1) ? a : program_->dot(std::vector{std::pair{a, b}}),
-                                factor == residue::of(1) ? b : program_->constant(factor));
-    }
-    product.offset_ = offset_ * factor;
-    return product;
-  }
+  [[nodiscard]] traced scaled(residue factor) const;
 
   sample_program* program_ = nullptr;
   std::vector<std::pair<sample_program::ref, sample_program::ref>> sum_{};
@@ -163,8 +120,72 @@ struct scalar_traits<traced> {
 };
 
 // The program of one result of an operator that takes the inputs. Throws: unity::error where it has no known meaning.
-[[nodiscard]] inline sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
-                                          std::size_t result = 0) {
+[[nodiscard]] sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
+                                   std::size_t result = 0);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_TRACE)
+
+#include <unity/tensor/evaluate.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE traced traced::lowest() {
+  traced t;
+  t.lowest_ = true;
+  return t;
+}
+
+UNITY_INLINE traced& traced::operator+=(const traced& o) {
+  program_ = program_ == nullptr ? o.program_ : program_;
+  sum_.insert(sum_.end(), o.sum_.begin(), o.sum_.end());
+  offset_ = offset_ + o.offset_;
+  return *this;
+}
+
+UNITY_INLINE auto traced::stored(sample_program& p) const -> sample_program::ref {
+  const auto one = p.constant(residue::of(1));
+  if (sum_.empty()) {
+    return p.constant(offset_);
+  }
+  if (sum_.size() == 1 && sum_[0].second == one && offset_ == residue{}) {
+    return sum_[0].first;
+  }
+  auto all = sum_;
+  if (offset_ != residue{}) {
+    all.emplace_back(p.constant(offset_), one);
+  }
+  return p.dot(all);
+}
+
+UNITY_INLINE traced traced::applied(function f, const traced& b, scalar_op op) const {
+  const auto which = static_cast<std::uint8_t>(op);
+  if (is_number() && b.is_number()) {  // of padding alone
+    return traced{sample_program::compute(f, offset_, b.offset_, which)};
+  }
+  auto& p = *(program_ != nullptr ? program_ : b.program_);
+  return {p, p.apply(f, stored(p), b.stored(p), which)};
+}
+
+UNITY_INLINE traced traced::scaled(residue factor) const {
+  traced product;
+  if (factor == residue{}) {
+    return product;
+  }
+  product.program_ = program_;
+  const auto one = program_->constant(residue::of(1));
+  for (const auto& [a, b] : sum_) {
+    const bool plain = b == one;
+    product.sum_.emplace_back(plain || factor == residue::of(1) ? a : program_->dot(std::vector{std::pair{a, b}}),
+                              factor == residue::of(1) ? b : program_->constant(factor));
+  }
+  product.offset_ = offset_ * factor;
+  return product;
+}
+
+UNITY_INLINE sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
+                                  std::size_t result) {
   sample_program program;
   std::vector<dense<traced>> operands;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -181,3 +202,5 @@ struct scalar_traits<traced> {
 }
 
 }  // namespace unity::tensor
+
+#endif

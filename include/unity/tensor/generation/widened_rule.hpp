@@ -1,7 +1,6 @@
 // A rule on its way to a more general one: every change is tested where the rule did not apply before.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/generation/widening.hpp>
+#include <unity/tensor/rules/comparison.hpp>
 
 namespace unity::tensor::detail {
 
@@ -29,14 +29,7 @@ class widened_rule {
   // quick: options that most wrong changes do not survive; thorough: that all must pass; broadcasting: that a rule
   // must pass that lost a condition.
   widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick, const rule_test_options& thorough,
-               const rule_test_options& broadcasting)
-      : algebra_{a}, rule_{std::move(r)}, quick_{a, quick}, thorough_{a, thorough}, broadcasting_{a, broadcasting} {
-    for (const auto& c : rule_.rest.conditions) {
-      if (fixes_size(c)) {
-        sizes_.push_back(c);
-      }
-    }
-  }
+               const rule_test_options& broadcasting);
 
   [[nodiscard]] const algebra& operators() const noexcept { return algebra_; }
   [[nodiscard]] const rule_graph& rule() const noexcept { return rule_; }
@@ -52,33 +45,13 @@ class widened_rule {
   }
   // Takes `wider` where it passes both tests, and its target fits in so many of a hundred of the instances in which the
   // rule's own does.
-  bool accept(rule_graph wider, const conditions& before, std::size_t percent) {
-    if (!fits(quick_(wider, before), percent)) {
-      return false;
-    }
-    const auto found = thorough_(wider, before);
-    if (!fits(found, percent) || found.instances < enough || !holds_where_it_matters(wider)) {
-      return false;
-    }
-    take(std::move(wider));
-    return true;
-  }
+  bool accept(rule_graph wider, const conditions& before, std::size_t percent);
   // The same for a change of what broadcasts with what.
   bool accept_broadcasting(rule_graph wider, const conditions& before) {
     return broadcasting_(wider, before).found != widening::verdict::false_there && accept(std::move(wider), before, 0);
   }
   // The same, and where the change adds no instances in which the target fits: it only says less.
-  bool accept_or_equal(rule_graph wider, const conditions& before) {
-    const auto found = thorough_(wider, before);
-    const bool holds = found.holds(0) && found.instances >= enough;
-    const bool equal = found.found == widening::verdict::not_wider && is_testable(wider);
-    if ((holds || equal) && holds_where_it_matters(wider) &&
-        broadcasting_(wider, {syntax::integer(0)}).found != widening::verdict::false_there) {
-      take(std::move(wider));
-      return true;
-    }
-    return false;
-  }
+  bool accept_or_equal(rule_graph wider, const conditions& before);
   // Random instances of it are still found.
   [[nodiscard]] bool is_testable(const rule_graph& r) const {
     return quick_(r, {syntax::integer(0)}).found == widening::verdict::holds;
@@ -95,13 +68,7 @@ class widened_rule {
   static constexpr std::size_t enough = 4;  // instances that fit
 
   // In how many of a hundred instances the rule's own target fits.
-  [[nodiscard]] std::size_t share() {
-    if (!share_) {
-      const auto own = thorough_(rule_, {syntax::integer(0)});
-      share_ = own.instances * 100 / std::max<std::size_t>(1, own.instances + own.misfits);
-    }
-    return *share_;
-  }
+  [[nodiscard]] std::size_t share();
 
   const algebra& algebra_;
   rule_graph rule_;
@@ -110,45 +77,11 @@ class widened_rule {
     return turns(wider) && holds_for_sizes(wider);
   }
   // A kernel smaller than another, as the rule was found with.
-  [[nodiscard]] bool holds_for_sizes(const rule_graph& wider) const {
-    if (sizes_.empty()) {
-      return true;
-    }
-    auto as_found = wider;
-    as_found.rest.conditions.insert(as_found.rest.conditions.end(), sizes_.begin(), sizes_.end());
-    return thorough_(as_found, {syntax::integer(0)}).found != widening::verdict::false_there;
-  }
+  [[nodiscard]] bool holds_for_sizes(const rule_graph& wider) const;
   // Most permutations change most shapes, so that what they make false hardly ever fits: tested with one that is not
   // its own inverse, where all sizes are equal.
-  [[nodiscard]] bool turns(const rule_graph& wider) const {
-    auto turned = wider;
-    const auto cycle = syntax::list({syntax::integer(1), syntax::integer(2), syntax::integer(0)});
-    std::string operand;
-    for (const auto& n : wider.source.nodes) {
-      for (const auto& a : n.attributes) {
-        if (a.name != "permutation" || a.value.kind != syntax::expression::form::variable) {
-          continue;
-        }
-        for_each_expression(turned, [&](syntax::expression& e) {
-          syntax::for_each_part(e, [&](syntax::expression& part) { part = part == a.value ? cycle : part; });
-        });
-        operand = variable_below(wider.source, n);
-      }
-    }
-    if (operand.empty()) {
-      return true;
-    }
-    const auto cube = syntax::list({syntax::integer(2), syntax::integer(2), syntax::integer(2)});
-    turned.rest.conditions.push_back(syntax::equal(syntax::measure("shape", operand), cube));
-    return thorough_(turned, {syntax::integer(0)}).found != widening::verdict::false_there;
-  }
-  [[nodiscard]] static std::string variable_below(const term_graph& g, const graph_node& n) {
-    if (n.operands.empty()) {
-      return {};
-    }
-    const auto& first = n.operands[0];
-    return first.is_node() ? variable_below(g, g.nodes[first.node]) : first.variable;
-  }
+  [[nodiscard]] bool turns(const rule_graph& wider) const;
+  [[nodiscard]] static std::string variable_below(const term_graph& g, const graph_node& n);
 
   conditions sizes_{};  // that the rule was found with
   widening_test quick_;
@@ -159,10 +92,104 @@ class widened_rule {
 };
 
 // The rule without its condition `which`.
-[[nodiscard]] inline rule_graph without(const rule_graph& r, std::size_t which) {
+[[nodiscard]] rule_graph without(const rule_graph& r, std::size_t which);
+
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_WIDENED_RULE)
+
+#include <algorithm>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE widened_rule::widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick,
+                                        const rule_test_options& thorough, const rule_test_options& broadcasting)
+    : algebra_{a}, rule_{std::move(r)}, quick_{a, quick}, thorough_{a, thorough}, broadcasting_{a, broadcasting} {
+  for (const auto& c : rule_.rest.conditions) {
+    if (fixes_size(c)) {
+      sizes_.push_back(c);
+    }
+  }
+}
+
+UNITY_INLINE bool widened_rule::accept(rule_graph wider, const conditions& before, std::size_t percent) {
+  if (!fits(quick_(wider, before), percent)) {
+    return false;
+  }
+  const auto found = thorough_(wider, before);
+  if (!fits(found, percent) || found.instances < enough || !holds_where_it_matters(wider)) {
+    return false;
+  }
+  take(std::move(wider));
+  return true;
+}
+
+UNITY_INLINE bool widened_rule::accept_or_equal(rule_graph wider, const conditions& before) {
+  const auto found = thorough_(wider, before);
+  const bool holds = found.holds(0) && found.instances >= enough;
+  const bool equal = found.found == widening::verdict::not_wider && is_testable(wider);
+  if ((holds || equal) && holds_where_it_matters(wider) &&
+      broadcasting_(wider, {syntax::integer(0)}).found != widening::verdict::false_there) {
+    take(std::move(wider));
+    return true;
+  }
+  return false;
+}
+
+UNITY_INLINE std::size_t widened_rule::share() {
+  if (!share_) {
+    const auto own = thorough_(rule_, {syntax::integer(0)});
+    share_ = own.instances * 100 / std::max<std::size_t>(1, own.instances + own.misfits);
+  }
+  return *share_;
+}
+
+UNITY_INLINE bool widened_rule::holds_for_sizes(const rule_graph& wider) const {
+  if (sizes_.empty()) {
+    return true;
+  }
+  auto as_found = wider;
+  as_found.rest.conditions.insert(as_found.rest.conditions.end(), sizes_.begin(), sizes_.end());
+  return thorough_(as_found, {syntax::integer(0)}).found != widening::verdict::false_there;
+}
+
+UNITY_INLINE bool widened_rule::turns(const rule_graph& wider) const {
+  auto turned = wider;
+  const auto cycle = syntax::list({syntax::integer(1), syntax::integer(2), syntax::integer(0)});
+  std::string operand;
+  for (const auto& n : wider.source.nodes) {
+    for (const auto& a : n.attributes) {
+      if (a.name != "permutation" || a.value.kind != syntax::expression::form::variable) {
+        continue;
+      }
+      for_each_expression(turned, [&](syntax::expression& e) {
+        syntax::for_each_part(e, [&](syntax::expression& part) { part = part == a.value ? cycle : part; });
+      });
+      operand = variable_below(wider.source, n);
+    }
+  }
+  if (operand.empty()) {
+    return true;
+  }
+  const auto cube = syntax::list({syntax::integer(2), syntax::integer(2), syntax::integer(2)});
+  turned.rest.conditions.push_back(syntax::equal(syntax::measure("shape", operand), cube));
+  return thorough_(turned, {syntax::integer(0)}).found != widening::verdict::false_there;
+}
+
+UNITY_INLINE std::string widened_rule::variable_below(const term_graph& g, const graph_node& n) {
+  if (n.operands.empty()) {
+    return {};
+  }
+  const auto& first = n.operands[0];
+  return first.is_node() ? variable_below(g, g.nodes[first.node]) : first.variable;
+}
+
+UNITY_INLINE rule_graph without(const rule_graph& r, std::size_t which) {
   auto wider = r;
   wider.rest.conditions.erase(wider.rest.conditions.begin() + static_cast<std::ptrdiff_t>(which));
   return wider;
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

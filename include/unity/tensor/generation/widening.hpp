@@ -3,16 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/rules/comparison.hpp>
 
 namespace unity::tensor {
 
@@ -40,32 +39,52 @@ class widening_test {
   widening_test(const algebra& a, rule_test_options options) : algebra_{a}, options_{options} {}
 
   // `wider` where not all of `before` hold.
-  [[nodiscard]] widening operator()(const rule_graph& wider, const std::vector<syntax::expression>& before) const {
-    auto r = to_rule(algebra_, wider);
-    r.both_ways = false;
-    r.conditions.push_back(syntax::call("!", {syntax::conjunction(before)}));
-    return tested(r);
-  }
-  [[nodiscard]] widening tested(const syntax::rule& r) const {
-    try {
-      return read(test_rule(algebra_, compile_rule(algebra_, r).at(0), options_));
-    } catch (const error&) {
-      return {};  // an expression that the source does not bind, say
-    }
-  }
+  [[nodiscard]] widening operator()(const rule_graph& wider, const std::vector<syntax::expression>& before) const;
+  [[nodiscard]] widening tested(const syntax::rule& r) const;
 
  private:
-  [[nodiscard]] static widening read(const rule_report& report) {
-    using from = rule_report::verdict;
-    using to = widening::verdict;
-    const auto found = report.found == from::passes    ? to::holds
-                       : report.found == from::refuted ? to::false_there
-                                                       : to::not_wider;
-    return {found, report.instances, report.misfits};
-  }
+  [[nodiscard]] static widening read(const rule_report& report);
 
   const algebra& algebra_;
   rule_test_options options_;
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_WIDENING)
+
+#include <string>
+
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE widening widening_test::operator()(const rule_graph& wider,
+                                                const std::vector<syntax::expression>& before) const {
+  auto r = to_rule(algebra_, wider);
+  r.both_ways = false;
+  r.conditions.push_back(syntax::call("!", {syntax::conjunction(before)}));
+  return tested(r);
+}
+
+UNITY_INLINE widening widening_test::tested(const syntax::rule& r) const {
+  try {
+    return read(test_rule(algebra_, compile_rule(algebra_, r).at(0), options_));
+  } catch (const error&) {
+    return {};  // an expression that the source does not bind, say
+  }
+}
+
+UNITY_INLINE widening widening_test::read(const rule_report& report) {
+  using from = rule_report::verdict;
+  using to = widening::verdict;
+  const auto found = report.found == from::passes    ? to::holds
+                     : report.found == from::refuted ? to::false_there
+                                                     : to::not_wider;
+  return {found, report.instances, report.misfits};
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -15,7 +15,15 @@ enum class activation : std::uint8_t { none, relu, sigmoid, tanh, gelu };
   return choice_field("activation", {"none", "relu", "sigmoid", "tanh", "gelu"});
 }
 
-[[nodiscard]] inline scalar_kernel activate(const attribute_reader& a, scalar_kernel k) {
+[[nodiscard]] scalar_kernel activate(const attribute_reader& a, scalar_kernel k);
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_ACTIVATION)
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE scalar_kernel activate(const attribute_reader& a, scalar_kernel k) {
   switch (a.choice<activation>("activation")) {
     case activation::none: return k;
     case activation::relu: return kernels::apply(scalar_op::relu, std::move(k));
@@ -27,3 +35,5 @@ enum class activation : std::uint8_t { none, relu, sigmoid, tanh, gelu };
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

@@ -1,21 +1,34 @@
 // Multi-head attention.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/composite_gradient.hpp>
-#include <unity/tensor/operators/normalization.hpp>
 
 namespace unity::tensor::operators {
 
 // Shapes: q[b, s, e], k[b, t, f], v[b, t, g], wq[e, heads * d], wk[f, heads * d], wv[g, heads * p], wo[heads * p, o]
 // -> [b, s, o]. Scores are divided by sqrt(d); nothing is masked.
-[[nodiscard]] inline definition attention() {
+[[nodiscard]] definition attention();
+
+[[nodiscard]] inline std::vector<definition> attentions() { return {attention()}; }
+[[nodiscard]] inline std::vector<definition> attention_gradients() { return {composite_gradient(attention(), 1)}; }
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_ATTENTION)
+
+#include <cmath>
+#include <span>
+
+#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/operators/normalization.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition attention() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     const auto heads = a.integer("heads");
     bool ranks = true;
@@ -59,7 +72,6 @@ namespace unity::tensor::operators {
       .with_adjoint(composite_adjoint("attention_gradient", {"heads"}));
 }
 
-[[nodiscard]] inline std::vector<definition> attentions() { return {attention()}; }
-[[nodiscard]] inline std::vector<definition> attention_gradients() { return {composite_gradient(attention(), 1)}; }
-
 }  // namespace unity::tensor::operators
+
+#endif

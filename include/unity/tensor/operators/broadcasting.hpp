@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
@@ -15,7 +13,23 @@ namespace unity::tensor::operators {
 using accesses = small_vector<access, 8>;
 
 // One parallel index per dimension of the joint shape.
-[[nodiscard]] inline accesses declare_all(space& s, std::span<const std::int64_t> joint) {
+[[nodiscard]] accesses declare_all(space& s, std::span<const std::int64_t> joint);
+
+// What an operand of `dims` sees of them: nothing along the dimensions in which it is stretched.
+[[nodiscard]] accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
+                            std::span<const std::int64_t> dims);
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_BROADCASTING)
+
+#include <optional>
+
+#include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE accesses declare_all(space& s, std::span<const std::int64_t> joint) {
   accesses indices;
   for (const auto size : joint) {
     indices.push_back(s.parallel("i", size));
@@ -23,9 +37,8 @@ using accesses = small_vector<access, 8>;
   return indices;
 }
 
-// What an operand of `dims` sees of them: nothing along the dimensions in which it is stretched.
-[[nodiscard]] inline accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
-                                   std::span<const std::int64_t> dims) {
+UNITY_INLINE accesses seen(std::span<const access> joint, std::span<const std::int64_t> sizes,
+                           std::span<const std::int64_t> dims) {
   accesses own;
   const auto skipped = joint.size() - dims.size();
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -35,3 +48,5 @@ using accesses = small_vector<access, 8>;
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

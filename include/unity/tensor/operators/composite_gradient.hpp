@@ -3,19 +3,35 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/definition.hpp>
 
 namespace unity::tensor::operators {
 
 // Adds the operator below as the adjoint of a composite with these attributes.
-[[nodiscard]] inline adjoint_rule composite_adjoint(std::string gradient, std::vector<std::string> attributes) {
+[[nodiscard]] adjoint_rule composite_adjoint(std::string gradient, std::vector<std::string> attributes);
+
+// `forward`: a composite with a shape function and `results` results; attributes: its, and `of`, the ascending
+// numbers of the operands whose cotangents are computed.
+// Shapes: the operands of `forward`, a cotangent per result -> one cotangent per operand in `of`.
+[[nodiscard]] definition composite_gradient(const definition& forward, int results);
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_COMPOSITE_GRADIENT)
+
+#include <span>
+#include <variant>
+
+#include <unity/tensor/body_builder.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE adjoint_rule composite_adjoint(std::string gradient, std::vector<std::string> attributes) {
   return [gradient = std::move(gradient), attributes = std::move(attributes)](
              body_builder& b, const attribute_reader& a, const adjoint_problem& p) {
     std::vector<value_id> operands;
@@ -42,14 +58,11 @@ namespace unity::tensor::operators {
   };
 }
 
-// `forward`: a composite with a shape function and `results` results; attributes: its, and `of`, the ascending
-// numbers of the operands whose cotangents are computed.
-// Shapes: the operands of `forward`, a cotangent per result -> one cotangent per operand in `of`.
-[[nodiscard]] inline definition composite_gradient(const definition& forward, int results) {
+UNITY_INLINE definition composite_gradient(const definition& forward, int results) {
   const auto count = static_cast<std::size_t>(forward.signature.operands);
   const auto outputs = static_cast<std::size_t>(results);
   const auto types = [count, outputs, judge = std::get<composite>(forward.body).types](judgement& j,
-                                                                                     const attribute_reader& a) {
+                                                                                       const attribute_reader& a) {
     judgement inner{j.inputs().first(count)};
     judge(inner, a);
     if (!j.require(!inner.failed(), "operands of the operator whose adjoint it is")) {
@@ -102,3 +115,5 @@ namespace unity::tensor::operators {
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

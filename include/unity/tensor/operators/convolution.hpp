@@ -8,9 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/activation.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
@@ -26,9 +29,40 @@ struct convolution_space {
 
 // Declares the space in which `made` is computed. Indices that it does not have are sums.
 // Shapes: `image` and `kernel` are those of the operands or results, of rank 4.
-[[nodiscard]] inline convolution_space declare_convolution(space& s, const attribute_reader& a,
-                                                           std::span<const std::int64_t> image,
-                                                           std::span<const std::int64_t> kernel, convolved made) {
+[[nodiscard]] convolution_space declare_convolution(space& s, const attribute_reader& a,
+                                                    std::span<const std::int64_t> image,
+                                                    std::span<const std::int64_t> kernel, convolved made);
+
+[[nodiscard]] std::vector<value_id> convolution_adjoint(body_builder& b, const attribute_reader& a,
+                                                        const adjoint_problem& p);
+
+// Shapes: x[n, c, h, w], w[oc, c / groups, kh, kw], optional bias[oc] -> [n, oc, oh, ow].
+[[nodiscard]] definition conv2d();
+
+// dims: the shape of what is computed.
+[[nodiscard]] definition convolution_gradient(std::string name, convolved made);
+
+[[nodiscard]] inline std::vector<definition> convolutions() { return {conv2d()}; }
+
+// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w];
+// and x[n, c, h, w], cotangent -> those of w.
+[[nodiscard]] inline std::vector<definition> convolution_gradients() {
+  return {convolution_gradient("conv2d_input_gradient", convolved::image),
+          convolution_gradient("conv2d_weight_gradient", convolved::kernel)};
+}
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_CONVOLUTION)
+
+#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/sliding.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE convolution_space declare_convolution(space& s, const attribute_reader& a,
+                                                   std::span<const std::int64_t> image,
+                                                   std::span<const std::int64_t> kernel, convolved made) {
   const auto dilation = a.integers("dilation");
   const auto groups = a.integer("groups");
   s.require(groups > 0, "positive groups");
@@ -55,8 +89,8 @@ struct convolution_space {
   return {{n, {g, ic}, rows, columns}, {channels, ic, kh, kw}, {n, channels, oh, ow}};
 }
 
-[[nodiscard]] inline std::vector<value_id> convolution_adjoint(body_builder& b, const attribute_reader& a,
-                                                               const adjoint_problem& p) {
+UNITY_INLINE std::vector<value_id> convolution_adjoint(body_builder& b, const attribute_reader& a,
+                                                       const adjoint_problem& p) {
   const auto attributes = [&](std::size_t operand) {
     return shared_attributes(a, {"stride", "padding", "pads", "dilation", "groups"},
                              {{"dims", p.inputs[operand].dims}});
@@ -75,8 +109,7 @@ struct convolution_space {
   return all;
 }
 
-// Shapes: x[n, c, h, w], w[oc, c / groups, kh, kw], optional bias[oc] -> [n, oc, oh, ow].
-[[nodiscard]] inline definition conv2d() {
+UNITY_INLINE definition conv2d() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     if (!s.require_operands(2, 3) || !s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
         !s.require(s.rank(1) == 4, "an operand of rank 4", 1)) {
@@ -104,8 +137,7 @@ struct convolution_space {
       });
 }
 
-// dims: the shape of what is computed.
-[[nodiscard]] inline definition convolution_gradient(std::string name, convolved made) {
+UNITY_INLINE definition convolution_gradient(std::string name, convolved made) {
   const auto iteration = [made](space& s, const attribute_reader& a) {
     const auto dims = a.integers("dims");
     if (!s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
@@ -129,13 +161,6 @@ struct convolution_space {
                 primitive{iteration, kernel});
 }
 
-[[nodiscard]] inline std::vector<definition> convolutions() { return {conv2d()}; }
-
-// Shapes: cotangent[n, oc, oh, ow], w[oc, c / groups, kh, kw] -> [n, c, h, w];
-// and x[n, c, h, w], cotangent -> those of w.
-[[nodiscard]] inline std::vector<definition> convolution_gradients() {
-  return {convolution_gradient("conv2d_input_gradient", convolved::image),
-          convolution_gradient("conv2d_weight_gradient", convolved::kernel)};
-}
-
 }  // namespace unity::tensor::operators
+
+#endif

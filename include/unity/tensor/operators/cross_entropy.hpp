@@ -3,20 +3,51 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/judgement.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::operators {
 
 // 1 at the class that a number stands for, 0 elsewhere; 0 everywhere for a number that stands for none.
 // Shapes: labels[...] -> [..., classes].
-[[nodiscard]] inline definition one_hot() {
+[[nodiscard]] definition one_hot();
+
+// logits[..., c] and labels[...]; reports what is wrong.
+bool require_labelled_logits(judgement& j);
+
+[[nodiscard]] inline value_id one_hot_like(body_builder& b, value_id labels, value_id logits) {
+  const auto& t = b.type(logits);
+  return b.add("one_hot", {labels}, {{"classes", t.dims[t.rank() - 1]}, {"element", name_of(t.element)}});
+}
+
+// Minus the logarithm of the softmax at the label; 0 where the label is no class. The logits must be finite.
+// Shapes: logits[..., c], labels[...] -> [...].
+[[nodiscard]] definition cross_entropy();
+
+// (softmax - one-hot row of the label) * cotangent; 0 where the label is no class.
+// Shapes: logits[..., c], labels[...], cotangent[...] -> [..., c].
+[[nodiscard]] definition cross_entropy_gradient();
+
+[[nodiscard]] inline std::vector<definition> losses() { return {one_hot(), cross_entropy(), cross_entropy_gradient()}; }
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_CROSS_ENTROPY)
+
+#include <span>
+
+#include <unity/tensor/operators/broadcasting.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition one_hot() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto classes = a.integer("classes");
     s.allow_mixed_elements();
@@ -40,8 +71,7 @@ namespace unity::tensor::operators {
   return define("one_hot", 1, 1, {integer_field("classes"), dtype_field("element")}, primitive{iteration, kernel});
 }
 
-// logits[..., c] and labels[...]; reports what is wrong.
-inline bool require_labelled_logits(judgement& j) {
+UNITY_INLINE bool require_labelled_logits(judgement& j) {
   j.allow_mixed_elements();
   return j.require(is_floating(j.inputs()[0].element), "floating-point elements", 0) &&
          j.require(is_integral(j.inputs()[1].element), "integers", 1) &&
@@ -50,14 +80,7 @@ inline bool require_labelled_logits(judgement& j) {
                    "a label per row of the logits", 1);
 }
 
-[[nodiscard]] inline value_id one_hot_like(body_builder& b, value_id labels, value_id logits) {
-  const auto& t = b.type(logits);
-  return b.add("one_hot", {labels}, {{"classes", t.dims[t.rank() - 1]}, {"element", name_of(t.element)}});
-}
-
-// Minus the logarithm of the softmax at the label; 0 where the label is no class. The logits must be finite.
-// Shapes: logits[..., c], labels[...] -> [...].
-[[nodiscard]] inline definition cross_entropy() {
+UNITY_INLINE definition cross_entropy() {
   const auto types = [](judgement& j, const attribute_reader&) {
     if (require_labelled_logits(j)) {
       j.result(j.dims(1), j.inputs()[0].element);
@@ -72,16 +95,13 @@ inline bool require_labelled_logits(judgement& j) {
     return std::vector{b.add("reduce_sum", {of_label}, {{"axes", {last}}, {"keep_dims", 0}})};
   };
   const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
-    const auto logits =
-        b.add("cross_entropy_gradient", {p.operand(0), p.operand(1), p.cotangents[0]});
+    const auto logits = b.add("cross_entropy_gradient", {p.operand(0), p.operand(1), p.cotangents[0]});
     return std::vector{logits, value_id{}};
   };
   return define("cross_entropy", 2, 1, {}, composite{body, types}).with_adjoint(adjoint);
 }
 
-// (softmax - one-hot row of the label) * cotangent; 0 where the label is no class.
-// Shapes: logits[..., c], labels[...], cotangent[...] -> [..., c].
-[[nodiscard]] inline definition cross_entropy_gradient() {
+UNITY_INLINE definition cross_entropy_gradient() {
   const auto types = [](judgement& j, const attribute_reader&) {
     if (require_labelled_logits(j) && j.require(j.dims(2) == j.dims(1), "a cotangent per row of the logits", 2) &&
         j.require(j.inputs()[2].element == j.inputs()[0].element, "the element type of the logits", 2)) {
@@ -102,8 +122,6 @@ inline bool require_labelled_logits(judgement& j) {
   return define("cross_entropy_gradient", 3, 1, {}, composite{body, types});
 }
 
-[[nodiscard]] inline std::vector<definition> losses() {
-  return {one_hot(), cross_entropy(), cross_entropy_gradient()};
-}
-
 }  // namespace unity::tensor::operators
+
+#endif

@@ -3,15 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/tensor/adjoint_scalar.hpp>
+#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
@@ -23,23 +26,9 @@ enum class domain : std::uint8_t { all, numbers, reals };
 }
 
 // Operand 0 and the result have the same indices.
-inline void iterate_each(space& s, dtype element) {
-  const auto indices = declare_all(s, s.dims(0));
-  s.read(indices);
-  s.write(indices, element);
-}
+void iterate_each(space& s, dtype element);
 
-[[nodiscard]] inline definition unary(std::string name, scalar_op function, domain d) {
-  const auto iteration = [d](space& s, const attribute_reader&) {
-    if (require(s, d)) {
-      iterate_each(s, s.inputs()[0].element);
-    }
-  };
-  const auto kernel = [function](const attribute_reader&, std::span<const tensor_type>) {
-    return kernels::apply(function, kernels::x(0));
-  };
-  return define(std::move(name), 1, 1, {}, primitive{iteration, kernel}).with_layouts();
-}
+[[nodiscard]] definition unary(std::string name, scalar_op function, domain d);
 
 [[nodiscard]] inline scalar_kernel copy_kernel(const attribute_reader&, std::span<const tensor_type>) {
   return kernels::x(0);
@@ -51,7 +40,56 @@ inline void iterate_each(space& s, dtype element) {
 }
 
 // The identity: values are those of inference. Its adjoint masks what it masked.
-[[nodiscard]] inline definition dropout() {
+[[nodiscard]] definition dropout();
+
+// To integers: towards zero. To bool: is it not zero.
+[[nodiscard]] definition cast();
+
+// Broadcasts as in NumPy.
+[[nodiscard]] definition binary(std::string name, scalar_op function, domain d);
+
+// Shapes: x[...], s[] -> [...].
+[[nodiscard]] definition scalar_multiply();
+
+[[nodiscard]] std::vector<definition> elementwise();
+
+// Operands broadcast as in NumPy; the first has the result's element type.
+[[nodiscard]] definition each(std::string name, int operands, scalar_kernel kernel, domain d);
+
+// The cotangent of a function's operand: from the operand or, where that is cheaper, the function's value, and the
+// cotangent of the value. Of maximum and minimum: from both operands and the cotangent, that of the first operand.
+[[nodiscard]] std::vector<definition> elementwise_gradients();
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_ELEMENTWISE)
+
+#include <optional>
+
+#include <unity/tensor/adjoint_scalar.hpp>
+#include <unity/tensor/operators/broadcasting.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE void iterate_each(space& s, dtype element) {
+  const auto indices = declare_all(s, s.dims(0));
+  s.read(indices);
+  s.write(indices, element);
+}
+
+UNITY_INLINE definition unary(std::string name, scalar_op function, domain d) {
+  const auto iteration = [d](space& s, const attribute_reader&) {
+    if (require(s, d)) {
+      iterate_each(s, s.inputs()[0].element);
+    }
+  };
+  const auto kernel = [function](const attribute_reader&, std::span<const tensor_type>) {
+    return kernels::apply(function, kernels::x(0));
+  };
+  return define(std::move(name), 1, 1, {}, primitive{iteration, kernel}).with_layouts();
+}
+
+UNITY_INLINE definition dropout() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto rate = a.real("rate");
     if (s.require_floating() && s.require(rate >= 0 && rate < 1, "a rate in [0, 1)")) {
@@ -59,16 +97,14 @@ inline void iterate_each(space& s, dtype element) {
     }
   };
   const auto adjoint = [](body_builder& b, const attribute_reader& a, const adjoint_problem& p) {
-    return std::vector{
-        b.add("dropout", {p.cotangents[0]}, {{"rate", a.real("rate")}, {"seed", a.integer("seed")}})};
+    return std::vector{b.add("dropout", {p.cotangents[0]}, {{"rate", a.real("rate")}, {"seed", a.integer("seed")}})};
   };
   return define("dropout", 1, 1, {real_field("rate"), integer_field("seed", 0)}, primitive{iteration, copy_kernel})
       .with_adjoint(adjoint)
       .with_layouts();
 }
 
-// To integers: towards zero. To bool: is it not zero.
-[[nodiscard]] inline definition cast() {
+UNITY_INLINE definition cast() {
   const auto iteration = [](space& s, const attribute_reader& a) { iterate_each(s, a.choice<dtype>("element")); };
   const auto kernel = [](const attribute_reader& a, std::span<const tensor_type> inputs) {
     const auto to = a.choice<dtype>("element");
@@ -80,16 +116,15 @@ inline void iterate_each(space& s, dtype element) {
   };
   const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
     const bool smooth = is_floating(p.inputs[0].element) && is_floating(p.outputs[0].element);
-    return std::vector{
-        smooth ? b.add("cast", {p.cotangents[0]}, {{"element", name_of(p.inputs[0].element)}}) : value_id{}};
+    return std::vector{smooth ? b.add("cast", {p.cotangents[0]}, {{"element", name_of(p.inputs[0].element)}})
+                              : value_id{}};
   };
   return define("cast", 1, 1, {dtype_field("element")}, primitive{iteration, kernel})
       .with_adjoint(adjoint)
       .with_layouts();
 }
 
-// Broadcasts as in NumPy.
-[[nodiscard]] inline definition binary(std::string name, scalar_op function, domain d) {
+UNITY_INLINE definition binary(std::string name, scalar_op function, domain d) {
   const auto iteration = [d](space& s, const attribute_reader&) {
     const auto joint = broadcast(s.dims(0), s.dims(1));
     if (require(s, d) && s.require(joint.has_value(), "operands that broadcast")) {
@@ -105,8 +140,7 @@ inline void iterate_each(space& s, dtype element) {
   return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_layouts();
 }
 
-// Shapes: x[...], s[] -> [...].
-[[nodiscard]] inline definition scalar_multiply() {
+UNITY_INLINE definition scalar_multiply() {
   const auto iteration = [](space& s, const attribute_reader&) {
     if (s.require_numeric()) {
       const auto indices = declare_all(s, s.dims(0));
@@ -121,7 +155,7 @@ inline void iterate_each(space& s, dtype element) {
   return define("scalar_multiply", 2, 1, {}, primitive{iteration, kernel}).with_layouts();
 }
 
-[[nodiscard]] inline std::vector<definition> elementwise() {
+UNITY_INLINE std::vector<definition> elementwise() {
   return {unary("relu", scalar_op::relu, domain::numbers),
           unary("gelu", scalar_op::gelu, domain::reals),
           unary("tanh", scalar_op::tanh, domain::reals),
@@ -146,8 +180,7 @@ inline void iterate_each(space& s, dtype element) {
           dropout()};
 }
 
-// Operands broadcast as in NumPy; the first has the result's element type.
-[[nodiscard]] inline definition each(std::string name, int operands, scalar_kernel kernel, domain d) {
+UNITY_INLINE definition each(std::string name, int operands, scalar_kernel kernel, domain d) {
   const auto iteration = [d](space& s, const attribute_reader&) {
     std::optional<shape> joint{shape{}};
     for (std::size_t i = 0; joint && i < s.inputs().size(); ++i) {
@@ -167,9 +200,7 @@ inline void iterate_each(space& s, dtype element) {
   return define(std::move(name), operands, 1, {}, primitive{iteration, value}).with_layouts();
 }
 
-// The cotangent of a function's operand: from the operand or, where that is cheaper, the function's value, and the
-// cotangent of the value. Of maximum and minimum: from both operands and the cotangent, that of the first operand.
-[[nodiscard]] inline std::vector<definition> elementwise_gradients() {
+UNITY_INLINE std::vector<definition> elementwise_gradients() {
   std::vector<definition> all;
   for (const auto& s : scalar_operators) {
     if (s.gradient.empty()) {
@@ -189,3 +220,5 @@ inline void iterate_each(space& s, dtype element) {
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

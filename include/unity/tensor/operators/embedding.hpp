@@ -3,18 +3,55 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
 // The space of a lookup; `bag`: the last dimension of ids is summed over.
-inline void iterate_lookup(space& s, bool bag) {
+void iterate_lookup(space& s, bool bag);
+
+// Stated as a product with the one-hot rows of ids, which evaluation does not form.
+[[nodiscard]] definition lookup(std::string name, bool bag);
+
+// Shapes: table[v, e...], ids[...] -> [..., e...]. A row that the table does not have is zero.
+[[nodiscard]] inline definition embedding() { return lookup("embedding", false); }
+
+// Shapes: table[v, e...], ids[b..., s] -> [b..., e...]: the sum of the rows of each bag of s numbers. A row that the
+// table does not have is zero. Source: Unity (OSDI 2022) figure 16c.
+[[nodiscard]] inline definition embedding_bag() { return lookup("embedding_bag", true); }
+
+// The space of a lookup's adjoint; `bag`: all numbers of a bag get its cotangent.
+void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag);
+
+[[nodiscard]] definition lookup_gradient(std::string name, bool bag);
+
+// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...]: each row is the sum of those that its number stands for.
+[[nodiscard]] inline definition embedding_gradient() { return lookup_gradient("embedding_gradient", false); }
+
+// Shapes: ids[b..., s], cotangent[b..., e...] -> table[rows, e...]: likewise, with one cotangent per bag.
+[[nodiscard]] inline definition embedding_bag_gradient() { return lookup_gradient("embedding_bag_gradient", true); }
+
+[[nodiscard]] inline std::vector<definition> lookups() { return {embedding()}; }
+[[nodiscard]] inline std::vector<definition> bag_lookups() { return {embedding_bag()}; }
+[[nodiscard]] inline std::vector<definition> lookup_gradients() { return {embedding_gradient()}; }
+[[nodiscard]] inline std::vector<definition> bag_lookup_gradients() { return {embedding_bag_gradient()}; }
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_EMBEDDING)
+
+#include <span>
+
+#include <unity/tensor/operators/broadcasting.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE void iterate_lookup(space& s, bool bag) {
   const auto least = bag ? std::size_t{1} : std::size_t{0};
   s.allow_mixed_elements();
   if (!s.require_floating() || !s.require(is_integral(s.inputs()[1].element), "integers", 1) ||
@@ -41,8 +78,7 @@ inline void iterate_lookup(space& s, bool bag) {
   s.write(result);
 }
 
-// Stated as a product with the one-hot rows of ids, which evaluation does not form.
-[[nodiscard]] inline definition lookup(std::string name, bool bag) {
+UNITY_INLINE definition lookup(std::string name, bool bag) {
   const auto iteration = [bag](space& s, const attribute_reader&) { iterate_lookup(s, bag); };
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     using namespace kernels;
@@ -55,15 +91,7 @@ inline void iterate_lookup(space& s, bool bag) {
   return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint);
 }
 
-// Shapes: table[v, e...], ids[...] -> [..., e...]. A row that the table does not have is zero.
-[[nodiscard]] inline definition embedding() { return lookup("embedding", false); }
-
-// Shapes: table[v, e...], ids[b..., s] -> [b..., e...]: the sum of the rows of each bag of s numbers. A row that the
-// table does not have is zero. Source: Unity (OSDI 2022) figure 16c.
-[[nodiscard]] inline definition embedding_bag() { return lookup("embedding_bag", true); }
-
-// The space of a lookup's adjoint; `bag`: all numbers of a bag get its cotangent.
-inline void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag) {
+UNITY_INLINE void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag) {
   const auto least = bag ? std::size_t{1} : std::size_t{0};
   s.allow_mixed_elements();
   if (!s.require(is_integral(s.inputs()[0].element), "integers", 0) ||
@@ -92,7 +120,7 @@ inline void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag) {
   s.write(table, s.inputs()[1].element);
 }
 
-[[nodiscard]] inline definition lookup_gradient(std::string name, bool bag) {
+UNITY_INLINE definition lookup_gradient(std::string name, bool bag) {
   const auto iteration = [bag](space& s, const attribute_reader& a) {
     iterate_lookup_gradient(s, a.integer("rows"), bag);
   };
@@ -103,15 +131,6 @@ inline void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag) {
   return define(std::move(name), 2, 1, {integer_field("rows")}, primitive{iteration, kernel});
 }
 
-// Shapes: ids[...], cotangent[..., e...] -> table[rows, e...]: each row is the sum of those that its number stands for.
-[[nodiscard]] inline definition embedding_gradient() { return lookup_gradient("embedding_gradient", false); }
-
-// Shapes: ids[b..., s], cotangent[b..., e...] -> table[rows, e...]: likewise, with one cotangent per bag.
-[[nodiscard]] inline definition embedding_bag_gradient() { return lookup_gradient("embedding_bag_gradient", true); }
-
-[[nodiscard]] inline std::vector<definition> lookups() { return {embedding()}; }
-[[nodiscard]] inline std::vector<definition> bag_lookups() { return {embedding_bag()}; }
-[[nodiscard]] inline std::vector<definition> lookup_gradients() { return {embedding_gradient()}; }
-[[nodiscard]] inline std::vector<definition> bag_lookup_gradients() { return {embedding_bag_gradient()}; }
-
 }  // namespace unity::tensor::operators
+
+#endif

@@ -3,17 +3,32 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
+
+namespace unity::tensor::operators {
+
+// Shapes: a[..., m, k], b[..., k, n] -> [..., m, n]; the leading dimensions broadcast.
+[[nodiscard]] definition matmul();
+
+// Shapes: x[..., k], w[k, n], optional bias[n] -> [..., n].
+[[nodiscard]] definition linear();
+
+[[nodiscard]] inline std::vector<definition> matrix_products() { return {matmul(), linear()}; }
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_MATMUL)
+
+#include <span>
+
 #include <unity/tensor/operators/activation.hpp>
 #include <unity/tensor/operators/broadcasting.hpp>
 
 namespace unity::tensor::operators {
 
-// Shapes: a[..., m, k], b[..., k, n] -> [..., m, n]; the leading dimensions broadcast.
-[[nodiscard]] inline definition matmul() {
+UNITY_INLINE definition matmul() {
   const auto iteration = [](space& s, const attribute_reader&) {
     if (!s.require_floating() || !s.require(s.rank(0) >= 2 && s.rank(1) >= 2, "operands of rank 2 or more")) {
       return;
@@ -44,8 +59,7 @@ namespace unity::tensor::operators {
   return define("matmul", 2, 1, {activation_field()}, primitive{iteration, kernel}).with_layouts();
 }
 
-// Shapes: x[..., k], w[k, n], optional bias[n] -> [..., n].
-[[nodiscard]] inline definition linear() {
+UNITY_INLINE definition linear() {
   const auto iteration = [](space& s, const attribute_reader&) {
     if (!s.require_operands(2, 3) || !s.require_floating() ||
         !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0)) {
@@ -75,6 +89,6 @@ namespace unity::tensor::operators {
   return define("linear", op_signature::any, 1, {activation_field()}, primitive{iteration, kernel}).with_layouts();
 }
 
-[[nodiscard]] inline std::vector<definition> matrix_products() { return {matmul(), linear()}; }
-
 }  // namespace unity::tensor::operators
+
+#endif

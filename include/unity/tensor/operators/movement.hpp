@@ -1,16 +1,16 @@
 // Operators that move elements and do not change them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/small_vector.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/reduction.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/resizing.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor::operators {
 
@@ -19,7 +19,56 @@ namespace unity::tensor::operators {
 }
 
 // Joins along an existing axis.
-[[nodiscard]] inline definition concat() {
+[[nodiscard]] definition concat();
+
+// One result per size.
+[[nodiscard]] definition split();
+
+void resize_slice(const attribute_writer& w, const resizing& r);
+
+// 0 <= start < end <= size and step >= 1 along every named axis.
+[[nodiscard]] definition slice();
+
+// The operand at `origin` of a result of shape `dims`.
+void place(view_map& v, shape dims, shape origin);
+
+// pads: all befores, then all afters.
+[[nodiscard]] definition pad();
+
+// Zeros around a convolution's kernel, which stays in the centre. Source: TASO's enlarge.
+[[nodiscard]] definition enlarge();
+
+// Dimension d of the result is dimension permutation[d] of the operand.
+[[nodiscard]] definition transpose();
+
+// As NumPy broadcasts the operand with a tensor of shape dims.
+[[nodiscard]] definition expand();
+
+[[nodiscard]] definition reshape();
+
+// Drops axes of size 1.
+[[nodiscard]] definition squeeze();
+
+// Adds axes of size 1; axes are those of the result.
+[[nodiscard]] definition unsqueeze();
+
+[[nodiscard]] inline std::vector<definition> movements() {
+  return {concat(), split(), slice(), pad(), enlarge(), transpose(), expand(), reshape(), squeeze(), unsqueeze()};
+}
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_MOVEMENT)
+
+#include <algorithm>
+#include <span>
+
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/operators/reduction.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition concat() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto axis = static_cast<std::size_t>(a.integer("axis"));
     if (!v.require(!v.inputs().empty(), "at least one operand") || !require_axis(v, a.integer("axis"))) {
@@ -49,8 +98,7 @@ namespace unity::tensor::operators {
   return define("concat", op_signature::any, 1, {integer_field("axis")}, view{map});
 }
 
-// One result per size.
-[[nodiscard]] inline definition split() {
+UNITY_INLINE definition split() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto sizes = a.integers("sizes");
     if (!require_axis(v, a.integer("axis")) || !v.require(!sizes.empty(), "at least one size")) {
@@ -84,7 +132,7 @@ namespace unity::tensor::operators {
       .resized_by(resize);
 }
 
-inline void resize_slice(const attribute_writer& w, const resizing& r) {
+UNITY_INLINE void resize_slice(const attribute_writer& w, const resizing& r) {
   const auto& axes = w["axes"];
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto d = static_cast<std::size_t>(axes[i]);
@@ -99,8 +147,7 @@ inline void resize_slice(const attribute_writer& w, const resizing& r) {
   }
 }
 
-// 0 <= start < end <= size and step >= 1 along every named axis.
-[[nodiscard]] inline definition slice() {
+UNITY_INLINE definition slice() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto axes = a.integers("axes");
     const auto starts = a.integers("starts");
@@ -136,8 +183,7 @@ inline void resize_slice(const attribute_writer& w, const resizing& r) {
       .resized_by(resize_slice);
 }
 
-// The operand at `origin` of a result of shape `dims`.
-inline void place(view_map& v, shape dims, shape origin) {
+UNITY_INLINE void place(view_map& v, shape dims, shape origin) {
   v.result(std::move(dims));
   if (!v.failed()) {
     auto p = v.box(0, 0);
@@ -147,8 +193,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   }
 }
 
-// pads: all befores, then all afters.
-[[nodiscard]] inline definition pad() {
+UNITY_INLINE definition pad() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto pads = a.integers("pads");
     const auto rank = v.rank(0);
@@ -177,8 +222,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("pad", 1, 1, {integers_field("pads"), real_field("value", 0.0)}, view{map}).resized_by(resize);
 }
 
-// Zeros around a convolution's kernel, which stays in the centre. Source: TASO's enlarge.
-[[nodiscard]] inline definition enlarge() {
+UNITY_INLINE definition enlarge() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     if (!v.require(v.rank(0) == 4, "an operand of rank 4", 0)) {
       return;
@@ -198,8 +242,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("enlarge", 1, 1, {integers_field("kernel", 2)}, view{map});
 }
 
-// Dimension d of the result is dimension permutation[d] of the operand.
-[[nodiscard]] inline definition transpose() {
+UNITY_INLINE definition transpose() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto permutation = a.integers("permutation");
     if (!v.require(permutation.size() == v.rank(0), "one axis per dimension")) {
@@ -221,8 +264,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("transpose", 1, 1, {integers_field("permutation")}, view{map}).with_layouts();
 }
 
-// As NumPy broadcasts the operand with a tensor of shape dims.
-[[nodiscard]] inline definition expand() {
+UNITY_INLINE definition expand() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto joint = broadcast(v.dims(0), a.integers("dims"));
     if (!v.require(joint.has_value(), "dimensions that broadcast")) {
@@ -247,7 +289,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("expand", 1, 1, {integers_field("dims")}, view{map}).resized_by(resize);
 }
 
-[[nodiscard]] inline definition reshape() {
+UNITY_INLINE definition reshape() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto dims = a.integers("dims");
     const auto count = checked_element_count(dims);
@@ -259,8 +301,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("reshape", 1, 1, {integers_field("dims")}, view{map}).resized_by(resize_dims);
 }
 
-// Drops axes of size 1.
-[[nodiscard]] inline definition squeeze() {
+UNITY_INLINE definition squeeze() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto axes = a.integers("axes");
     if (!require_axes(v, axes, v.rank(0))) {
@@ -280,8 +321,7 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("squeeze", 1, 1, {integers_field("axes")}, view{map});
 }
 
-// Adds axes of size 1; axes are those of the result.
-[[nodiscard]] inline definition unsqueeze() {
+UNITY_INLINE definition unsqueeze() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto axes = a.integers("axes");
     const auto rank = v.rank(0) + axes.size();
@@ -298,8 +338,6 @@ inline void place(view_map& v, shape dims, shape origin) {
   return define("unsqueeze", 1, 1, {integers_field("axes")}, view{map});
 }
 
-[[nodiscard]] inline std::vector<definition> movements() {
-  return {concat(), split(), slice(), pad(), enlarge(), transpose(), expand(), reshape(), squeeze(), unsqueeze()};
-}
-
 }  // namespace unity::tensor::operators
+
+#endif

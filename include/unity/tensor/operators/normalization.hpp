@@ -3,18 +3,57 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operators/composite_gradient.hpp>
-#include <unity/tensor/operators/movement.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::operators {
 
 // exp(x - max) / sum, along one axis.
-[[nodiscard]] inline definition softmax() {
+[[nodiscard]] definition softmax();
+
+// Shapes: softmax(x)[...], cotangent[...] -> [...].
+[[nodiscard]] definition softmax_gradient();
+
+// A rank-0 constant of the element type of `like`.
+[[nodiscard]] inline value_id scalar(body_builder& b, double value, value_id like) {
+  return b.add("fill", {}, {{"value", value}, {"element", name_of(b.type(like).element)}, {"dims", {}}});
+}
+
+// (x - mean) / sqrt(variance + epsilon) * scale + shift
+[[nodiscard]] inline value_id normalize(body_builder& b, value_id centred, value_id variance, double epsilon,
+                                        value_id scale, value_id shift) {
+  const auto deviation = b.add("sqrt", {b.add("add", {variance, scalar(b, epsilon, variance)})});
+  return b.add("add", {b.add("mul", {b.add("div", {centred, deviation}), scale}), shift});
+}
+
+// Over the dimensions from axis to the last; gamma and beta have those.
+[[nodiscard]] definition layer_norm();
+
+// Shapes: x[n, c, ...], scale[c], bias[c], mean[c], variance[c] -> [n, c, ...]. The statistics are given: inference.
+[[nodiscard]] definition batch_norm();
+
+[[nodiscard]] inline std::vector<definition> normalizations() { return {softmax(), layer_norm(), batch_norm()}; }
+[[nodiscard]] inline std::vector<definition> normalization_gradients() {
+  return {softmax_gradient(), composite_gradient(layer_norm(), 1), composite_gradient(batch_norm(), 1)};
+}
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_NORMALIZATION)
+
+#include <span>
+
+#include <unity/tensor/operators/movement.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition softmax() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     if (j.require_floating() && require_axis(j, a.integer("axis"))) {
       j.result(j.dims(0));
@@ -32,8 +71,7 @@ namespace unity::tensor::operators {
   return define("softmax", 1, 1, {integer_field("axis")}, composite{body, types}).with_adjoint(adjoint);
 }
 
-// Shapes: softmax(x)[...], cotangent[...] -> [...].
-[[nodiscard]] inline definition softmax_gradient() {
+UNITY_INLINE definition softmax_gradient() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     if (j.require_floating() && require_axis(j, a.integer("axis")) &&
         j.require(j.dims(0) == j.dims(1), "operands of one shape")) {
@@ -47,20 +85,7 @@ namespace unity::tensor::operators {
   return define("softmax_gradient", 2, 1, {integer_field("axis")}, composite{body, types});
 }
 
-// A rank-0 constant of the element type of `like`.
-[[nodiscard]] inline value_id scalar(body_builder& b, double value, value_id like) {
-  return b.add("fill", {}, {{"value", value}, {"element", name_of(b.type(like).element)}, {"dims", {}}});
-}
-
-// (x - mean) / sqrt(variance + epsilon) * scale + shift
-[[nodiscard]] inline value_id normalize(body_builder& b, value_id centred, value_id variance, double epsilon,
-                                        value_id scale, value_id shift) {
-  const auto deviation = b.add("sqrt", {b.add("add", {variance, scalar(b, epsilon, variance)})});
-  return b.add("add", {b.add("mul", {b.add("div", {centred, deviation}), scale}), shift});
-}
-
-// Over the dimensions from axis to the last; gamma and beta have those.
-[[nodiscard]] inline definition layer_norm() {
+UNITY_INLINE definition layer_norm() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     if (!j.require_floating() || !require_axis(j, a.integer("axis"))) {
       return;
@@ -86,8 +111,7 @@ namespace unity::tensor::operators {
       .with_adjoint(composite_adjoint("layer_norm_gradient", {"axis", "epsilon"}));
 }
 
-// Shapes: x[n, c, ...], scale[c], bias[c], mean[c], variance[c] -> [n, c, ...]. The statistics are given: inference.
-[[nodiscard]] inline definition batch_norm() {
+UNITY_INLINE definition batch_norm() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     if (!j.require_floating() || !j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0) ||
         !j.require(a.real("epsilon") >= 0, "a non-negative epsilon")) {
@@ -109,9 +133,6 @@ namespace unity::tensor::operators {
       .with_adjoint(composite_adjoint("batch_norm_gradient", {"epsilon"}));
 }
 
-[[nodiscard]] inline std::vector<definition> normalizations() { return {softmax(), layer_norm(), batch_norm()}; }
-[[nodiscard]] inline std::vector<definition> normalization_gradients() {
-  return {softmax_gradient(), composite_gradient(layer_norm(), 1), composite_gradient(batch_norm(), 1)};
-}
-
 }  // namespace unity::tensor::operators
+
+#endif

@@ -5,24 +5,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/adjoint_rule.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
 // The window of one dimension of an image of size `in`; a pad as large as the kernel's reach would make windows of
 // nothing.
-[[nodiscard]] inline slide pool_slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
-                                           std::int64_t dilation) {
-  auto w = slide_over(s, a, d, in, a.integers("kernel")[d], dilation, a.flag("ceil_mode"));
-  s.require(w.before < w.reach() && w.after < w.reach(), "pads smaller than the kernel");
-  return w;
-}
+[[nodiscard]] slide pool_slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
+                                    std::int64_t dilation);
 [[nodiscard]] inline slide pool_slide(space& s, const attribute_reader& a, std::size_t d, std::int64_t dilation) {
   return pool_slide_over(s, a, d, s.dims(0)[2 + d], dilation);
 }
@@ -34,8 +37,47 @@ struct pool_space {
 };
 
 // Declares it; images: the size of its first two dimensions, where no operand has them. The kernel's indices are whole.
-[[nodiscard]] inline pool_space declare_pool(space& s, const slide& y, const slide& x, bool count_padding,
-                                             std::int64_t images = 0) {
+[[nodiscard]] pool_space declare_pool(space& s, const slide& y, const slide& x, bool count_padding,
+                                      std::int64_t images = 0);
+
+// Shapes: x[n, c, h, w] -> [n, c, oh, ow].
+void iterate_pool(space& s, const slide& y, const slide& x, bool count_padding);
+
+[[nodiscard]] inline std::vector<value_id> max_pool_adjoint(body_builder& b, const attribute_reader& a,
+                                                            const adjoint_problem& p) {
+  return {b.add("max_pool_gradient", std::array{p.operand(0), p.result(0), p.cotangents[0]},
+                shared_attributes(a, {"kernel", "stride", "padding", "pads", "dilation", "ceil_mode"}))};
+}
+[[nodiscard]] std::vector<value_id> average_pool_adjoint(body_builder& b, const attribute_reader& a,
+                                                         const adjoint_problem& p);
+
+[[nodiscard]] definition max_pool();
+
+// count_include_pad: divide by the kernel's size within the padded image, not within the image.
+[[nodiscard]] definition average_pool();
+
+// Shapes: x[n, c, h, w] -> [n, c, 1, 1].
+[[nodiscard]] definition global_pool(std::string name, scalar_kernel kernel, index_kind kind);
+
+[[nodiscard]] std::vector<definition> pools();
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_POOLING)
+
+#include <span>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE slide pool_slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
+                                   std::int64_t dilation) {
+  auto w = slide_over(s, a, d, in, a.integers("kernel")[d], dilation, a.flag("ceil_mode"));
+  s.require(w.before < w.reach() && w.after < w.reach(), "pads smaller than the kernel");
+  return w;
+}
+
+UNITY_INLINE pool_space declare_pool(space& s, const slide& y, const slide& x, bool count_padding,
+                                     std::int64_t images) {
   if (s.failed()) {
     return {};
   }
@@ -53,26 +95,20 @@ struct pool_space {
   return {{n, c, rows, columns}, {n, c, oh, ow}};
 }
 
-// Shapes: x[n, c, h, w] -> [n, c, oh, ow].
-inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_padding) {
+UNITY_INLINE void iterate_pool(space& s, const slide& y, const slide& x, bool count_padding) {
   const auto p = declare_pool(s, y, x, count_padding);
   s.read(p.image);
   s.write(p.result);
 }
 
-[[nodiscard]] inline std::vector<value_id> max_pool_adjoint(body_builder& b, const attribute_reader& a,
-                                                            const adjoint_problem& p) {
-  return {b.add("max_pool_gradient", std::array{p.operand(0), p.result(0), p.cotangents[0]},
-                shared_attributes(a, {"kernel", "stride", "padding", "pads", "dilation", "ceil_mode"}))};
-}
-[[nodiscard]] inline std::vector<value_id> average_pool_adjoint(body_builder& b, const attribute_reader& a,
-                                                                const adjoint_problem& p) {
+UNITY_INLINE std::vector<value_id> average_pool_adjoint(body_builder& b, const attribute_reader& a,
+                                                        const adjoint_problem& p) {
   return {b.add("average_pool_gradient", std::array{p.cotangents[0]},
                 shared_attributes(a, {"kernel", "stride", "padding", "pads", "ceil_mode", "count_include_pad"},
                                   {{"dims", p.inputs[0].dims}}))};
 }
 
-[[nodiscard]] inline definition max_pool() {
+UNITY_INLINE definition max_pool() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto dilation = a.integers("dilation");
     if (s.require_numeric() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
@@ -85,15 +121,14 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
     return kernels::largest(kernels::x(0));
   };
   return define(
-      "max_pool", 1, 1,
-      {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
-       integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)},
-      primitive{iteration, kernel})
+             "max_pool", 1, 1,
+             {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
+              integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)},
+             primitive{iteration, kernel})
       .with_adjoint(max_pool_adjoint);
 }
 
-// count_include_pad: divide by the kernel's size within the padded image, not within the image.
-[[nodiscard]] inline definition average_pool() {
+UNITY_INLINE definition average_pool() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
       const auto y = pool_slide(s, a, 0, 1);
@@ -104,16 +139,15 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::sum(kernels::x(0)) / kernels::count();
   };
-  return define(
-      "average_pool", 1, 1,
-      {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
-       integers_field("pads", {0, 0, 0, 0}), flag_field("ceil_mode", false), flag_field("count_include_pad", false)},
-      primitive{iteration, kernel})
+  return define("average_pool", 1, 1,
+                {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
+                 integers_field("pads", {0, 0, 0, 0}), flag_field("ceil_mode", false),
+                 flag_field("count_include_pad", false)},
+                primitive{iteration, kernel})
       .with_adjoint(average_pool_adjoint);
 }
 
-// Shapes: x[n, c, h, w] -> [n, c, 1, 1].
-[[nodiscard]] inline definition global_pool(std::string name, scalar_kernel kernel, index_kind kind) {
+UNITY_INLINE definition global_pool(std::string name, scalar_kernel kernel, index_kind kind) {
   const auto iteration = [kind](space& s, const attribute_reader&) {
     if (kind == index_kind::whole ? s.require_numeric() : s.require_floating()) {
       const auto n = s.parallel("n");
@@ -130,10 +164,12 @@ inline void iterate_pool(space& s, const slide& y, const slide& x, bool count_pa
   return define(std::move(name), 1, 1, {}, primitive{iteration, value});
 }
 
-[[nodiscard]] inline std::vector<definition> pools() {
+UNITY_INLINE std::vector<definition> pools() {
   using namespace kernels;
   return {max_pool(), average_pool(), global_pool("global_average_pool", sum(x(0)) / count(), index_kind::reduction),
           global_pool("global_max_pool", largest(x(0)), index_kind::whole)};
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

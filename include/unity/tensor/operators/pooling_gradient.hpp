@@ -1,36 +1,78 @@
 // Adjoints of pooling.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/pooling.hpp>
+#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
 // The attributes that windows are computed from.
 [[nodiscard]] inline std::vector<attribute_field> window_fields() {
-  return {integers_field("kernel", 2), integers_field("stride", {1, 1}), padding_field(),
+  return {integers_field("kernel", 2),          integers_field("stride", {1, 1}),   padding_field(),
           integers_field("pads", {0, 0, 0, 0}), integers_field("dilation", {1, 1}), flag_field("ceil_mode", false)};
 }
-[[nodiscard]] inline std::vector<attribute_field> with_fields(std::vector<attribute_field> fields,
-                                                              std::vector<attribute_field> more) {
+[[nodiscard]] std::vector<attribute_field> with_fields(std::vector<attribute_field> fields,
+                                                       std::vector<attribute_field> more);
+
+// Windows of an image of these sizes, of rank 4.
+[[nodiscard]] pool_space pool_over(space& s, const attribute_reader& a, std::span<const std::int64_t> image,
+                                   bool count_padding = false, std::int64_t images = 0);
+
+// How many points an average pool divides by. Shapes: -> [oh, ow], for an image of shape dims.
+[[nodiscard]] definition pool_counts();
+
+// Each element is added to all elements of its window. Shapes: [n, c, oh, ow] -> dims.
+[[nodiscard]] definition pool_scatter();
+
+// How often the largest element of a window occurs in it.
+// Shapes: x[n, c, h, w], largest[n, c, oh, ow] -> [n, c, oh, ow].
+[[nodiscard]] definition pool_ties();
+
+// Each element of the last operand is added to the elements of its window that are the largest.
+// Shapes: x[n, c, h, w], largest[n, c, oh, ow], [n, c, oh, ow] -> [n, c, h, w].
+[[nodiscard]] definition pool_select();
+
+// Equal largest elements share the cotangent of their window.
+// Shapes: x[n, c, h, w], max_pool(x)[n, c, oh, ow], cotangent[n, c, oh, ow] -> [n, c, h, w].
+[[nodiscard]] definition max_pool_gradient();
+
+// Shapes: cotangent[n, c, oh, ow] -> dims.
+[[nodiscard]] definition average_pool_gradient();
+
+[[nodiscard]] inline std::vector<definition> pool_gradients() {
+  return {pool_counts(), pool_scatter(), pool_ties(), pool_select(), max_pool_gradient(), average_pool_gradient()};
+}
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_POOLING_GRADIENT)
+
+#include <array>
+#include <string>
+
+#include <unity/tensor/body_builder.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE std::vector<attribute_field> with_fields(std::vector<attribute_field> fields,
+                                                      std::vector<attribute_field> more) {
   for (auto& f : more) {
     fields.push_back(std::move(f));
   }
   return fields;
 }
 
-// Windows of an image of these sizes, of rank 4.
-[[nodiscard]] inline pool_space pool_over(space& s, const attribute_reader& a, std::span<const std::int64_t> image,
-                                          bool count_padding = false, std::int64_t images = 0) {
+UNITY_INLINE pool_space pool_over(space& s, const attribute_reader& a, std::span<const std::int64_t> image,
+                                  bool count_padding, std::int64_t images) {
   if (!s.require(image.size() == 4, "a shape of rank 4")) {
     return {};
   }
@@ -40,8 +82,7 @@ namespace unity::tensor::operators {
   return declare_pool(s, y, x, count_padding, images);
 }
 
-// How many points an average pool divides by. Shapes: -> [oh, ow], for an image of shape dims.
-[[nodiscard]] inline definition pool_counts() {
+UNITY_INLINE definition pool_counts() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto p = pool_over(s, a, a.integers("dims"), a.flag("count_include_pad"), 1);
     s.write(std::array{p.result[2], p.result[3]}, a.choice<dtype>("element"));
@@ -53,8 +94,7 @@ namespace unity::tensor::operators {
                 primitive{iteration, kernel});
 }
 
-// Each element is added to all elements of its window. Shapes: [n, c, oh, ow] -> dims.
-[[nodiscard]] inline definition pool_scatter() {
+UNITY_INLINE definition pool_scatter() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
       const auto p = pool_over(s, a, a.integers("dims"));
@@ -68,9 +108,7 @@ namespace unity::tensor::operators {
                 primitive{iteration, kernel});
 }
 
-// How often the largest element of a window occurs in it.
-// Shapes: x[n, c, h, w], largest[n, c, oh, ow] -> [n, c, oh, ow].
-[[nodiscard]] inline definition pool_ties() {
+UNITY_INLINE definition pool_ties() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0) &&
         s.require(s.rank(1) == 4, "an operand of rank 4", 1)) {
@@ -86,9 +124,7 @@ namespace unity::tensor::operators {
   return define("pool_ties", 2, 1, window_fields(), primitive{iteration, kernel});
 }
 
-// Each element of the last operand is added to the elements of its window that are the largest.
-// Shapes: x[n, c, h, w], largest[n, c, oh, ow], [n, c, oh, ow] -> [n, c, h, w].
-[[nodiscard]] inline definition pool_select() {
+UNITY_INLINE definition pool_select() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     bool ranks = s.require_floating();
     for (std::size_t i = 0; i < 3; ++i) {
@@ -109,9 +145,7 @@ namespace unity::tensor::operators {
   return define("pool_select", 3, 1, window_fields(), primitive{iteration, kernel});
 }
 
-// Equal largest elements share the cotangent of their window.
-// Shapes: x[n, c, h, w], max_pool(x)[n, c, oh, ow], cotangent[n, c, oh, ow] -> [n, c, h, w].
-[[nodiscard]] inline definition max_pool_gradient() {
+UNITY_INLINE definition max_pool_gradient() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const auto how = shared_attributes(a, {"kernel", "stride", "padding", "pads", "dilation", "ceil_mode"});
     const auto ties = b.add("pool_ties", std::array{x[0], x[1]}, how);
@@ -120,8 +154,7 @@ namespace unity::tensor::operators {
   return define("max_pool_gradient", 3, 1, window_fields(), composite{body});
 }
 
-// Shapes: cotangent[n, c, oh, ow] -> dims.
-[[nodiscard]] inline definition average_pool_gradient() {
+UNITY_INLINE definition average_pool_gradient() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const auto how = shared_attributes(a, {"kernel", "stride", "padding", "pads", "ceil_mode", "dims"});
     const auto element = b.type(x[0]).element;
@@ -138,8 +171,6 @@ namespace unity::tensor::operators {
                 composite{body});
 }
 
-[[nodiscard]] inline std::vector<definition> pool_gradients() {
-  return {pool_counts(), pool_scatter(), pool_ties(), pool_select(), max_pool_gradient(), average_pool_gradient()};
-}
-
 }  // namespace unity::tensor::operators
+
+#endif

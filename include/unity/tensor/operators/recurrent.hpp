@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/composite_gradient.hpp>
 
@@ -15,7 +13,22 @@ namespace unity::tensor::operators {
 // Shapes: x[b, m], h[b, k], c[b, n], w[4, n, m], r[4, n, k], bias[4, n] -> h[b, n], c[b, n]; k is n but in a part of
 // a cell, which sees all of the state and computes some of it.
 // The gates along dimension 0 are input, output, forget, cell: ONNX's order.
-[[nodiscard]] inline definition lstm_cell() {
+[[nodiscard]] definition lstm_cell();
+
+[[nodiscard]] inline std::vector<definition> recurrent_cells() { return {lstm_cell()}; }
+[[nodiscard]] inline std::vector<definition> recurrent_gradients() { return {composite_gradient(lstm_cell(), 2)}; }
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_RECURRENT)
+
+#include <span>
+
+#include <unity/tensor/body_builder.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition lstm_cell() {
   const auto types = [](judgement& j, const attribute_reader&) {
     constexpr std::size_t ranks[] = {2, 2, 2, 3, 3, 2};
     for (std::size_t i = 0; i < 6; ++i) {
@@ -57,7 +70,6 @@ namespace unity::tensor::operators {
       .with_adjoint(composite_adjoint("lstm_cell_gradient", {}));
 }
 
-[[nodiscard]] inline std::vector<definition> recurrent_cells() { return {lstm_cell()}; }
-[[nodiscard]] inline std::vector<definition> recurrent_gradients() { return {composite_gradient(lstm_cell(), 2)}; }
-
 }  // namespace unity::tensor::operators
+
+#endif

@@ -9,12 +9,31 @@
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
 // Axes are in one spelling: ascending, each once, below `rank`.
-[[nodiscard]] inline bool require_axes(judgement& j, std::span<const std::int64_t> axes, std::size_t rank) {
+[[nodiscard]] bool require_axes(judgement& j, std::span<const std::int64_t> axes, std::size_t rank);
+
+[[nodiscard]] bool contains(std::span<const std::int64_t> axes, std::size_t axis) noexcept;
+
+// kind: how the reduced indices may be split.
+[[nodiscard]] definition reduction_along(std::string name, scalar_kernel kernel, index_kind kind, bool reals);
+
+[[nodiscard]] std::vector<definition> reductions();
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_REDUCTION)
+
+#include <unity/tensor/operators/broadcasting.hpp>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE bool require_axes(judgement& j, std::span<const std::int64_t> axes, std::size_t rank) {
   auto least = std::int64_t{0};
   for (const auto a : axes) {
     if (!j.require(a >= least && a < static_cast<std::int64_t>(rank), "ascending axes within the rank")) {
@@ -25,7 +44,7 @@ namespace unity::tensor::operators {
   return true;
 }
 
-[[nodiscard]] inline bool contains(std::span<const std::int64_t> axes, std::size_t axis) noexcept {
+UNITY_INLINE bool contains(std::span<const std::int64_t> axes, std::size_t axis) noexcept {
   for (const auto a : axes) {
     if (a == static_cast<std::int64_t>(axis)) {
       return true;
@@ -34,8 +53,7 @@ namespace unity::tensor::operators {
   return false;
 }
 
-// kind: how the reduced indices may be split.
-[[nodiscard]] inline definition reduction_along(std::string name, scalar_kernel kernel, index_kind kind, bool reals) {
+UNITY_INLINE definition reduction_along(std::string name, scalar_kernel kernel, index_kind kind, bool reals) {
   const auto iteration = [kind, reals](space& s, const attribute_reader& a) {
     const auto axes = a.integers("axes");
     if (!(reals ? s.require_floating() : s.require_numeric()) || !s.require(!axes.empty(), "at least one axis") ||
@@ -65,7 +83,7 @@ namespace unity::tensor::operators {
                 primitive{iteration, value});
 }
 
-[[nodiscard]] inline std::vector<definition> reductions() {
+UNITY_INLINE std::vector<definition> reductions() {
   using namespace kernels;
   return {reduction_along("reduce_sum", sum(x(0)), index_kind::reduction, false),
           reduction_along("reduce_mean", sum(x(0)) / count(), index_kind::reduction, true),
@@ -73,3 +91,5 @@ namespace unity::tensor::operators {
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

@@ -1,13 +1,12 @@
 // Windows that slide over an image: paddings and output sizes of convolution and pooling.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/attributes.hpp>
+#include <unity/tensor/judgement.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
@@ -35,7 +34,30 @@ struct slide {
 inline constexpr std::int64_t max_slide = std::int64_t{1} << 20;
 
 // Fills in padding and output size. ceil: a last window may begin inside the input and end beyond its padding.
-inline void resolve(slide& s, padding p, bool ceil) noexcept {
+void resolve(slide& s, padding p, bool ceil) noexcept;
+
+// Dimension `d` (0: height, 1: width) of an image of size `in`, from the attributes stride, padding, pads and,
+// where given, dilation. Records the refusal and returns out 0 where they make no sense.
+[[nodiscard]] slide slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in, std::int64_t kernel,
+                               std::int64_t dilation, bool ceil);
+
+// Of the image in operand 0.
+[[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
+                                    std::int64_t dilation, bool ceil) {
+  return slide_over(s, a, d, s.dims(0)[2 + d], kernel, dilation, ceil);
+}
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_SLIDING)
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE void resolve(slide& s, padding p, bool ceil) noexcept {
   if (p == padding::same || p == padding::same_lower) {
     s.out = (s.in + s.stride - 1) / s.stride;
     const auto total = std::max((s.out - 1) * s.stride + s.reach() - s.in, std::int64_t{0});
@@ -53,10 +75,8 @@ inline void resolve(slide& s, padding p, bool ceil) noexcept {
   }
 }
 
-// Dimension `d` (0: height, 1: width) of an image of size `in`, from the attributes stride, padding, pads and,
-// where given, dilation. Records the refusal and returns out 0 where they make no sense.
-[[nodiscard]] inline slide slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in,
-                                      std::int64_t kernel, std::int64_t dilation, bool ceil) {
+UNITY_INLINE slide slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in, std::int64_t kernel,
+                              std::int64_t dilation, bool ceil) {
   const auto p = a.choice<padding>("padding");
   const auto pads = a.integers("pads");
   slide w{in, kernel, a.integers("stride")[d], dilation, pads[d], pads[2 + d], 0};
@@ -73,10 +93,6 @@ inline void resolve(slide& s, padding p, bool ceil) noexcept {
   return w;
 }
 
-// Of the image in operand 0.
-[[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
-                                    std::int64_t dilation, bool ceil) {
-  return slide_over(s, a, d, s.dims(0)[2 + d], kernel, dilation, ceil);
-}
-
 }  // namespace unity::tensor::operators
+
+#endif

@@ -8,11 +8,39 @@
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/judgement.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 
 // A tensor that comes from outside under a name.
-[[nodiscard]] inline definition named_source(std::string name, source_kind kind) {
+[[nodiscard]] definition named_source(std::string name, source_kind kind);
+
+// Every element is `value`; ones are TASO's I_ewmul.
+[[nodiscard]] definition fill();
+
+[[nodiscard]] inline bool require_kernel(space& s, std::span<const std::int64_t> kernel) {
+  return s.require(kernel[0] > 0 && kernel[1] > 0, "a positive kernel");
+}
+
+// The depthwise convolution that averages: [channels, 1, kh, kw]. Source: TASO's C_pool.
+[[nodiscard]] definition pool_kernel();
+
+// The convolution that changes nothing: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
+[[nodiscard]] definition identity_kernel();
+
+// Source: TASO's I_matmul.
+[[nodiscard]] definition identity_matrix();
+
+[[nodiscard]] std::vector<definition> sources();
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_SOURCES)
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition named_source(std::string name, source_kind kind) {
   const auto iteration = [](space& s, const attribute_reader& a) {
     small_vector<access, 8> dims;
     for (const auto size : a.integers("dims")) {
@@ -30,8 +58,7 @@ namespace unity::tensor::operators {
   return d;
 }
 
-// Every element is `value`; ones are TASO's I_ewmul.
-[[nodiscard]] inline definition fill() {
+UNITY_INLINE definition fill() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     small_vector<access, 8> dims;
     for (const auto size : a.integers("dims")) {
@@ -50,12 +77,7 @@ namespace unity::tensor::operators {
       .resized_by(resize_dims);
 }
 
-[[nodiscard]] inline bool require_kernel(space& s, std::span<const std::int64_t> kernel) {
-  return s.require(kernel[0] > 0 && kernel[1] > 0, "a positive kernel");
-}
-
-// The depthwise convolution that averages: [channels, 1, kh, kw]. Source: TASO's C_pool.
-[[nodiscard]] inline definition pool_kernel() {
+UNITY_INLINE definition pool_kernel() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto kernel = a.integers("kernel");
     if (require_kernel(s, kernel) && s.require(a.integer("channels") > 0, "positive channels")) {
@@ -72,8 +94,7 @@ namespace unity::tensor::operators {
       .resized_by([](const attribute_writer& w, const resizing& r) { w.set("channels", {r.new_outputs[0][0]}); });
 }
 
-// The convolution that changes nothing: [channels, channels / groups, kh, kw]. Source: TASO's I_conv.
-[[nodiscard]] inline definition identity_kernel() {
+UNITY_INLINE definition identity_kernel() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto kernel = a.integers("kernel");
     const auto channels = a.integer("channels");
@@ -103,8 +124,7 @@ namespace unity::tensor::operators {
       });
 }
 
-// Source: TASO's I_matmul.
-[[nodiscard]] inline definition identity_matrix() {
+UNITY_INLINE definition identity_matrix() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     if (s.require(a.integer("size") > 0, "a positive size")) {
       const auto i = s.parallel("i", a.integer("size"));
@@ -119,7 +139,7 @@ namespace unity::tensor::operators {
       .resized_by([](const attribute_writer& w, const resizing& r) { w.set("size", {r.new_outputs[0][0]}); });
 }
 
-[[nodiscard]] inline std::vector<definition> sources() {
+UNITY_INLINE std::vector<definition> sources() {
   return {named_source("input", source_kind::input),
           named_source("weight", source_kind::constant),
           named_source("constant", source_kind::constant),
@@ -130,3 +150,5 @@ namespace unity::tensor::operators {
 }
 
 }  // namespace unity::tensor::operators
+
+#endif

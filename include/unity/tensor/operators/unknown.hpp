@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,19 @@ namespace unity::tensor::operators {
 
 // name: what it is called where it came from; signature: bytes that tell apart what may compute differently;
 // elements: the dtype of each result; dims: rank and sizes of each result, one after the other.
-[[nodiscard]] inline definition unknown() {
+[[nodiscard]] definition unknown();
+
+[[nodiscard]] inline std::vector<definition> unknowns() { return {unknown()}; }
+
+}  // namespace unity::tensor::operators
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_UNKNOWN)
+
+#include <span>
+
+namespace unity::tensor::operators {
+
+UNITY_INLINE definition unknown() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     j.allow_mixed_elements();
     auto dims = a.integers("dims");
@@ -42,6 +53,6 @@ namespace unity::tensor::operators {
       });
 }
 
-[[nodiscard]] inline std::vector<definition> unknowns() { return {unknown()}; }
-
 }  // namespace unity::tensor::operators
+
+#endif

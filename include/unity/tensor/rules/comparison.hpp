@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +10,19 @@
 #include <string>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/dense.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/rules/degree.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
@@ -79,38 +84,9 @@ class side_comparison {
       : algebra_{a}, options_{o}, source_{source}, target_{target} {}
 
   // The place where they differ, or nothing.
-  std::optional<std::string> run(bool real_only, std::uint64_t seed) {
-    std::size_t elements = 0;
-    for (const auto v : source_.outputs()) {
-      elements += static_cast<std::size_t>(element_count(source_.type(v).dims));
-    }
-    points_ = std::max(options_.points, std::min<std::size_t>(32, 64 / std::max<std::size_t>(1, elements)));
-    tolerance_ = real_only ? options_.real_tolerance : options_.tolerance;
-    for (std::size_t k = 0; k < points_; ++k) {
-      auto difference = compare<double>(hash_combine(seed, k), k % 2 == 1);
-      if (!difference && !real_only) {
-        difference = compare<modular61>(hash_combine(seed, k), false);
-      }
-      if (difference) {
-        return difference;
-      }
-    }
-    return std::nullopt;
-  }
+  std::optional<std::string> run(bool real_only, std::uint64_t seed);
   [[nodiscard]] std::size_t defined() const noexcept { return defined_; }
-  [[nodiscard]] int bits(bool real_only) const {
-    const auto points = static_cast<int>(points_);
-    if (real_only) {
-      return 23 * points;
-    }
-    std::int64_t most = 1;
-    const auto a = degree_bounds(algebra_, source_);
-    const auto b = degree_bounds(algebra_, target_);
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      most = std::max(most, saturating_add(a[i].sum(), b[i].sum()));
-    }
-    return points * std::max(0, static_cast<int>(std::floor(61 - std::log2(static_cast<double>(most)))));
-  }
+  [[nodiscard]] int bits(bool real_only) const;
 
  private:
   template <class Scalar>
@@ -128,21 +104,7 @@ class side_comparison {
     return std::nullopt;
   }
   // What the source does not define (the root of a negative number) the target may define as it likes.
-  std::optional<std::size_t> difference(std::span<const double> x, std::span<const double> y) {
-    double largest = 1;
-    for (const auto v : x) {
-      largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
-    }
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (std::isfinite(x[i])) {
-        ++defined_;
-        if (!(std::abs(x[i] - y[i]) <= tolerance_ * largest)) {
-          return i;
-        }
-      }
-    }
-    return std::nullopt;
-  }
+  std::optional<std::size_t> difference(std::span<const double> x, std::span<const double> y);
   std::optional<std::size_t> difference(std::span<const modular61> x, std::span<const modular61> y) {
     const auto place = std::mismatch(x.begin(), x.end(), y.begin()).first;
     return place == x.end() ? std::nullopt : std::optional{static_cast<std::size_t>(place - x.begin())};
@@ -162,3 +124,65 @@ class side_comparison {
 }  // namespace detail
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_COMPARISON)
+
+#include <cmath>
+
+#include <unity/tensor/rules/degree.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<std::string> side_comparison::run(bool real_only, std::uint64_t seed) {
+  std::size_t elements = 0;
+  for (const auto v : source_.outputs()) {
+    elements += static_cast<std::size_t>(element_count(source_.type(v).dims));
+  }
+  points_ = std::max(options_.points, std::min<std::size_t>(32, 64 / std::max<std::size_t>(1, elements)));
+  tolerance_ = real_only ? options_.real_tolerance : options_.tolerance;
+  for (std::size_t k = 0; k < points_; ++k) {
+    auto difference = compare<double>(hash_combine(seed, k), k % 2 == 1);
+    if (!difference && !real_only) {
+      difference = compare<modular61>(hash_combine(seed, k), false);
+    }
+    if (difference) {
+      return difference;
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE int side_comparison::bits(bool real_only) const {
+  const auto points = static_cast<int>(points_);
+  if (real_only) {
+    return 23 * points;
+  }
+  std::int64_t most = 1;
+  const auto a = degree_bounds(algebra_, source_);
+  const auto b = degree_bounds(algebra_, target_);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, saturating_add(a[i].sum(), b[i].sum()));
+  }
+  return points * std::max(0, static_cast<int>(std::floor(61 - std::log2(static_cast<double>(most)))));
+}
+
+UNITY_INLINE std::optional<std::size_t> side_comparison::difference(std::span<const double> x,
+                                                                    std::span<const double> y) {
+  double largest = 1;
+  for (const auto v : x) {
+    largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::isfinite(x[i])) {
+      ++defined_;
+      if (!(std::abs(x[i] - y[i]) <= tolerance_ * largest)) {
+        return i;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

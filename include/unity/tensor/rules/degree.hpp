@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/space.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor {
@@ -32,7 +32,38 @@ namespace detail {
           saturating_add(a.denominator, b.denominator)};
 }
 
-[[nodiscard]] inline degree applied(scalar_op op, const degree& a, const degree& b) {
+[[nodiscard]] degree applied(scalar_op op, const degree& a, const degree& b);
+
+[[nodiscard]] degree degree_of(const scalar_program& p, std::span<const degree> operands, const degree& reduced);
+
+// Over `terms` points.
+[[nodiscard]] degree reduced_degree(const degree& inner, reduction how, std::int64_t terms);
+
+[[nodiscard]] std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given);
+
+[[nodiscard]] std::vector<degree> degrees_of(const algebra& a, const operation& op, std::span<const tensor_type> types,
+                                             std::span<const degree> operands);
+
+}  // namespace detail
+
+// For every output of `g`, bounds on the degrees of the polynomials in the elements of its sources whose quotient it
+// is. What is no polynomial (relu, exp, a maximum) counts as a new unknown.
+[[nodiscard]] inline std::vector<degree> degree_bounds(const algebra& a, const tensor_graph& g) {
+  return detail::degrees(a, g, {});
+}
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_DEGREE)
+
+#include <optional>
+
+#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/space.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE degree applied(scalar_op op, const degree& a, const degree& b) {
   switch (op) {
     case scalar_op::negate: return a;
     case scalar_op::reciprocal: return {a.denominator, a.numerator};
@@ -47,8 +78,7 @@ namespace detail {
   }
 }
 
-[[nodiscard]] inline degree degree_of(const scalar_program& p, std::span<const degree> operands,
-                                      const degree& reduced) {
+UNITY_INLINE degree degree_of(const scalar_program& p, std::span<const degree> operands, const degree& reduced) {
   std::vector<degree> stack;
   for (const auto& i : p) {
     if (is_leaf(i.op)) {
@@ -67,8 +97,7 @@ namespace detail {
   return stack.empty() ? degree{} : stack.back();
 }
 
-// Over `terms` points.
-[[nodiscard]] inline degree reduced_degree(const degree& inner, reduction how, std::int64_t terms) {
+UNITY_INLINE degree reduced_degree(const degree& inner, reduction how, std::int64_t terms) {
   if (how == reduction::largest) {
     return {saturating_add(1, saturating_multiply(terms, inner.sum())), 0};
   }
@@ -76,12 +105,8 @@ namespace detail {
           saturating_multiply(terms, inner.denominator)};
 }
 
-[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g,
-                                                 std::span<const degree> given);
-
-[[nodiscard]] inline std::vector<degree> degrees_of(const algebra& a, const operation& op,
-                                                    std::span<const tensor_type> types,
-                                                    std::span<const degree> operands) {
+UNITY_INLINE std::vector<degree> degrees_of(const algebra& a, const operation& op, std::span<const tensor_type> types,
+                                            std::span<const degree> operands) {
   if (const auto s = a.iteration(op, types)) {
     const auto& d = a.definition_of(op.kind);
     if (d.source != source_kind::none) {
@@ -107,8 +132,7 @@ namespace detail {
 }
 
 // The first nodes, of no kind, have the given degrees.
-[[nodiscard]] inline std::vector<degree> degrees(const algebra& a, const tensor_graph& g,
-                                                 std::span<const degree> given) {
+UNITY_INLINE std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given) {
   std::vector<degree> of(g.value_count());
   for (std::size_t i = 0; i < g.node_count(); ++i) {
     const node_id n{i};
@@ -134,12 +158,6 @@ namespace detail {
   return outputs;
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// For every output of `g`, bounds on the degrees of the polynomials in the elements of its sources whose quotient it
-// is. What is no polynomial (relu, exp, a maximum) counts as a new unknown.
-[[nodiscard]] inline std::vector<degree> degree_bounds(const algebra& a, const tensor_graph& g) {
-  return detail::degrees(a, g, {});
-}
-
-}  // namespace unity::tensor
+#endif

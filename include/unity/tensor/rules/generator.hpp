@@ -3,16 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rules/draft.hpp>
@@ -25,65 +22,18 @@ namespace unity::tensor {
 class instance_generator {
  public:
   // chained: shapes are often drawn from those that operands and results before have.
-  instance_generator(const algebra& a, const substitution& s, std::uint64_t seed, bool chained = false)
-      : algebra_{a}, s_{s}, random_{seed}, sizes_{detail::size_reader{a}.read(s)}, chained_{chained} {
-    if (chained) {
-      related_ = detail::size_reader{a}.relations(s);
-    }
-    for (const auto& c : s.conditions) {
-      detail::collect_reals(c, reals_);
-    }
-    const auto& root = s.source.roots[0];
-    const bool repeats = s.repeats() || root.repeated;
-    const bool siblings = s.source.roots.size() == 1 && root.repeated && s.source.nodes[root.slot].indexed;
-    for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? 4 : 1); ++n) {
-      repetitions_.push_back({n, most_patience});
-    }
-  }
+  instance_generator(const algebra& a, const substitution& s, std::uint64_t seed, bool chained = false);
 
   // An instance that was not returned before, or nothing after so many attempts.
   // Shapes: sizes of 1 to 5, images of 3 to 8, ranks up to 4 and more; two to four repetitions.
-  [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts) {
-    while (attempts > 0) {
-      auto& kind = repetitions_[turn_++ % repetitions_.size()];
-      const bool only = repetitions_.size() == 1;
-      for (auto patience = only ? attempts : kind.patience; attempts > 0 && patience > 0; --attempts, --patience) {
-        auto instance = detail::instance_draft{algebra_, s_, random_, reals_, sizes_, related_, chained_}.make(
-            kind.repetitions);
-        if (instance && fresh(*instance)) {
-          kind.patience = most_patience;
-          return instance;
-        }
-      }
-      kind.patience = kind.patience / 2 + 1;
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts);
 
   // The instances that differ from `base` in one size of one variable, and in those sizes that must change with it
   // (up to four, equal before and after), or in one integer of one attribute: what random ones may leave untried.
-  [[nodiscard]] std::vector<rule_instance> variations(const rule_instance& base) {
-    std::vector<rule_instance> all;
-    vary_sizes(base, all);
-    vary_attributes(base, all);
-    return all;
-  }
+  [[nodiscard]] std::vector<rule_instance> variations(const rule_instance& base);
 
   // The instances in which one or two sizes of `base` are 1 instead: those that broadcast where `base` does not.
-  [[nodiscard]] std::vector<rule_instance> collapses(const rule_instance& base) {
-    const auto places = all_places(base);
-    std::vector<rule_instance> all;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        auto changed = base;
-        if (collapse(changed, places[i]) && (i == j || collapse(changed, places[j])) && holds(changed) &&
-            fresh(changed)) {
-          all.push_back(std::move(changed));
-        }
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<rule_instance> collapses(const rule_instance& base);
 
  private:
   struct place {
@@ -93,105 +43,21 @@ class instance_generator {
   };
   static constexpr std::size_t most_together = 4;
 
-  [[nodiscard]] static std::vector<place> all_places(const rule_instance& base) {
-    std::vector<place> places;
-    for (std::size_t v = 0; v < base.values.size(); ++v) {
-      for (std::size_t i = 0; i < base.values[v].size(); ++i) {
-        for (std::size_t d = 0; d < base.values[v][i].rank(); ++d) {
-          places.push_back({v, i, d});
-        }
-      }
-    }
-    return places;
-  }
+  [[nodiscard]] static std::vector<place> all_places(const rule_instance& base);
   // Whether that changes anything.
-  static bool collapse(rule_instance& at, const place& p) {
-    auto& size = at.values[p.variable][p.repetition].dims[p.dimension];
-    const bool changes = size > 1;
-    size = 1;
-    return changes;
-  }
-  void vary_sizes(const rule_instance& base, std::vector<rule_instance>& all) {
-    const auto places = all_places(base);
-    for (std::size_t first = 0; first < places.size(); ++first) {
-      auto changed = base;
-      grow(changed, places, first, most_together, all);
-    }
-  }
+  static bool collapse(rule_instance& at, const place& p);
+  void vary_sizes(const rule_instance& base, std::vector<rule_instance>& all);
 
   // Changes one more size; where that is an instance it goes no further.
   void grow(rule_instance& at, std::span<const place> places, std::size_t from, std::size_t left,
-            std::vector<rule_instance>& all) {
-    const auto& p = places[from];
-    auto& size = at.values[p.variable][p.repetition].dims[p.dimension];
-    const auto before = size;
-    size = before + 1;
-    if (holds(at)) {
-      if (fresh(at)) {
-        all.push_back(at);
-      }
-    } else if (left > 1) {
-      for (auto next = from + 1; next < places.size(); ++next) {
-        const auto& q = places[next];
-        if (at.values[q.variable][q.repetition].dims[q.dimension] == before) {
-          grow(at, places, next, left - 1, all);
-        }
-      }
-    }
-    at.values[p.variable][p.repetition].dims[p.dimension] = before;
-  }
-  void vary_attributes(const rule_instance& base, std::vector<rule_instance>& all) {
-    for (std::size_t slot = 0; slot < base.attributes.size(); ++slot) {
-      for (std::size_t k = 0; k < base.attributes[slot].size(); ++k) {
-        for (const std::int64_t step : {-1, 1}) {
-          auto changed = base;
-          changed.attributes[slot][k] += step;
-          if (remake(changed) && holds(changed) && fresh(changed)) {
-            all.push_back(std::move(changed));
-          }
-        }
-      }
-    }
-  }
+            std::vector<rule_instance>& all);
+  void vary_attributes(const rule_instance& base, std::vector<rule_instance>& all);
   // Gives the source's operations the attributes that are bound or computed; nothing where they take no such values.
-  [[nodiscard]] bool remake(rule_instance& at) const {
-    for (std::size_t slot = 0; slot < at.source.size(); ++slot) {
-      const auto& n = s_.source.nodes[slot];
-      for (std::size_t i = 0; i < at.source[slot].size(); ++i) {
-        auto attributes = at.source[slot][i].attributes;
-        for (std::size_t k = 0; k < attributes.size(); ++k) {
-          const detail::instance_environment env{algebra_, at};
-          const auto& a = n.attributes[k];
-          const auto computed = a.kind == pattern_attribute::form::value ? evaluate(a.value, env, i) : std::nullopt;
-          attributes[k] =
-              a.kind == pattern_attribute::form::bind ? at.attributes[a.slot] : computed.value_or(attributes[k]);
-        }
-        const auto op = algebra_.make(n.kind, attributes);
-        if (!op) {
-          return false;
-        }
-        at.source[slot][i] = *op;
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] bool remake(rule_instance& at) const;
   [[nodiscard]] bool holds(const rule_instance& i) const {
     return source_graph(algebra_, s_, i).has_value() && conditions_hold(algebra_, s_, i);
   }
-  bool fresh(const rule_instance& instance) {
-    auto h = instance.repetitions;
-    for (const auto& types : instance.values) {
-      for (const auto& t : types) {
-        h = hash_combine(h, std::hash<tensor_type>{}(t));
-      }
-    }
-    for (const auto& ops : instance.source) {
-      for (const auto& op : ops) {
-        h = hash_combine(h, std::hash<operation>{}(op));
-      }
-    }
-    return seen_.insert(h).second;
-  }
+  bool fresh(const rule_instance& instance);
 
   // Instances with many repetitions are found far less often than others: each number of them has its turns.
   struct repetition_kind {
@@ -213,3 +79,171 @@ class instance_generator {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_GENERATOR)
+
+#include <functional>
+
+#include <unity/core/hash.hpp>
+#include <unity/rewrite/expression.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE instance_generator::instance_generator(const algebra& a, const substitution& s, std::uint64_t seed,
+                                                    bool chained)
+    : algebra_{a}, s_{s}, random_{seed}, sizes_{detail::size_reader{a}.read(s)}, chained_{chained} {
+  if (chained) {
+    related_ = detail::size_reader{a}.relations(s);
+  }
+  for (const auto& c : s.conditions) {
+    detail::collect_reals(c, reals_);
+  }
+  const auto& root = s.source.roots[0];
+  const bool repeats = s.repeats() || root.repeated;
+  const bool siblings = s.source.roots.size() == 1 && root.repeated && s.source.nodes[root.slot].indexed;
+  for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? 4 : 1); ++n) {
+    repetitions_.push_back({n, most_patience});
+  }
+}
+
+UNITY_INLINE std::optional<rule_instance> instance_generator::next(std::size_t attempts) {
+  while (attempts > 0) {
+    auto& kind = repetitions_[turn_++ % repetitions_.size()];
+    const bool only = repetitions_.size() == 1;
+    for (auto patience = only ? attempts : kind.patience; attempts > 0 && patience > 0; --attempts, --patience) {
+      auto instance =
+          detail::instance_draft{algebra_, s_, random_, reals_, sizes_, related_, chained_}.make(kind.repetitions);
+      if (instance && fresh(*instance)) {
+        kind.patience = most_patience;
+        return instance;
+      }
+    }
+    kind.patience = kind.patience / 2 + 1;
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE std::vector<rule_instance> instance_generator::variations(const rule_instance& base) {
+  std::vector<rule_instance> all;
+  vary_sizes(base, all);
+  vary_attributes(base, all);
+  return all;
+}
+
+UNITY_INLINE std::vector<rule_instance> instance_generator::collapses(const rule_instance& base) {
+  const auto places = all_places(base);
+  std::vector<rule_instance> all;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      auto changed = base;
+      if (collapse(changed, places[i]) && (i == j || collapse(changed, places[j])) && holds(changed) &&
+          fresh(changed)) {
+        all.push_back(std::move(changed));
+      }
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE auto instance_generator::all_places(const rule_instance& base) -> std::vector<place> {
+  std::vector<place> places;
+  for (std::size_t v = 0; v < base.values.size(); ++v) {
+    for (std::size_t i = 0; i < base.values[v].size(); ++i) {
+      for (std::size_t d = 0; d < base.values[v][i].rank(); ++d) {
+        places.push_back({v, i, d});
+      }
+    }
+  }
+  return places;
+}
+
+UNITY_INLINE bool instance_generator::collapse(rule_instance& at, const place& p) {
+  auto& size = at.values[p.variable][p.repetition].dims[p.dimension];
+  const bool changes = size > 1;
+  size = 1;
+  return changes;
+}
+
+UNITY_INLINE void instance_generator::vary_sizes(const rule_instance& base, std::vector<rule_instance>& all) {
+  const auto places = all_places(base);
+  for (std::size_t first = 0; first < places.size(); ++first) {
+    auto changed = base;
+    grow(changed, places, first, most_together, all);
+  }
+}
+
+UNITY_INLINE void instance_generator::grow(rule_instance& at, std::span<const place> places, std::size_t from,
+                                           std::size_t left, std::vector<rule_instance>& all) {
+  const auto& p = places[from];
+  auto& size = at.values[p.variable][p.repetition].dims[p.dimension];
+  const auto before = size;
+  size = before + 1;
+  if (holds(at)) {
+    if (fresh(at)) {
+      all.push_back(at);
+    }
+  } else if (left > 1) {
+    for (auto next = from + 1; next < places.size(); ++next) {
+      const auto& q = places[next];
+      if (at.values[q.variable][q.repetition].dims[q.dimension] == before) {
+        grow(at, places, next, left - 1, all);
+      }
+    }
+  }
+  at.values[p.variable][p.repetition].dims[p.dimension] = before;
+}
+
+UNITY_INLINE void instance_generator::vary_attributes(const rule_instance& base, std::vector<rule_instance>& all) {
+  for (std::size_t slot = 0; slot < base.attributes.size(); ++slot) {
+    for (std::size_t k = 0; k < base.attributes[slot].size(); ++k) {
+      for (const std::int64_t step : {-1, 1}) {
+        auto changed = base;
+        changed.attributes[slot][k] += step;
+        if (remake(changed) && holds(changed) && fresh(changed)) {
+          all.push_back(std::move(changed));
+        }
+      }
+    }
+  }
+}
+
+UNITY_INLINE bool instance_generator::remake(rule_instance& at) const {
+  for (std::size_t slot = 0; slot < at.source.size(); ++slot) {
+    const auto& n = s_.source.nodes[slot];
+    for (std::size_t i = 0; i < at.source[slot].size(); ++i) {
+      auto attributes = at.source[slot][i].attributes;
+      for (std::size_t k = 0; k < attributes.size(); ++k) {
+        const detail::instance_environment env{algebra_, at};
+        const auto& a = n.attributes[k];
+        const auto computed = a.kind == pattern_attribute::form::value ? evaluate(a.value, env, i) : std::nullopt;
+        attributes[k] =
+            a.kind == pattern_attribute::form::bind ? at.attributes[a.slot] : computed.value_or(attributes[k]);
+      }
+      const auto op = algebra_.make(n.kind, attributes);
+      if (!op) {
+        return false;
+      }
+      at.source[slot][i] = *op;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool instance_generator::fresh(const rule_instance& instance) {
+  auto h = instance.repetitions;
+  for (const auto& types : instance.values) {
+    for (const auto& t : types) {
+      h = hash_combine(h, std::hash<tensor_type>{}(t));
+    }
+  }
+  for (const auto& ops : instance.source) {
+    for (const auto& op : ops) {
+      h = hash_combine(h, std::hash<operation>{}(op));
+    }
+  }
+  return seen_.insert(h).second;
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -1,21 +1,22 @@
 // One assignment of shapes and attributes to a substitution, and the graphs of its two sides under it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/rewrite/expression.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -41,13 +42,7 @@ class instance_environment {
   [[nodiscard]] const attribute& attribute_at(std::size_t slot) const { return instance_.attributes[slot]; }
   [[nodiscard]] std::size_t repetitions() const { return instance_.repetitions; }
   [[nodiscard]] std::optional<attribute> measure(int m, std::size_t slot, std::size_t index,
-                                                 const attribute& arguments) const {
-    const auto& types = instance_.values[slot];
-    if (types.empty()) {
-      return std::nullopt;
-    }
-    return algebra_.measure(m, types[index < types.size() ? index : 0], arguments);
-  }
+                                                 const attribute& arguments) const;
 
  private:
   const algebra& algebra_;
@@ -60,96 +55,16 @@ class side_builder {
   side_builder(const algebra& a, const substitution& s, const rule_instance& i) : algebra_{a}, s_{s}, instance_{i} {}
 
   // Nothing where an operator does not take what it gets, or an attribute has no value.
-  std::optional<tensor_graph> build(bool target) {
-    graph_ = {};
-    variables_.clear();
-    made_.clear();
-    add_variables();
-    const auto& side = target ? s_.target : s_.source;
-    made_.resize(side.nodes.size());
-    for (std::size_t slot = 0; slot < side.nodes.size(); ++slot) {
-      for (std::size_t i = 0; i < (side.nodes[slot].indexed ? instance_.repetitions : 1); ++i) {
-        const auto op = target ? made_operation(side.nodes[slot], i) : std::optional{instance_.source[slot][i]};
-        if (!op || !add(side.nodes[slot], slot, i, *op)) {
-          return std::nullopt;
-        }
-      }
-    }
-    return finish(side) ? std::optional{std::move(graph_)} : std::nullopt;
-  }
+  std::optional<tensor_graph> build(bool target);
 
   // The operation that a target node becomes.
-  [[nodiscard]] std::optional<operation> made_operation(const pattern_node& n, std::size_t i) const {
-    const instance_environment env{algebra_, instance_};
-    attribute_list attributes;
-    for (const auto& a : n.attributes) {
-      auto value = evaluate(a.value, env, i);
-      if (!value) {
-        return std::nullopt;
-      }
-      attributes.push_back(*std::move(value));
-    }
-    return algebra_.make(n.kind, attributes);
-  }
+  [[nodiscard]] std::optional<operation> made_operation(const pattern_node& n, std::size_t i) const;
 
  private:
-  void add_variables() {
-    for (std::size_t slot = 0; slot < instance_.values.size(); ++slot) {
-      auto& mine = variables_.emplace_back();
-      for (std::size_t i = 0; i < instance_.values[slot].size(); ++i) {
-        const auto& t = instance_.values[slot][i];
-        const auto op = algebra_.make_operation(t.constant ? "weight" : "input",
-                                                {{"name", std::to_string(slot) + "." + std::to_string(i)},
-                                                 {"element", name_of(t.element)},
-                                                 {"dims", std::span<const std::int64_t>{t.dims}}});
-        mine.push_back(graph_.results(graph_.add_node(op, {}, {&t, 1}))[0]);
-      }
-    }
-  }
-  [[nodiscard]] std::optional<value_id> value(const pattern_operand& o, std::size_t i) const {
-    if (o.is_variable) {
-      const auto& of = variables_[o.slot];
-      return of.empty() ? std::nullopt : std::optional{of[s_.indexed_variables[o.slot] ? i : 0]};
-    }
-    const auto& results = made_[o.slot][made_[o.slot].size() > 1 ? i : 0];
-    const auto r = o.result == pattern_operand::each ? i : static_cast<std::size_t>(o.result);
-    return r < results.size() ? std::optional{results[r]} : std::nullopt;
-  }
-  bool add(const pattern_node& n, std::size_t slot, std::size_t i, const operation& op) {
-    std::vector<value_id> operands;
-    std::vector<tensor_type> types;
-    for (const auto& o : n.operands) {
-      for (std::size_t k = 0; k < (o.repeated ? instance_.repetitions : 1); ++k) {
-        const auto v = value(o, o.repeated ? k : i);
-        if (!v) {
-          return false;
-        }
-        operands.push_back(*v);
-        types.push_back(graph_.type(*v));
-      }
-    }
-    const auto results = algebra_.infer(op, types);
-    if (!results) {
-      return false;
-    }
-    const auto made = graph_.results(graph_.add_node(op, operands, *results));
-    made_[slot].emplace_back(made.begin(), made.end());
-    return true;
-  }
-  bool finish(const pattern& side) {
-    std::vector<value_id> outputs;
-    for (const auto& root : side.roots) {
-      for (std::size_t i = 0; i < (root.repeated ? instance_.repetitions : 1); ++i) {
-        const auto v = value(root, i);
-        if (!v) {
-          return false;
-        }
-        outputs.push_back(*v);
-      }
-    }
-    graph_.set_outputs(outputs);
-    return true;
-  }
+  void add_variables();
+  [[nodiscard]] std::optional<value_id> value(const pattern_operand& o, std::size_t i) const;
+  bool add(const pattern_node& n, std::size_t slot, std::size_t i, const operation& op);
+  bool finish(const pattern& side);
 
   const algebra& algebra_;
   const substitution& s_;
@@ -160,7 +75,148 @@ class side_builder {
 };
 
 // An attribute as rule text writes it.
-[[nodiscard]] inline std::string attribute_text(const attribute_signature& a, const attribute& value) {
+[[nodiscard]] std::string attribute_text(const attribute_signature& a, const attribute& value);
+
+void collect_names(const syntax::term& t, std::vector<std::string>& names);
+
+}  // namespace detail
+
+// Whether the conditions of `s` hold and the attributes that its source computes are as computed.
+[[nodiscard]] bool conditions_hold(const algebra& a, const substitution& s, const rule_instance& instance);
+
+// The graph of the source or of the target, on inputs and weights that stand for the variables and are named by
+// variable and repetition ("0.0"). Nothing where an operator of it does not take its operands.
+[[nodiscard]] inline std::optional<tensor_graph> source_graph(const algebra& a, const substitution& s,
+                                                              const rule_instance& instance) {
+  return detail::side_builder{a, s, instance}.build(false);
+}
+[[nodiscard]] inline std::optional<tensor_graph> target_graph(const algebra& a, const substitution& s,
+                                                              const rule_instance& instance) {
+  return detail::side_builder{a, s, instance}.build(true);
+}
+
+// The value variables of `s` as they are written, by slot.
+[[nodiscard]] std::vector<std::string> variable_names(const substitution& s);
+
+// For messages: ?x float32[2,3], ??w float32[3,1] float32[3,4], and the operators of the source.
+[[nodiscard]] std::string to_string(const algebra& a, const substitution& s, const rule_instance& instance);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_INSTANCE)
+
+#include <algorithm>
+#include <span>
+
+#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/print.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/detail/algebra.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<attribute> instance_environment::measure(int m, std::size_t slot, std::size_t index,
+                                                                    const attribute& arguments) const {
+  const auto& types = instance_.values[slot];
+  if (types.empty()) {
+    return std::nullopt;
+  }
+  return algebra_.measure(m, types[index < types.size() ? index : 0], arguments);
+}
+
+UNITY_INLINE std::optional<tensor_graph> side_builder::build(bool target) {
+  graph_ = {};
+  variables_.clear();
+  made_.clear();
+  add_variables();
+  const auto& side = target ? s_.target : s_.source;
+  made_.resize(side.nodes.size());
+  for (std::size_t slot = 0; slot < side.nodes.size(); ++slot) {
+    for (std::size_t i = 0; i < (side.nodes[slot].indexed ? instance_.repetitions : 1); ++i) {
+      const auto op = target ? made_operation(side.nodes[slot], i) : std::optional{instance_.source[slot][i]};
+      if (!op || !add(side.nodes[slot], slot, i, *op)) {
+        return std::nullopt;
+      }
+    }
+  }
+  return finish(side) ? std::optional{std::move(graph_)} : std::nullopt;
+}
+
+UNITY_INLINE std::optional<operation> side_builder::made_operation(const pattern_node& n, std::size_t i) const {
+  const instance_environment env{algebra_, instance_};
+  attribute_list attributes;
+  for (const auto& a : n.attributes) {
+    auto value = evaluate(a.value, env, i);
+    if (!value) {
+      return std::nullopt;
+    }
+    attributes.push_back(*std::move(value));
+  }
+  return algebra_.make(n.kind, attributes);
+}
+
+UNITY_INLINE void side_builder::add_variables() {
+  for (std::size_t slot = 0; slot < instance_.values.size(); ++slot) {
+    auto& mine = variables_.emplace_back();
+    for (std::size_t i = 0; i < instance_.values[slot].size(); ++i) {
+      const auto& t = instance_.values[slot][i];
+      const auto op = algebra_.make_operation(t.constant ? "weight" : "input",
+                                              {{"name", std::to_string(slot) + "." + std::to_string(i)},
+                                               {"element", name_of(t.element)},
+                                               {"dims", std::span<const std::int64_t>{t.dims}}});
+      mine.push_back(graph_.results(graph_.add_node(op, {}, {&t, 1}))[0]);
+    }
+  }
+}
+
+UNITY_INLINE std::optional<value_id> side_builder::value(const pattern_operand& o, std::size_t i) const {
+  if (o.is_variable) {
+    const auto& of = variables_[o.slot];
+    return of.empty() ? std::nullopt : std::optional{of[s_.indexed_variables[o.slot] ? i : 0]};
+  }
+  const auto& results = made_[o.slot][made_[o.slot].size() > 1 ? i : 0];
+  const auto r = o.result == pattern_operand::each ? i : static_cast<std::size_t>(o.result);
+  return r < results.size() ? std::optional{results[r]} : std::nullopt;
+}
+
+UNITY_INLINE bool side_builder::add(const pattern_node& n, std::size_t slot, std::size_t i, const operation& op) {
+  std::vector<value_id> operands;
+  std::vector<tensor_type> types;
+  for (const auto& o : n.operands) {
+    for (std::size_t k = 0; k < (o.repeated ? instance_.repetitions : 1); ++k) {
+      const auto v = value(o, o.repeated ? k : i);
+      if (!v) {
+        return false;
+      }
+      operands.push_back(*v);
+      types.push_back(graph_.type(*v));
+    }
+  }
+  const auto results = algebra_.infer(op, types);
+  if (!results) {
+    return false;
+  }
+  const auto made = graph_.results(graph_.add_node(op, operands, *results));
+  made_[slot].emplace_back(made.begin(), made.end());
+  return true;
+}
+
+UNITY_INLINE bool side_builder::finish(const pattern& side) {
+  std::vector<value_id> outputs;
+  for (const auto& root : side.roots) {
+    for (std::size_t i = 0; i < (root.repeated ? instance_.repetitions : 1); ++i) {
+      const auto v = value(root, i);
+      if (!v) {
+        return false;
+      }
+      outputs.push_back(*v);
+    }
+  }
+  graph_.set_outputs(outputs);
+  return true;
+}
+
+UNITY_INLINE std::string attribute_text(const attribute_signature& a, const attribute& value) {
   if (a.form == attribute_form::choice) {
     return a.choices[static_cast<std::size_t>(value[0])];
   }
@@ -177,7 +233,7 @@ class side_builder {
   return a.form == attribute_form::integer ? text : "[" + text + "]";
 }
 
-inline void collect_names(const syntax::term& t, std::vector<std::string>& names) {
+UNITY_INLINE void collect_names(const syntax::term& t, std::vector<std::string>& names) {
   if (t.kind == syntax::term::form::application) {
     for (const auto& o : t.operands) {
       collect_names(o, names);
@@ -190,10 +246,11 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
   }
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::detail
 
-// Whether the conditions of `s` hold and the attributes that its source computes are as computed.
-[[nodiscard]] inline bool conditions_hold(const algebra& a, const substitution& s, const rule_instance& instance) {
+namespace unity::tensor {
+
+UNITY_INLINE bool conditions_hold(const algebra& a, const substitution& s, const rule_instance& instance) {
   const detail::instance_environment env{a, instance};
   for (const auto& c : s.conditions) {
     for (std::size_t i = 0; i < (c.indexed ? instance.repetitions : 1); ++i) {
@@ -217,19 +274,7 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
   return true;
 }
 
-// The graph of the source or of the target, on inputs and weights that stand for the variables and are named by
-// variable and repetition ("0.0"). Nothing where an operator of it does not take its operands.
-[[nodiscard]] inline std::optional<tensor_graph> source_graph(const algebra& a, const substitution& s,
-                                                              const rule_instance& instance) {
-  return detail::side_builder{a, s, instance}.build(false);
-}
-[[nodiscard]] inline std::optional<tensor_graph> target_graph(const algebra& a, const substitution& s,
-                                                              const rule_instance& instance) {
-  return detail::side_builder{a, s, instance}.build(true);
-}
-
-// The value variables of `s` as they are written, by slot.
-[[nodiscard]] inline std::vector<std::string> variable_names(const substitution& s) {
+UNITY_INLINE std::vector<std::string> variable_names(const substitution& s) {
   std::vector<std::string> names;
   for (const auto& t : s.name == s.rule.name ? s.rule.source : s.rule.target) {
     detail::collect_names(t, names);
@@ -237,8 +282,7 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
   return names;
 }
 
-// For messages: ?x float32[2,3], ??w float32[3,1] float32[3,4], and the operators of the source.
-[[nodiscard]] inline std::string to_string(const algebra& a, const substitution& s, const rule_instance& instance) {
+UNITY_INLINE std::string to_string(const algebra& a, const substitution& s, const rule_instance& instance) {
   const auto names = variable_names(s);
   std::string text;
   for (std::size_t slot = 0; slot < instance.values.size(); ++slot) {
@@ -267,3 +311,5 @@ inline void collect_names(const syntax::term& t, std::vector<std::string>& names
 }
 
 }  // namespace unity::tensor
+
+#endif

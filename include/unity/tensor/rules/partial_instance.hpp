@@ -1,35 +1,31 @@
 // An instance of a substitution in the making: operator by operator, from the variables up.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/rules/proposal.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {
 
 // A value, so that a search may try several ways to go on. The algebra and the substitution must outlive it.
 class partial_instance {
  public:
-  partial_instance(const algebra& a, const substitution& s, std::size_t repetitions) : algebra_{&a}, s_{&s} {
-    made_.repetitions = repetitions;
-    made_.values.resize(s.variables);
-    known_.resize(s.variables);
-    for (std::size_t v = 0; v < s.variables; ++v) {
-      known_[v].resize(s.indexed_variables[v] ? repetitions : 1);
-    }
-    attributes_.resize(s.attribute_variables);
-    made_.source.resize(s.source.nodes.size());
-    results_.resize(s.source.nodes.size());
-  }
+  partial_instance(const algebra& a, const substitution& s, std::size_t repetitions);
 
   // Gives an attribute variable its value before a node that binds it is added.
   void bind(std::size_t attribute_variable, attribute value) { attributes_[attribute_variable] = std::move(value); }
@@ -42,38 +38,9 @@ class partial_instance {
 
   // What is known about a node whose operands' nodes are there; nothing where it reads a result that is not, or an
   // attribute does not have the form of its field.
-  [[nodiscard]] std::optional<proposal> ask(std::size_t slot, std::size_t i) {
-    auto p = ask_early(slot, i);
-    std::size_t k = 0;
-    for (const auto& o : s_->source.nodes[slot].operands) {
-      for (std::size_t j = 0; j < (o.repeated ? made_.repetitions : 1); ++j, ++k) {
-        if (!o.is_variable && !p.operands[k]) {
-          return std::nullopt;
-        }
-      }
-    }
-    return p.is_well_formed() ? std::optional{std::move(p)} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<proposal> ask(std::size_t slot, std::size_t i);
   // What is known about a node so far.
-  [[nodiscard]] proposal ask_early(std::size_t slot, std::size_t i) {
-    const auto& n = s_->source.nodes[slot];
-    proposal p{algebra_->signature(n.kind).name,
-               algebra_->definition_of(n.kind).fields,
-               known_attributes(n, i),
-               {},
-               {},
-               used_results(slot)};
-    for (const auto& o : n.operands) {
-      for (std::size_t k = 0; k < (o.repeated ? made_.repetitions : 1); ++k) {
-        const auto type = type_of(o, o.repeated ? k : i);
-        p.operands.push_back(type ? std::optional{type->dims} : std::nullopt);
-      }
-    }
-    for (std::size_t k = 0; k < p.operands.size(); ++k) {
-      p.elements.push_back(element_of_operand(p.kind, k));
-    }
-    return p;
-  }
+  [[nodiscard]] proposal ask_early(std::size_t slot, std::size_t i);
 
   // Adds the node as it was filled in; type_of_variable(variable, element, dims) is what a variable gets whose operand
   // was filled in. False where the operator does not take its operands: then nothing more can be made of this.
@@ -118,122 +85,26 @@ class partial_instance {
   [[nodiscard]] std::span<const tensor_type> last_results(std::size_t slot) const { return results_[slot].back(); }
 
   // Whether no condition of which all is known fails, and no attribute differs from what the source computes.
-  [[nodiscard]] bool conditions_may_hold() {
-    sync();
-    const instance_environment env{*algebra_, made_};
-    for (std::size_t slot = 0; slot < made_.source.size(); ++slot) {
-      const auto& wanted = s_->source.nodes[slot].attributes;
-      for (std::size_t i = 0; i < made_.source[slot].size(); ++i) {
-        for (std::size_t k = 0; k < wanted.size(); ++k) {
-          if (wanted[k].kind == pattern_attribute::form::value && wanted[k].value.kind != expression::form::literal &&
-              ready(wanted[k].value) &&
-              evaluate(wanted[k].value, env, i) != std::optional{made_.source[slot][i].attributes[k]}) {
-            return false;
-          }
-        }
-      }
-    }
-    for (const auto& c : s_->conditions) {
-      for (std::size_t i = 0; ready(c) && i < (c.indexed ? made_.repetitions : 1); ++i) {
-        const auto value = evaluate(c, env, i);
-        if (!value || !unity::detail::truth(*value)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] bool conditions_may_hold();
 
   // The instance, once all nodes were added; nothing where it leaves something open or breaks a condition.
-  [[nodiscard]] std::optional<rule_instance> finish() {
-    sync();
-    for (std::size_t v = 0; v < known_.size(); ++v) {
-      if (made_.values[v].size() != known_[v].size()) {
-        return std::nullopt;
-      }
-    }
-    for (const auto& a : attributes_) {
-      if (!a) {
-        return std::nullopt;
-      }
-    }
-    return conditions_hold(*algebra_, *s_, made_) ? std::optional{made_} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<rule_instance> finish();
 
  private:
   [[nodiscard]] std::optional<tensor_type>* variable(const pattern_operand& o, std::size_t i) {
     return &known_[o.slot][s_->indexed_variables[o.slot] ? i : 0];
   }
   // The type of an operand: of a variable, if it has one yet, or of a node's result.
-  [[nodiscard]] std::optional<tensor_type> type_of(const pattern_operand& o, std::size_t i) {
-    if (o.is_variable) {
-      return *variable(o, i);
-    }
-    const auto at = s_->source.nodes[o.slot].indexed ? i : 0;
-    if (at >= results_[o.slot].size()) {
-      return std::nullopt;
-    }
-    const auto& all = results_[o.slot][at];
-    const auto r = o.result == pattern_operand::each ? i : static_cast<std::size_t>(o.result);
-    return r < all.size() ? std::optional{all[r]} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<tensor_type> type_of(const pattern_operand& o, std::size_t i);
 
-  [[nodiscard]] std::vector<std::optional<attribute>> known_attributes(const pattern_node& n, std::size_t i) {
-    sync();
-    const instance_environment env{*algebra_, made_};
-    std::vector<std::optional<attribute>> all;
-    for (const auto& a : n.attributes) {
-      switch (a.kind) {
-        case pattern_attribute::form::any: all.emplace_back(); break;
-        case pattern_attribute::form::bind: all.push_back(attributes_[a.slot]); break;
-        case pattern_attribute::form::value:
-          all.push_back(ready(a.value) ? evaluate(a.value, env, i) : std::nullopt);
-          break;
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::optional<attribute>> known_attributes(const pattern_node& n, std::size_t i);
   // Hands what is known so far to the environment that expressions see.
-  void sync() {
-    for (std::size_t v = 0; v < known_.size(); ++v) {
-      made_.values[v].clear();
-      for (const auto& t : known_[v]) {
-        if (t) {
-          made_.values[v].push_back(*t);
-        }
-      }
-    }
-    made_.attributes.clear();
-    for (const auto& a : attributes_) {
-      made_.attributes.push_back(a.value_or(attribute{}));
-    }
-  }
+  void sync();
   // Whether all that an expression refers to is known.
-  [[nodiscard]] bool ready(const expression& e) const {
-    if (e.kind == expression::form::attribute_variable && !attributes_[e.slot]) {
-      return false;
-    }
-    if (e.kind == expression::form::measure && made_.values[e.slot].size() < known_[e.slot].size()) {
-      return false;
-    }
-    return std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return ready(a); });
-  }
+  [[nodiscard]] bool ready(const expression& e) const;
 
   // How many results of a node the source mentions.
-  [[nodiscard]] std::size_t used_results(std::size_t slot) const {
-    std::size_t count = 1;
-    const auto note = [&](const pattern_operand& o) {
-      if (!o.is_variable && o.slot == slot) {
-        count = std::max(
-            count, o.result == pattern_operand::each ? made_.repetitions : static_cast<std::size_t>(o.result) + 1);
-      }
-    };
-    for (const auto& n : s_->source.nodes) {
-      std::for_each(n.operands.begin(), n.operands.end(), note);
-    }
-    std::for_each(s_->source.roots.begin(), s_->source.roots.end(), note);
-    return count;
-  }
+  [[nodiscard]] std::size_t used_results(std::size_t slot) const;
 
   const algebra* algebra_;
   const substitution* s_;
@@ -244,3 +115,170 @@ class partial_instance {
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_PARTIAL_INSTANCE)
+
+#include <algorithm>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE partial_instance::partial_instance(const algebra& a, const substitution& s, std::size_t repetitions)
+    : algebra_{&a}, s_{&s} {
+  made_.repetitions = repetitions;
+  made_.values.resize(s.variables);
+  known_.resize(s.variables);
+  for (std::size_t v = 0; v < s.variables; ++v) {
+    known_[v].resize(s.indexed_variables[v] ? repetitions : 1);
+  }
+  attributes_.resize(s.attribute_variables);
+  made_.source.resize(s.source.nodes.size());
+  results_.resize(s.source.nodes.size());
+}
+
+UNITY_INLINE std::optional<proposal> partial_instance::ask(std::size_t slot, std::size_t i) {
+  auto p = ask_early(slot, i);
+  std::size_t k = 0;
+  for (const auto& o : s_->source.nodes[slot].operands) {
+    for (std::size_t j = 0; j < (o.repeated ? made_.repetitions : 1); ++j, ++k) {
+      if (!o.is_variable && !p.operands[k]) {
+        return std::nullopt;
+      }
+    }
+  }
+  return p.is_well_formed() ? std::optional{std::move(p)} : std::nullopt;
+}
+
+UNITY_INLINE proposal partial_instance::ask_early(std::size_t slot, std::size_t i) {
+  const auto& n = s_->source.nodes[slot];
+  proposal p{algebra_->signature(n.kind).name,
+             algebra_->definition_of(n.kind).fields,
+             known_attributes(n, i),
+             {},
+             {},
+             used_results(slot)};
+  for (const auto& o : n.operands) {
+    for (std::size_t k = 0; k < (o.repeated ? made_.repetitions : 1); ++k) {
+      const auto type = type_of(o, o.repeated ? k : i);
+      p.operands.push_back(type ? std::optional{type->dims} : std::nullopt);
+    }
+  }
+  for (std::size_t k = 0; k < p.operands.size(); ++k) {
+    p.elements.push_back(element_of_operand(p.kind, k));
+  }
+  return p;
+}
+
+UNITY_INLINE bool partial_instance::conditions_may_hold() {
+  sync();
+  const instance_environment env{*algebra_, made_};
+  for (std::size_t slot = 0; slot < made_.source.size(); ++slot) {
+    const auto& wanted = s_->source.nodes[slot].attributes;
+    for (std::size_t i = 0; i < made_.source[slot].size(); ++i) {
+      for (std::size_t k = 0; k < wanted.size(); ++k) {
+        if (wanted[k].kind == pattern_attribute::form::value && wanted[k].value.kind != expression::form::literal &&
+            ready(wanted[k].value) &&
+            evaluate(wanted[k].value, env, i) != std::optional{made_.source[slot][i].attributes[k]}) {
+          return false;
+        }
+      }
+    }
+  }
+  for (const auto& c : s_->conditions) {
+    for (std::size_t i = 0; ready(c) && i < (c.indexed ? made_.repetitions : 1); ++i) {
+      const auto value = evaluate(c, env, i);
+      if (!value || !unity::detail::truth(*value)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE std::optional<rule_instance> partial_instance::finish() {
+  sync();
+  for (std::size_t v = 0; v < known_.size(); ++v) {
+    if (made_.values[v].size() != known_[v].size()) {
+      return std::nullopt;
+    }
+  }
+  for (const auto& a : attributes_) {
+    if (!a) {
+      return std::nullopt;
+    }
+  }
+  return conditions_hold(*algebra_, *s_, made_) ? std::optional{made_} : std::nullopt;
+}
+
+UNITY_INLINE std::optional<tensor_type> partial_instance::type_of(const pattern_operand& o, std::size_t i) {
+  if (o.is_variable) {
+    return *variable(o, i);
+  }
+  const auto at = s_->source.nodes[o.slot].indexed ? i : 0;
+  if (at >= results_[o.slot].size()) {
+    return std::nullopt;
+  }
+  const auto& all = results_[o.slot][at];
+  const auto r = o.result == pattern_operand::each ? i : static_cast<std::size_t>(o.result);
+  return r < all.size() ? std::optional{all[r]} : std::nullopt;
+}
+
+UNITY_INLINE std::vector<std::optional<attribute>> partial_instance::known_attributes(const pattern_node& n,
+                                                                                      std::size_t i) {
+  sync();
+  const instance_environment env{*algebra_, made_};
+  std::vector<std::optional<attribute>> all;
+  for (const auto& a : n.attributes) {
+    switch (a.kind) {
+      case pattern_attribute::form::any: all.emplace_back(); break;
+      case pattern_attribute::form::bind: all.push_back(attributes_[a.slot]); break;
+      case pattern_attribute::form::value:
+        all.push_back(ready(a.value) ? evaluate(a.value, env, i) : std::nullopt);
+        break;
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE void partial_instance::sync() {
+  for (std::size_t v = 0; v < known_.size(); ++v) {
+    made_.values[v].clear();
+    for (const auto& t : known_[v]) {
+      if (t) {
+        made_.values[v].push_back(*t);
+      }
+    }
+  }
+  made_.attributes.clear();
+  for (const auto& a : attributes_) {
+    made_.attributes.push_back(a.value_or(attribute{}));
+  }
+}
+
+UNITY_INLINE bool partial_instance::ready(const expression& e) const {
+  if (e.kind == expression::form::attribute_variable && !attributes_[e.slot]) {
+    return false;
+  }
+  if (e.kind == expression::form::measure && made_.values[e.slot].size() < known_[e.slot].size()) {
+    return false;
+  }
+  return std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return ready(a); });
+}
+
+UNITY_INLINE std::size_t partial_instance::used_results(std::size_t slot) const {
+  std::size_t count = 1;
+  const auto note = [&](const pattern_operand& o) {
+    if (!o.is_variable && o.slot == slot) {
+      count = std::max(count,
+                       o.result == pattern_operand::each ? made_.repetitions : static_cast<std::size_t>(o.result) + 1);
+    }
+  };
+  for (const auto& n : s_->source.nodes) {
+    std::for_each(n.operands.begin(), n.operands.end(), note);
+  }
+  std::for_each(s_->source.roots.begin(), s_->source.roots.end(), note);
+  return count;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -29,21 +29,33 @@ struct proposal {
   std::vector<dtype> elements{};  // of the operands that are filled in
   std::size_t results = 1;        // that somebody reads, where the operator has any number
 
-  [[nodiscard]] std::optional<attribute>& at(std::string_view name) {
-    std::size_t i = 0;
-    while (fields[i].signature.name != name) {
-      ++i;
-    }
-    return attributes[i];
-  }
+  [[nodiscard]] std::optional<attribute>& at(std::string_view name);
   // Do the attributes that are known have the forms of their fields: those of a rule's text may not.
-  [[nodiscard]] bool is_well_formed() const {
-    bool fit = true;
-    for (std::size_t i = 0; i < attributes.size(); ++i) {
-      fit = fit && (!attributes[i] || fits(fields[i], *attributes[i]));
-    }
-    return fit;
-  }
+  [[nodiscard]] bool is_well_formed() const;
 };
 
 }  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_PROPOSAL)
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<attribute>& proposal::at(std::string_view name) {
+  std::size_t i = 0;
+  while (fields[i].signature.name != name) {
+    ++i;
+  }
+  return attributes[i];
+}
+
+UNITY_INLINE bool proposal::is_well_formed() const {
+  bool fit = true;
+  for (std::size_t i = 0; i < attributes.size(); ++i) {
+    fit = fit && (!attributes[i] || fits(fields[i], *attributes[i]));
+  }
+  return fit;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -1,22 +1,18 @@
 // Guesses of operand shapes and attributes that an operator may take: what random instances of rules are made of.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/rules/guesses.hpp>
 #include <unity/tensor/rules/proposal.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {
 
@@ -27,17 +23,7 @@ class proposer {
 
   void meet(const shape& s) { draw_.meet(s); }
 
-  void fill_in(proposal& p) {
-    if (const auto* known = find(p.kind)) {
-      (this->*known->fill)(p);
-    }
-    for (auto& o : p.operands) {
-      o = o ? *o : draw_.any_shape();
-    }
-    for (std::size_t i = 0; i < p.attributes.size(); ++i) {
-      p.attributes[i] = p.attributes[i] ? *p.attributes[i] : draw_.any_value(p.fields[i]);
-    }
-  }
+  void fill_in(proposal& p);
 
  private:
   using size = guesses::size;
@@ -47,386 +33,460 @@ class proposer {
   };
   static const family* find(std::string_view kind);
 
-  void unary(proposal& p) {
-    if (!p.operands[0]) {
-      p.operands[0] = draw_.any_shape();
-    }
-  }
-  void binary(proposal& p) {
-    auto& a = p.operands[0];
-    auto& b = p.operands[1];
-    const bool open = !a && !b;
-    if (open) {
-      a = draw_.any_shape();
-    }
-    if (!a) {
-      a = beside(*b);
-    } else if (!b) {
-      b = open ? draw_.fitting(*a) : beside(*a);
-    }
-    if (open && draw_.swaps()) {
-      std::swap(a, b);
-    }
-  }
+  void unary(proposal& p);
+  void binary(proposal& p);
   // A shape that broadcasts with another, of lower rank or of higher.
-  shape beside(const shape& other) {
-    return draw_.chance(20) ? draw_.any_shape() : draw_.fitting(other);
-  }
-  void scalar_multiply(proposal& p) {
-    unary(p);
-    if (!p.operands[1]) {
-      p.operands[1] = shape{};
-    }
-  }
-  void matmul(proposal& p) {
-    auto& a = p.operands[0];
-    auto& b = p.operands[1];
-    const bool open = !a && !b;
-    if (open) {
-      if (!draw_.chance(70)) {
-        batch_ = draw_.shape_of_rank(draw_.below(3));
-      }
-      a = batch_;
-      a->push_back(draw_.shared("m"));
-      a->push_back(draw_.shared("k", 30));
-    }
-    if (!b && a->size() >= 2) {
-      b = leading(*a);
-      b->push_back(a->back());
-      b->push_back(draw_.shared("n", 50));
-      if (open && draw_.swaps()) {
-        a = shape(std::span<const size>{*a}.subspan(a->size() - 2));
-      }
-    } else if (!a && b->size() >= 2) {
-      a = leading(*b);
-      a->push_back(draw_.shared("m", 50));
-      a->push_back((*b)[b->size() - 2]);
-    }
-  }
+  shape beside(const shape& other) { return draw_.chance(20) ? draw_.any_shape() : draw_.fitting(other); }
+  void scalar_multiply(proposal& p);
+  void matmul(proposal& p);
   // Batch dimensions that go with those of a matrix operand.
-  shape leading(const shape& of) {
-    shape batch(std::span<const size>{of}.first(of.size() - 2));
-    if (draw_.chance(30)) {
-      batch.clear();
-    }
-    return batch;
-  }
-  void linear(proposal& p) {
-    auto& x = p.operands[0];
-    auto& w = p.operands[1];
-    const auto bias = p.operands.size() > 2 ? p.operands[2] : std::nullopt;
-    if (!w) {
-      w = shape{x && !x->empty() ? x->back() : draw_.shared("k", 30),
-                bias && !bias->empty() ? (*bias)[0] : draw_.shared("n", 50)};
-    }
-    if (!x && !w->empty()) {
-      x = draw_.shape_of_rank(draw_.below(3));
-      for (auto& d : *x) {
-        d = draw_.shared("m");
-      }
-      x->push_back((*w)[0]);
-    }
-    if (p.operands.size() > 2 && !bias && !w->empty()) {
-      p.operands[2] = shape{w->back()};
-    }
-  }
+  shape leading(const shape& of);
+  void linear(proposal& p);
 
-  void window(proposal& p, std::span<const size> kernel) {
-    auto& padding = p.at("padding");
-    if (!padding) {
-      padding = attribute{draw_.chance(40) ? 0 : draw_.between(0, 3)};
-    }
-    const bool is_explicit = *padding == attribute{0};
-    auto& pads = p.at("pads");
-    if (!pads && is_explicit && draw_.chance(30)) {
-      pads = attribute{kernel[0] / 2, kernel[1] / 2, kernel[0] / 2, kernel[1] / 2};
-    } else if (!pads) {
-      pads = attribute{0, 0, 0, 0};
-      for (std::size_t i = 0; is_explicit && i < 4; ++i) {
-        (*pads)[i] = draw_.chance(60) ? 0 : draw_.between(0, kernel[i % 2]);
-      }
-    }
-    if (auto& stride = p.at("stride"); !stride) {
-      stride = draw_.chance(50) ? attribute{1, 1} : attribute{draw_.between(1, 3), draw_.between(1, 3)};
-    }
-  }
-  void conv2d(proposal& p) {
-    auto& x = p.operands[0];
-    auto& w = p.operands[1];
-    auto& groups = p.at("groups");
-    if (!groups) {
-      const auto by_shapes = x && w && w->size() == 4 && x->size() == 4 && (*w)[1] > 0;
-      const auto divisor = x && x->size() == 4 && draw_.chance(50) ? (*x)[1]
-                           : draw_.chance(40)                      ? 1
-                                                                   : draw_.shared("groups");
-      groups = attribute{std::max<size>(1, by_shapes ? (*x)[1] / (*w)[1] : divisor)};
-    }
-    const auto g = std::max<size>(1, groups->empty() ? 1 : (*groups)[0]);
-    if (!w) {
-      const auto in = x && x->size() == 4 ? (*x)[1] / g : draw_.shared("ic", 50);
-      const auto out = p.operands.size() > 2 && p.operands[2] && !p.operands[2]->empty() ? (*p.operands[2])[0] / g
-                                                                                         : draw_.shared("oc", 50);
-      w = shape{saturating_multiply(g, out), in, draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
-    }
-    if (!x && w->size() == 4) {
-      const auto in = saturating_multiply((*w)[1], g);
-      x = shape{draw_.shared("batch"), in, draw_.shared_extent("h"), draw_.shared_extent("w")};
-    }
-    if (p.operands.size() > 2 && !p.operands[2]) {
-      p.operands[2] = shape{w->front()};
-    }
-    if (auto& dilation = p.at("dilation"); !dilation) {
-      dilation = draw_.chance(60) ? attribute{1, 1} : attribute{draw_.between(1, 2), draw_.between(1, 2)};
-    }
-    window(p, w->size() == 4 ? std::span<const size>{*w}.subspan(2) : std::span<const size>{fallback});
-  }
+  void window(proposal& p, std::span<const size> kernel);
+  void conv2d(proposal& p);
   static constexpr std::array<size, 2> fallback{1, 1};
-  void image(proposal& p) {
-    if (auto met = p.operands[0] ? std::nullopt : draw_.met_shape(); met && met->size() == 4) {
-      p.operands[0] = *met;
-    }
-    if (!p.operands[0]) {
-      p.operands[0] = shape{draw_.shared("batch"), draw_.shared("channels", 50), draw_.shared_extent("h"),
-                            draw_.shared_extent("w")};
-    }
-  }
-  void pool(proposal& p) {
-    image(p);
-    auto& kernel = p.at("kernel");
-    if (!kernel) {
-      kernel = attribute{draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
-    }
-    if (checked_element_count(*kernel)) {  // fits nothing otherwise
-      window(p, *kernel);
-    }
-  }
-  void batch_norm(proposal& p) {
-    if (!p.operands[0]) {
-      p.operands[0] = draw_.chance(60) ? draw_.shape_of_rank(4) : draw_.shape_of_rank(2 + draw_.below(3));
-    }
-    const auto channels = p.operands[0]->size() < 2 ? 1 : (*p.operands[0])[1];
-    for (std::size_t i = 1; i < p.operands.size(); ++i) {
-      p.operands[i] = p.operands[i] ? p.operands[i] : shape{channels};
-    }
-  }
-  void layer_norm(proposal& p) {
-    unary(p);
-    const auto& x = *p.operands[0];
-    auto& axis = p.at("axis");
-    if (!axis && !x.empty()) {
-      axis = attribute{static_cast<size>(draw_.below(x.size()))};
-    }
-    for (std::size_t i = 1; i < p.operands.size(); ++i) {
-      if (!p.operands[i] && axis && static_cast<std::size_t>((*axis)[0]) < x.size()) {
-        p.operands[i] = shape(std::span<const size>{x}.subspan(static_cast<std::size_t>((*axis)[0])));
-      }
-    }
-  }
-  void along_axis(proposal& p) {
-    unary(p);
-    auto& axis = p.at("axis");
-    if (!axis && !p.operands[0]->empty()) {
-      axis = attribute{draw_.axis_below(p.operands[0]->size())};
-    }
-  }
-  void along_axes(proposal& p) {
-    unary(p);
-    auto& axes = p.at("axes");
-    if (!axes && !p.operands[0]->empty()) {
-      axes = draw_.some_axes(p.operands[0]->size());
-    }
-  }
+  void image(proposal& p);
+  void pool(proposal& p);
+  void batch_norm(proposal& p);
+  void layer_norm(proposal& p);
+  void along_axis(proposal& p);
+  void along_axes(proposal& p);
 
-  void concat(proposal& p) {
-    const auto known = std::find_if(p.operands.begin(), p.operands.end(), [](const auto& o) { return o.has_value(); });
-    auto base = known != p.operands.end() ? **known : draw_.any_shape();
-    auto& axis = p.at("axis");
-    if (!axis && !base.empty()) {
-      axis = attribute{draw_.axis_below(base.size())};
-    }
-    for (auto& o : p.operands) {
-      if (!o) {
-        if (axis && static_cast<std::size_t>((*axis)[0]) < base.size()) {
-          base[static_cast<std::size_t>((*axis)[0])] = draw_.any_size();
-        }
-        o = base;
-      }
-    }
-  }
-  void split(proposal& p) {
-    auto& x = p.operands[0];
-    auto& axis = p.at("axis");
-    auto& sizes = p.at("sizes");
-    if (axis && ((*axis)[0] < 0 || (*axis)[0] >= static_cast<size>(max_rank))) {
-      return;  // fits nothing
-    }
-    if (!x) {
-      x = draw_.any_shape();
-      if (const auto least = axis ? static_cast<std::size_t>((*axis)[0]) + 1 : 1; x->size() < least) {
-        x = draw_.shape_of_rank(least);
-      }
-      axis = axis ? axis : attribute{draw_.axis_below(x->size())};
-      auto& extent = (*x)[static_cast<std::size_t>((*axis)[0])];
-      if (!sizes) {
-        sizes = attribute{};
-        for (std::size_t i = 0; i < p.results; ++i) {
-          sizes->push_back(draw_.any_size());
-        }
-      }
-      extent = 0;
-      for (const auto s : *sizes) {
-        extent = saturating_add(extent, s);
-      }
-    } else if (!x->empty()) {
-      axis = axis ? axis : attribute{draw_.axis_below(x->size())};
-      if (!sizes && static_cast<std::size_t>((*axis)[0]) < x->size()) {
-        sizes = draw_.parts((*x)[static_cast<std::size_t>((*axis)[0])], p.results);
-      }
-    }
-  }
-  void slice(proposal& p) {
-    const bool open = !p.operands[0];
-    unary(p);
-    auto& x = *p.operands[0];
-    auto& axes = p.at("axes");
-    if (!axes && !x.empty()) {
-      axes = draw_.chance(60) ? attribute{draw_.axis_below(x.size())} : draw_.some_axes(x.size());
-    }
-    for (const auto a : open&& axes ? *axes : attribute{}) {
-      if (static_cast<std::size_t>(a) < x.size()) {
-        x[static_cast<std::size_t>(a)] = draw_.between(1, 9);  // long enough to be cut twice
-      }
-    }
-    attribute starts;
-    attribute ends;
-    attribute steps;
-    for (const auto a : axes.value_or(attribute{})) {
-      const auto extent = a >= 0 && static_cast<std::size_t>(a) < x.size() ? x[static_cast<std::size_t>(a)] : 1;
-      const bool all = draw_.chance(30);
-      starts.push_back(all ? 0 : draw_.between(0, extent / 2));
-      ends.push_back(all ? extent : draw_.between(std::min(starts.back() + 1, extent), extent));
-      steps.push_back(draw_.chance(50) ? 1 : draw_.between(1, 3));
-    }
-    p.at("starts") = p.at("starts") ? p.at("starts") : starts;
-    p.at("ends") = p.at("ends") ? p.at("ends") : ends;
-    p.at("steps") = p.at("steps") ? p.at("steps") : steps;
-  }
-  void pad(proposal& p) {
-    unary(p);
-    auto& pads = p.at("pads");
-    if (!pads) {
-      pads = attribute{};
-      const size most = draw_.chance(20) ? 0 : 2;
-      for (std::size_t i = 0; i < 2 * p.operands[0]->size(); ++i) {
-        pads->push_back(draw_.between(0, most));
-      }
-    }
-    if (auto& value = p.at("value"); !value) {
-      value = real_attribute(draw_.chance(60) ? 0.0 : 0.5);
-    }
-  }
-  void enlarge(proposal& p) {
-    if (!p.operands[0]) {
-      p.operands[0] =
-          shape{draw_.shared("oc"), draw_.shared("ic"), draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
-    }
-    if (auto& kernel = p.at("kernel"); !kernel && p.operands[0]->size() == 4) {
-      const auto& w = *p.operands[0];
-      kernel = attribute{w[2] + 2 * draw_.between(0, 1), w[3] + 2 * draw_.between(0, 1)};
-    }
-  }
-  void transpose(proposal& p) {
-    auto& permutation = p.at("permutation");
-    if (!p.operands[0]) {
-      p.operands[0] = permutation ? draw_.shape_of_rank(permutation->size()) : draw_.any_shape();
-    }
-    if (!permutation) {
-      permutation = attribute{};
-      for (std::size_t d = 0; d < p.operands[0]->size(); ++d) {
-        permutation->insert(permutation->begin() + draw_.between(0, static_cast<size>(d)), static_cast<size>(d));
-      }
-    }
-  }
-  void reshape(proposal& p) {
-    auto& dims = p.at("dims");
-    if (dims && !checked_element_count(*dims)) {
-      return;  // fits nothing
-    }
-    if (!p.operands[0]) {
-      p.operands[0] = dims ? draw_.reshaped(shape(std::span<const size>{*dims})) : draw_.any_shape();
-    }
-    if (!dims) {
-      dims = attribute(std::span<const size>{draw_.chance(30) ? *p.operands[0] : draw_.reshaped(*p.operands[0])});
-    }
-  }
-  void expand(proposal& p) {
-    unary(p);
-    if (auto& dims = p.at("dims"); !dims) {
-      auto joint = *p.operands[0];
-      for (auto& d : joint) {
-        d = d == 1 ? draw_.any_size() : d;
-      }
-      dims = attribute{};
-      if (draw_.chance(40)) {
-        dims->push_back(draw_.any_size());
-      }
-      dims->append(joint.begin(), joint.end());
-    }
-  }
-  void squeeze(proposal& p) {
-    auto& axes = p.at("axes");
-    if (!p.operands[0]) {
-      p.operands[0] = draw_.any_shape();
-      if (!axes && !p.operands[0]->empty()) {
-        axes = draw_.some_axes(p.operands[0]->size());
-      }
-      for (const auto a : axes.value_or(attribute{})) {
-        if (static_cast<std::size_t>(a) < p.operands[0]->size()) {
-          (*p.operands[0])[static_cast<std::size_t>(a)] = 1;
-        }
-      }
-    } else if (!axes) {
-      axes = attribute{};
-      for (std::size_t d = 0; d < p.operands[0]->size(); ++d) {
-        if ((*p.operands[0])[d] == 1) {
-          axes->push_back(static_cast<size>(d));
-        }
-      }
-    }
-  }
-  void unsqueeze(proposal& p) {
-    unary(p);
-    if (auto& axes = p.at("axes"); !axes) {
-      axes = attribute{static_cast<size>(draw_.below(p.operands[0]->size() + 1))};
-    }
-  }
-  void embedding(proposal& p) {
-    if (!p.operands[0]) {
-      p.operands[0] = draw_.shape_of_rank(1 + draw_.below(3));
-    }
-    if (!p.operands[1]) {
-      const std::size_t least = p.kind == "embedding_bag" ? 1 : 0;
-      p.operands[1] = draw_.shape_of_rank(least + draw_.below(3));
-    }
-  }
-  void source(proposal& p) {
-    for (std::size_t i = 0; i < p.fields.size(); ++i) {
-      const auto& name = p.fields[i].signature.name;
-      if (!p.attributes[i] && name == "dims") {
-        p.attributes[i] = draw_.chance(40) ? attribute{} : attribute(std::span<const size>{draw_.any_shape()});
-      } else if (!p.attributes[i] && name == "kernel") {
-        p.attributes[i] = attribute{draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
-      } else if (!p.attributes[i] && name == "channels") {
-        p.attributes[i] = attribute{draw_.shared("channels")};
-      }
-    }
-  }
+  void concat(proposal& p);
+  void split(proposal& p);
+  void slice(proposal& p);
+  void pad(proposal& p);
+  void enlarge(proposal& p);
+  void transpose(proposal& p);
+  void reshape(proposal& p);
+  void expand(proposal& p);
+  void squeeze(proposal& p);
+  void unsqueeze(proposal& p);
+  void embedding(proposal& p);
+  void source(proposal& p);
 
   guesses draw_;
   shape batch_{};  // of matrix products
 };
 
-inline const proposer::family* proposer::find(std::string_view kind) {
+}  // namespace unity::tensor::detail
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_PROPOSALS)
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/work.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void proposer::fill_in(proposal& p) {
+  if (const auto* known = find(p.kind)) {
+    (this->*known->fill)(p);
+  }
+  for (auto& o : p.operands) {
+    o = o ? *o : draw_.any_shape();
+  }
+  for (std::size_t i = 0; i < p.attributes.size(); ++i) {
+    p.attributes[i] = p.attributes[i] ? *p.attributes[i] : draw_.any_value(p.fields[i]);
+  }
+}
+
+UNITY_INLINE void proposer::unary(proposal& p) {
+  if (!p.operands[0]) {
+    p.operands[0] = draw_.any_shape();
+  }
+}
+
+UNITY_INLINE void proposer::binary(proposal& p) {
+  auto& a = p.operands[0];
+  auto& b = p.operands[1];
+  const bool open = !a && !b;
+  if (open) {
+    a = draw_.any_shape();
+  }
+  if (!a) {
+    a = beside(*b);
+  } else if (!b) {
+    b = open ? draw_.fitting(*a) : beside(*a);
+  }
+  if (open && draw_.swaps()) {
+    std::swap(a, b);
+  }
+}
+
+UNITY_INLINE void proposer::scalar_multiply(proposal& p) {
+  unary(p);
+  if (!p.operands[1]) {
+    p.operands[1] = shape{};
+  }
+}
+
+UNITY_INLINE void proposer::matmul(proposal& p) {
+  auto& a = p.operands[0];
+  auto& b = p.operands[1];
+  const bool open = !a && !b;
+  if (open) {
+    if (!draw_.chance(70)) {
+      batch_ = draw_.shape_of_rank(draw_.below(3));
+    }
+    a = batch_;
+    a->push_back(draw_.shared("m"));
+    a->push_back(draw_.shared("k", 30));
+  }
+  if (!b && a->size() >= 2) {
+    b = leading(*a);
+    b->push_back(a->back());
+    b->push_back(draw_.shared("n", 50));
+    if (open && draw_.swaps()) {
+      a = shape(std::span<const size>{*a}.subspan(a->size() - 2));
+    }
+  } else if (!a && b->size() >= 2) {
+    a = leading(*b);
+    a->push_back(draw_.shared("m", 50));
+    a->push_back((*b)[b->size() - 2]);
+  }
+}
+
+UNITY_INLINE shape proposer::leading(const shape& of) {
+  shape batch(std::span<const size>{of}.first(of.size() - 2));
+  if (draw_.chance(30)) {
+    batch.clear();
+  }
+  return batch;
+}
+
+UNITY_INLINE void proposer::linear(proposal& p) {
+  auto& x = p.operands[0];
+  auto& w = p.operands[1];
+  const auto bias = p.operands.size() > 2 ? p.operands[2] : std::nullopt;
+  if (!w) {
+    w = shape{x && !x->empty() ? x->back() : draw_.shared("k", 30),
+              bias && !bias->empty() ? (*bias)[0] : draw_.shared("n", 50)};
+  }
+  if (!x && !w->empty()) {
+    x = draw_.shape_of_rank(draw_.below(3));
+    for (auto& d : *x) {
+      d = draw_.shared("m");
+    }
+    x->push_back((*w)[0]);
+  }
+  if (p.operands.size() > 2 && !bias && !w->empty()) {
+    p.operands[2] = shape{w->back()};
+  }
+}
+
+UNITY_INLINE void proposer::window(proposal& p, std::span<const size> kernel) {
+  auto& padding = p.at("padding");
+  if (!padding) {
+    padding = attribute{draw_.chance(40) ? 0 : draw_.between(0, 3)};
+  }
+  const bool is_explicit = *padding == attribute{0};
+  auto& pads = p.at("pads");
+  if (!pads && is_explicit && draw_.chance(30)) {
+    pads = attribute{kernel[0] / 2, kernel[1] / 2, kernel[0] / 2, kernel[1] / 2};
+  } else if (!pads) {
+    pads = attribute{0, 0, 0, 0};
+    for (std::size_t i = 0; is_explicit && i < 4; ++i) {
+      (*pads)[i] = draw_.chance(60) ? 0 : draw_.between(0, kernel[i % 2]);
+    }
+  }
+  if (auto& stride = p.at("stride"); !stride) {
+    stride = draw_.chance(50) ? attribute{1, 1} : attribute{draw_.between(1, 3), draw_.between(1, 3)};
+  }
+}
+
+UNITY_INLINE void proposer::conv2d(proposal& p) {
+  auto& x = p.operands[0];
+  auto& w = p.operands[1];
+  auto& groups = p.at("groups");
+  if (!groups) {
+    const auto by_shapes = x && w && w->size() == 4 && x->size() == 4 && (*w)[1] > 0;
+    const auto divisor = x && x->size() == 4 && draw_.chance(50) ? (*x)[1]
+                         : draw_.chance(40)                      ? 1
+                                                                 : draw_.shared("groups");
+    groups = attribute{std::max<size>(1, by_shapes ? (*x)[1] / (*w)[1] : divisor)};
+  }
+  const auto g = std::max<size>(1, groups->empty() ? 1 : (*groups)[0]);
+  if (!w) {
+    const auto in = x && x->size() == 4 ? (*x)[1] / g : draw_.shared("ic", 50);
+    const auto out = p.operands.size() > 2 && p.operands[2] && !p.operands[2]->empty() ? (*p.operands[2])[0] / g
+                                                                                       : draw_.shared("oc", 50);
+    w = shape{saturating_multiply(g, out), in, draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
+  }
+  if (!x && w->size() == 4) {
+    const auto in = saturating_multiply((*w)[1], g);
+    x = shape{draw_.shared("batch"), in, draw_.shared_extent("h"), draw_.shared_extent("w")};
+  }
+  if (p.operands.size() > 2 && !p.operands[2]) {
+    p.operands[2] = shape{w->front()};
+  }
+  if (auto& dilation = p.at("dilation"); !dilation) {
+    dilation = draw_.chance(60) ? attribute{1, 1} : attribute{draw_.between(1, 2), draw_.between(1, 2)};
+  }
+  window(p, w->size() == 4 ? std::span<const size>{*w}.subspan(2) : std::span<const size>{fallback});
+}
+
+UNITY_INLINE void proposer::image(proposal& p) {
+  if (auto met = p.operands[0] ? std::nullopt : draw_.met_shape(); met && met->size() == 4) {
+    p.operands[0] = *met;
+  }
+  if (!p.operands[0]) {
+    p.operands[0] =
+        shape{draw_.shared("batch"), draw_.shared("channels", 50), draw_.shared_extent("h"), draw_.shared_extent("w")};
+  }
+}
+
+UNITY_INLINE void proposer::pool(proposal& p) {
+  image(p);
+  auto& kernel = p.at("kernel");
+  if (!kernel) {
+    kernel = attribute{draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
+  }
+  if (checked_element_count(*kernel)) {  // fits nothing otherwise
+    window(p, *kernel);
+  }
+}
+
+UNITY_INLINE void proposer::batch_norm(proposal& p) {
+  if (!p.operands[0]) {
+    p.operands[0] = draw_.chance(60) ? draw_.shape_of_rank(4) : draw_.shape_of_rank(2 + draw_.below(3));
+  }
+  const auto channels = p.operands[0]->size() < 2 ? 1 : (*p.operands[0])[1];
+  for (std::size_t i = 1; i < p.operands.size(); ++i) {
+    p.operands[i] = p.operands[i] ? p.operands[i] : shape{channels};
+  }
+}
+
+UNITY_INLINE void proposer::layer_norm(proposal& p) {
+  unary(p);
+  const auto& x = *p.operands[0];
+  auto& axis = p.at("axis");
+  if (!axis && !x.empty()) {
+    axis = attribute{static_cast<size>(draw_.below(x.size()))};
+  }
+  for (std::size_t i = 1; i < p.operands.size(); ++i) {
+    if (!p.operands[i] && axis && static_cast<std::size_t>((*axis)[0]) < x.size()) {
+      p.operands[i] = shape(std::span<const size>{x}.subspan(static_cast<std::size_t>((*axis)[0])));
+    }
+  }
+}
+
+UNITY_INLINE void proposer::along_axis(proposal& p) {
+  unary(p);
+  auto& axis = p.at("axis");
+  if (!axis && !p.operands[0]->empty()) {
+    axis = attribute{draw_.axis_below(p.operands[0]->size())};
+  }
+}
+
+UNITY_INLINE void proposer::along_axes(proposal& p) {
+  unary(p);
+  auto& axes = p.at("axes");
+  if (!axes && !p.operands[0]->empty()) {
+    axes = draw_.some_axes(p.operands[0]->size());
+  }
+}
+
+UNITY_INLINE void proposer::concat(proposal& p) {
+  const auto known = std::find_if(p.operands.begin(), p.operands.end(), [](const auto& o) { return o.has_value(); });
+  auto base = known != p.operands.end() ? **known : draw_.any_shape();
+  auto& axis = p.at("axis");
+  if (!axis && !base.empty()) {
+    axis = attribute{draw_.axis_below(base.size())};
+  }
+  for (auto& o : p.operands) {
+    if (!o) {
+      if (axis && static_cast<std::size_t>((*axis)[0]) < base.size()) {
+        base[static_cast<std::size_t>((*axis)[0])] = draw_.any_size();
+      }
+      o = base;
+    }
+  }
+}
+
+UNITY_INLINE void proposer::split(proposal& p) {
+  auto& x = p.operands[0];
+  auto& axis = p.at("axis");
+  auto& sizes = p.at("sizes");
+  if (axis && ((*axis)[0] < 0 || (*axis)[0] >= static_cast<size>(max_rank))) {
+    return;  // fits nothing
+  }
+  if (!x) {
+    x = draw_.any_shape();
+    if (const auto least = axis ? static_cast<std::size_t>((*axis)[0]) + 1 : 1; x->size() < least) {
+      x = draw_.shape_of_rank(least);
+    }
+    axis = axis ? axis : attribute{draw_.axis_below(x->size())};
+    auto& extent = (*x)[static_cast<std::size_t>((*axis)[0])];
+    if (!sizes) {
+      sizes = attribute{};
+      for (std::size_t i = 0; i < p.results; ++i) {
+        sizes->push_back(draw_.any_size());
+      }
+    }
+    extent = 0;
+    for (const auto s : *sizes) {
+      extent = saturating_add(extent, s);
+    }
+  } else if (!x->empty()) {
+    axis = axis ? axis : attribute{draw_.axis_below(x->size())};
+    if (!sizes && static_cast<std::size_t>((*axis)[0]) < x->size()) {
+      sizes = draw_.parts((*x)[static_cast<std::size_t>((*axis)[0])], p.results);
+    }
+  }
+}
+
+UNITY_INLINE void proposer::slice(proposal& p) {
+  const bool open = !p.operands[0];
+  unary(p);
+  auto& x = *p.operands[0];
+  auto& axes = p.at("axes");
+  if (!axes && !x.empty()) {
+    axes = draw_.chance(60) ? attribute{draw_.axis_below(x.size())} : draw_.some_axes(x.size());
+  }
+  for (const auto a : open&& axes ? *axes : attribute{}) {
+    if (static_cast<std::size_t>(a) < x.size()) {
+      x[static_cast<std::size_t>(a)] = draw_.between(1, 9);  // long enough to be cut twice
+    }
+  }
+  attribute starts;
+  attribute ends;
+  attribute steps;
+  for (const auto a : axes.value_or(attribute{})) {
+    const auto extent = a >= 0 && static_cast<std::size_t>(a) < x.size() ? x[static_cast<std::size_t>(a)] : 1;
+    const bool all = draw_.chance(30);
+    starts.push_back(all ? 0 : draw_.between(0, extent / 2));
+    ends.push_back(all ? extent : draw_.between(std::min(starts.back() + 1, extent), extent));
+    steps.push_back(draw_.chance(50) ? 1 : draw_.between(1, 3));
+  }
+  p.at("starts") = p.at("starts") ? p.at("starts") : starts;
+  p.at("ends") = p.at("ends") ? p.at("ends") : ends;
+  p.at("steps") = p.at("steps") ? p.at("steps") : steps;
+}
+
+UNITY_INLINE void proposer::pad(proposal& p) {
+  unary(p);
+  auto& pads = p.at("pads");
+  if (!pads) {
+    pads = attribute{};
+    const size most = draw_.chance(20) ? 0 : 2;
+    for (std::size_t i = 0; i < 2 * p.operands[0]->size(); ++i) {
+      pads->push_back(draw_.between(0, most));
+    }
+  }
+  if (auto& value = p.at("value"); !value) {
+    value = real_attribute(draw_.chance(60) ? 0.0 : 0.5);
+  }
+}
+
+UNITY_INLINE void proposer::enlarge(proposal& p) {
+  if (!p.operands[0]) {
+    p.operands[0] = shape{draw_.shared("oc"), draw_.shared("ic"), draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
+  }
+  if (auto& kernel = p.at("kernel"); !kernel && p.operands[0]->size() == 4) {
+    const auto& w = *p.operands[0];
+    kernel = attribute{w[2] + 2 * draw_.between(0, 1), w[3] + 2 * draw_.between(0, 1)};
+  }
+}
+
+UNITY_INLINE void proposer::transpose(proposal& p) {
+  auto& permutation = p.at("permutation");
+  if (!p.operands[0]) {
+    p.operands[0] = permutation ? draw_.shape_of_rank(permutation->size()) : draw_.any_shape();
+  }
+  if (!permutation) {
+    permutation = attribute{};
+    for (std::size_t d = 0; d < p.operands[0]->size(); ++d) {
+      permutation->insert(permutation->begin() + draw_.between(0, static_cast<size>(d)), static_cast<size>(d));
+    }
+  }
+}
+
+UNITY_INLINE void proposer::reshape(proposal& p) {
+  auto& dims = p.at("dims");
+  if (dims && !checked_element_count(*dims)) {
+    return;  // fits nothing
+  }
+  if (!p.operands[0]) {
+    p.operands[0] = dims ? draw_.reshaped(shape(std::span<const size>{*dims})) : draw_.any_shape();
+  }
+  if (!dims) {
+    dims = attribute(std::span<const size>{draw_.chance(30) ? *p.operands[0] : draw_.reshaped(*p.operands[0])});
+  }
+}
+
+UNITY_INLINE void proposer::expand(proposal& p) {
+  unary(p);
+  if (auto& dims = p.at("dims"); !dims) {
+    auto joint = *p.operands[0];
+    for (auto& d : joint) {
+      d = d == 1 ? draw_.any_size() : d;
+    }
+    dims = attribute{};
+    if (draw_.chance(40)) {
+      dims->push_back(draw_.any_size());
+    }
+    dims->append(joint.begin(), joint.end());
+  }
+}
+
+UNITY_INLINE void proposer::squeeze(proposal& p) {
+  auto& axes = p.at("axes");
+  if (!p.operands[0]) {
+    p.operands[0] = draw_.any_shape();
+    if (!axes && !p.operands[0]->empty()) {
+      axes = draw_.some_axes(p.operands[0]->size());
+    }
+    for (const auto a : axes.value_or(attribute{})) {
+      if (static_cast<std::size_t>(a) < p.operands[0]->size()) {
+        (*p.operands[0])[static_cast<std::size_t>(a)] = 1;
+      }
+    }
+  } else if (!axes) {
+    axes = attribute{};
+    for (std::size_t d = 0; d < p.operands[0]->size(); ++d) {
+      if ((*p.operands[0])[d] == 1) {
+        axes->push_back(static_cast<size>(d));
+      }
+    }
+  }
+}
+
+UNITY_INLINE void proposer::unsqueeze(proposal& p) {
+  unary(p);
+  if (auto& axes = p.at("axes"); !axes) {
+    axes = attribute{static_cast<size>(draw_.below(p.operands[0]->size() + 1))};
+  }
+}
+
+UNITY_INLINE void proposer::embedding(proposal& p) {
+  if (!p.operands[0]) {
+    p.operands[0] = draw_.shape_of_rank(1 + draw_.below(3));
+  }
+  if (!p.operands[1]) {
+    const std::size_t least = p.kind == "embedding_bag" ? 1 : 0;
+    p.operands[1] = draw_.shape_of_rank(least + draw_.below(3));
+  }
+}
+
+UNITY_INLINE void proposer::source(proposal& p) {
+  for (std::size_t i = 0; i < p.fields.size(); ++i) {
+    const auto& name = p.fields[i].signature.name;
+    if (!p.attributes[i] && name == "dims") {
+      p.attributes[i] = draw_.chance(40) ? attribute{} : attribute(std::span<const size>{draw_.any_shape()});
+    } else if (!p.attributes[i] && name == "kernel") {
+      p.attributes[i] = attribute{draw_.shared_kernel("kh"), draw_.shared_kernel("kw")};
+    } else if (!p.attributes[i] && name == "channels") {
+      p.attributes[i] = attribute{draw_.shared("channels")};
+    }
+  }
+}
+
+UNITY_INLINE auto proposer::find(std::string_view kind) -> const proposer::family* {
   static constexpr auto families = std::to_array<family>({
       {"matmul", &proposer::matmul},
       {"linear", &proposer::linear},
@@ -471,3 +531,5 @@ inline const proposer::family* proposer::find(std::string_view kind) {
 }
 
 }  // namespace unity::tensor::detail
+
+#endif

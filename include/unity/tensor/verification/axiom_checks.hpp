@@ -2,7 +2,6 @@
 // Source: Jia's dissertation (TASO, 2020), section 2.4.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/id.hpp>
 #include <unity/rewrite/compile.hpp>
+#include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/derivation.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
@@ -21,7 +20,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/instance.hpp>
-#include <unity/tensor/verification/exhaustive.hpp>
+#include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
 #include <unity/tensor/verification/validate.hpp>
 
@@ -51,102 +50,26 @@ class axiom_checker {
       : algebra_{a}, axioms_{axioms}, options_{o}, theory_{a, axioms}, ask_{a, theory_, o.limits} {}
 
   // How the axiom follows from the others, if it does: in all cases that were sampled, and at all small sizes.
-  [[nodiscard]] std::optional<axiom_finding> redundancy(std::uint32_t axiom) {
-    ask_.leave_out(axiom);
-    from_.clear();
-    steps_ = 0;
-    for (const auto& c : cases_of(axiom)) {
-      for (std::size_t first = 0; first < c.size(); first += options_.worlds.worlds) {
-        if (!follows(c, first, std::min(first + options_.worlds.worlds, c.size()))) {
-          return std::nullopt;
-        }
-      }
-    }
-    // What needs no step says that an operator commutes, and is why its definition may declare that.
-    const bool found = steps_ > 0 && follows_at_small_sizes(axiom);
-    return found ? std::optional{axiom_finding{axioms_[axiom].name, {from_.begin(), from_.end()}, {}}} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<axiom_finding> redundancy(std::uint32_t axiom);
 
   // How two different variables of the axiom turn out to be equal, if they do.
-  [[nodiscard]] std::optional<axiom_finding> contradiction(std::uint32_t axiom) {
-    ask_.leave_out(std::nullopt);
-    for (const auto& c : cases_of(axiom)) {
-      std::size_t variables = 0;
-      for (const auto& types : c[0].instance.values) {
-        variables += types.size();
-      }
-      const auto worlds = worlds_from(c, 0, std::min(options_.worlds.worlds, c.size()));
-      for (std::size_t i = 0; i < variables; ++i) {
-        for (std::size_t j = 0; j < i; ++j) {
-          if (auto found = equate(axiom, c[0].instance, worlds, i, j)) {
-            return found;
-          }
-        }
-      }
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<axiom_finding> contradiction(std::uint32_t axiom);
 
  private:
   // Of worlds first .. last-1, in one question or, where that has no proof, in two.
-  bool follows(const rule_case& c, std::size_t first, std::size_t last) {
-    const auto worlds = worlds_from(c, first, last);
-    if (note(ask_.prove_outputs(std::span<const tensor_graph>{worlds}))) {
-      return true;
-    }
-    const auto middle = first + (last - first) / 2;
-    return last - first > 1 && follows(c, first, middle) && follows(c, middle, last);
-  }
+  bool follows(const rule_case& c, std::size_t first, std::size_t last);
   // Samples have few of the ways to broadcast.
-  bool follows_at_small_sizes(std::uint32_t axiom) {
-    const auto directions = compile_rule(algebra_, axioms_[axiom]);
-    bool all = true;
-    for_each_instance(algebra_, {&directions.front(), 1}, options_.small, options_.effort,
-                      [&](const substitution& s, const rule_instance& instance) {
-                        const auto graph = joined_sides(algebra_, s, instance);
-                        all = !graph || note(ask_.prove_outputs(std::span<const tensor_graph>{&*graph, 1}));
-                        return all;
-                      });
-    return all;
-  }
-  bool note(const std::optional<derivation>& proof) {
-    if (proof) {
-      add_names(*proof, from_);
-      steps_ += proof->steps.size();
-    }
-    return proof.has_value();
-  }
+  bool follows_at_small_sizes(std::uint32_t axiom);
+  bool note(const std::optional<derivation>& proof);
   [[nodiscard]] std::vector<rule_case> cases_of(std::uint32_t axiom) const {
     return rule_cases(algebra_, compile_rule(algebra_, axioms_[axiom]).front(), options_.worlds);
   }
   // Instances first .. last-1, some of them twice where they are fewer than a question has.
-  [[nodiscard]] std::vector<tensor_graph> worlds_from(const rule_case& c, std::size_t first, std::size_t last) const {
-    std::vector<tensor_graph> worlds;
-    for (std::size_t k = 0; k < options_.worlds.worlds; ++k) {
-      worlds.push_back(c[first + k % (last - first)].graph);
-    }
-    return worlds;
-  }
-  void add_names(const derivation& d, std::set<std::string>& names) const {
-    for (const auto a : d.axioms()) {
-      names.insert(axioms_[a].name);
-    }
-  }
+  [[nodiscard]] std::vector<tensor_graph> worlds_from(const rule_case& c, std::size_t first, std::size_t last) const;
+  void add_names(const derivation& d, std::set<std::string>& names) const;
   [[nodiscard]] std::optional<axiom_finding> equate(std::uint32_t axiom, const rule_instance& instance,
                                                     const std::vector<tensor_graph>& worlds, std::size_t i,
-                                                    std::size_t j) {
-    const auto x = worlds[0].results(node_id{i})[0];
-    const auto y = worlds[0].results(node_id{j})[0];
-    const bool same = std::all_of(worlds.begin(), worlds.end(), [&](const auto& g) { return g.type(x) == g.type(y); });
-    const auto proof = same ? ask_.prove(std::span<const tensor_graph>{worlds}, {{x, y}}) : std::nullopt;
-    if (!proof) {
-      return std::nullopt;
-    }
-    std::set<std::string> from;
-    add_names(*proof, from);
-    const auto s = compile_rule(algebra_, axioms_[axiom]).front();
-    return axiom_finding{axioms_[axiom].name, {from.begin(), from.end()}, to_string(algebra_, s, instance)};
-  }
+                                                    std::size_t j);
 
   const algebra& algebra_;
   std::span<const syntax::rule> axioms_;
@@ -163,8 +86,127 @@ class axiom_checker {
 // other all are named. What is found depends on the limits of entailment: no more is claimed than that.
 // Complexity: a question or a few per property.
 // Throws: unity::error where a property does not fit the algebra.
-[[nodiscard]] inline std::vector<axiom_finding> redundant_axioms(const algebra& a, std::span<const syntax::rule> axioms,
-                                                                 const axiom_check_options& options = {}) {
+[[nodiscard]] std::vector<axiom_finding> redundant_axioms(const algebra& a, std::span<const syntax::rule> axioms,
+                                                          const axiom_check_options& options = {});
+
+// A proof of false: two variables of one type that turn out to be equal whatever their values are. Nothing where none
+// was found from the terms of any property within the limits.
+// Throws: unity::error where a property does not fit the algebra.
+[[nodiscard]] std::optional<axiom_finding> contradiction(const algebra& a, std::span<const syntax::rule> axioms,
+                                                         const axiom_check_options& options = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_AXIOM_CHECKS)
+
+#include <algorithm>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/verification/exhaustive.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<axiom_finding> axiom_checker::redundancy(std::uint32_t axiom) {
+  ask_.leave_out(axiom);
+  from_.clear();
+  steps_ = 0;
+  for (const auto& c : cases_of(axiom)) {
+    for (std::size_t first = 0; first < c.size(); first += options_.worlds.worlds) {
+      if (!follows(c, first, std::min(first + options_.worlds.worlds, c.size()))) {
+        return std::nullopt;
+      }
+    }
+  }
+  // What needs no step says that an operator commutes, and is why its definition may declare that.
+  const bool found = steps_ > 0 && follows_at_small_sizes(axiom);
+  return found ? std::optional{axiom_finding{axioms_[axiom].name, {from_.begin(), from_.end()}, {}}} : std::nullopt;
+}
+
+UNITY_INLINE std::optional<axiom_finding> axiom_checker::contradiction(std::uint32_t axiom) {
+  ask_.leave_out(std::nullopt);
+  for (const auto& c : cases_of(axiom)) {
+    std::size_t variables = 0;
+    for (const auto& types : c[0].instance.values) {
+      variables += types.size();
+    }
+    const auto worlds = worlds_from(c, 0, std::min(options_.worlds.worlds, c.size()));
+    for (std::size_t i = 0; i < variables; ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (auto found = equate(axiom, c[0].instance, worlds, i, j)) {
+          return found;
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE bool axiom_checker::follows(const rule_case& c, std::size_t first, std::size_t last) {
+  const auto worlds = worlds_from(c, first, last);
+  if (note(ask_.prove_outputs(std::span<const tensor_graph>{worlds}))) {
+    return true;
+  }
+  const auto middle = first + (last - first) / 2;
+  return last - first > 1 && follows(c, first, middle) && follows(c, middle, last);
+}
+
+UNITY_INLINE bool axiom_checker::follows_at_small_sizes(std::uint32_t axiom) {
+  const auto directions = compile_rule(algebra_, axioms_[axiom]);
+  bool all = true;
+  for_each_instance(algebra_, {&directions.front(), 1}, options_.small, options_.effort,
+                    [&](const substitution& s, const rule_instance& instance) {
+                      const auto graph = joined_sides(algebra_, s, instance);
+                      all = !graph || note(ask_.prove_outputs(std::span<const tensor_graph>{&*graph, 1}));
+                      return all;
+                    });
+  return all;
+}
+
+UNITY_INLINE bool axiom_checker::note(const std::optional<derivation>& proof) {
+  if (proof) {
+    add_names(*proof, from_);
+    steps_ += proof->steps.size();
+  }
+  return proof.has_value();
+}
+
+UNITY_INLINE std::vector<tensor_graph> axiom_checker::worlds_from(const rule_case& c, std::size_t first,
+                                                                  std::size_t last) const {
+  std::vector<tensor_graph> worlds;
+  for (std::size_t k = 0; k < options_.worlds.worlds; ++k) {
+    worlds.push_back(c[first + k % (last - first)].graph);
+  }
+  return worlds;
+}
+
+UNITY_INLINE void axiom_checker::add_names(const derivation& d, std::set<std::string>& names) const {
+  for (const auto a : d.axioms()) {
+    names.insert(axioms_[a].name);
+  }
+}
+
+UNITY_INLINE std::optional<axiom_finding> axiom_checker::equate(std::uint32_t axiom, const rule_instance& instance,
+                                                                const std::vector<tensor_graph>& worlds, std::size_t i,
+                                                                std::size_t j) {
+  const auto x = worlds[0].results(node_id{i})[0];
+  const auto y = worlds[0].results(node_id{j})[0];
+  const bool same = std::all_of(worlds.begin(), worlds.end(), [&](const auto& g) { return g.type(x) == g.type(y); });
+  const auto proof = same ? ask_.prove(std::span<const tensor_graph>{worlds}, {{x, y}}) : std::nullopt;
+  if (!proof) {
+    return std::nullopt;
+  }
+  std::set<std::string> from;
+  add_names(*proof, from);
+  const auto s = compile_rule(algebra_, axioms_[axiom]).front();
+  return axiom_finding{axioms_[axiom].name, {from.begin(), from.end()}, to_string(algebra_, s, instance)};
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<axiom_finding> redundant_axioms(const algebra& a, std::span<const syntax::rule> axioms,
+                                                         const axiom_check_options& options) {
   detail::axiom_checker check{a, axioms, options};
   std::vector<axiom_finding> all;
   for (std::uint32_t i = 0; i < axioms.size(); ++i) {
@@ -175,11 +217,8 @@ class axiom_checker {
   return all;
 }
 
-// A proof of false: two variables of one type that turn out to be equal whatever their values are. Nothing where none
-// was found from the terms of any property within the limits.
-// Throws: unity::error where a property does not fit the algebra.
-[[nodiscard]] inline std::optional<axiom_finding> contradiction(const algebra& a, std::span<const syntax::rule> axioms,
-                                                                const axiom_check_options& options = {}) {
+UNITY_INLINE std::optional<axiom_finding> contradiction(const algebra& a, std::span<const syntax::rule> axioms,
+                                                        const axiom_check_options& options) {
   detail::axiom_checker check{a, axioms, options};
   for (std::uint32_t i = 0; i < axioms.size(); ++i) {
     if (auto found = check.contradiction(i)) {
@@ -190,3 +229,5 @@ class axiom_checker {
 }
 
 }  // namespace unity::tensor
+
+#endif

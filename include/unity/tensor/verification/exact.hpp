@@ -1,27 +1,29 @@
 // Two graphs compared by the normal forms of what they compute.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/dense.hpp>
-#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/verification/polynomial.hpp>
+#include <unity/tensor/verification/polynomial_pool.hpp>
 
 namespace unity::tensor {
 
@@ -71,27 +73,7 @@ class number_search {
   number_search(const algebra& a, const tensor_graph& first, const tensor_graph& second)
       : algebra_{a}, first_{first}, second_{second} {}
 
-  [[nodiscard]] std::optional<std::string> run() const {
-    constexpr std::uint64_t tries = 64;
-    for (std::uint64_t seed = 0; seed < tries; ++seed) {
-      const auto make = [&](std::uint32_t source, std::uint32_t element) {
-        const auto bits = hash_combine(hash_combine(seed, source), element);
-        return seed % 2 == 0 ? static_cast<double>(bits % 5) - 2 : static_cast<double>(bits % 3 + 1);
-      };
-      const unknown_elements<double, decltype(make)> point{algebra_, make};
-      const auto x = evaluate<double>(algebra_, first_, point);
-      const auto y = evaluate<double>(algebra_, second_, point);
-      for (std::size_t o = 0; o < x.size(); ++o) {
-        for (std::size_t i = 0; i < x[o].data.size(); ++i) {
-          if (std::isfinite(x[o].data[i]) && !(std::abs(x[o].data[i] - y[o].data[i]) < 1e-6)) {
-            return place(x.size(), o, i) + unity::detail::real_text(x[o].data[i]) + " and " +
-                   unity::detail::real_text(y[o].data[i]) + values(point);
-          }
-        }
-      }
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::string> run() const;
 
   [[nodiscard]] static std::string place(std::size_t outputs, std::size_t output, std::size_t element) {
     return (outputs > 1 ? "output " + std::to_string(output) + " " : "") + "element " + std::to_string(element) + ": ";
@@ -130,49 +112,13 @@ class polynomial_prover {
  public:
   [[nodiscard]] std::string name() const { return "exact polynomials"; }
 
-  [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second) {
-    using answer = side_verdict::answer;
-    const auto make = [&](std::uint32_t source, std::uint32_t element) {
-      return polynomial::unknown(*pool_, source, element);
-    };
-    const detail::unknown_elements<polynomial, decltype(make)> unknowns{a, make};
-    try {
-      if (equal(evaluate<polynomial>(a, first, unknowns), evaluate<polynomial>(a, second, unknowns))) {
-        forget();
-        return {answer::equal, {}};
-      }
-    } catch (const polynomial::too_large& e) {
-      return {answer::too_large, e.what()};
-    } catch (const error& e) {
-      return {answer::unknown, e.what()};
-    }
-    if (auto found = detail::number_search{a, first, second}.run()) {
-      return {answer::different, *std::move(found)};
-    }
-    return {answer::unknown, "forms that differ, and no numbers at which the values do"};
-  }
+  [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second);
 
  private:
   using values = std::vector<dense<polynomial>>;
-  [[nodiscard]] static bool equal(const values& x, const values& y) {
-    for (std::size_t o = 0; o < x.size(); ++o) {
-      const bool same = std::equal(x[o].data.begin(), x[o].data.end(), y[o].data.begin(), y[o].data.end(),
-                                   [](const polynomial& p, const polynomial& q) {
-                                     return p == q || p.without_squares() == q.without_squares();
-                                   });
-      if (!same || x[o].dims != y[o].dims) {
-        return false;
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] static bool equal(const values& x, const values& y);
   // Monomials are kept between graphs, which mostly share them, as long as memory allows.
-  void forget() {
-    constexpr std::size_t most = 2'000'000;
-    if (pool_->monomials() > most) {
-      pool_ = std::make_unique<polynomial_pool>();
-    }
-  }
+  void forget();
 
   std::unique_ptr<polynomial_pool> pool_ = std::make_unique<polynomial_pool>();
 };
@@ -180,3 +126,87 @@ class polynomial_prover {
 static_assert(equality_prover<polynomial_prover>);
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_EXACT)
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/tensor/evaluate.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<std::string> number_search::run() const {
+  constexpr std::uint64_t tries = 64;
+  for (std::uint64_t seed = 0; seed < tries; ++seed) {
+    const auto make = [&](std::uint32_t source, std::uint32_t element) {
+      const auto bits = hash_combine(hash_combine(seed, source), element);
+      return seed % 2 == 0 ? static_cast<double>(bits % 5) - 2 : static_cast<double>(bits % 3 + 1);
+    };
+    const unknown_elements<double, decltype(make)> point{algebra_, make};
+    const auto x = evaluate<double>(algebra_, first_, point);
+    const auto y = evaluate<double>(algebra_, second_, point);
+    for (std::size_t o = 0; o < x.size(); ++o) {
+      for (std::size_t i = 0; i < x[o].data.size(); ++i) {
+        if (std::isfinite(x[o].data[i]) && !(std::abs(x[o].data[i] - y[o].data[i]) < 1e-6)) {
+          return place(x.size(), o, i) + unity::detail::real_text(x[o].data[i]) + " and " +
+                 unity::detail::real_text(y[o].data[i]) + values(point);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE side_verdict polynomial_prover::compare(const algebra& a, const tensor_graph& first,
+                                                     const tensor_graph& second) {
+  using answer = side_verdict::answer;
+  const auto make = [&](std::uint32_t source, std::uint32_t element) {
+    return polynomial::unknown(*pool_, source, element);
+  };
+  const detail::unknown_elements<polynomial, decltype(make)> unknowns{a, make};
+  try {
+    if (equal(evaluate<polynomial>(a, first, unknowns), evaluate<polynomial>(a, second, unknowns))) {
+      forget();
+      return {answer::equal, {}};
+    }
+  } catch (const polynomial::too_large& e) {
+    return {answer::too_large, e.what()};
+  } catch (const error& e) {
+    return {answer::unknown, e.what()};
+  }
+  if (auto found = detail::number_search{a, first, second}.run()) {
+    return {answer::different, *std::move(found)};
+  }
+  return {answer::unknown, "forms that differ, and no numbers at which the values do"};
+}
+
+UNITY_INLINE bool polynomial_prover::equal(const values& x, const values& y) {
+  for (std::size_t o = 0; o < x.size(); ++o) {
+    const bool same = std::equal(
+        x[o].data.begin(), x[o].data.end(), y[o].data.begin(), y[o].data.end(),
+        [](const polynomial& p, const polynomial& q) { return p == q || p.without_squares() == q.without_squares(); });
+    if (!same || x[o].dims != y[o].dims) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE void polynomial_prover::forget() {
+  constexpr std::size_t most = 2'000'000;
+  if (pool_->monomials() > most) {
+    pool_ = std::make_unique<polynomial_pool>();
+  }
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -5,17 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
+#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/rules/draft.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/rules/partial_instance.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/parallel_sizes.hpp>
 #include <unity/tensor/verification/size_menus.hpp>
@@ -41,86 +42,16 @@ class instance_search {
   // effort: how many operators it may fill in.
   instance_search(const algebra& a, const substitution& s, const instance_bounds& b,
                   std::span<const bound_attribute> bound, const size_menus& menus, const visitor& visit,
-                  std::size_t effort = static_cast<std::size_t>(-1))
-      : algebra_{a},
-        s_{s},
-        bounds_{b},
-        bound_{bound},
-        menus_{menus},
-        visit_{visit},
-        effort_{effort},
-        ways_{b, reals_} {
-    for (const auto& c : s.conditions) {
-      collect_reals(c, reals_);
-    }
-    readers_.resize(s.source.nodes.size());
-    for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
-      for (const auto& o : s.source.nodes[slot].operands) {
-        if (!o.is_variable && (o.repeated || s.source.nodes[slot].operands.size() > 1)) {
-          readers_[o.slot].push_back(slot);
-        }
-      }
-    }
-  }
+                  std::size_t effort = static_cast<std::size_t>(-1));
 
   // False where visit returned false, or there was more to do than allowed.
-  bool run() {
-    const auto& roots = s_.source.roots;
-    const bool repeats = s_.repeats() || roots[0].repeated;
-    for (std::size_t n = 1; n <= (repeats ? bounds_.repetitions : 1) && !stopped_; ++n) {
-      partial_instance first{algebra_, s_, n};
-      for (const auto& b : bound_) {
-        first.bind(b.slot, b.value);
-      }
-      descend(std::move(first), 0, 0);
-    }
-    return !stopped_;
-  }
+  bool run();
   [[nodiscard]] std::size_t effort_left() const noexcept { return effort_; }
 
  private:
-  void descend(partial_instance made, std::size_t slot, std::size_t i) {
-    if (slot == s_.source.nodes.size()) {
-      const auto instance = made.finish();
-      stopped_ = instance && !visit_(*instance);
-      return;
-    }
-    auto p = made.ask(slot, i);
-    if (!p) {
-      return;
-    }
-    std::vector<const std::vector<shape>*> menus;
-    for (const auto& o : s_.source.nodes[slot].operands) {
-      menus.insert(menus.end(), o.repeated ? made.repetitions() : 1,
-                   o.is_variable ? &menus_.of(o.slot, made.repetitions()) : nullptr);
-    }
-    const bool last = i + 1 == made.times(slot);
-    const auto as_proposed = [](std::size_t, dtype element, const shape& dims) {
-      return tensor_type{element, layout::row_major, false, dims};
-    };
-    ways_.each(*p, menus, [&](const proposal& filled) {
-      if (effort_ == 0) {
-        stopped_ = true;
-        return false;
-      }
-      --effort_;
-      auto next = made;
-      if (next.add(slot, i, filled, as_proposed) && next.conditions_may_hold() && readers_may_fit(next, slot, i)) {
-        descend(std::move(next), last ? slot + 1 : slot, last ? 0 : i + 1);
-      }
-      return !stopped_;
-    });
-  }
+  void descend(partial_instance made, std::size_t slot, std::size_t i);
   // Whether the nodes that read this one may still take what they get.
-  [[nodiscard]] bool readers_may_fit(partial_instance& made, std::size_t slot, std::size_t i) const {
-    for (const auto r : readers_[slot]) {
-      const auto p = made.ask_early(r, s_.source.nodes[r].indexed ? i : 0);
-      if (!p.is_well_formed() || !completions::may_fit(p)) {
-        return false;
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] bool readers_may_fit(partial_instance& made, std::size_t slot, std::size_t i) const;
 
   const algebra& algebra_;
   const substitution& s_;
@@ -143,40 +74,10 @@ class exhaustive_part {
 
   // Finds menus in which a dimension is narrow only if its index is parallel in every instance within them; false where
   // that takes more effort, which is used up. Can be asked again.
-  bool settle(std::size_t& effort) {
-    const instance_search::visitor find_mixed = [&](const rule_instance& instance) {
-      const auto& parallel = sizes_.of(instance);
-      for_each_place(instance, [&](std::size_t place, const dimension& d, std::int64_t size) {
-        if (!parallel[place] && size > 1 && !menus_.wide(d.variable, d.rank, d.number)) {
-          mixed_.push_back(d);
-        }
-      });
-      return mixed_.empty();
-    };
-    while (!settled_ && effort > 0) {
-      instance_search search{algebra_, s_, bounds_, bound_, menus_, find_mixed, effort};
-      settled_ = search.run();
-      effort = search.effort_left();
-      for (const auto& d : mixed_) {
-        menus_.widen(d.variable, d.rank, d.number);
-      }
-      mixed_.clear();
-    }
-    return settled_;
-  }
+  bool settle(std::size_t& effort);
 
   // Whether `visit` never returned false.
-  bool visit(const instance_search::visitor& visit) {
-    const instance_search::visitor filter = [&](const rule_instance& instance) {
-      const auto& parallel = sizes_.of(instance);
-      bool represented = false;
-      for_each_place(instance, [&](std::size_t place, const dimension&, std::int64_t size) {
-        represented = represented || (parallel[place] && size > 2);
-      });
-      return represented || visit(instance);
-    };
-    return instance_search{algebra_, s_, bounds_, bound_, menus_, filter}.run();
-  }
+  bool visit(const instance_search::visitor& visit);
 
  private:
   struct dimension {
@@ -209,24 +110,7 @@ class exhaustive_part {
 // The instances of one substitution, by the axes that its attribute variables name: along other axes sizes are narrow.
 class exhaustive_instances {
  public:
-  exhaustive_instances(const algebra& a, const substitution& s, const instance_bounds& b) {
-    std::vector<std::size_t> axes;
-    for (const auto& n : s.source.nodes) {
-      const auto& fields = a.definition_of(n.kind).fields;
-      for (std::size_t k = 0; k < fields.size(); ++k) {
-        const bool binds = n.attributes[k].kind == pattern_attribute::form::bind && fields[k].signature.name == "axis";
-        if (binds && std::find(axes.begin(), axes.end(), n.attributes[k].slot) == axes.end()) {
-          axes.push_back(n.attributes[k].slot);
-        }
-      }
-    }
-    auto own = b;
-    for (const auto& c : s.conditions) {
-      name_rank(a, c, own);
-    }
-    std::vector<bound_attribute> bound;
-    add_parts(a, s, own, axes, bound);
-  }
+  exhaustive_instances(const algebra& a, const substitution& s, const instance_bounds& b);
 
   bool settle(std::size_t effort) {
     return std::all_of(parts_.begin(), parts_.end(), [&](auto& p) { return p.settle(effort); });
@@ -238,34 +122,9 @@ class exhaustive_instances {
  private:
   // Where a condition asks for a rank beyond the bounds, they are widened: it would never hold otherwise. A rank above
   // the one that is tried at most stays beyond them.
-  static void name_rank(const algebra& a, const expression& e, instance_bounds& b) {
-    if (e.kind == expression::form::call && e.callee == function::equal &&
-        e.arguments[1].kind == expression::form::literal && e.arguments[1].literal.size() == 1) {
-      const auto& counted = e.arguments[0];
-      const auto number = e.arguments[1].literal[0];
-      const auto asked = static_cast<std::size_t>(number > 0 && number <= most_tried_rank ? number : 0);
-      const bool is_rank = counted.kind == expression::form::measure &&
-                           std::optional{counted.measure} == a.find_measure("rank");
-      const bool is_length = counted.kind == expression::form::call && counted.callee == function::length;
-      b.rank = is_rank ? std::max(b.rank, asked) : b.rank;
-      b.new_rank = is_length || is_rank ? std::max(b.new_rank, asked) : b.new_rank;
-    }
-    for (const auto& argument : e.arguments) {
-      name_rank(a, argument, b);
-    }
-  }
+  static void name_rank(const algebra& a, const expression& e, instance_bounds& b);
   void add_parts(const algebra& a, const substitution& s, const instance_bounds& b, std::span<const std::size_t> axes,
-                 std::vector<bound_attribute>& bound) {
-    if (bound.size() == axes.size()) {
-      parts_.emplace_back(a, s, b, bound);
-      return;
-    }
-    for (std::size_t axis = 0; axis < b.rank; ++axis) {
-      bound.push_back({axes[bound.size()], {static_cast<std::int64_t>(axis)}});
-      add_parts(a, s, b, axes, bound);
-      bound.pop_back();
-    }
-  }
+                 std::vector<bound_attribute>& bound);
 
   std::vector<exhaustive_part> parts_;
 };
@@ -280,9 +139,185 @@ class exhaustive_instances {
 //
 // Where an index is carried along in parallel by every operator of both sides, its positions never meet, so that size 2
 // stands for all larger ones: those instances are left out. The order is always the same.
-inline std::size_t for_each_instance(const algebra& a, std::span<const substitution> directions,
-                                     std::span<const instance_bounds> ladder, std::size_t most,
-                                     const std::function<bool(const substitution&, const rule_instance&)>& visit) {
+std::size_t for_each_instance(const algebra& a, std::span<const substitution> directions,
+                              std::span<const instance_bounds> ladder, std::size_t most,
+                              const std::function<bool(const substitution&, const rule_instance&)>& visit);
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_EXHAUSTIVE)
+
+#include <optional>
+
+#include <unity/tensor/rules/draft.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE instance_search::instance_search(const algebra& a, const substitution& s, const instance_bounds& b,
+                                              std::span<const bound_attribute> bound, const size_menus& menus,
+                                              const visitor& visit, std::size_t effort)
+    : algebra_{a}, s_{s}, bounds_{b}, bound_{bound}, menus_{menus}, visit_{visit}, effort_{effort}, ways_{b, reals_} {
+  for (const auto& c : s.conditions) {
+    collect_reals(c, reals_);
+  }
+  readers_.resize(s.source.nodes.size());
+  for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
+    for (const auto& o : s.source.nodes[slot].operands) {
+      if (!o.is_variable && (o.repeated || s.source.nodes[slot].operands.size() > 1)) {
+        readers_[o.slot].push_back(slot);
+      }
+    }
+  }
+}
+
+UNITY_INLINE bool instance_search::run() {
+  const auto& roots = s_.source.roots;
+  const bool repeats = s_.repeats() || roots[0].repeated;
+  for (std::size_t n = 1; n <= (repeats ? bounds_.repetitions : 1) && !stopped_; ++n) {
+    partial_instance first{algebra_, s_, n};
+    for (const auto& b : bound_) {
+      first.bind(b.slot, b.value);
+    }
+    descend(std::move(first), 0, 0);
+  }
+  return !stopped_;
+}
+
+UNITY_INLINE void instance_search::descend(partial_instance made, std::size_t slot, std::size_t i) {
+  if (slot == s_.source.nodes.size()) {
+    const auto instance = made.finish();
+    stopped_ = instance && !visit_(*instance);
+    return;
+  }
+  auto p = made.ask(slot, i);
+  if (!p) {
+    return;
+  }
+  std::vector<const std::vector<shape>*> menus;
+  for (const auto& o : s_.source.nodes[slot].operands) {
+    menus.insert(menus.end(), o.repeated ? made.repetitions() : 1,
+                 o.is_variable ? &menus_.of(o.slot, made.repetitions()) : nullptr);
+  }
+  const bool last = i + 1 == made.times(slot);
+  const auto as_proposed = [](std::size_t, dtype element, const shape& dims) {
+    return tensor_type{element, layout::row_major, false, dims};
+  };
+  ways_.each(*p, menus, [&](const proposal& filled) {
+    if (effort_ == 0) {
+      stopped_ = true;
+      return false;
+    }
+    --effort_;
+    auto next = made;
+    if (next.add(slot, i, filled, as_proposed) && next.conditions_may_hold() && readers_may_fit(next, slot, i)) {
+      descend(std::move(next), last ? slot + 1 : slot, last ? 0 : i + 1);
+    }
+    return !stopped_;
+  });
+}
+
+UNITY_INLINE bool instance_search::readers_may_fit(partial_instance& made, std::size_t slot, std::size_t i) const {
+  for (const auto r : readers_[slot]) {
+    const auto p = made.ask_early(r, s_.source.nodes[r].indexed ? i : 0);
+    if (!p.is_well_formed() || !completions::may_fit(p)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+UNITY_INLINE bool exhaustive_part::settle(std::size_t& effort) {
+  const instance_search::visitor find_mixed = [&](const rule_instance& instance) {
+    const auto& parallel = sizes_.of(instance);
+    for_each_place(instance, [&](std::size_t place, const dimension& d, std::int64_t size) {
+      if (!parallel[place] && size > 1 && !menus_.wide(d.variable, d.rank, d.number)) {
+        mixed_.push_back(d);
+      }
+    });
+    return mixed_.empty();
+  };
+  while (!settled_ && effort > 0) {
+    instance_search search{algebra_, s_, bounds_, bound_, menus_, find_mixed, effort};
+    settled_ = search.run();
+    effort = search.effort_left();
+    for (const auto& d : mixed_) {
+      menus_.widen(d.variable, d.rank, d.number);
+    }
+    mixed_.clear();
+  }
+  return settled_;
+}
+
+UNITY_INLINE bool exhaustive_part::visit(const instance_search::visitor& visit) {
+  const instance_search::visitor filter = [&](const rule_instance& instance) {
+    const auto& parallel = sizes_.of(instance);
+    bool represented = false;
+    for_each_place(instance, [&](std::size_t place, const dimension&, std::int64_t size) {
+      represented = represented || (parallel[place] && size > 2);
+    });
+    return represented || visit(instance);
+  };
+  return instance_search{algebra_, s_, bounds_, bound_, menus_, filter}.run();
+}
+
+UNITY_INLINE exhaustive_instances::exhaustive_instances(const algebra& a, const substitution& s,
+                                                        const instance_bounds& b) {
+  std::vector<std::size_t> axes;
+  for (const auto& n : s.source.nodes) {
+    const auto& fields = a.definition_of(n.kind).fields;
+    for (std::size_t k = 0; k < fields.size(); ++k) {
+      const bool binds = n.attributes[k].kind == pattern_attribute::form::bind && fields[k].signature.name == "axis";
+      if (binds && std::find(axes.begin(), axes.end(), n.attributes[k].slot) == axes.end()) {
+        axes.push_back(n.attributes[k].slot);
+      }
+    }
+  }
+  auto own = b;
+  for (const auto& c : s.conditions) {
+    name_rank(a, c, own);
+  }
+  std::vector<bound_attribute> bound;
+  add_parts(a, s, own, axes, bound);
+}
+
+UNITY_INLINE void exhaustive_instances::name_rank(const algebra& a, const expression& e, instance_bounds& b) {
+  if (e.kind == expression::form::call && e.callee == function::equal &&
+      e.arguments[1].kind == expression::form::literal && e.arguments[1].literal.size() == 1) {
+    const auto& counted = e.arguments[0];
+    const auto number = e.arguments[1].literal[0];
+    const auto asked = static_cast<std::size_t>(number > 0 && number <= most_tried_rank ? number : 0);
+    const bool is_rank =
+        counted.kind == expression::form::measure && std::optional{counted.measure} == a.find_measure("rank");
+    const bool is_length = counted.kind == expression::form::call && counted.callee == function::length;
+    b.rank = is_rank ? std::max(b.rank, asked) : b.rank;
+    b.new_rank = is_length || is_rank ? std::max(b.new_rank, asked) : b.new_rank;
+  }
+  for (const auto& argument : e.arguments) {
+    name_rank(a, argument, b);
+  }
+}
+
+UNITY_INLINE void exhaustive_instances::add_parts(const algebra& a, const substitution& s, const instance_bounds& b,
+                                                  std::span<const std::size_t> axes,
+                                                  std::vector<bound_attribute>& bound) {
+  if (bound.size() == axes.size()) {
+    parts_.emplace_back(a, s, b, bound);
+    return;
+  }
+  for (std::size_t axis = 0; axis < b.rank; ++axis) {
+    bound.push_back({axes[bound.size()], {static_cast<std::int64_t>(axis)}});
+    add_parts(a, s, b, axes, bound);
+    bound.pop_back();
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE std::size_t for_each_instance(
+    const algebra& a, std::span<const substitution> directions, std::span<const instance_bounds> ladder,
+    std::size_t most, const std::function<bool(const substitution&, const rule_instance&)>& visit) {
   for (std::size_t rung = 0;; ++rung) {
     std::vector<detail::exhaustive_instances> ways;
     for (const auto& s : directions) {
@@ -301,3 +336,5 @@ inline std::size_t for_each_instance(const algebra& a, std::span<const substitut
 }
 
 }  // namespace unity::tensor
+
+#endif

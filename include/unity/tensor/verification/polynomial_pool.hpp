@@ -1,15 +1,12 @@
 // The names that polynomials share: unknowns, products of unknowns, and functions of polynomials, each numbered once.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
 #include <unity/core/index_table.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/kernel.hpp>
@@ -32,8 +29,8 @@ using polynomial_terms = small_vector<polynomial_term, 1>;
 class polynomial_pool {
  public:
   using number = std::uint32_t;
-  static constexpr number one = 0;     // the empty product
-  static constexpr number lowest = 1;  // less than all numbers: neutral for the maximum
+  static constexpr number one = 0;                           // the empty product
+  static constexpr number lowest = 1;                        // less than all numbers: neutral for the maximum
   static constexpr auto first_function = scalar_op::negate;  // of one argument
   static constexpr auto last_function = scalar_op::nonzero;
 
@@ -43,18 +40,7 @@ class polynomial_pool {
     std::vector<number> arguments{};  // numbers of polynomials; of an unknown, its name
   };
 
-  polynomial_pool() {
-    add_monomial({});
-    atoms_.push_back({scalar_op::literal, {}});
-    add_monomial({0});
-    const polynomial_term unit{one, rational{1}};
-    const number constants[] = {intern({}), intern({&unit, 1})};
-    for (auto op = first_function; op <= last_function; op = static_cast<scalar_op>(static_cast<int>(op) + 1)) {
-      for (const auto c : constants) {
-        static_cast<void>(function(op, {c}));
-      }
-    }
-  }
+  polynomial_pool();
   // The monomial that is a function of 0 or 1, in every pool.
   [[nodiscard]] static constexpr number function_of_constant(scalar_op op, bool is_one) noexcept {
     return lowest + 1 + 2 * static_cast<number>(static_cast<int>(op) - static_cast<int>(first_function)) +
@@ -72,44 +58,10 @@ class polynomial_pool {
     return atom_of({op, std::move(arguments)});
   }
 
-  [[nodiscard]] number product(number a, number b) {
-    if (a == one || b == one) {
-      return a + b;
-    }
-    const auto low = std::min(a, b);
-    const auto high = std::max(a, b);
-    const auto h = hash_combine(low, high);
-    const auto found = products_by_factors_.find(h, [&](number i) {
-      return products_[i].low == low && products_[i].high == high;
-    });
-    if (found != index_table::none) {
-      return products_[found].result;
-    }
-    factors joint;
-    joint.resize(monomials_[a].size() + monomials_[b].size());
-    std::merge(monomials_[a].begin(), monomials_[a].end(), monomials_[b].begin(), monomials_[b].end(), joint.begin());
-    const auto result = monomial_of(std::move(joint));
-    products_by_factors_.insert(h, static_cast<number>(products_.size()));
-    products_.push_back({low, high, result});
-    return result;
-  }
+  [[nodiscard]] number product(number a, number b);
 
   // The number of a polynomial.
-  [[nodiscard]] number intern(std::span<const polynomial_term> terms) {
-    std::uint64_t h = terms.size();
-    for (const auto& t : terms) {
-      h = hash_combine(hash_combine(h, t.monomial), static_cast<std::uint64_t>(t.coefficient.numerator()));
-    }
-    const auto found = polynomials_by_terms_.find(h, [&](number i) {
-      return std::equal(terms.begin(), terms.end(), polynomials_[i].begin(), polynomials_[i].end());
-    });
-    if (found != index_table::none) {
-      return found;
-    }
-    polynomials_.emplace_back(terms);
-    polynomials_by_terms_.insert(h, static_cast<number>(polynomials_.size() - 1));
-    return static_cast<number>(polynomials_.size() - 1);
-  }
+  [[nodiscard]] number intern(std::span<const polynomial_term> terms);
   [[nodiscard]] const polynomial_terms& polynomial(number n) const { return polynomials_[n]; }
 
   // The one factor of a monomial, or null where it has more or none.
@@ -117,13 +69,7 @@ class polynomial_pool {
     return monomials_[monomial].size() == 1 ? &atoms_[monomials_[monomial][0]] : nullptr;
   }
   // Of a monomial, ascending.
-  [[nodiscard]] std::vector<atom> factors_of(number monomial) const {
-    std::vector<atom> all;
-    for (const auto f : monomials_[monomial]) {
-      all.push_back(atoms_[f]);
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<atom> factors_of(number monomial) const;
   [[nodiscard]] std::size_t monomials() const noexcept { return monomials_.size(); }
 
  private:
@@ -134,42 +80,10 @@ class polynomial_pool {
     number result;
   };
 
-  number atom_of(atom a) {
-    auto h = static_cast<std::uint64_t>(a.op);
-    for (const auto n : a.arguments) {
-      h = hash_combine(h, n);
-    }
-    const auto found = atoms_by_content_.find(h, [&](number i) {
-      return atoms_[i].op == a.op && atoms_[i].arguments == a.arguments;
-    });
-    if (found != index_table::none) {
-      return monomial_of({found});
-    }
-    const auto made = static_cast<number>(atoms_.size());
-    atoms_.push_back(std::move(a));
-    atoms_by_content_.insert(h, made);
-    return monomial_of({made});
-  }
-  number monomial_of(factors f) {
-    std::uint64_t h = f.size();
-    for (const auto n : f) {
-      h = hash_combine(h, n);
-    }
-    const auto found = monomials_by_factors_.find(h, [&](number i) { return monomials_[i] == f; });
-    return found != index_table::none ? found : add_monomial(std::move(f), h);
-  }
-  void add_monomial(factors f) {
-    std::uint64_t h = f.size();
-    for (const auto n : f) {
-      h = hash_combine(h, n);
-    }
-    add_monomial(std::move(f), h);
-  }
-  number add_monomial(factors f, std::uint64_t hash) {
-    monomials_.push_back(std::move(f));
-    monomials_by_factors_.insert(hash, static_cast<number>(monomials_.size() - 1));
-    return static_cast<number>(monomials_.size() - 1);
-  }
+  number atom_of(atom a);
+  number monomial_of(factors f);
+  void add_monomial(factors f);
+  number add_monomial(factors f, std::uint64_t hash);
 
   std::vector<atom> atoms_;
   index_table atoms_by_content_;
@@ -182,3 +96,113 @@ class polynomial_pool {
 };
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_POLYNOMIAL_POOL)
+
+#include <algorithm>
+#include <string>
+
+#include <unity/core/hash.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE polynomial_pool::polynomial_pool() {
+  add_monomial({});
+  atoms_.push_back({scalar_op::literal, {}});
+  add_monomial({0});
+  const polynomial_term unit{one, rational{1}};
+  const number constants[] = {intern({}), intern({&unit, 1})};
+  for (auto op = first_function; op <= last_function; op = static_cast<scalar_op>(static_cast<int>(op) + 1)) {
+    for (const auto c : constants) {
+      static_cast<void>(function(op, {c}));
+    }
+  }
+}
+
+UNITY_INLINE auto polynomial_pool::product(number a, number b) -> number {
+  if (a == one || b == one) {
+    return a + b;
+  }
+  const auto low = std::min(a, b);
+  const auto high = std::max(a, b);
+  const auto h = hash_combine(low, high);
+  const auto found =
+      products_by_factors_.find(h, [&](number i) { return products_[i].low == low && products_[i].high == high; });
+  if (found != index_table::none) {
+    return products_[found].result;
+  }
+  factors joint;
+  joint.resize(monomials_[a].size() + monomials_[b].size());
+  std::merge(monomials_[a].begin(), monomials_[a].end(), monomials_[b].begin(), monomials_[b].end(), joint.begin());
+  const auto result = monomial_of(std::move(joint));
+  products_by_factors_.insert(h, static_cast<number>(products_.size()));
+  products_.push_back({low, high, result});
+  return result;
+}
+
+UNITY_INLINE auto polynomial_pool::intern(std::span<const polynomial_term> terms) -> number {
+  std::uint64_t h = terms.size();
+  for (const auto& t : terms) {
+    h = hash_combine(hash_combine(h, t.monomial), static_cast<std::uint64_t>(t.coefficient.numerator()));
+  }
+  const auto found = polynomials_by_terms_.find(h, [&](number i) {
+    return std::equal(terms.begin(), terms.end(), polynomials_[i].begin(), polynomials_[i].end());
+  });
+  if (found != index_table::none) {
+    return found;
+  }
+  polynomials_.emplace_back(terms);
+  polynomials_by_terms_.insert(h, static_cast<number>(polynomials_.size() - 1));
+  return static_cast<number>(polynomials_.size() - 1);
+}
+
+UNITY_INLINE auto polynomial_pool::factors_of(number monomial) const -> std::vector<atom> {
+  std::vector<atom> all;
+  for (const auto f : monomials_[monomial]) {
+    all.push_back(atoms_[f]);
+  }
+  return all;
+}
+
+UNITY_INLINE auto polynomial_pool::atom_of(atom a) -> number {
+  auto h = static_cast<std::uint64_t>(a.op);
+  for (const auto n : a.arguments) {
+    h = hash_combine(h, n);
+  }
+  const auto found =
+      atoms_by_content_.find(h, [&](number i) { return atoms_[i].op == a.op && atoms_[i].arguments == a.arguments; });
+  if (found != index_table::none) {
+    return monomial_of({found});
+  }
+  const auto made = static_cast<number>(atoms_.size());
+  atoms_.push_back(std::move(a));
+  atoms_by_content_.insert(h, made);
+  return monomial_of({made});
+}
+
+UNITY_INLINE auto polynomial_pool::monomial_of(factors f) -> number {
+  std::uint64_t h = f.size();
+  for (const auto n : f) {
+    h = hash_combine(h, n);
+  }
+  const auto found = monomials_by_factors_.find(h, [&](number i) { return monomials_[i] == f; });
+  return found != index_table::none ? found : add_monomial(std::move(f), h);
+}
+
+UNITY_INLINE void polynomial_pool::add_monomial(factors f) {
+  std::uint64_t h = f.size();
+  for (const auto n : f) {
+    h = hash_combine(h, n);
+  }
+  add_monomial(std::move(f), h);
+}
+
+UNITY_INLINE auto polynomial_pool::add_monomial(factors f, std::uint64_t hash) -> number {
+  monomials_.push_back(std::move(f));
+  monomials_by_factors_.insert(hash, static_cast<number>(monomials_.size() - 1));
+  return static_cast<number>(monomials_.size() - 1);
+}
+
+}  // namespace unity::tensor
+
+#endif

@@ -1,12 +1,9 @@
 // Fractions of 64-bit integers, exact or refused.
 #pragma once
 
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
-#include <numeric>
 #include <optional>
 #include <string>
 
@@ -20,49 +17,14 @@ class rational {
  public:
   constexpr rational() noexcept = default;
   constexpr explicit rational(std::int64_t n) noexcept : numerator_{n} {}
-  rational(std::int64_t n, std::int64_t d) {
-    if (d == 0) {
-      throw error{"exact arithmetic", "a division by zero", "a divisor that is not zero"};
-    }
-    const auto common = std::gcd(n, d) * (d < 0 ? -1 : 1);
-    numerator_ = n / common;
-    denominator_ = d / common;
-  }
+  rational(std::int64_t n, std::int64_t d);
 
   // The number that `value` is written as: the shortest decimal that rounds to it, so that 0.1 is 1/10.
-  [[nodiscard]] static rational of_decimal(double value) {
-    if (!std::isfinite(value)) {
-      throw error{"exact arithmetic", "a number that is not finite", "a finite one"};
-    }
-    char text[40];
-    const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific).ptr;
-    std::int64_t digits = 0;
-    std::int64_t places = 0;
-    const char* at = text[0] == '-' ? text + 1 : text;
-    for (bool fraction = false; at != end && *at != 'e'; ++at) {
-      if (*at == '.') {
-        fraction = true;
-      } else {
-        digits = digits * 10 + (*at - '0');
-        places += fraction ? 1 : 0;
-      }
-    }
-    std::int64_t exponent = 0;
-    std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
-    const rational whole{text[0] == '-' ? -digits : digits};
-    return exponent < places ? whole / power_of_ten(places - exponent) : whole * power_of_ten(exponent - places);
-  }
+  [[nodiscard]] static rational of_decimal(double value);
 
   // What a number in a program means: its decimal, but that the root of 2, rounded to float64 or to float32, is one
   // number, and its inverse, rounded likewise, is its inverse.
-  [[nodiscard]] static rational of_literal(double value) {
-    const auto rounds = [&](double exact) {
-      return value == exact || value == static_cast<double>(static_cast<float>(exact));
-    };
-    return rounds(std::numbers::sqrt2)       ? root_of_2()
-           : rounds(std::numbers::sqrt2 / 2) ? rational{1} / root_of_2()
-                                             : of_decimal(value);
-  }
+  [[nodiscard]] static rational of_literal(double value);
   // Stands for it: what is shown of it must not depend on more than that it is some number.
   [[nodiscard]] static rational root_of_2() { return of_decimal(std::numbers::sqrt2); }
 
@@ -106,13 +68,7 @@ class rational {
   [[noreturn]] static std::int64_t overflow() {
     throw error{"exact arithmetic", "a number of more than 64 bits", "smaller numbers"};
   }
-  static rational power_of_ten(std::int64_t n) {
-    std::int64_t p = 1;
-    for (; n > 0; --n) {
-      p = times(p, 10);
-    }
-    return rational{p};
-  }
+  static rational power_of_ten(std::int64_t n);
 
   std::int64_t numerator_ = 0;
   std::int64_t denominator_ = 1;
@@ -125,3 +81,66 @@ class rational {
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_RATIONAL)
+
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include <unity/core/config.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE rational::rational(std::int64_t n, std::int64_t d) {
+  if (d == 0) {
+    throw error{"exact arithmetic", "a division by zero", "a divisor that is not zero"};
+  }
+  const auto common = std::gcd(n, d) * (d < 0 ? -1 : 1);
+  numerator_ = n / common;
+  denominator_ = d / common;
+}
+
+UNITY_INLINE rational rational::of_decimal(double value) {
+  if (!std::isfinite(value)) {
+    throw error{"exact arithmetic", "a number that is not finite", "a finite one"};
+  }
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific).ptr;
+  std::int64_t digits = 0;
+  std::int64_t places = 0;
+  const char* at = text[0] == '-' ? text + 1 : text;
+  for (bool fraction = false; at != end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      fraction = true;
+    } else {
+      digits = digits * 10 + (*at - '0');
+      places += fraction ? 1 : 0;
+    }
+  }
+  std::int64_t exponent = 0;
+  std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
+  const rational whole{text[0] == '-' ? -digits : digits};
+  return exponent < places ? whole / power_of_ten(places - exponent) : whole * power_of_ten(exponent - places);
+}
+
+UNITY_INLINE rational rational::of_literal(double value) {
+  const auto rounds = [&](double exact) {
+    return value == exact || value == static_cast<double>(static_cast<float>(exact));
+  };
+  return rounds(std::numbers::sqrt2)       ? root_of_2()
+         : rounds(std::numbers::sqrt2 / 2) ? rational{1} / root_of_2()
+                                           : of_decimal(value);
+}
+
+UNITY_INLINE rational rational::power_of_ten(std::int64_t n) {
+  std::int64_t p = 1;
+  for (; n > 0; --n) {
+    p = times(p, 10);
+  }
+  return rational{p};
+}
+
+}  // namespace unity::tensor
+
+#endif

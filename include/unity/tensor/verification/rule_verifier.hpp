@@ -14,15 +14,21 @@
 #include <vector>
 
 #include <unity/core/thread_pool.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/common_subterms.hpp>
+#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
+#include <unity/rewrite/verification/derivation.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
+#include <unity/rewrite/verification/ground_proof.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/rules/instance.hpp>
@@ -52,17 +58,7 @@ struct rule_proof {
 };
 
 // `rule` with the standing that the proof gives it. A rule is no safer than the axioms it rests on.
-[[nodiscard]] inline syntax::rule with_proof(syntax::rule rule, const rule_proof& proof) {
-  if (proof.found == verdict::proved) {
-    rule.known = syntax::standing::proved;
-    rule.tested_bits = 0;
-    rule.prover = proof.prover;
-    rule.axioms = proof.axioms;
-    rule.real_only = rule.real_only || proof.real_only;
-    rule.safe_for = proof.inference_only ? syntax::safety::inference : rule.safe_for;
-  }
-  return rule;
-}
+[[nodiscard]] syntax::rule with_proof(syntax::rule rule, const rule_proof& proof);
 
 // Verifies rules one after the other. The algebra and the theory must outlive it. Not to be shared between threads;
 // verifiers of the same theory may run side by side.
@@ -229,3 +225,23 @@ template <prover Prover>
 }
 
 }  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_RULE_VERIFIER)
+
+namespace unity::tensor {
+
+UNITY_INLINE syntax::rule with_proof(syntax::rule rule, const rule_proof& proof) {
+  if (proof.found == verdict::proved) {
+    rule.known = syntax::standing::proved;
+    rule.tested_bits = 0;
+    rule.prover = proof.prover;
+    rule.axioms = proof.axioms;
+    rule.real_only = rule.real_only || proof.real_only;
+    rule.safe_for = proof.inference_only ? syntax::safety::inference : rule.safe_for;
+  }
+  return rule;
+}
+
+}  // namespace unity::tensor
+
+#endif

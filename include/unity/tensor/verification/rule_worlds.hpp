@@ -5,18 +5,14 @@
 // any two sizes or attributes that can differ; they are the worlds of the first question.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/hash.hpp>
-#include <unity/core/id.hpp>
-#include <unity/graph/copy_node.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -49,8 +45,83 @@ using rule_case = std::vector<rule_world>;
 namespace detail {
 
 // Both sides in one graph, or nothing where one cannot be built or their outputs have other types.
-[[nodiscard]] inline std::optional<tensor_graph> joined_sides(const algebra& a, const substitution& s,
-                                                              const rule_instance& i) {
+[[nodiscard]] std::optional<tensor_graph> joined_sides(const algebra& a, const substitution& s, const rule_instance& i);
+
+// What instances of one case have in common: repetitions, ranks, element types, what is constant, choices among words,
+// and along which dimensions an operand of an operator is stretched over another.
+[[nodiscard]] std::uint64_t case_of(const algebra& a, const rule_instance& i, const tensor_graph& g);
+
+// The numbers that an instance chooses: sizes, and integers of attributes.
+[[nodiscard]] std::vector<std::int64_t> numbers(const rule_instance& i);
+
+// Picks members one by one, each the one that tells most pairs of numbers apart that those before it do not.
+[[nodiscard]] std::vector<std::size_t> choose_worlds(const rule_case& members, std::size_t most);
+
+// The chosen ones first, the others in their order.
+[[nodiscard]] rule_case spread_first(rule_case members, std::size_t worlds);
+
+[[nodiscard]] bool same_structure(const tensor_graph& a, const tensor_graph& b);
+
+}  // namespace detail
+
+namespace detail {
+
+// Sorts instances into cases.
+class case_collector {
+ public:
+  case_collector(const algebra& a, const substitution& s, const world_options& o)
+      : algebra_{a}, s_{s}, options_{o}, generator_{std::in_place, a, s, o.seed} {}
+
+  std::vector<rule_case> run();
+
+ private:
+  void collect() {
+    sample();
+    search();
+  }
+  void sample();
+  // Two numbers may be equal in nearly all instances, but not in all: two kernels, where a stride hides what the larger
+  // one takes away. A proof must not rest on that, so the few in which they differ are worlds, too.
+  void search();
+  // Whether two numbers differ that were equal in every instance of as many.
+  [[nodiscard]] bool tells_apart(const rule_instance& instance) const;
+  void tell_apart(const rule_instance& instance);
+  void add_all(const std::vector<rule_instance>& instances);
+  // Whether the target fits.
+  bool add(const rule_instance& instance);
+
+  const algebra& algebra_;
+  const substitution& s_;
+  const world_options& options_;
+  std::optional<instance_generator> generator_;
+  std::vector<std::uint64_t> keys_;  // by case
+  std::vector<rule_case> cases_;
+  std::map<std::size_t, std::vector<bool>> apart_;  // by how many numbers there are: pairs that differ in some instance
+};
+
+}  // namespace detail
+
+// The cases that random instances of `s` and systematic variations of them fall into, in the order in which they were
+// met. Complexity: linear in the instances asked for and the attempts that finding them takes.
+[[nodiscard]] inline std::vector<rule_case> rule_cases(const algebra& a, const substitution& s,
+                                                       const world_options& options = {}) {
+  return detail::case_collector{a, s, options}.run();
+}
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_RULE_WORLDS)
+
+#include <algorithm>
+#include <span>
+
+#include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/copy_node.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE std::optional<tensor_graph> joined_sides(const algebra& a, const substitution& s, const rule_instance& i) {
   auto joined = source_graph(a, s, i);
   const auto target = target_graph(a, s, i);
   if (!joined || !target) {
@@ -80,9 +151,7 @@ namespace detail {
   return joined;
 }
 
-// What instances of one case have in common: repetitions, ranks, element types, what is constant, choices among words,
-// and along which dimensions an operand of an operator is stretched over another.
-[[nodiscard]] inline std::uint64_t case_of(const algebra& a, const rule_instance& i, const tensor_graph& g) {
+UNITY_INLINE std::uint64_t case_of(const algebra& a, const rule_instance& i, const tensor_graph& g) {
   std::uint64_t h = i.repetitions;
   for (const auto& types : i.values) {
     for (const auto& t : types) {
@@ -111,8 +180,7 @@ namespace detail {
   return h;
 }
 
-// The numbers that an instance chooses: sizes, and integers of attributes.
-[[nodiscard]] inline std::vector<std::int64_t> numbers(const rule_instance& i) {
+UNITY_INLINE std::vector<std::int64_t> numbers(const rule_instance& i) {
   std::vector<std::int64_t> all;
   for (const auto& types : i.values) {
     for (const auto& t : types) {
@@ -129,8 +197,7 @@ namespace detail {
   return all;
 }
 
-// Picks members one by one, each the one that tells most pairs of numbers apart that those before it do not.
-[[nodiscard]] inline std::vector<std::size_t> choose_worlds(const rule_case& members, std::size_t most) {
+UNITY_INLINE std::vector<std::size_t> choose_worlds(const rule_case& members, std::size_t most) {
   std::vector<std::vector<std::int64_t>> of;
   for (const auto& m : members) {
     of.push_back(numbers(m.instance));
@@ -165,8 +232,7 @@ namespace detail {
   return chosen;
 }
 
-// The chosen ones first, the others in their order.
-[[nodiscard]] inline rule_case spread_first(rule_case members, std::size_t worlds) {
+UNITY_INLINE rule_case spread_first(rule_case members, std::size_t worlds) {
   const auto chosen = choose_worlds(members, worlds);
   rule_case all;
   for (const auto m : chosen) {
@@ -180,7 +246,7 @@ namespace detail {
   return all;
 }
 
-[[nodiscard]] inline bool same_structure(const tensor_graph& a, const tensor_graph& b) {
+UNITY_INLINE bool same_structure(const tensor_graph& a, const tensor_graph& b) {
   if (a.node_count() != b.node_count() || a.value_count() != b.value_count() ||
       !std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin(), b.outputs().end())) {
     return false;
@@ -195,126 +261,96 @@ namespace detail {
   return true;
 }
 
-}  // namespace detail
-
-namespace detail {
-
-// Sorts instances into cases.
-class case_collector {
- public:
-  case_collector(const algebra& a, const substitution& s, const world_options& o)
-      : algebra_{a}, s_{s}, options_{o}, generator_{std::in_place, a, s, o.seed} {}
-
-  std::vector<rule_case> run() {
+UNITY_INLINE std::vector<rule_case> case_collector::run() {
+  collect();
+  if (cases_.empty()) {  // few shapes fit
+    generator_.emplace(algebra_, s_, options_.seed, true);
     collect();
-    if (cases_.empty()) {  // few shapes fit
-      generator_.emplace(algebra_, s_, options_.seed, true);
-      collect();
-    }
-    for (auto& c : cases_) {
-      c = spread_first(std::move(c), options_.worlds);
-    }
-    return std::move(cases_);
   }
-
- private:
-  void collect() {
-    sample();
-    search();
+  for (auto& c : cases_) {
+    c = spread_first(std::move(c), options_.worlds);
   }
-  void sample() {
-    std::size_t found = 0;
-    for (std::size_t k = 0; k < options_.instances; ++k) {
-      const auto instance = generator_->next(options_.attempts);
-      if (!instance) {
-        break;
-      }
-      if (!add(*instance)) {
-        continue;
-      }
-      if (found < options_.varied) {
-        add_all(generator_->variations(*instance));
-      }
-      if (found < options_.collapsed) {
-        add_all(generator_->collapses(*instance));
-      }
-      ++found;
-    }
-  }
-  // Two numbers may be equal in nearly all instances, but not in all: two kernels, where a stride hides what the larger
-  // one takes away. A proof must not rest on that, so the few in which they differ are worlds, too.
-  void search() {
-    for (std::size_t k = 0; k < options_.searched && !cases_.empty(); ++k) {
-      const auto instance = generator_->next(options_.patience);
-      if (instance && tells_apart(*instance)) {
-        add(*instance);
-      }
-    }
-  }
-  // Whether two numbers differ that were equal in every instance of as many.
-  [[nodiscard]] bool tells_apart(const rule_instance& instance) const {
-    const auto all = numbers(instance);
-    const auto known = apart_.find(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (all[i] != all[j] && (known == apart_.end() || !known->second[i * all.size() + j])) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-  void tell_apart(const rule_instance& instance) {
-    const auto all = numbers(instance);
-    auto& apart = apart_[all.size()];
-    apart.resize(all.size() * all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        apart[i * all.size() + j] = apart[i * all.size() + j] || all[i] != all[j];
-      }
-    }
-  }
-  void add_all(const std::vector<rule_instance>& instances) {
-    for (const auto& i : instances) {
-      add(i);
-    }
-  }
-  // Whether the target fits.
-  bool add(const rule_instance& instance) {
-    auto graph = joined_sides(algebra_, s_, instance);
-    if (!graph) {
-      return false;
-    }
-    const auto key = case_of(algebra_, instance, *graph);
-    std::size_t at = 0;
-    while (at < keys_.size() && (keys_[at] != key || !same_structure(cases_[at][0].graph, *graph))) {
-      ++at;
-    }
-    if (at == keys_.size()) {
-      keys_.push_back(key);
-      cases_.emplace_back();
-    }
-    tell_apart(instance);
-    cases_[at].push_back({instance, *std::move(graph)});
-    return true;
-  }
-
-  const algebra& algebra_;
-  const substitution& s_;
-  const world_options& options_;
-  std::optional<instance_generator> generator_;
-  std::vector<std::uint64_t> keys_;  // by case
-  std::vector<rule_case> cases_;
-  std::map<std::size_t, std::vector<bool>> apart_;  // by how many numbers there are: pairs that differ in some instance
-};
-
-}  // namespace detail
-
-// The cases that random instances of `s` and systematic variations of them fall into, in the order in which they were
-// met. Complexity: linear in the instances asked for and the attempts that finding them takes.
-[[nodiscard]] inline std::vector<rule_case> rule_cases(const algebra& a, const substitution& s,
-                                                       const world_options& options = {}) {
-  return detail::case_collector{a, s, options}.run();
+  return std::move(cases_);
 }
 
-}  // namespace unity::tensor
+UNITY_INLINE void case_collector::sample() {
+  std::size_t found = 0;
+  for (std::size_t k = 0; k < options_.instances; ++k) {
+    const auto instance = generator_->next(options_.attempts);
+    if (!instance) {
+      break;
+    }
+    if (!add(*instance)) {
+      continue;
+    }
+    if (found < options_.varied) {
+      add_all(generator_->variations(*instance));
+    }
+    if (found < options_.collapsed) {
+      add_all(generator_->collapses(*instance));
+    }
+    ++found;
+  }
+}
+
+UNITY_INLINE void case_collector::search() {
+  for (std::size_t k = 0; k < options_.searched && !cases_.empty(); ++k) {
+    const auto instance = generator_->next(options_.patience);
+    if (instance && tells_apart(*instance)) {
+      add(*instance);
+    }
+  }
+}
+
+UNITY_INLINE bool case_collector::tells_apart(const rule_instance& instance) const {
+  const auto all = numbers(instance);
+  const auto known = apart_.find(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (all[i] != all[j] && (known == apart_.end() || !known->second[i * all.size() + j])) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE void case_collector::tell_apart(const rule_instance& instance) {
+  const auto all = numbers(instance);
+  auto& apart = apart_[all.size()];
+  apart.resize(all.size() * all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      apart[i * all.size() + j] = apart[i * all.size() + j] || all[i] != all[j];
+    }
+  }
+}
+
+UNITY_INLINE void case_collector::add_all(const std::vector<rule_instance>& instances) {
+  for (const auto& i : instances) {
+    add(i);
+  }
+}
+
+UNITY_INLINE bool case_collector::add(const rule_instance& instance) {
+  auto graph = joined_sides(algebra_, s_, instance);
+  if (!graph) {
+    return false;
+  }
+  const auto key = case_of(algebra_, instance, *graph);
+  std::size_t at = 0;
+  while (at < keys_.size() && (keys_[at] != key || !same_structure(cases_[at][0].graph, *graph))) {
+    ++at;
+  }
+  if (at == keys_.size()) {
+    keys_.push_back(key);
+    cases_.emplace_back();
+  }
+  tell_apart(instance);
+  cases_[at].push_back({instance, *std::move(graph)});
+  return true;
+}
+
+}  // namespace unity::tensor::detail
+
+#endif

@@ -20,16 +20,21 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/rules/generator.hpp>
 #include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/exact.hpp>
 #include <unity/tensor/verification/exhaustive.hpp>
 
@@ -37,43 +42,13 @@ namespace unity::tensor {
 
 // Wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller
 // sizes.
-[[nodiscard]] inline std::vector<instance_bounds> default_ladder() {
-  const instance_bounds wide;
-  auto fewer = wide;
-  fewer.repetitions = 2;
-  fewer.axes = 1;
-  fewer.new_rank = 3;
-  fewer.strides = {{2, 1}};
-  fewer.dilations = {{1, 2}};
-  fewer.pads = {{0, 0, 0, 0}, {1, 0, 0, 1}};
-  auto fewest = fewer;
-  fewest.kernel = 2;
-  fewest.pads = {{1, 0, 0, 1}};
-  auto smaller = fewer;
-  smaller.size = 3;
-  smaller.kernel = 2;
-  auto smallest = smaller;
-  smallest.size = 2;
-  return {wide, fewer, fewest, smaller, smallest};
-}
+[[nodiscard]] std::vector<instance_bounds> default_ladder();
 // Sizes up to 2: what provers of real arithmetic can be asked about.
-[[nodiscard]] inline std::vector<instance_bounds> small_ladder() {
-  instance_bounds b;
-  b.size = 2;
-  b.kernel = 2;
-  b.repetitions = 2;
-  b.strides = {{1, 1}};
-  b.dilations = {{1, 1}};
-  std::vector<instance_bounds> ladder;
-  for (; b.rank > 1; --b.rank) {
-    ladder.push_back(b);
-  }
-  return ladder;
-}
+[[nodiscard]] std::vector<instance_bounds> small_ladder();
 
 struct validation_options {
   std::vector<instance_bounds> ladder = default_ladder();
-  std::size_t effort = 500'000;   // operators filled in before narrower bounds are taken
+  std::size_t effort = 500'000;  // operators filled in before narrower bounds are taken
   std::vector<instance_bounds> real_ladder = small_ladder();
   std::size_t real_effort = 20'000;
   rule_test_options random{};
@@ -88,12 +63,12 @@ struct validation_report {
 
   std::string name{};
   verdict found = verdict::holds;
-  std::size_t rung = 0;    // of the ladder: which bounds were used
-  std::size_t exact = 0;   // instances that exact polynomials decided
-  std::size_t real = 0;    // that the prover of real arithmetic decided
-  std::size_t rounded = 0; // that neither decided, of a property that holds to the precision of float32 alone
-  std::size_t random = 0;  // that were compared at random points
-  int bits = 0;            // of the random ones: see rule_test.hpp
+  std::size_t rung = 0;     // of the ladder: which bounds were used
+  std::size_t exact = 0;    // instances that exact polynomials decided
+  std::size_t real = 0;     // that the prover of real arithmetic decided
+  std::size_t rounded = 0;  // that neither decided, of a property that holds to the precision of float32 alone
+  std::size_t random = 0;   // that were compared at random points
+  int bits = 0;             // of the random ones: see rule_test.hpp
   std::string because{};
 };
 
@@ -177,7 +152,7 @@ class validator {
     ++count;
     if (v.found != side_verdict::answer::equal) {
       conclude(v.found == side_verdict::answer::different ? validation_report::verdict::refuted
-                                                           : validation_report::verdict::unknown,
+                                                          : validation_report::verdict::unknown,
                to_string(algebra_, s, instance) + "; " + v.because);
     }
     return holds();
@@ -214,14 +189,13 @@ class validator {
     const auto& s = directions_.front();
     instance_generator grow{algebra_, s, options_.random.seed};
     std::size_t number = 0;
-    for_each_instance(algebra_, {&s, 1}, options_.ladder, options_.effort,
-                      [&](const substitution&, const rule_instance& instance) {
-                        for (const auto& larger : ++number % every == 1 ? grow.variations(instance)
-                                                                         : std::vector<rule_instance>{}) {
-                          test(s, larger);
-                        }
-                        return holds() && report_.random < options_.random.instances;
-                      });
+    for_each_instance(
+        algebra_, {&s, 1}, options_.ladder, options_.effort, [&](const substitution&, const rule_instance& instance) {
+          for (const auto& larger : ++number % every == 1 ? grow.variations(instance) : std::vector<rule_instance>{}) {
+            test(s, larger);
+          }
+          return holds() && report_.random < options_.random.instances;
+        });
   }
   void test(const substitution& s, const rule_instance& instance) {
     const auto source = source_graph(algebra_, s, instance);
@@ -262,16 +236,63 @@ template <equality_prover Reals>
 
 // Throws: unity::error that names the file, the first property that is not known to hold, and the shapes and values at
 // which it fails.
-inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
-                          const validation_options& options = {}) {
+void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                   const validation_options& options = {});
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_VALIDATE)
+
+#include <unity/core/error.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::vector<instance_bounds> default_ladder() {
+  const instance_bounds wide;
+  auto fewer = wide;
+  fewer.repetitions = 2;
+  fewer.axes = 1;
+  fewer.new_rank = 3;
+  fewer.strides = {{2, 1}};
+  fewer.dilations = {{1, 2}};
+  fewer.pads = {{0, 0, 0, 0}, {1, 0, 0, 1}};
+  auto fewest = fewer;
+  fewest.kernel = 2;
+  fewest.pads = {{1, 0, 0, 1}};
+  auto smaller = fewer;
+  smaller.size = 3;
+  smaller.kernel = 2;
+  auto smallest = smaller;
+  smallest.size = 2;
+  return {wide, fewer, fewest, smaller, smallest};
+}
+
+UNITY_INLINE std::vector<instance_bounds> small_ladder() {
+  instance_bounds b;
+  b.size = 2;
+  b.kernel = 2;
+  b.repetitions = 2;
+  b.strides = {{1, 1}};
+  b.dilations = {{1, 1}};
+  std::vector<instance_bounds> ladder;
+  for (; b.rank > 1; --b.rank) {
+    ladder.push_back(b);
+  }
+  return ladder;
+}
+
+UNITY_INLINE void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                                const validation_options& options) {
   for (const auto& axiom : axioms) {
     const auto report = validate_axiom(a, axiom, options);
     if (report.found != validation_report::verdict::holds) {
-      throw error{std::string{file} + ": property " + report.name, report.because,
-                  report.found == validation_report::verdict::refuted ? "sides that are equal"
-                                                                      : "sides that can be decided"};
+      throw error{
+          std::string{file} + ": property " + report.name, report.because,
+          report.found == validation_report::verdict::refuted ? "sides that are equal" : "sides that can be decided"};
     }
   }
 }
 
 }  // namespace unity::tensor
+
+#endif

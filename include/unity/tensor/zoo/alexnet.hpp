@@ -5,18 +5,37 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <utility>
 
-#include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
 
 // 5 convolutions, 3 pools, 3 dense layers and a softmax: the 12 layers of table 3.3.
-[[nodiscard]] inline tensor_graph alexnet(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph alexnet(const algebra& operators, const sizes& s);
+
+// LeNet-5 with averages for its subsampling layers.
+[[nodiscard]] tensor_graph lenet(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 1> alexnet_forms{{{"faithful", {.batch = 256}, alexnet}}};
+inline constexpr std::array<form, 1> lenet_forms{{{"faithful", {.batch = 64}, lenet}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_ALEXNET)
+
+#include <string>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph alexnet(const algebra& operators, const sizes& s) {
   const pool_options pool{.kernel = {3, 3}, .stride = {2, 2}};
   builder b{operators};
   auto x = b.input("x", {s.batch, 3, 224, 224});
@@ -36,8 +55,7 @@ namespace unity::tensor::zoo {
   return std::move(b).finish({b.softmax(dense(b, "fc3", x, 1000), 1)});
 }
 
-// LeNet-5 with averages for its subsampling layers.
-[[nodiscard]] inline tensor_graph lenet(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph lenet(const algebra& operators, const sizes& s) {
   const pool_options pool{.kernel = {2, 2}, .stride = {2, 2}};
   builder b{operators};
   auto x = b.input("x", {s.batch, 1, 32, 32});
@@ -48,7 +66,6 @@ namespace unity::tensor::zoo {
   return std::move(b).finish({b.softmax(dense(b, "output", x, 10), 1)});
 }
 
-inline constexpr std::array<form, 1> alexnet_forms{{{"faithful", {.batch = 256}, alexnet}}};
-inline constexpr std::array<form, 1> lenet_forms{{{"faithful", {.batch = 64}, lenet}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

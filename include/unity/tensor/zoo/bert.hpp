@@ -2,17 +2,19 @@
 // (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -21,13 +23,7 @@ namespace unity::tensor::zoo {
 namespace detail {
 
 // Features per head. Throws: unity::error where the heads do not divide the width.
-[[nodiscard]] inline std::int64_t head_width(const sizes& s) {
-  if (s.hidden % s.heads != 0) {
-    throw error{"zoo", "hidden=" + std::to_string(s.hidden) + " and heads=" + std::to_string(s.heads),
-                "a hidden size that the number of heads divides"};
-  }
-  return s.hidden / s.heads;
-}
+[[nodiscard]] std::int64_t head_width(const sizes& s);
 
 // What encoders and decoders are made of, as exporters write it. Shapes: x is [batch, seq, hidden].
 class transformer_parts {
@@ -50,16 +46,7 @@ class transformer_parts {
     return b_.transpose(y, permutation);
   }
   // mask: added to the scores, where there is one.
-  value_id attention(const std::string& name, value_id x, value_id mask = {}) {
-    const auto q = heads(name + ".query", x, {0, 2, 1, 3});
-    const auto k = heads(name + ".key", x, {0, 2, 3, 1});
-    const auto v = heads(name + ".value", x, {0, 2, 1, 3});
-    const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
-    const auto scaled = b_.scalar_multiply(b_.matmul(q, k), scale);
-    const auto weights = b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3);
-    const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
-    return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
-  }
+  value_id attention(const std::string& name, value_id x, value_id mask = {});
 
   builder& b_;
   sizes s_;
@@ -73,23 +60,9 @@ class bert_encoder : private transformer_parts {
  public:
   bert_encoder(builder& b, const sizes& s) : transformer_parts{b, s, 1e-12} {}
 
-  value_id embeddings() {
-    const std::string name = "embeddings";
-    const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
-    const auto segments = b_.input("token_type_ids", {s_.batch, s_.seq}, dtype::int64);
-    const auto words = b_.embedding(b_.weight(name + ".word", {s_.vocab, s_.hidden}), ids);
-    const auto types = b_.embedding(b_.weight(name + ".token_type", {2, s_.hidden}), segments);
-    const auto table = b_.weight(name + ".position", {std::max<std::int64_t>(512, s_.seq), s_.hidden});
-    const auto positions = b_.slice(table, {0}, {0}, {s_.seq});
-    return normalized(name, b_.add(b_.add(words, types), positions));
-  }
+  value_id embeddings();
 
-  value_id layer(const std::string& name, value_id x) {
-    const auto attended = affine(name + ".attention.output", attention(name + ".attention", x), s_.hidden);
-    x = normalized(name + ".attention", b_.add(attended, x));
-    const auto wide = b_.gelu(affine(name + ".intermediate", x, 4 * s_.hidden));
-    return normalized(name + ".output", b_.add(affine(name + ".output", wide, s_.hidden), x));
-  }
+  value_id layer(const std::string& name, value_id x);
 
   // What classifiers read: a dense layer on the first position.
   value_id pooler(value_id x) {
@@ -99,7 +72,78 @@ class bert_encoder : private transformer_parts {
 };
 
 // Attention as TASO's example writes it: no scale, no softmax, no bias. Shapes: x is [seq, hidden].
-inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
+value_id bert_taso_layer(builder& b, const sizes& s, const std::string& name, value_id x);
+
+}  // namespace detail
+
+// Two outputs: the last layer's result and the pooler's.
+[[nodiscard]] tensor_graph bert_faithful(const algebra& operators, const sizes& s);
+
+[[nodiscard]] tensor_graph bert_taso(const algebra& operators, const sizes& s);
+
+// Attention is one operator; neither residual adds nor layer norms.
+[[nodiscard]] tensor_graph bert_ae(const algebra& operators, const sizes& s);
+
+inline constexpr form bert_ae_form{"ae", {.batch = 8, .layers = 12, .hidden = 1024, .heads = 16, .seq = 512}, bert_ae};
+inline constexpr std::array<form, 3> bert_forms{{
+    {"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 128, .vocab = 30522}, bert_faithful},
+    {"taso", {.layers = 8, .hidden = 1024, .heads = 16, .seq = 64}, bert_taso},
+    bert_ae_form,
+}};
+inline constexpr std::array<form, 2> bert_large_forms{{
+    {"faithful", {.batch = 4, .layers = 24, .hidden = 1024, .heads = 16, .seq = 512, .vocab = 30522}, bert_faithful},
+    bert_ae_form,
+}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_BERT)
+
+#include <algorithm>
+#include <cmath>
+
+#include <unity/core/error.hpp>
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE std::int64_t head_width(const sizes& s) {
+  if (s.hidden % s.heads != 0) {
+    throw error{"zoo", "hidden=" + std::to_string(s.hidden) + " and heads=" + std::to_string(s.heads),
+                "a hidden size that the number of heads divides"};
+  }
+  return s.hidden / s.heads;
+}
+
+UNITY_INLINE value_id transformer_parts::attention(const std::string& name, value_id x, value_id mask) {
+  const auto q = heads(name + ".query", x, {0, 2, 1, 3});
+  const auto k = heads(name + ".key", x, {0, 2, 3, 1});
+  const auto v = heads(name + ".value", x, {0, 2, 1, 3});
+  const auto scale = b_.fill(1 / std::sqrt(static_cast<double>(head_)));
+  const auto scaled = b_.scalar_multiply(b_.matmul(q, k), scale);
+  const auto weights = b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3);
+  const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
+  return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
+}
+
+UNITY_INLINE value_id bert_encoder::embeddings() {
+  const std::string name = "embeddings";
+  const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
+  const auto segments = b_.input("token_type_ids", {s_.batch, s_.seq}, dtype::int64);
+  const auto words = b_.embedding(b_.weight(name + ".word", {s_.vocab, s_.hidden}), ids);
+  const auto types = b_.embedding(b_.weight(name + ".token_type", {2, s_.hidden}), segments);
+  const auto table = b_.weight(name + ".position", {std::max<std::int64_t>(512, s_.seq), s_.hidden});
+  const auto positions = b_.slice(table, {0}, {0}, {s_.seq});
+  return normalized(name, b_.add(b_.add(words, types), positions));
+}
+
+UNITY_INLINE value_id bert_encoder::layer(const std::string& name, value_id x) {
+  const auto attended = affine(name + ".attention.output", attention(name + ".attention", x), s_.hidden);
+  x = normalized(name + ".attention", b_.add(attended, x));
+  const auto wide = b_.gelu(affine(name + ".intermediate", x, 4 * s_.hidden));
+  return normalized(name + ".output", b_.add(affine(name + ".output", wide, s_.hidden), x));
+}
+
+UNITY_INLINE value_id bert_taso_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
   const auto head = head_width(s);
   constexpr std::array<const char*, 3> names{".query", ".key", ".value"};
   std::array<value_id, 3> qkv;
@@ -113,10 +157,11 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   return b.matmul(joined, b.weight(name + ".output", {s.hidden, s.hidden}));
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::zoo::detail
 
-// Two outputs: the last layer's result and the pooler's.
-[[nodiscard]] inline tensor_graph bert_faithful(const algebra& operators, const sizes& s) {
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph bert_faithful(const algebra& operators, const sizes& s) {
   builder b{operators};
   detail::bert_encoder encoder{b, s};
   auto x = encoder.embeddings();
@@ -126,7 +171,7 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   return std::move(b).finish({x, encoder.pooler(x)});
 }
 
-[[nodiscard]] inline tensor_graph bert_taso(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph bert_taso(const algebra& operators, const sizes& s) {
   builder b{operators};
   auto x = b.relu(b.input("x", {s.seq, s.hidden}));
   for (std::int64_t i = 0; i < s.layers; ++i) {
@@ -135,8 +180,7 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   return std::move(b).finish({x});
 }
 
-// Attention is one operator; neither residual adds nor layer norms.
-[[nodiscard]] inline tensor_graph bert_ae(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph bert_ae(const algebra& operators, const sizes& s) {
   static_cast<void>(detail::head_width(s));
   builder b{operators};
   auto x = b.input("x", {s.batch, s.seq, s.hidden});
@@ -152,15 +196,6 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   return std::move(b).finish({b.matmul(x, b.weight("fc", {s.hidden, 1}))});
 }
 
-inline constexpr form bert_ae_form{"ae", {.batch = 8, .layers = 12, .hidden = 1024, .heads = 16, .seq = 512}, bert_ae};
-inline constexpr std::array<form, 3> bert_forms{{
-    {"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 128, .vocab = 30522}, bert_faithful},
-    {"taso", {.layers = 8, .hidden = 1024, .heads = 16, .seq = 64}, bert_taso},
-    bert_ae_form,
-}};
-inline constexpr std::array<form, 2> bert_large_forms{{
-    {"faithful", {.batch = 4, .layers = 24, .hidden = 1024, .heads = 16, .seq = 512, .vocab = 30522}, bert_faithful},
-    bert_ae_form,
-}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

@@ -5,22 +5,17 @@
 #include <cstdint>
 #include <string>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
 
 // Shapes: [batch, 3, image, image].
 // Throws: unity::error below `least` pixels a side, where the window of some layer would not fit.
-inline value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model) {
-  if (s.image < least) {
-    throw error{"zoo", "image=" + std::to_string(s.image),
-                "at least " + std::to_string(least) + " pixels a side for " + model};
-  }
-  return b.input("x", {s.batch, 3, s.image, s.image});
-}
+value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model);
 
 // Shapes: weight [channels, input channels / groups, kernel]; no bias.
 inline value_id convolution(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
@@ -38,31 +33,11 @@ inline value_id convolution_with_bias(builder& b, const std::string& name, value
 // The mean and the (biased) variance of each channel over the whole batch. Sums are formed before they are scaled, so
 // that where the batch is divided they are sums of parts, and no part knows how many there are.
 // Shapes: [n, c, h, w] to twice [c].
-inline std::array<value_id, 2> channel_statistics(builder& b, value_id x) {
-  const auto d = b.dims(x);
-  const auto share = b.fill(1 / (static_cast<double>(d[0]) * static_cast<double>(d[2]) * static_cast<double>(d[3])), {},
-                            b.type(x).element);
-  const auto mean_of = [&](value_id v) {
-    return b.mul(b.apply("reduce_sum", {v}, {{"axes", {0, 2, 3}}, {"keep_dims", 0}})[0], share);
-  };
-  const auto mean = mean_of(x);
-  const auto centred = b.sub(x, b.reshape(mean, {d[1], 1, 1}));
-  return {mean, mean_of(b.mul(centred, centred))};
-}
+std::array<value_id, 2> channel_statistics(builder& b, value_id x);
 
 // Shapes: [n, c, h, w]. statistics: one of batch_statistics; those of the batch ask for no weights.
-inline value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon,
-                           std::int64_t statistics = given_statistics) {
-  const shape channels{b.dims(x)[1]};
-  const auto scale = b.weight(name + ".weight", channels);
-  const auto bias = b.weight(name + ".bias", channels);
-  if (statistics == statistics_of_batch) {
-    const auto [mean, variance] = channel_statistics(b, x);
-    return b.batch_norm(x, scale, bias, mean, variance, epsilon);
-  }
-  const auto mean = b.weight(name + ".running_mean", channels);
-  return b.batch_norm(x, scale, bias, mean, b.weight(name + ".running_var", channels), epsilon);
-}
+value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon,
+                    std::int64_t statistics = given_statistics);
 
 // Shapes: [n, c, 1, 1] or [n, c, h, w] to [n, c h w].
 inline value_id flatten(builder& b, value_id x) {
@@ -76,3 +51,46 @@ inline value_id dense(builder& b, const std::string& name, value_id x, std::int6
 }
 
 }  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_CONVOLUTION)
+
+#include <unity/core/error.hpp>
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model) {
+  if (s.image < least) {
+    throw error{"zoo", "image=" + std::to_string(s.image),
+                "at least " + std::to_string(least) + " pixels a side for " + model};
+  }
+  return b.input("x", {s.batch, 3, s.image, s.image});
+}
+
+UNITY_INLINE std::array<value_id, 2> channel_statistics(builder& b, value_id x) {
+  const auto d = b.dims(x);
+  const auto share = b.fill(1 / (static_cast<double>(d[0]) * static_cast<double>(d[2]) * static_cast<double>(d[3])), {},
+                            b.type(x).element);
+  const auto mean_of = [&](value_id v) {
+    return b.mul(b.apply("reduce_sum", {v}, {{"axes", {0, 2, 3}}, {"keep_dims", 0}})[0], share);
+  };
+  const auto mean = mean_of(x);
+  const auto centred = b.sub(x, b.reshape(mean, {d[1], 1, 1}));
+  return {mean, mean_of(b.mul(centred, centred))};
+}
+
+UNITY_INLINE value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon,
+                                 std::int64_t statistics) {
+  const shape channels{b.dims(x)[1]};
+  const auto scale = b.weight(name + ".weight", channels);
+  const auto bias = b.weight(name + ".bias", channels);
+  if (statistics == statistics_of_batch) {
+    const auto [mean, variance] = channel_statistics(b, x);
+    return b.batch_norm(x, scale, bias, mean, variance, epsilon);
+  }
+  const auto mean = b.weight(name + ".running_mean", channels);
+  return b.batch_norm(x, scale, bias, mean, b.weight(name + ".running_var", channels), epsilon);
+}
+
+}  // namespace unity::tensor::zoo
+
+#endif

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -22,21 +24,10 @@ inline value_id norm_relu(builder& b, const sizes& s, const std::string& name, v
   return b.relu(batch_norm(b, name, x, 1e-5, s.statistics));
 }
 
-inline value_id densenet_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
-  constexpr std::int64_t growth = 32;
-  x = convolution(b, name + ".conv1", norm_relu(b, s, name + ".norm1", x), 4 * growth, {1, 1});
-  return convolution(b, name + ".conv2", norm_relu(b, s, name + ".norm2", x), growth, {3, 3}, {.pads = {1, 1, 1, 1}});
-}
+value_id densenet_layer(builder& b, const sizes& s, const std::string& name, value_id x);
 
 // A layer reads the block's input and all that the layers before it made, and so does what comes after the block.
-inline value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers) {
-  std::vector<value_id> made{x};
-  for (int i = 1; i <= layers; ++i) {
-    made.push_back(densenet_layer(b, s, name + ".denselayer" + std::to_string(i), x));
-    x = b.concat(1, made);
-  }
-  return x;
-}
+value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers);
 
 // Halves channels, height and width.
 inline value_id densenet_transition(builder& b, const sizes& s, const std::string& name, value_id x) {
@@ -47,7 +38,39 @@ inline value_id densenet_transition(builder& b, const sizes& s, const std::strin
 }  // namespace detail
 
 // Throws: unity::error for images under 29 x 29.
-[[nodiscard]] inline tensor_graph densenet121(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph densenet121(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 1> densenet121_forms{
+    {{"faithful", {.batch = 1, .image = 224, .statistics = given_statistics}, densenet121}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_DENSENET)
+
+#include <vector>
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE value_id densenet_layer(builder& b, const sizes& s, const std::string& name, value_id x) {
+  constexpr std::int64_t growth = 32;
+  x = convolution(b, name + ".conv1", norm_relu(b, s, name + ".norm1", x), 4 * growth, {1, 1});
+  return convolution(b, name + ".conv2", norm_relu(b, s, name + ".norm2", x), growth, {3, 3}, {.pads = {1, 1, 1, 1}});
+}
+
+UNITY_INLINE value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers) {
+  std::vector<value_id> made{x};
+  for (int i = 1; i <= layers; ++i) {
+    made.push_back(densenet_layer(b, s, name + ".denselayer" + std::to_string(i), x));
+    x = b.concat(1, made);
+  }
+  return x;
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph densenet121(const algebra& operators, const sizes& s) {
   constexpr std::array blocks{6, 12, 24, 16};
   builder b{operators};
   auto x = image_input(b, s, 29, "DenseNet-121");
@@ -64,7 +87,6 @@ inline value_id densenet_transition(builder& b, const sizes& s, const std::strin
   return std::move(b).finish({dense(b, "classifier", x, 1000)});
 }
 
-inline constexpr std::array<form, 1> densenet121_forms{
-    {{"faithful", {.batch = 1, .image = 224, .statistics = given_statistics}, densenet121}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

@@ -14,7 +14,11 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -50,74 +54,27 @@ value_id fused_perceptron(builder& b, const std::string& name, value_id x, const
 }
 
 // Shapes: [batch, width] each: sums of `seq` rows of so many tables.
-[[nodiscard]] inline std::vector<value_id> bags(builder& b, const sizes& s, std::size_t tables, std::int64_t width) {
-  std::vector<value_id> parts;
-  for (std::size_t i = 0; i < tables; ++i) {
-    const auto table = b.weight("table" + std::to_string(i), {s.vocab, width});
-    parts.push_back(b.embedding_bag(table, b.input("category" + std::to_string(i), {s.batch, s.seq}, dtype::int64)));
-  }
-  return parts;
-}
+[[nodiscard]] std::vector<value_id> bags(builder& b, const sizes& s, std::size_t tables, std::int64_t width);
 
 // `layers` of width `hidden` and one of 2.
-[[nodiscard]] inline std::vector<std::int64_t> xdl_widths(const sizes& s) {
-  std::vector<std::int64_t> widths(static_cast<std::size_t>(s.layers), s.hidden);
-  widths.push_back(2);
-  return widths;
-}
+[[nodiscard]] std::vector<std::int64_t> xdl_widths(const sizes& s);
 
 }  // namespace detail
 
 // 26 tables of rows of 64, one row per sample and table; 13 dense features.
-[[nodiscard]] inline tensor_graph dlrm(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  std::vector<value_id> parts{
-      detail::perceptron(b, "bottom", b.input("dense", {s.batch, 13}), std::array<std::int64_t, 3>{512, 512, 64})};
-  for (std::size_t i = 0; i < detail::criteo_vocabularies.size(); ++i) {
-    const auto table = b.weight("table" + std::to_string(i), {detail::criteo_vocabularies[i], 64});
-    parts.push_back(b.embedding(table, b.input("category" + std::to_string(i), {s.batch}, dtype::int64)));
-  }
-  const auto x = detail::perceptron(b, "top", b.concat(1, parts), std::array<std::int64_t, 3>{1024, 1024, 1024});
-  return std::move(b).finish({b.sigmoid(dense(b, "click", x, 1))});
-}
+[[nodiscard]] tensor_graph dlrm(const algebra& operators, const sizes& s);
 
 // 4 tables; 4 dense features through two layers; all as wide as the rows.
-[[nodiscard]] inline tensor_graph dlrm_ae(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  const std::array bottom{s.hidden, s.hidden};
-  std::vector<value_id> parts{detail::fused_perceptron(b, "bottom", b.input("dense", {s.batch, 4}), bottom)};
-  for (const auto rows : detail::bags(b, s, 4, s.hidden)) {
-    parts.push_back(rows);
-  }
-  const std::array top{s.hidden, std::int64_t{2}};
-  return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "sigmoid")});
-}
+[[nodiscard]] tensor_graph dlrm_ae(const algebra& operators, const sizes& s);
 
 // 26 tables of rows of 64 and a perceptron without biases, whose activations are operators of their own.
-[[nodiscard]] inline tensor_graph xdl_faithful(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  auto x = b.concat(1, detail::bags(b, s, 26, 64));
-  const auto widths = detail::xdl_widths(s);
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    x = b.matmul(i == 0 ? x : b.relu(x), b.weight("top" + std::to_string(i) + ".weight", {b.dims(x)[1], widths[i]}));
-  }
-  return std::move(b).finish({b.sigmoid(x)});
-}
+[[nodiscard]] tensor_graph xdl_faithful(const algebra& operators, const sizes& s);
 
 // The same with 4 tables and the activations in the matrix products.
-[[nodiscard]] inline tensor_graph xdl_ae(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  const auto x = b.concat(1, detail::bags(b, s, 4, 64));
-  return std::move(b).finish({detail::fused_perceptron(b, "top", x, detail::xdl_widths(s), "sigmoid")});
-}
+[[nodiscard]] tensor_graph xdl_ae(const algebra& operators, const sizes& s);
 
 // Sums of `seq` rows each, and a dense layer. Source: Unity (OSDI 2022) figure 16c.
-[[nodiscard]] inline tensor_graph embedding_bag(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  const auto rows =
-      b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), b.input("ids", {s.batch, s.seq}, dtype::int64));
-  return std::move(b).finish({dense(b, "dense", rows, s.hidden)});
-}
+[[nodiscard]] tensor_graph embedding_bag(const algebra& operators, const sizes& s);
 
 namespace detail {
 
@@ -130,28 +87,10 @@ inline constexpr std::array<std::pair<const char*, std::int64_t>, 5> uno_feature
 }  // namespace detail
 
 // A tower per feature of the cell and of two drugs; doses go in as they are.
-[[nodiscard]] inline tensor_graph candle_uno(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  std::vector<value_id> parts{b.input("dose1", {s.batch, 1}), b.input("dose2", {s.batch, 1})};
-  const std::vector<std::int64_t> widths(static_cast<std::size_t>(s.layers), s.hidden);
-  for (const auto& [name, size] : detail::uno_features) {
-    parts.push_back(detail::perceptron(b, name + std::string{".dense"}, b.input(name, {s.batch, size}), widths));
-  }
-  const auto x = detail::perceptron(b, "top", b.concat(1, parts), widths);
-  return std::move(b).finish({dense(b, "response", x, 1)});
-}
+[[nodiscard]] tensor_graph candle_uno(const algebra& operators, const sizes& s);
 
 // Without biases, and activations in the matrix products. `layers` are those of a tower; behind the concat are four.
-[[nodiscard]] inline tensor_graph candle_uno_ae(const algebra& operators, const sizes& s) {
-  builder b{operators};
-  std::vector<value_id> parts{b.input("dose1", {s.batch, 1}), b.input("dose2", {s.batch, 1})};
-  const std::vector<std::int64_t> tower(static_cast<std::size_t>(s.layers), s.hidden);
-  for (const auto& [name, size] : detail::uno_features) {
-    parts.push_back(detail::fused_perceptron(b, name + std::string{".dense"}, b.input(name, {s.batch, size}), tower));
-  }
-  const std::array top{s.hidden, s.hidden, s.hidden, s.hidden, std::int64_t{1}};
-  return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "none")});
-}
+[[nodiscard]] tensor_graph candle_uno_ae(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> dlrm_forms{{
     {"faithful", {.batch = 1024}, dlrm},
@@ -169,3 +108,98 @@ inline constexpr std::array<form, 2> candle_uno_forms{{
 }};
 
 }  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_DLRM)
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE std::vector<value_id> bags(builder& b, const sizes& s, std::size_t tables, std::int64_t width) {
+  std::vector<value_id> parts;
+  for (std::size_t i = 0; i < tables; ++i) {
+    const auto table = b.weight("table" + std::to_string(i), {s.vocab, width});
+    parts.push_back(b.embedding_bag(table, b.input("category" + std::to_string(i), {s.batch, s.seq}, dtype::int64)));
+  }
+  return parts;
+}
+
+UNITY_INLINE std::vector<std::int64_t> xdl_widths(const sizes& s) {
+  std::vector<std::int64_t> widths(static_cast<std::size_t>(s.layers), s.hidden);
+  widths.push_back(2);
+  return widths;
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph dlrm(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  std::vector<value_id> parts{
+      detail::perceptron(b, "bottom", b.input("dense", {s.batch, 13}), std::array<std::int64_t, 3>{512, 512, 64})};
+  for (std::size_t i = 0; i < detail::criteo_vocabularies.size(); ++i) {
+    const auto table = b.weight("table" + std::to_string(i), {detail::criteo_vocabularies[i], 64});
+    parts.push_back(b.embedding(table, b.input("category" + std::to_string(i), {s.batch}, dtype::int64)));
+  }
+  const auto x = detail::perceptron(b, "top", b.concat(1, parts), std::array<std::int64_t, 3>{1024, 1024, 1024});
+  return std::move(b).finish({b.sigmoid(dense(b, "click", x, 1))});
+}
+
+UNITY_INLINE tensor_graph dlrm_ae(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const std::array bottom{s.hidden, s.hidden};
+  std::vector<value_id> parts{detail::fused_perceptron(b, "bottom", b.input("dense", {s.batch, 4}), bottom)};
+  for (const auto rows : detail::bags(b, s, 4, s.hidden)) {
+    parts.push_back(rows);
+  }
+  const std::array top{s.hidden, std::int64_t{2}};
+  return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "sigmoid")});
+}
+
+UNITY_INLINE tensor_graph xdl_faithful(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  auto x = b.concat(1, detail::bags(b, s, 26, 64));
+  const auto widths = detail::xdl_widths(s);
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    x = b.matmul(i == 0 ? x : b.relu(x), b.weight("top" + std::to_string(i) + ".weight", {b.dims(x)[1], widths[i]}));
+  }
+  return std::move(b).finish({b.sigmoid(x)});
+}
+
+UNITY_INLINE tensor_graph xdl_ae(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto x = b.concat(1, detail::bags(b, s, 4, 64));
+  return std::move(b).finish({detail::fused_perceptron(b, "top", x, detail::xdl_widths(s), "sigmoid")});
+}
+
+UNITY_INLINE tensor_graph embedding_bag(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto rows =
+      b.embedding_bag(b.weight("table", {s.vocab, s.hidden}), b.input("ids", {s.batch, s.seq}, dtype::int64));
+  return std::move(b).finish({dense(b, "dense", rows, s.hidden)});
+}
+
+UNITY_INLINE tensor_graph candle_uno(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  std::vector<value_id> parts{b.input("dose1", {s.batch, 1}), b.input("dose2", {s.batch, 1})};
+  const std::vector<std::int64_t> widths(static_cast<std::size_t>(s.layers), s.hidden);
+  for (const auto& [name, size] : detail::uno_features) {
+    parts.push_back(detail::perceptron(b, name + std::string{".dense"}, b.input(name, {s.batch, size}), widths));
+  }
+  const auto x = detail::perceptron(b, "top", b.concat(1, parts), widths);
+  return std::move(b).finish({dense(b, "response", x, 1)});
+}
+
+UNITY_INLINE tensor_graph candle_uno_ae(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  std::vector<value_id> parts{b.input("dose1", {s.batch, 1}), b.input("dose2", {s.batch, 1})};
+  const std::vector<std::int64_t> tower(static_cast<std::size_t>(s.layers), s.hidden);
+  for (const auto& [name, size] : detail::uno_features) {
+    parts.push_back(detail::fused_perceptron(b, name + std::string{".dense"}, b.input(name, {s.batch, size}), tower));
+  }
+  const std::array top{s.hidden, s.hidden, s.hidden, s.hidden, std::int64_t{1}};
+  return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "none")});
+}
+
+}  // namespace unity::tensor::zoo
+
+#endif

@@ -8,7 +8,11 @@
 #include <utility>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/bert.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -28,12 +32,7 @@ class gpt_decoder : private transformer_parts {
     const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
     return b_.add(b_.embedding(words_, ids), b_.weight("embeddings.position", {s_.seq, s_.hidden}));
   }
-  value_id layer(const std::string& name, value_id x) {
-    const auto attended = attention(name + ".attention", normalized(name + ".attention", x), mask_);
-    x = b_.add(x, affine(name + ".attention.output", attended, s_.hidden));
-    const auto wide = b_.gelu(affine(name + ".wide", normalized(name + ".wide", x), 4 * s_.hidden));
-    return b_.add(x, affine(name + ".narrow", wide, s_.hidden));
-  }
+  value_id layer(const std::string& name, value_id x);
   // The logits of the next word, by the table of the words that come in.
   value_id words(value_id x) { return b_.matmul(normalized("final", x), b_.transpose(words_, {1, 0})); }
 
@@ -46,7 +45,29 @@ class gpt_decoder : private transformer_parts {
 
 // One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 where a
 // position may look, and a large negative number where it may not (at later ones).
-[[nodiscard]] inline tensor_graph gpt(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph gpt(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 1> gpt_forms{
+    {{"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_GPT)
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE value_id gpt_decoder::layer(const std::string& name, value_id x) {
+  const auto attended = attention(name + ".attention", normalized(name + ".attention", x), mask_);
+  x = b_.add(x, affine(name + ".attention.output", attended, s_.hidden));
+  const auto wide = b_.gelu(affine(name + ".wide", normalized(name + ".wide", x), 4 * s_.hidden));
+  return b_.add(x, affine(name + ".narrow", wide, s_.hidden));
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph gpt(const algebra& operators, const sizes& s) {
   builder b{operators};
   detail::gpt_decoder decoder{b, s};
   auto x = decoder.embeddings();
@@ -56,7 +77,6 @@ class gpt_decoder : private transformer_parts {
   return std::move(b).finish({decoder.words(x)});
 }
 
-inline constexpr std::array<form, 1> gpt_forms{
-    {{"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

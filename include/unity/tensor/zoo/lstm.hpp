@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
@@ -20,40 +22,15 @@ namespace unity::tensor::zoo {
 namespace detail {
 
 // Unrolled graphs have tens of nodes per step.
-inline void require_steps(const sizes& s) {
-  constexpr std::int64_t most_steps = 4096;
-  if (s.seq > most_steps) {
-    throw error{"zoo", "seq=" + std::to_string(s.seq), "at most " + std::to_string(most_steps) + " steps"};
-  }
-}
+void require_steps(const sizes& s);
 
 // LSTM layers on top of each other, one step at a time. Shapes: x and the result are [batch, hidden].
 class lstm_stack {
  public:
   // States start at zero, or where the layers of another stack of the same sizes are.
-  lstm_stack(builder& b, const std::string& name, const sizes& s, const lstm_stack* before = nullptr) : b_{b} {
-    const auto zero = before == nullptr ? b.fill(0, {s.batch, s.hidden}) : value_id{};
-    for (std::int64_t i = 0; i < s.layers; ++i) {
-      const auto own = name + std::to_string(i);
-      const auto input = b.weight(own + ".input", {4, s.hidden, s.hidden});
-      const auto recurrent = b.weight(own + ".recurrent", {4, s.hidden, s.hidden});
-      layers_.push_back({input, recurrent, b.weight(own + ".bias", {4, s.hidden}), zero, zero});
-      if (before != nullptr) {
-        layers_.back().state = before->layers_[static_cast<std::size_t>(i)].state;
-        layers_.back().cell = before->layers_[static_cast<std::size_t>(i)].cell;
-      }
-    }
-  }
+  lstm_stack(builder& b, const std::string& name, const sizes& s, const lstm_stack* before = nullptr);
 
-  value_id step(value_id x) {
-    for (auto& l : layers_) {
-      const auto next = b_.apply("lstm_cell", {x, l.state, l.cell, l.input, l.recurrent, l.bias});
-      l.state = next[0];
-      l.cell = next[1];
-      x = l.state;
-    }
-    return x;
-  }
+  value_id step(value_id x);
 
  private:
   struct layer {
@@ -92,23 +69,9 @@ class shared_softmax {
 class step_attention {
  public:
   // Shapes: every state is [batch, hidden].
-  step_attention(builder& b, const sizes& s, const std::vector<value_id>& states) : b_{b}, s_{s} {
-    std::vector<value_id> rows;
-    for (const auto v : states) {
-      rows.push_back(b.reshape(v, {s.batch, 1, s.hidden}));
-    }
-    memory_ = b.concat(1, rows);
-    turned_ = b.transpose(memory_, {0, 2, 1});
-    score_ = b.weight("attention.score", {s.hidden, s.hidden});
-    joint_ = b.weight("attention.joint", {2 * s.hidden, s.hidden});
-  }
+  step_attention(builder& b, const sizes& s, const std::vector<value_id>& states);
 
-  value_id operator()(value_id h) {
-    const auto query = b_.reshape(b_.matmul(h, score_), {s_.batch, 1, s_.hidden});
-    const auto weights = b_.softmax(b_.matmul(query, turned_), 2);
-    const auto context = b_.reshape(b_.matmul(weights, memory_), {s_.batch, s_.hidden});
-    return b_.tanh(b_.matmul(b_.concat(1, std::array{context, h}), joint_));
-  }
+  value_id operator()(value_id h);
 
  private:
   builder& b_;
@@ -122,7 +85,86 @@ class step_attention {
 }  // namespace detail
 
 // Text classification: one of two classes, told from the last step.
-[[nodiscard]] inline tensor_graph rnntc(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph rnntc(const algebra& operators, const sizes& s);
+
+// Language modelling: the next word, told from every step. One output per step.
+[[nodiscard]] tensor_graph rnnlm(const algebra& operators, const sizes& s);
+
+// Translation: an encoder, a decoder that starts from its states, attention on top. One output per step.
+[[nodiscard]] tensor_graph nmt(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 1> rnntc_forms{
+    {{"faithful", {.batch = 64, .layers = 4, .hidden = 1024, .seq = 40, .vocab = 20000}, rnntc}}};
+inline constexpr std::array<form, 1> rnnlm_forms{
+    {{"faithful", {.batch = 64, .layers = 2, .hidden = 2048, .seq = 40, .vocab = 10000}, rnnlm}}};
+inline constexpr std::array<form, 1> nmt_forms{
+    {{"faithful", {.batch = 64, .layers = 2, .hidden = 1024, .seq = 40, .vocab = 32000}, nmt}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_LSTM)
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE void require_steps(const sizes& s) {
+  constexpr std::int64_t most_steps = 4096;
+  if (s.seq > most_steps) {
+    throw error{"zoo", "seq=" + std::to_string(s.seq), "at most " + std::to_string(most_steps) + " steps"};
+  }
+}
+
+UNITY_INLINE lstm_stack::lstm_stack(builder& b, const std::string& name, const sizes& s, const lstm_stack* before)
+    : b_{b} {
+  const auto zero = before == nullptr ? b.fill(0, {s.batch, s.hidden}) : value_id{};
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    const auto own = name + std::to_string(i);
+    const auto input = b.weight(own + ".input", {4, s.hidden, s.hidden});
+    const auto recurrent = b.weight(own + ".recurrent", {4, s.hidden, s.hidden});
+    layers_.push_back({input, recurrent, b.weight(own + ".bias", {4, s.hidden}), zero, zero});
+    if (before != nullptr) {
+      layers_.back().state = before->layers_[static_cast<std::size_t>(i)].state;
+      layers_.back().cell = before->layers_[static_cast<std::size_t>(i)].cell;
+    }
+  }
+}
+
+UNITY_INLINE value_id lstm_stack::step(value_id x) {
+  for (auto& l : layers_) {
+    const auto next = b_.apply("lstm_cell", {x, l.state, l.cell, l.input, l.recurrent, l.bias});
+    l.state = next[0];
+    l.cell = next[1];
+    x = l.state;
+  }
+  return x;
+}
+
+UNITY_INLINE step_attention::step_attention(builder& b, const sizes& s, const std::vector<value_id>& states)
+    : b_{b}, s_{s} {
+  std::vector<value_id> rows;
+  for (const auto v : states) {
+    rows.push_back(b.reshape(v, {s.batch, 1, s.hidden}));
+  }
+  memory_ = b.concat(1, rows);
+  turned_ = b.transpose(memory_, {0, 2, 1});
+  score_ = b.weight("attention.score", {s.hidden, s.hidden});
+  joint_ = b.weight("attention.joint", {2 * s.hidden, s.hidden});
+}
+
+UNITY_INLINE value_id step_attention::operator()(value_id h) {
+  const auto query = b_.reshape(b_.matmul(h, score_), {s_.batch, 1, s_.hidden});
+  const auto weights = b_.softmax(b_.matmul(query, turned_), 2);
+  const auto context = b_.reshape(b_.matmul(weights, memory_), {s_.batch, s_.hidden});
+  return b_.tanh(b_.matmul(b_.concat(1, std::array{context, h}), joint_));
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph rnntc(const algebra& operators, const sizes& s) {
   detail::require_steps(s);
   builder b{operators};
   const auto table = b.weight("embedding", {s.vocab, s.hidden});
@@ -134,8 +176,7 @@ class step_attention {
   return std::move(b).finish({detail::shared_softmax{b, s, 2}(x)});
 }
 
-// Language modelling: the next word, told from every step. One output per step.
-[[nodiscard]] inline tensor_graph rnnlm(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph rnnlm(const algebra& operators, const sizes& s) {
   detail::require_steps(s);
   builder b{operators};
   const auto table = b.weight("embedding", {s.vocab, s.hidden});
@@ -148,8 +189,7 @@ class step_attention {
   return std::move(b).finish(outputs);
 }
 
-// Translation: an encoder, a decoder that starts from its states, attention on top. One output per step.
-[[nodiscard]] inline tensor_graph nmt(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph nmt(const algebra& operators, const sizes& s) {
   detail::require_steps(s);
   builder b{operators};
   const auto source = b.weight("encoder.embedding", {s.vocab, s.hidden});
@@ -169,11 +209,6 @@ class step_attention {
   return std::move(b).finish(outputs);
 }
 
-inline constexpr std::array<form, 1> rnntc_forms{
-    {{"faithful", {.batch = 64, .layers = 4, .hidden = 1024, .seq = 40, .vocab = 20000}, rnntc}}};
-inline constexpr std::array<form, 1> rnnlm_forms{
-    {{"faithful", {.batch = 64, .layers = 2, .hidden = 2048, .seq = 40, .vocab = 10000}, rnnlm}}};
-inline constexpr std::array<form, 1> nmt_forms{
-    {{"faithful", {.batch = 64, .layers = 2, .hidden = 1024, .seq = 40, .vocab = 32000}, nmt}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

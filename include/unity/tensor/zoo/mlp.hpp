@@ -4,18 +4,43 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 
-#include <unity/core/id.hpp>
-#include <unity/tensor/builder.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
 
 // `layers` dense layers of width `hidden` with a relu between two.
-[[nodiscard]] inline tensor_graph mlp_faithful(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph mlp_faithful(const algebra& operators, const sizes& s);
+
+// Two towers of `layers` dense layers without bias on two inputs; add; softmax.
+[[nodiscard]] tensor_graph mlp_ae(const algebra& operators, const sizes& s);
+
+// The classifier of 28 x 28 digits that Unity's introduction computes with.
+[[nodiscard]] tensor_graph mlp_fig1(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 3> mlp_forms{{
+    {"faithful", {.batch = 256, .layers = 16, .hidden = 8192}, mlp_faithful},
+    {"ae", {.batch = 64, .layers = 8, .hidden = 8192}, mlp_ae},
+    {"fig1", {.batch = 64, .hidden = 512}, mlp_fig1},
+}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_MLP)
+
+#include <string>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph mlp_faithful(const algebra& operators, const sizes& s) {
   builder b{operators};
   auto x = b.input("x", {s.batch, s.hidden});
   for (std::int64_t i = 0; i < s.layers; ++i) {
@@ -24,8 +49,7 @@ namespace unity::tensor::zoo {
   return std::move(b).finish({x});
 }
 
-// Two towers of `layers` dense layers without bias on two inputs; add; softmax.
-[[nodiscard]] inline tensor_graph mlp_ae(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph mlp_ae(const algebra& operators, const sizes& s) {
   constexpr std::int64_t features = 1024;
   builder b{operators};
   std::array x{b.input("x1", {s.batch, features}), b.input("x2", {s.batch, features})};
@@ -39,8 +63,7 @@ namespace unity::tensor::zoo {
   return std::move(b).finish({b.softmax(b.add(x[0], x[1]), 1)});
 }
 
-// The classifier of 28 x 28 digits that Unity's introduction computes with.
-[[nodiscard]] inline tensor_graph mlp_fig1(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph mlp_fig1(const algebra& operators, const sizes& s) {
   builder b{operators};
   const auto x = b.input("x", {s.batch, 784});
   const auto w1 = b.weight("w1", {784, s.hidden});
@@ -48,10 +71,6 @@ namespace unity::tensor::zoo {
   return std::move(b).finish({b.matmul(b.relu(b.matmul(x, w1)), w2)});
 }
 
-inline constexpr std::array<form, 3> mlp_forms{{
-    {"faithful", {.batch = 256, .layers = 16, .hidden = 8192}, mlp_faithful},
-    {"ae", {.batch = 64, .layers = 8, .hidden = 8192}, mlp_ae},
-    {"fig1", {.batch = 64, .hidden = 512}, mlp_fig1},
-}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

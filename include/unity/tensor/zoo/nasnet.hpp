@@ -8,7 +8,11 @@
 #include <utility>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -40,36 +44,14 @@ class nasnet_taso_cells {
  public:
   explicit nasnet_taso_cells(builder& b) noexcept : b_{b} {}
 
-  value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width) {
-    const auto c = squeeze(name + ".right", newer, width);
-    const auto p = squeeze(name + ".left", older, width);
-    const auto separable = [&](int number, value_id x) { return this->separable(name, number, x, 3, 1); };
-    const auto average = [&](value_id x) { return b_.average_pool(x, {.kernel = {3, 3}, .padding = "same"}, true); };
-    const std::array t{separable(0, c), separable(1, p), separable(2, c), average(c),
-                       average(p),      average(p),      separable(3, p), separable(4, p)};
-    return b_.concat(
-        1, std::array{b_.add(t[0], c), b_.add(t[1], t[2]), b_.add(t[3], p), b_.add(t[4], t[5]), b_.add(t[6], t[7])});
-  }
-  value_id reduction(const std::string& name, value_id older, value_id newer, std::int64_t width) {
-    const auto c = squeeze(name + ".right", newer, width);
-    const auto p = squeeze(name + ".left", older, width);
-    return b_.concat(1,
-                     nasnet_reduction(b_, p, c, true, [&](int number, value_id x, std::int64_t k, std::int64_t stride) {
-                       return separable(name, number, x, k, stride);
-                     }));
-  }
+  value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width);
+  value_id reduction(const std::string& name, value_id older, value_id newer, std::int64_t width);
 
  private:
   value_id squeeze(const std::string& name, value_id x, std::int64_t width) {
     return convolution(b_, name, x, width, {1, 1}, {.padding = "same", .activation = "relu"});
   }
-  value_id separable(const std::string& cell, int number, value_id x, std::int64_t k, std::int64_t stride) {
-    const auto name = cell + ".separable" + std::to_string(number);
-    const auto width = b_.dims(x)[1];
-    x = convolution(b_, name + ".depthwise", x, width, {k, k},
-                    {.stride = {stride, stride}, .padding = "same", .groups = width});
-    return convolution(b_, name + ".pointwise", x, width, {1, 1}, {.padding = "same"});
-  }
+  value_id separable(const std::string& cell, int number, value_id x, std::int64_t k, std::int64_t stride);
 
   builder& b_;
 };
@@ -81,18 +63,7 @@ class nasnet_cells {
 
   value_id normed(const std::string& name, value_id x) { return batch_norm(b_, name, x, 1e-3, statistics_); }
 
-  value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width) {
-    const auto left = adjusted(name + ".left", older, newer, width);
-    const auto right = squeezed(name + ".right", newer, width);
-    const auto separable = [&](int number, value_id x, std::int64_t k) {
-      return this->separable(name, number, x, width, k, 1);
-    };
-    const auto average = [&](value_id x) { return b_.average_pool(x, {.kernel = {3, 3}, .padding = "same"}); };
-    const std::array t{separable(0, right, 5), separable(1, left, 3), separable(2, left, 5), separable(3, left, 3),
-                       average(right),         average(left),         average(left),         separable(4, right, 3)};
-    return b_.concat(1, std::array{left, b_.add(t[0], t[1]), b_.add(t[2], t[3]), b_.add(t[4], left), b_.add(t[5], t[6]),
-                                   b_.add(t[7], right)});
-  }
+  value_id normal(const std::string& name, value_id older, value_id newer, std::int64_t width);
   value_id reduction(const std::string& name, value_id older, value_id newer, std::int64_t width) {
     const auto left = adjusted(name + ".left", older, newer, width);
     return reduction_of(name, left, squeezed(name + ".right", newer, width), width);
@@ -104,13 +75,7 @@ class nasnet_cells {
 
  private:
   // The first sum is left out of the result: the others read it.
-  value_id reduction_of(const std::string& name, value_id left, value_id right, std::int64_t width) {
-    const auto sums =
-        nasnet_reduction(b_, left, right, false, [&](int number, value_id x, std::int64_t k, std::int64_t stride) {
-          return separable(name, number, x, width, k, stride);
-        });
-    return b_.concat(1, std::array{sums[1], sums[2], sums[4], sums[3]});
-  }
+  value_id reduction_of(const std::string& name, value_id left, value_id right, std::int64_t width);
   value_id squeezed(const std::string& name, value_id x, std::int64_t width) {
     return normed(name + ".norm", convolution(b_, name + ".conv", b_.relu(x), width, {1, 1}));
   }
@@ -119,29 +84,10 @@ class nasnet_cells {
     return b_.dims(older)[2] == b_.dims(newer)[2] ? squeezed(name, older, width) : halved(name, older, width);
   }
   // Factorized reduction: one half of the channels from the even positions, the other from the odd ones.
-  value_id halved(const std::string& name, value_id x, std::int64_t width) {
-    const pool_options every_other{.stride = {2, 2}};
-    x = b_.relu(x);
-    const auto even = convolution(b_, name + ".even", b_.average_pool(x, every_other), width / 2, {1, 1});
-    const auto h = b_.dims(x)[2];
-    const auto w = b_.dims(x)[3];
-    const auto shifted = b_.slice(b_.pad(x, {0, 0, 0, 0, 0, 0, 1, 1}), {2, 3}, {1, 1}, {h + 1, w + 1});
-    const auto odd = convolution(b_, name + ".odd", b_.average_pool(shifted, every_other), width / 2, {1, 1});
-    return normed(name + ".norm", b_.concat(1, std::array{even, odd}));
-  }
+  value_id halved(const std::string& name, value_id x, std::int64_t width);
   // Applied twice; the first does the stride and the change of width.
   value_id separable(const std::string& cell, int number, value_id x, std::int64_t width, std::int64_t k,
-                     std::int64_t stride) {
-    for (const std::string half : {".first", ".second"}) {
-      const auto name = cell + ".separable" + std::to_string(number) + half;
-      const auto channels = b_.dims(x)[1];
-      x = convolution(b_, name + ".depthwise", b_.relu(x), channels, {k, k},
-                      {.stride = {stride, stride}, .padding = "same", .groups = channels});
-      x = normed(name + ".norm", convolution(b_, name + ".pointwise", x, width, {1, 1}));
-      stride = 1;
-    }
-    return x;
-  }
+                     std::int64_t stride);
 
   builder& b_;
   std::int64_t statistics_;
@@ -150,7 +96,105 @@ class nasnet_cells {
 }  // namespace detail
 
 // Three groups of `layers` normal cells and a reduction cell.
-[[nodiscard]] inline tensor_graph nasnet_a_taso(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph nasnet_a_taso(const algebra& operators, const sizes& s);
+
+// Two reducing stem cells, then three stages of `layers` normal cells with reduction cells between.
+[[nodiscard]] tensor_graph nasnet_a_faithful(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 2> nasnet_a_forms{{
+    {"faithful", {.batch = 1, .layers = 4, .statistics = given_statistics}, nasnet_a_faithful},
+    {"taso", {.batch = 1, .layers = 5}, nasnet_a_taso},
+}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_NASNET)
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE value_id nasnet_taso_cells::normal(const std::string& name, value_id older, value_id newer,
+                                                std::int64_t width) {
+  const auto c = squeeze(name + ".right", newer, width);
+  const auto p = squeeze(name + ".left", older, width);
+  const auto separable = [&](int number, value_id x) { return this->separable(name, number, x, 3, 1); };
+  const auto average = [&](value_id x) { return b_.average_pool(x, {.kernel = {3, 3}, .padding = "same"}, true); };
+  const std::array t{separable(0, c), separable(1, p), separable(2, c), average(c),
+                     average(p),      average(p),      separable(3, p), separable(4, p)};
+  return b_.concat(
+      1, std::array{b_.add(t[0], c), b_.add(t[1], t[2]), b_.add(t[3], p), b_.add(t[4], t[5]), b_.add(t[6], t[7])});
+}
+
+UNITY_INLINE value_id nasnet_taso_cells::reduction(const std::string& name, value_id older, value_id newer,
+                                                   std::int64_t width) {
+  const auto c = squeeze(name + ".right", newer, width);
+  const auto p = squeeze(name + ".left", older, width);
+  return b_.concat(1,
+                   nasnet_reduction(b_, p, c, true, [&](int number, value_id x, std::int64_t k, std::int64_t stride) {
+                     return separable(name, number, x, k, stride);
+                   }));
+}
+
+UNITY_INLINE value_id nasnet_taso_cells::separable(const std::string& cell, int number, value_id x, std::int64_t k,
+                                                   std::int64_t stride) {
+  const auto name = cell + ".separable" + std::to_string(number);
+  const auto width = b_.dims(x)[1];
+  x = convolution(b_, name + ".depthwise", x, width, {k, k},
+                  {.stride = {stride, stride}, .padding = "same", .groups = width});
+  return convolution(b_, name + ".pointwise", x, width, {1, 1}, {.padding = "same"});
+}
+
+UNITY_INLINE value_id nasnet_cells::normal(const std::string& name, value_id older, value_id newer,
+                                           std::int64_t width) {
+  const auto left = adjusted(name + ".left", older, newer, width);
+  const auto right = squeezed(name + ".right", newer, width);
+  const auto separable = [&](int number, value_id x, std::int64_t k) {
+    return this->separable(name, number, x, width, k, 1);
+  };
+  const auto average = [&](value_id x) { return b_.average_pool(x, {.kernel = {3, 3}, .padding = "same"}); };
+  const std::array t{separable(0, right, 5), separable(1, left, 3), separable(2, left, 5), separable(3, left, 3),
+                     average(right),         average(left),         average(left),         separable(4, right, 3)};
+  return b_.concat(1, std::array{left, b_.add(t[0], t[1]), b_.add(t[2], t[3]), b_.add(t[4], left), b_.add(t[5], t[6]),
+                                 b_.add(t[7], right)});
+}
+
+UNITY_INLINE value_id nasnet_cells::reduction_of(const std::string& name, value_id left, value_id right,
+                                                 std::int64_t width) {
+  const auto sums =
+      nasnet_reduction(b_, left, right, false, [&](int number, value_id x, std::int64_t k, std::int64_t stride) {
+        return separable(name, number, x, width, k, stride);
+      });
+  return b_.concat(1, std::array{sums[1], sums[2], sums[4], sums[3]});
+}
+
+UNITY_INLINE value_id nasnet_cells::halved(const std::string& name, value_id x, std::int64_t width) {
+  const pool_options every_other{.stride = {2, 2}};
+  x = b_.relu(x);
+  const auto even = convolution(b_, name + ".even", b_.average_pool(x, every_other), width / 2, {1, 1});
+  const auto h = b_.dims(x)[2];
+  const auto w = b_.dims(x)[3];
+  const auto shifted = b_.slice(b_.pad(x, {0, 0, 0, 0, 0, 0, 1, 1}), {2, 3}, {1, 1}, {h + 1, w + 1});
+  const auto odd = convolution(b_, name + ".odd", b_.average_pool(shifted, every_other), width / 2, {1, 1});
+  return normed(name + ".norm", b_.concat(1, std::array{even, odd}));
+}
+
+UNITY_INLINE value_id nasnet_cells::separable(const std::string& cell, int number, value_id x, std::int64_t width,
+                                              std::int64_t k, std::int64_t stride) {
+  for (const std::string half : {".first", ".second"}) {
+    const auto name = cell + ".separable" + std::to_string(number) + half;
+    const auto channels = b_.dims(x)[1];
+    x = convolution(b_, name + ".depthwise", b_.relu(x), channels, {k, k},
+                    {.stride = {stride, stride}, .padding = "same", .groups = channels});
+    x = normed(name + ".norm", convolution(b_, name + ".pointwise", x, width, {1, 1}));
+    stride = 1;
+  }
+  return x;
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph nasnet_a_taso(const algebra& operators, const sizes& s) {
   builder b{operators};
   auto x = b.input("x", {s.batch, 3, 224, 224});
   x = convolution(b, "stem", x, 64, {7, 7}, {.stride = {2, 2}, .padding = "same", .activation = "relu"});
@@ -170,8 +214,7 @@ class nasnet_cells {
   return std::move(b).finish({x});
 }
 
-// Two reducing stem cells, then three stages of `layers` normal cells with reduction cells between.
-[[nodiscard]] inline tensor_graph nasnet_a_faithful(const algebra& operators, const sizes& s) {
+UNITY_INLINE tensor_graph nasnet_a_faithful(const algebra& operators, const sizes& s) {
   constexpr std::int64_t filters = 44;
   builder b{operators};
   detail::nasnet_cells cells{b, s};
@@ -193,9 +236,6 @@ class nasnet_cells {
   return std::move(b).finish({dense(b, "fc", x, 1000)});
 }
 
-inline constexpr std::array<form, 2> nasnet_a_forms{{
-    {"faithful", {.batch = 1, .layers = 4, .statistics = given_statistics}, nasnet_a_faithful},
-    {"taso", {.batch = 1, .layers = 5}, nasnet_a_taso},
-}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

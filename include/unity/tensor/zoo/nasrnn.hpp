@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
@@ -17,7 +19,25 @@ namespace unity::tensor::zoo {
 namespace detail {
 
 // One step of the cell. Shapes: x and state [batch, hidden].
-inline value_id nasrnn_step(builder& b, const std::string& name, value_id x, value_id state) {
+value_id nasrnn_step(builder& b, const std::string& name, value_id x, value_id state);
+
+}  // namespace detail
+
+// `seq` steps with weights of their own, one input each; the first state is a weight.
+// Throws: unity::error beyond 4096 steps.
+[[nodiscard]] tensor_graph nasrnn_taso(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 1> nasrnn_forms{{{"taso", {.batch = 1, .hidden = 512, .seq = 5}, nasrnn_taso}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_NASRNN)
+
+#include <unity/core/error.hpp>
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE value_id nasrnn_step(builder& b, const std::string& name, value_id x, value_id state) {
   const auto hidden = b.dims(x)[1];
   std::array<value_id, 8> t;
   for (std::size_t i = 0; i < t.size(); ++i) {
@@ -35,11 +55,11 @@ inline value_id nasrnn_step(builder& b, const std::string& name, value_id x, val
   return b.tanh(b.mul(e[0], e[1]));
 }
 
-}  // namespace detail
+}  // namespace unity::tensor::zoo::detail
 
-// `seq` steps with weights of their own, one input each; the first state is a weight.
-// Throws: unity::error beyond 4096 steps.
-[[nodiscard]] inline tensor_graph nasrnn_taso(const algebra& operators, const sizes& s) {
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph nasrnn_taso(const algebra& operators, const sizes& s) {
   constexpr std::int64_t most_steps = 4096;
   if (s.seq > most_steps) {
     throw error{"zoo", "seq=" + std::to_string(s.seq), "at most " + std::to_string(most_steps) + " steps of NasRNN"};
@@ -53,6 +73,6 @@ inline value_id nasrnn_step(builder& b, const std::string& name, value_id x, val
   return std::move(b).finish({state});
 }
 
-inline constexpr std::array<form, 1> nasrnn_forms{{{"taso", {.batch = 1, .hidden = 512, .seq = 5}, nasrnn_taso}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

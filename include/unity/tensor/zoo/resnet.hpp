@@ -2,18 +2,20 @@
 // as in TASO's and Unity's experiments (Jia's dissertation (2020) section 2.9.1, Unity (OSDI 2022) section 6.1).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
@@ -43,18 +45,7 @@ inline constexpr std::int64_t residual_width = 64;
 inline constexpr std::int64_t least_residual_image = 32;
 
 // Throws: unity::error where a block's channels do not fall into its groups.
-[[nodiscard]] inline residual_network of_width(residual_network net, const sizes& s) {
-  net.statistics = s.statistics;
-  for (auto& m : net.middle) {
-    m = m * s.hidden / residual_width;
-  }
-  if (s.hidden % (residual_width / 16) != 0 || net.middle[0] % net.groups != 0) {
-    const auto step = std::max(residual_width / 16, net.groups / 2);
-    throw error{"zoo", "hidden=" + std::to_string(s.hidden),
-                "a multiple of " + std::to_string(step) + ", the channels of the stem"};
-  }
-  return net;
-}
+[[nodiscard]] residual_network of_width(residual_network net, const sizes& s);
 
 struct residual_block {
   std::string name;
@@ -78,92 +69,26 @@ value_id residual_stages(const residual_network& net, value_id x, Block block) {
 
 // A convolution in `how.groups` groups written out: split, one convolution per group, concat.
 // Source: Jia's dissertation (2020) figure 2.9a.
-inline value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
-                         conv2d_options how, bool bias) {
-  const auto groups = std::exchange(how.groups, 1);
-  const auto parts = b.split(x, 1, shape(static_cast<std::size_t>(groups), b.dims(x)[1] / groups));
-  std::vector<value_id> results;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto part_name = name + "." + std::to_string(i);
-    const auto make = bias ? convolution_with_bias : convolution;
-    results.push_back(make(b, part_name, parts[i], channels / groups, kernel, how));
-  }
-  return b.concat(1, results);
-}
+value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
+                  conv2d_options how, bool bias);
 
 // The 3x3 convolution of a block.
-inline value_id inner(builder& b, const residual_network& net, const residual_block& at, value_id x, conv2d_options how,
-                      bool bias = false) {
-  how.stride = {at.stride, at.stride};
-  how.groups = net.groups;
-  const auto name = at.name + ".conv2";
-  if (net.branches) {
-    return branched(b, name, x, at.middle, {3, 3}, how, bias);
-  }
-  return (bias ? convolution_with_bias : convolution)(b, name, x, at.middle, {3, 3}, how);
-}
+value_id inner(builder& b, const residual_network& net, const residual_block& at, value_id x, conv2d_options how,
+               bool bias = false);
 
 [[nodiscard]] inline bool needs_projection(const builder& b, value_id x, const residual_block& at) {
   return at.stride > 1 || b.dims(x)[1] != at.out;
 }
 
-inline value_id faithful_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
-  constexpr double epsilon = 1e-5;
-  auto y = convolution(b, at.name + ".conv1", x, at.middle, {1, 1});
-  y = b.relu(batch_norm(b, at.name + ".bn1", y, epsilon, net.statistics));
-  y = inner(b, net, at, y, {.pads = {1, 1, 1, 1}});
-  y = b.relu(batch_norm(b, at.name + ".bn2", y, epsilon, net.statistics));
-  y = batch_norm(b, at.name + ".bn3", convolution(b, at.name + ".conv3", y, at.out, {1, 1}), epsilon,
-                 net.statistics);
-  if (needs_projection(b, x, at)) {
-    x = convolution(b, at.name + ".downsample.0", x, at.out, {1, 1}, {.stride = {at.stride, at.stride}});
-    x = batch_norm(b, at.name + ".downsample.1", x, epsilon, net.statistics);
-  }
-  return b.relu(b.add(y, x));
-}
+value_id faithful_block(builder& b, const residual_network& net, value_id x, const residual_block& at);
 
-inline value_id taso_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
-  const conv2d_options same{.padding = "same"};
-  const conv2d_options same_relu{.padding = "same", .activation = "relu"};
-  auto y = convolution(b, at.name + ".conv1", x, at.middle, {1, 1}, same_relu);
-  y = inner(b, net, at, y, same_relu);
-  y = convolution(b, at.name + ".conv3", y, at.out, {1, 1}, same);
-  if (needs_projection(b, x, at)) {
-    x = convolution(b, at.name + ".shortcut", x, at.out, {1, 1},
-                    {.stride = {at.stride, at.stride}, .padding = "same", .activation = "relu"});
-  }
-  return b.relu(b.add(x, y));
-}
+value_id taso_block(builder& b, const residual_network& net, value_id x, const residual_block& at);
 
-inline value_id ae_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
-  x = convolution_with_bias(b, at.name + ".conv1", x, at.middle, {1, 1}, {.activation = "relu"});
-  x = inner(b, net, at, x, {.pads = {1, 1, 1, 1}, .activation = "relu"}, true);
-  return convolution_with_bias(b, at.name + ".conv3", x, at.out, {1, 1});
-}
+value_id ae_block(builder& b, const residual_network& net, value_id x, const residual_block& at);
 
-inline tensor_graph residual_faithful(const algebra& operators, const sizes& s, const residual_network& published) {
-  const auto net = of_width(published, s);
-  builder b{operators};
-  auto x = image_input(b, s, least_residual_image, "ResNet");
-  x = convolution(b, "conv1", x, s.hidden, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
-  x = b.relu(batch_norm(b, "bn1", x, 1e-5, s.statistics));
-  x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
-  x = residual_stages(net, x, [&](value_id v, const residual_block& at) { return faithful_block(b, net, v, at); });
-  x = flatten(b, b.global_average_pool(x));
-  return std::move(b).finish({dense(b, "fc", x, 1000)});
-}
+tensor_graph residual_faithful(const algebra& operators, const sizes& s, const residual_network& published);
 
-inline tensor_graph residual_taso(const algebra& operators, const residual_network& net, const shape& input,
-                                  bool stem) {
-  builder b{operators};
-  auto x = b.input("x", input);
-  if (stem) {
-    x = convolution(b, "conv1", x, 64, {7, 7}, {.stride = {2, 2}, .padding = "same", .activation = "relu"});
-    x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .padding = "same"});
-  }
-  x = residual_stages(net, x, [&](value_id v, const residual_block& at) { return taso_block(b, net, v, at); });
-  return std::move(b).finish({x});
-}
+tensor_graph residual_taso(const algebra& operators, const residual_network& net, const shape& input, bool stem);
 
 }  // namespace detail
 
@@ -186,18 +111,7 @@ inline tensor_graph residual_taso(const algebra& operators, const residual_netwo
 }
 
 // A chain: neither batch norms nor residual adds.
-[[nodiscard]] inline tensor_graph resnext50_ae(const algebra& operators, const sizes& s) {
-  const auto net = detail::of_width(detail::resnext50_network(s), s);
-  builder b{operators};
-  auto x = image_input(b, s, detail::least_residual_image, "ResNeXt");
-  x = convolution_with_bias(b, "conv1", x, s.hidden, {7, 7},
-                            {.stride = {2, 2}, .pads = {3, 3, 3, 3}, .activation = "relu"});
-  x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
-  x = detail::residual_stages(
-      net, x, [&](value_id v, const detail::residual_block& at) { return detail::ae_block(b, net, v, at); });
-  x = flatten(b, b.global_average_pool(b.relu(x)));
-  return std::move(b).finish({b.softmax(dense(b, "fc", x, 1000), 1)});
-}
+[[nodiscard]] tensor_graph resnext50_ae(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> resnet50_forms{{
     {"faithful", {.batch = 1, .hidden = 64, .image = 224, .statistics = given_statistics}, resnet50_faithful},
@@ -214,3 +128,129 @@ inline constexpr std::array<form, 3> resnext50_forms{{
 }};
 
 }  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_RESNET)
+
+#include <algorithm>
+#include <vector>
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE residual_network of_width(residual_network net, const sizes& s) {
+  net.statistics = s.statistics;
+  for (auto& m : net.middle) {
+    m = m * s.hidden / residual_width;
+  }
+  if (s.hidden % (residual_width / 16) != 0 || net.middle[0] % net.groups != 0) {
+    const auto step = std::max(residual_width / 16, net.groups / 2);
+    throw error{"zoo", "hidden=" + std::to_string(s.hidden),
+                "a multiple of " + std::to_string(step) + ", the channels of the stem"};
+  }
+  return net;
+}
+
+UNITY_INLINE value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
+                               conv2d_options how, bool bias) {
+  const auto groups = std::exchange(how.groups, 1);
+  const auto parts = b.split(x, 1, shape(static_cast<std::size_t>(groups), b.dims(x)[1] / groups));
+  std::vector<value_id> results;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto part_name = name + "." + std::to_string(i);
+    const auto make = bias ? convolution_with_bias : convolution;
+    results.push_back(make(b, part_name, parts[i], channels / groups, kernel, how));
+  }
+  return b.concat(1, results);
+}
+
+UNITY_INLINE value_id inner(builder& b, const residual_network& net, const residual_block& at, value_id x,
+                            conv2d_options how, bool bias) {
+  how.stride = {at.stride, at.stride};
+  how.groups = net.groups;
+  const auto name = at.name + ".conv2";
+  if (net.branches) {
+    return branched(b, name, x, at.middle, {3, 3}, how, bias);
+  }
+  return (bias ? convolution_with_bias : convolution)(b, name, x, at.middle, {3, 3}, how);
+}
+
+UNITY_INLINE value_id faithful_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
+  constexpr double epsilon = 1e-5;
+  auto y = convolution(b, at.name + ".conv1", x, at.middle, {1, 1});
+  y = b.relu(batch_norm(b, at.name + ".bn1", y, epsilon, net.statistics));
+  y = inner(b, net, at, y, {.pads = {1, 1, 1, 1}});
+  y = b.relu(batch_norm(b, at.name + ".bn2", y, epsilon, net.statistics));
+  y = batch_norm(b, at.name + ".bn3", convolution(b, at.name + ".conv3", y, at.out, {1, 1}), epsilon, net.statistics);
+  if (needs_projection(b, x, at)) {
+    x = convolution(b, at.name + ".downsample.0", x, at.out, {1, 1}, {.stride = {at.stride, at.stride}});
+    x = batch_norm(b, at.name + ".downsample.1", x, epsilon, net.statistics);
+  }
+  return b.relu(b.add(y, x));
+}
+
+UNITY_INLINE value_id taso_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
+  const conv2d_options same{.padding = "same"};
+  const conv2d_options same_relu{.padding = "same", .activation = "relu"};
+  auto y = convolution(b, at.name + ".conv1", x, at.middle, {1, 1}, same_relu);
+  y = inner(b, net, at, y, same_relu);
+  y = convolution(b, at.name + ".conv3", y, at.out, {1, 1}, same);
+  if (needs_projection(b, x, at)) {
+    x = convolution(b, at.name + ".shortcut", x, at.out, {1, 1},
+                    {.stride = {at.stride, at.stride}, .padding = "same", .activation = "relu"});
+  }
+  return b.relu(b.add(x, y));
+}
+
+UNITY_INLINE value_id ae_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
+  x = convolution_with_bias(b, at.name + ".conv1", x, at.middle, {1, 1}, {.activation = "relu"});
+  x = inner(b, net, at, x, {.pads = {1, 1, 1, 1}, .activation = "relu"}, true);
+  return convolution_with_bias(b, at.name + ".conv3", x, at.out, {1, 1});
+}
+
+UNITY_INLINE tensor_graph residual_faithful(const algebra& operators, const sizes& s,
+                                            const residual_network& published) {
+  const auto net = of_width(published, s);
+  builder b{operators};
+  auto x = image_input(b, s, least_residual_image, "ResNet");
+  x = convolution(b, "conv1", x, s.hidden, {7, 7}, {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
+  x = b.relu(batch_norm(b, "bn1", x, 1e-5, s.statistics));
+  x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
+  x = residual_stages(net, x, [&](value_id v, const residual_block& at) { return faithful_block(b, net, v, at); });
+  x = flatten(b, b.global_average_pool(x));
+  return std::move(b).finish({dense(b, "fc", x, 1000)});
+}
+
+UNITY_INLINE tensor_graph residual_taso(const algebra& operators, const residual_network& net, const shape& input,
+                                        bool stem) {
+  builder b{operators};
+  auto x = b.input("x", input);
+  if (stem) {
+    x = convolution(b, "conv1", x, 64, {7, 7}, {.stride = {2, 2}, .padding = "same", .activation = "relu"});
+    x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .padding = "same"});
+  }
+  x = residual_stages(net, x, [&](value_id v, const residual_block& at) { return taso_block(b, net, v, at); });
+  return std::move(b).finish({x});
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph resnext50_ae(const algebra& operators, const sizes& s) {
+  const auto net = detail::of_width(detail::resnext50_network(s), s);
+  builder b{operators};
+  auto x = image_input(b, s, detail::least_residual_image, "ResNeXt");
+  x = convolution_with_bias(b, "conv1", x, s.hidden, {7, 7},
+                            {.stride = {2, 2}, .pads = {3, 3, 3, 3}, .activation = "relu"});
+  x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
+  x = detail::residual_stages(
+      net, x, [&](value_id v, const detail::residual_block& at) { return detail::ae_block(b, net, v, at); });
+  x = flatten(b, b.global_average_pool(b.relu(x)));
+  return std::move(b).finish({b.softmax(dense(b, "fc", x, 1000), 1)});
+}
+
+}  // namespace unity::tensor::zoo
+
+#endif

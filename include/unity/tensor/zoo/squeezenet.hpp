@@ -7,7 +7,9 @@
 #include <utility>
 
 #include <unity/core/id.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -27,13 +29,7 @@ class squeezenet_layers {
   value_id pool(value_id x) { return b_.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}); }
 
   // 1x1 to `squeezed` channels; 1x1 and 3x3 to four times as many each, side by side.
-  value_id fire(value_id x, std::int64_t squeezed) {
-    const auto name = "fire" + std::to_string(++fires_);
-    x = activated(name + ".squeeze", x, squeezed, {1, 1});
-    const auto one = activated(name + ".expand1x1", x, 4 * squeezed, {1, 1});
-    const auto three = activated(name + ".expand3x3", x, 4 * squeezed, {3, 3}, {.pads = {1, 1, 1, 1}});
-    return b_.concat(1, std::array{one, three});
-  }
+  value_id fire(value_id x, std::int64_t squeezed);
 
  private:
   builder& b_;
@@ -44,7 +40,29 @@ class squeezenet_layers {
 
 // Without the dropout before the last convolution, which has a relu like all others.
 // Throws: unity::error for images under 25 x 25.
-[[nodiscard]] inline tensor_graph squeezenet1_1(const algebra& operators, const sizes& s) {
+[[nodiscard]] tensor_graph squeezenet1_1(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 1> squeezenet1_1_forms{{{"faithful", {.batch = 1, .image = 224}, squeezenet1_1}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_SQUEEZENET)
+
+namespace unity::tensor::zoo::detail {
+
+UNITY_INLINE value_id squeezenet_layers::fire(value_id x, std::int64_t squeezed) {
+  const auto name = "fire" + std::to_string(++fires_);
+  x = activated(name + ".squeeze", x, squeezed, {1, 1});
+  const auto one = activated(name + ".expand1x1", x, 4 * squeezed, {1, 1});
+  const auto three = activated(name + ".expand3x3", x, 4 * squeezed, {3, 3}, {.pads = {1, 1, 1, 1}});
+  return b_.concat(1, std::array{one, three});
+}
+
+}  // namespace unity::tensor::zoo::detail
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph squeezenet1_1(const algebra& operators, const sizes& s) {
   builder b{operators};
   detail::squeezenet_layers layers{b};
   auto x = image_input(b, s, 25, "SqueezeNet 1.1");
@@ -57,6 +75,6 @@ class squeezenet_layers {
   return std::move(b).finish({flatten(b, x)});
 }
 
-inline constexpr std::array<form, 1> squeezenet1_1_forms{{{"faithful", {.batch = 1, .image = 224}, squeezenet1_1}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

@@ -4,18 +4,42 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 
-#include <unity/core/id.hpp>
-#include <unity/tensor/builder.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
 
 // `depths`: the 3x3 convolutions of each of the five stages.
-[[nodiscard]] inline tensor_graph vgg(const algebra& operators, const sizes& s, const std::array<int, 5>& depths) {
+[[nodiscard]] tensor_graph vgg(const algebra& operators, const sizes& s, const std::array<int, 5>& depths);
+
+[[nodiscard]] inline tensor_graph vgg16(const algebra& operators, const sizes& s) {
+  return vgg(operators, s, {2, 2, 3, 3, 3});
+}
+[[nodiscard]] inline tensor_graph vgg19(const algebra& operators, const sizes& s) {
+  return vgg(operators, s, {2, 2, 4, 4, 4});
+}
+
+inline constexpr std::array<form, 1> vgg16_forms{{{"faithful", {.batch = 1}, vgg16}}};
+inline constexpr std::array<form, 1> vgg19_forms{{{"faithful", {.batch = 1}, vgg19}}};
+
+}  // namespace unity::tensor::zoo
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_VGG)
+
+#include <string>
+
+#include <unity/core/id.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo/convolution.hpp>
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph vgg(const algebra& operators, const sizes& s, const std::array<int, 5>& depths) {
   constexpr std::array<std::int64_t, 5> channels{64, 128, 256, 512, 512};
   builder b{operators};
   auto x = b.input("x", {s.batch, 3, 224, 224});
@@ -32,14 +56,6 @@ namespace unity::tensor::zoo {
   return std::move(b).finish({dense(b, "fc3", x, 1000)});
 }
 
-[[nodiscard]] inline tensor_graph vgg16(const algebra& operators, const sizes& s) {
-  return vgg(operators, s, {2, 2, 3, 3, 3});
-}
-[[nodiscard]] inline tensor_graph vgg19(const algebra& operators, const sizes& s) {
-  return vgg(operators, s, {2, 2, 4, 4, 4});
-}
-
-inline constexpr std::array<form, 1> vgg16_forms{{{"faithful", {.batch = 1}, vgg16}}};
-inline constexpr std::array<form, 1> vgg19_forms{{{"faithful", {.batch = 1}, vgg19}}};
-
 }  // namespace unity::tensor::zoo
+
+#endif

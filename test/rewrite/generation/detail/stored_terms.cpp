@@ -9,6 +9,8 @@
 
 #include "../../../support/polynomial_terms.hpp"
 
+namespace tests_of_stored_terms {
+
 using namespace unity;
 using unity::test::polynomial_terms;
 
@@ -80,3 +82,5 @@ TEST_CASE("renamings are permutations of variables of one sort, the identity fir
   facts.sorts.set(1, 1);
   CHECK_FALSE(check::are_renamings(std::vector{identity, swapped}, facts));
 }
+
+}  // namespace tests_of_stored_terms

@@ -1,11 +1,56 @@
 // How terms of tensors are typed and checked: the larger members of term_language.
 #pragma once
 
+#include <unity/rewrite/generation/language.hpp>
 #include <unity/tensor/generation/language.hpp>
+#include <unity/tensor/generation/vocabulary.hpp>
+#include <unity/tensor/modular.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
-inline std::uint16_t term_language::intern(symbolic_type t) {
+namespace detail {
+
+// Evaluates a typed term in one world at points that depend on sort, number, world and point alone.
+class deep_evaluation {
+ public:
+  deep_evaluation(const term_language& language, const written_term& t,
+                  std::span<const term_language::typed_node> nodes, std::size_t world)
+      : language_{language}, term_{t}, nodes_{nodes}, world_{world}, values_(t.size()) {}
+
+  [[nodiscard]] std::span<const modular61> at(std::size_t point);
+
+ private:
+  // The third slice of an input is as the second, but with the signs that the other half of the variables have there:
+  // which number a variable has does not decide whether a relu under pooling shows.
+  void sample(std::size_t n, std::size_t point);
+  void evaluate(std::size_t n);
+
+  static constexpr std::size_t other_point = 64;  // whose values nothing else has
+
+  const term_language& language_;
+  const written_term& term_;
+  std::span<const term_language::typed_node> nodes_;
+  std::size_t world_;
+  std::vector<std::vector<modular61>> values_;
+};
+
+}  // namespace detail
+
+}  // namespace unity::tensor
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_DETAIL_LANGUAGE)
+
+#include <unity/core/error.hpp>
+#include <unity/tensor/dense.hpp>
+#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/index_structure.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE std::uint16_t term_language::intern(symbolic_type t) {
   auto h = static_cast<std::uint64_t>(t.role);
   for (const auto& d : t.dims) {
     h = hash_combine(h, hash_value(d));
@@ -30,7 +75,7 @@ inline std::uint16_t term_language::intern(symbolic_type t) {
 
 // Ten elements for every part that it was put together from, forty at most, or all of fewer: of every part, at its ends
 // and in its middle.
-inline std::vector<std::size_t> term_language::choose_probes(const symbolic_type& t) {
+UNITY_INLINE std::vector<std::size_t> term_language::choose_probes(const symbolic_type& t) {
   const auto& dims = t.dims[0];
   const auto count = static_cast<std::size_t>(element_count(dims));
   const auto strides = strides_of(dims);
@@ -65,7 +110,7 @@ inline std::vector<std::size_t> term_language::choose_probes(const symbolic_type
   return chosen;
 }
 
-inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> types) const {
+UNITY_INLINE bool term_language::takes(std::size_t op, std::span<const std::uint16_t> types) const {
   const auto& e = word(op);
   bool fits = types.size() == e.operands.size();
   for (std::size_t i = 0; fits && i < types.size(); ++i) {
@@ -79,8 +124,8 @@ inline bool term_language::takes(std::size_t op, std::span<const std::uint16_t> 
   return fits;
 }
 
-inline std::optional<operation> term_language::operation_in(std::size_t op, std::span<const std::uint16_t> types,
-                                                            std::size_t world) const {
+UNITY_INLINE std::optional<operation> term_language::operation_in(std::size_t op, std::span<const std::uint16_t> types,
+                                                                  std::size_t world) const {
   const auto& e = word(op);
   const auto& signature = algebra_.signature(e.kind);
   attribute_list values;
@@ -105,18 +150,18 @@ inline std::optional<operation> term_language::operation_in(std::size_t op, std:
   return algebra_.make(e.kind, values);
 }
 
-inline role term_language::role_of(std::size_t op, std::span<const std::uint16_t> types) const {
+UNITY_INLINE role term_language::role_of(std::size_t op, std::span<const std::uint16_t> types) const {
   const auto& e = word(op);
   if (e.result != role::any || types.empty()) {
     return e.result;
   }
   const auto is_input = [&](std::uint16_t t) { return types_[t].role == role::input; };
   return is_input(types[0]) || (!e.like_first && std::any_of(types.begin(), types.end(), is_input)) ? role::input
-                                                                                                   : role::weight;
+                                                                                                    : role::weight;
 }
 
-inline std::optional<term_language::applied> term_language::apply(std::size_t op,
-                                                                  std::span<const std::uint16_t> types) {
+UNITY_INLINE auto term_language::apply(std::size_t op, std::span<const std::uint16_t> types)
+    -> std::optional<term_language::applied> {
   if (!takes(op, types)) {
     return std::nullopt;
   }
@@ -143,8 +188,8 @@ inline std::optional<term_language::applied> term_language::apply(std::size_t op
 }
 
 // An axis keeps the cuts of the operands' axes that the same index runs along.
-inline std::vector<cut_list> term_language::cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,
-                                                    std::span<const std::uint16_t> types) const {
+UNITY_INLINE std::vector<cut_list> term_language::cuts_of(std::size_t op, const operation& in_world_0, std::size_t rank,
+                                                          std::span<const std::uint16_t> types) const {
   std::vector<cut_list> cuts(rank);
   std::vector<tensor_type> inputs;
   for (const auto i : types) {
@@ -192,7 +237,7 @@ inline std::vector<cut_list> term_language::cuts_of(std::size_t op, const operat
   return cuts;
 }
 
-inline std::vector<term_language::typed_node> term_language::typed(const written_term& t) {
+UNITY_INLINE auto term_language::typed(const written_term& t) -> std::vector<term_language::typed_node> {
   std::vector<typed_node> nodes(t.size());
   for (std::size_t n = 0; n < t.size(); ++n) {
     if (t[n].op == term_node::variable) {
@@ -216,66 +261,52 @@ inline std::vector<term_language::typed_node> term_language::typed(const written
   return nodes;
 }
 
-namespace detail {
+}  // namespace unity::tensor
 
-// Evaluates a typed term in one world at points that depend on sort, number, world and point alone.
-class deep_evaluation {
- public:
-  deep_evaluation(const term_language& language, const written_term& t,
-                  std::span<const term_language::typed_node> nodes, std::size_t world)
-      : language_{language}, term_{t}, nodes_{nodes}, world_{world}, values_(t.size()) {}
+namespace unity::tensor::detail {
 
-  [[nodiscard]] std::span<const modular61> at(std::size_t point) {
-    for (std::size_t n = 0; n < term_.size(); ++n) {
-      if (nodes_[n].by == nullptr) {
-        sample(n, point);
-      } else {
-        evaluate(n);
-      }
-    }
-    return values_.back();
-  }
-
- private:
-  // The third slice of an input is as the second, but with the signs that the other half of the variables have there:
-  // which number a variable has does not decide whether a relu under pooling shows.
-  void sample(std::size_t n, std::size_t point) {
-    const auto& type = language_.type(nodes_[n].type);
-    const auto& dims = type.dims[world_];
-    values_[n].resize(static_cast<std::size_t>(element_count(dims)));
-    const auto slice = dims.empty() ? values_[n].size() : values_[n].size() / static_cast<std::size_t>(dims[0]);
-    for (std::size_t i = 0; i < values_[n].size(); ++i) {
-      const bool turned = type.role == role::input && i / slice == 2;
-      const auto& [op, sort, number, operands] = term_[n];
-      const auto value = turned ? language_.sample_value(sort, number ^ 1U, world_, point + other_point, i - slice)
-                                : language_.sample_value(sort, number, world_, point, i);
-      values_[n][i] = value.small ? modular61{value.integer} : modular61::of_residue(value.bits);
+UNITY_INLINE std::span<const modular61> deep_evaluation::at(std::size_t point) {
+  for (std::size_t n = 0; n < term_.size(); ++n) {
+    if (nodes_[n].by == nullptr) {
+      sample(n, point);
+    } else {
+      evaluate(n);
     }
   }
-  void evaluate(std::size_t n) {
-    small_vector<const modular61*, 2> operands;
-    std::vector<tensor_type> types;
-    for (const auto o : term_[n].operands) {
-      operands.push_back(values_[o].data());
-      types.push_back(language_.type_in(nodes_[o].type, world_));
-    }
-    const auto& by = *nodes_[n].by;
-    auto results = evaluate_at<modular61>(language_.operators(), by.operations[world_], operands, types, 0);
-    values_[n] = std::move(results[by.result].data);
+  return values_.back();
+}
+
+UNITY_INLINE void deep_evaluation::sample(std::size_t n, std::size_t point) {
+  const auto& type = language_.type(nodes_[n].type);
+  const auto& dims = type.dims[world_];
+  values_[n].resize(static_cast<std::size_t>(element_count(dims)));
+  const auto slice = dims.empty() ? values_[n].size() : values_[n].size() / static_cast<std::size_t>(dims[0]);
+  for (std::size_t i = 0; i < values_[n].size(); ++i) {
+    const bool turned = type.role == role::input && i / slice == 2;
+    const auto& [op, sort, number, operands] = term_[n];
+    const auto value = turned ? language_.sample_value(sort, number ^ 1U, world_, point + other_point, i - slice)
+                              : language_.sample_value(sort, number, world_, point, i);
+    values_[n][i] = value.small ? modular61{value.integer} : modular61::of_residue(value.bits);
   }
+}
 
-  static constexpr std::size_t other_point = 64;  // whose values nothing else has
+UNITY_INLINE void deep_evaluation::evaluate(std::size_t n) {
+  small_vector<const modular61*, 2> operands;
+  std::vector<tensor_type> types;
+  for (const auto o : term_[n].operands) {
+    operands.push_back(values_[o].data());
+    types.push_back(language_.type_in(nodes_[o].type, world_));
+  }
+  const auto& by = *nodes_[n].by;
+  auto results = evaluate_at<modular61>(language_.operators(), by.operations[world_], operands, types, 0);
+  values_[n] = std::move(results[by.result].data);
+}
 
-  const term_language& language_;
-  const written_term& term_;
-  std::span<const term_language::typed_node> nodes_;
-  std::size_t world_;
-  std::vector<std::vector<modular61>> values_;
-};
+}  // namespace unity::tensor::detail
 
-}  // namespace detail
+namespace unity::tensor {
 
-inline std::uint64_t term_language::deep_fingerprint(const written_term& t, bool thorough) {
+UNITY_INLINE std::uint64_t term_language::deep_fingerprint(const written_term& t, bool thorough) {
   const auto nodes = typed(t);
   // Values of one element are compared at many points: of few, all may have one sign.
   const bool scalars = std::any_of(nodes.begin(), nodes.end(), [&](const auto& n) { return elements(n.type) == 1; });
@@ -293,3 +324,5 @@ inline std::uint64_t term_language::deep_fingerprint(const written_term& t, bool
 }
 
 }  // namespace unity::tensor
+
+#endif
