@@ -3,13 +3,17 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/search/backtracking.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/builder.hpp>
@@ -28,6 +32,7 @@ using unity::test::training::operators;
 static_assert(search_space<joint_space>);
 static_assert(canonical_space<joint_space>);
 static_assert(commuting_space<joint_space>);
+static_assert(serial_space<joint_space>);
 static_assert(!bounded_space<joint_space>);
 
 const rule_set& rules() {
@@ -106,6 +111,41 @@ TEST_CASE("graphs near another are found behind dearer ones, in as many steps as
   CHECK_FALSE(space.cheapest_near(s, 1, 100, 30));
   CHECK_FALSE(space.cheapest_near(s, 3, 100, 10));
   CHECK(space.cheapest_near(s, 3, 2, 30)->state.cost == 20);  // the third step would make a third graph
+}
+
+TEST_CASE("a graph whose price could not be made has none") {
+  bool breaks = false;
+  joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
+                      if (breaks) {
+                        throw error{"a pricer", "no price", "one"};
+                      }
+                      return price(g, limit);
+                    }};
+  const auto s = space.initial();
+  joint_space::scratch_type from;
+  joint_space::scratch_type to;
+  space.prepare(s, from);
+  const auto m = space.moves(s)[0];
+  breaks = true;
+  CHECK_THROWS_AS(space.price(s, m, from), error);
+  CHECK_THROWS_AS(space.apply(s, m, from, to), error);
+  breaks = false;
+  space.prepare(s, from);
+  CHECK(space.price(s, m, from)->cost == 130);
+  CHECK(space.apply(s, m, from, to).cost == 130);
+}
+
+TEST_CASE("searches price moves of a space that pricing changes one at a time") {
+  std::set<std::thread::id> threads;
+  joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
+                      threads.insert(std::this_thread::get_id());
+                      return price(g, limit);
+                    }};
+  backtracking_options o;
+  o.alpha = 10;
+  o.threads = 4;
+  CHECK(backtracking(space, o).cost == 10);
+  CHECK(threads == std::set{std::this_thread::get_id()});
 }
 
 TEST_CASE("what is known to be too dear is not priced in full") {

@@ -34,7 +34,7 @@ class beam_search {
   using result = search_result<state, move>;
 
   beam_search(Space& space, const beam_options& options)
-      : space_{space}, options_{options}, pool_{options.threads}, scratch_(pool_.size()) {}
+      : space_{space}, options_{options}, pool_{pricing_threads<Space>(options.threads)}, scratch_(pool_.size()) {}
 
   result run() {
     result r{space_.initial()};

@@ -39,7 +39,7 @@ class best_first {
         options_{options},
         admit_{std::move(admit)},
         sleep_sets_{sleep_sets},
-        pool_{options.threads},
+        pool_{pricing_threads<Space>(options.threads)},
         scratch_(pool_.size()) {}
 
   result run() {

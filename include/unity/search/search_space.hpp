@@ -31,10 +31,13 @@ template <class S>
 concept has_moves = small_move<typename S::move_type> && requires(S& s, const typename S::state_type& state) {
   { s.moves(state) } -> std::convertible_to<std::span<const typename S::move_type>>;
 };
+// S::is_serial: pricing changes the space. Searches price one move at a time, whatever number of threads they are given.
+template <class S>
+concept serial_space = requires { requires S::is_serial; };
 template <class S>
 concept has_pricing = std::default_initializable<typename S::scratch_type> &&
-                      requires(const S& s, const typename S::state_type& state, typename S::move_type move,
-                               typename S::scratch_type& scratch) {
+                      requires(std::conditional_t<serial_space<S>, S, const S>& s, const typename S::state_type& state,
+                               typename S::move_type move, typename S::scratch_type& scratch) {
                         s.prepare(state, scratch);
                         { s.price(state, move, scratch) } -> std::same_as<std::optional<candidate>>;
                       };
@@ -80,6 +83,12 @@ template <class S>
 concept bounded_space = search_space<S> && requires(const S& s, const typename S::state_type& state) {
   { s.lower_bound(state) } -> std::same_as<cost_value>;
 };
+
+// The number of threads that may price its moves.
+template <class S>
+[[nodiscard]] constexpr std::size_t pricing_threads(std::size_t threads) noexcept {
+  return serial_space<S> ? 1 : threads;
+}
 
 // memory(), memory(state): bytes that the space itself and one state hold, for budgets.
 template <class S>

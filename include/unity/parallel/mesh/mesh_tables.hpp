@@ -47,6 +47,16 @@ struct operator_table {
   std::vector<const layout_space*> results{};            // whatever reads them: arcs are those of the readers
 };
 
+// What so many bytes cost, in picoseconds; at most `unreachable`.
+[[nodiscard]] constexpr std::int64_t price_of_memory(std::int64_t bytes, std::int64_t per_mebibyte) noexcept {
+  constexpr std::int64_t unit = 1024;
+  const auto kibibytes = bytes / unit;
+  if (per_mebibyte > 0 && kibibytes / unit >= unreachable / per_mebibyte) {
+    return unreachable;
+  }
+  return kibibytes / unit * per_mebibyte + kibibytes % unit * per_mebibyte / unit;
+}
+
 [[nodiscard]] std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
 // For one mesh. Tables are made when they are asked for, once for equal operators of any graph. Refers to what it
@@ -104,7 +114,7 @@ namespace unity::parallel {
 UNITY_INLINE std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept {
   const bytes memory{o.weights.count() + objective.in_flight * o.activations.count()};
   return o.computing.count() + o.synchronizing.count() * objective.synchronizing_16ths / 16 +
-         memory.count() / 1024 * objective.per_mebibyte / 1024;
+         price_of_memory(memory.count(), objective.per_mebibyte);
 }
 
 UNITY_INLINE const operator_table& mesh_tables::of(const placed_operator& p) {

@@ -133,6 +133,7 @@ class joint_search {
   picoseconds computing_{};  // the least of the graphs of one segment
   bool is_first_ = true;     // of those
   bool ended_early_ = false;
+  bool has_price_ = false;  // the graph at hand: without time, others are not priced
   std::size_t copies_ = 1;                           // of the segment, in a row
   std::vector<std::vector<std::int64_t>> before_{};  // by cut: by layout
   std::vector<std::vector<std::int64_t>> behind_{};
@@ -296,10 +297,11 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 }
 
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
-  if (limit != joint_space::no_limit && watch_.seconds() >= options_.limits.seconds) {
+  if (has_price_ && watch_.seconds() >= options_.limits.seconds) {
     ended_early_ = true;
-    return limit;
+    return std::min(limit, parallel::unreachable);
   }
+  has_price_ = true;
   const analyzed_graph one{algebra_, g};
   count_computing(one.ops);
   if (copies_ == 1) {
@@ -359,6 +361,7 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
 }
 
 UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_result& r) {
+  has_price_ = false;
   joint_space space{algebra_, rules_, g,
                     [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); }};
   backtracking_options o;

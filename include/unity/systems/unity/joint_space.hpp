@@ -25,7 +25,7 @@
 namespace unity::systems {
 
 // Moves are those of rewrite_space; the price of a graph comes from `mapped`, once per graph. Models search_space,
-// canonical_space and commuting_space, for one thread: pricing keeps what it finds.
+// canonical_space, commuting_space and serial_space: pricing makes graphs and keeps what they cost.
 // Source: Unger et al., Unity (OSDI 2022), section 5.1. Graphs stand for all parallel computation graphs
 // that divide them (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves
 // here, they are chosen when a graph is priced.
@@ -36,6 +36,7 @@ class joint_space {
   using scratch_type = inner_space::scratch_type;
   // What a graph takes; where that is no less than the second, any number from there up to what it takes.
   using graph_price = std::function<cost_value(const tensor::tensor_graph&, cost_value)>;
+  static constexpr bool is_serial = true;
   static constexpr cost_value no_limit = std::numeric_limits<cost_value>::max();
 
   struct state_type {
@@ -52,7 +53,7 @@ class joint_space {
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return inner_.moves(s.at); }
   void prepare(const state_type& s, scratch_type& scratch) const { inner_.prepare(s.at, scratch); }
   // Complexity: that of the graph's price where it was not met before.
-  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const;
+  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch);
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to);
   [[nodiscard]] fingerprint canonical_fingerprint(const state_type& s, scratch_type& scratch) const {
     return inner_.canonical_fingerprint(s.at, scratch);
@@ -78,9 +79,9 @@ class joint_space {
     std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
   };
 
-  [[nodiscard]] cost_value price_of(const inner_space::state_type& s) const;
+  [[nodiscard]] cost_value price_of(const inner_space::state_type& s);
   // A price is kept only where it is one.
-  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit) const;
+  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit);
 
   // A graph on the way, by what it was made of.
   struct passed_graph {
@@ -92,9 +93,9 @@ class joint_space {
   [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most);
 
   graph_price mapped_;
-  mutable inner_space inner_;  // pricing a move makes its graph
-  mutable std::unordered_map<fingerprint, cost_value, hash> prices_{};
-  mutable scratch_type child_{};
+  inner_space inner_;
+  std::unordered_map<fingerprint, cost_value, hash> prices_{};
+  scratch_type child_{};
 };
 
 }  // namespace unity::systems
@@ -113,14 +114,15 @@ UNITY_INLINE auto joint_space::initial() -> state_type {
 }
 
 UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, move_type m,
-                                                         scratch_type& scratch) const {
+                                                         scratch_type& scratch) {
   auto c = inner_.price(s.at, m, scratch);
   if (!c) {
     return std::nullopt;
   }
-  const auto [known, is_new] = prices_.try_emplace(c->fingerprint, 0);
-  if (is_new) {
-    known->second = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
+  auto known = prices_.find(c->fingerprint);
+  if (known == prices_.end()) {
+    const auto cost = mapped_(inner_.graph(inner_.apply(s.at, m, scratch, child_)), no_limit);
+    known = prices_.emplace(c->fingerprint, cost).first;
     inner_.prepare(s.at, scratch);
   }
   c->cost = known->second;
@@ -155,15 +157,16 @@ UNITY_INLINE auto joint_space::cheapest_near(const state_type& s, std::size_t st
   return n;
 }
 
-UNITY_INLINE cost_value joint_space::price_of(const inner_space::state_type& s) const {
-  const auto [known, is_new] = prices_.try_emplace(inner_.fingerprint_of(s), 0);
-  if (is_new) {
-    known->second = mapped_(inner_.graph(s), no_limit);
+UNITY_INLINE cost_value joint_space::price_of(const inner_space::state_type& s) {
+  const auto f = inner_.fingerprint_of(s);
+  auto known = prices_.find(f);
+  if (known == prices_.end()) {
+    known = prices_.emplace(f, mapped_(inner_.graph(s), no_limit)).first;
   }
   return known->second;
 }
 
-UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& s, cost_value limit) const {
+UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& s, cost_value limit) {
   if (const auto known = prices_.find(inner_.fingerprint_of(s)); known != prices_.end()) {
     return known->second;
   }

@@ -89,7 +89,7 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
       return 0;
     }
     const auto t = totals_of(room, g, c.solution);
-    const auto priced = t.memory / 1024 * o.per_mebibyte / 1024;
+    const auto priced = parallel::price_of_memory(t.memory, o.per_mebibyte);
     c.memory = t.memory;
     c.predicted = c.solution.cost - priced + t.synchronizing * (16 - o.synchronizing_16ths) / 16;
     const bool is_known = std::any_of(all.begin(), all.end(), [&](const mapping_candidate& k) {
