@@ -1,4 +1,5 @@
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -207,6 +208,43 @@ TEST_CASE("chains say why they stopped") {
   chain_options watched;
   watched.watch = [](const progress& p) { return p.counts.expanded < 100; };
   CHECK(run(l, {0}, watched).stopped == stop_reason::observer);
+}
+
+TEST_CASE("states of an evaluator need no default") {
+  struct place {
+    explicit place(std::uint32_t n) : number{n} {}
+    std::uint32_t number;
+  };
+  struct stroller {
+    using state_type = place;
+    using move_type = std::uint32_t;
+    place at{0};
+    std::uint32_t next = 0;
+
+    cost_value reset(const place& s) {
+      at = s;
+      return cost();
+    }
+    const place& state() const { return at; }
+    cost_value cost() const { return 100 - at.number; }
+    std::optional<cost_value> try_move(const std::uint32_t& to, cost_value bound) {
+      next = to;
+      return 100 - to > bound ? std::nullopt : std::optional<cost_value>{100 - to};
+    }
+    void commit() { at = place{next}; }
+    void rollback() {}
+  };
+  struct onwards {
+    std::optional<proposed<std::uint32_t>> sample(const place& s, random_engine&) const {
+      return s.number < 50 ? std::optional{proposed<std::uint32_t>{s.number + 1}} : std::nullopt;
+    }
+  };
+  static_assert(evaluator<stroller> && !std::default_initializable<place>);
+  const std::vector<place> initial{place{3}, place{7}};
+  const auto r = mcmc_chains([] { return stroller{}; }, onwards{}, initial, {});
+  CHECK(r.best.number == 50);
+  CHECK(r.cost == 50);
+  CHECK(r.chains.size() == 2);
 }
 
 TEST_CASE("moves that cannot be made are rejected") {

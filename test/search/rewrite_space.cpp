@@ -301,4 +301,17 @@ TEST_CASE("a space asks no more of an algebra and a cost model than their concep
   CHECK(frugal.moves(frugal.initial()).size() == plain.moves(plain.initial()).size());
 }
 
+TEST_CASE("costs whose sum does not fit are refused, not turned round") {
+  struct dear_gates : gate_count {
+    [[nodiscard]] static std::int64_t node_cost(const gate&, std::span<const bit>, std::span<const bit>) {
+      return std::int64_t{1} << 61U;
+    }
+  };
+  random_engine random{7};
+  rewrite_space<circuits, dear_gates> space{circuits{}, dear_gates{}, circuit_case::rules(),
+                                            random_circuit(random, 4, 20)};
+  CHECK_THROWS_WITH(space.initial(), "cost model: a sum of costs beyond the range of its integers; expected smaller "
+                                     "costs, or a larger unit");
+}
+
 }  // namespace tests_of_rewrite_space

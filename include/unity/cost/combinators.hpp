@@ -15,8 +15,8 @@ struct cost_pair {
   First first{};
   Second second{};
   cost_pair& operator+=(const cost_pair& o) {
-    first += o.first;
-    second += o.second;
+    add_cost(first, o.first);
+    add_cost(second, o.second);
     return *this;
   }
   cost_pair& operator-=(const cost_pair& o) {

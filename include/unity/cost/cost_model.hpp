@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include <unity/core/error.hpp>
+
 namespace unity {
 
 // Searches compare integers, so that sums do not depend on the order of addition. Smaller is better.
@@ -21,6 +23,23 @@ concept additive_cost = std::regular<C> && requires(C a, const C& b) {
   { a += b } -> std::same_as<C&>;
   { a -= b } -> std::same_as<C&>;
 };
+
+// total += cost, for costs of a graph's nodes.
+// Throws: unity::error where integers or quantities sum to more than 63 bits hold: a total must not turn round.
+template <additive_cost C>
+constexpr void add_cost(C& total, const C& cost) {
+  if constexpr (std::signed_integral<C>) {
+    if (__builtin_add_overflow(total, cost, &total)) {
+      throw error{"cost model", "a sum of costs beyond the range of its integers", "smaller costs, or a larger unit"};
+    }
+  } else if constexpr (requires { { total.count() } -> std::signed_integral; }) {
+    auto sum = total.count();
+    add_cost(sum, cost.count());
+    total = C{sum};
+  } else {
+    total += cost;
+  }
+}
 
 // A cost that is a sum over nodes, so that a rewrite's effect on it is local.
 //   cost_type                      what is summed: an additive group, exact (integers)

@@ -251,7 +251,7 @@ inline constexpr struct mcmc_chains_fn {
     random_engine seeds{options.seed};
     std::vector<std::uint64_t> seed(count);
     std::generate(seed.begin(), seed.end(), std::ref(seeds));
-    std::vector<typename chain::result> results(count);
+    std::vector<std::optional<typename chain::result>> results(count);  // a state need not have a default
     detail::chain_monitor monitor{options.watch};
     thread_pool pool{threads};
     pool.parallel_for(count, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
@@ -267,19 +267,21 @@ inline constexpr struct mcmc_chains_fn {
 
  private:
   template <class Evaluator, class Result>
-  static auto gather(std::vector<Result>& results, std::size_t per_state) {
-    chains_result<typename Evaluator::state_type, typename Evaluator::move_type> all;
+  static auto gather(std::vector<std::optional<Result>>& results, std::size_t per_state) {
     counters sum;
+    std::size_t best = 0;
+    std::vector<chain_report> summaries;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const auto& r = results[i];
+      const auto& r = *results[i];
       sum.expanded += r.counts.expanded;
       sum.candidates += r.counts.candidates;
       sum.rejected += r.counts.rejected;
-      all.best_chain = r.cost < results[all.best_chain].cost ? i : all.best_chain;
-      all.chains.push_back({i / per_state, r.history.front().cost, r.cost, r.counts.expanded, r.counts.candidates,
-                            r.seconds, r.stopped});
+      best = r.cost < results[best]->cost ? i : best;
+      summaries.push_back({i / per_state, r.history.front().cost, r.cost, r.counts.expanded, r.counts.candidates,
+                           r.seconds, r.stopped});
     }
-    static_cast<Result&>(all) = std::move(results[all.best_chain]);
+    chains_result<typename Evaluator::state_type, typename Evaluator::move_type> all{std::move(*results[best]),
+                                                                                     std::move(summaries), best};
     all.counts = sum;
     return all;
   }

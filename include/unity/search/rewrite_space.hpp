@@ -87,7 +87,7 @@ class rewrite_space {
     s.nodes = first_nodes_;
     s.serial = ++serials_;
     for (const auto n : s.nodes) {
-      s.total += cost_of(n);
+      add_cost(s.total, cost_of(n));
       s.fingerprint += store_.mix(n);
     }
     state_view view;
@@ -127,7 +127,7 @@ class rewrite_space {
     auto total = s.total;
     auto f = s.fingerprint;
     for (const auto n : e.added()) {
-      total += cost_of(n);
+      add_cost(total, cost_of(n));
       f += store_.mix(n);
     }
     for (const auto n : e.killed()) {
@@ -276,7 +276,7 @@ class rewrite_space {
     child.total = s.total;
     child.fingerprint = s.fingerprint;
     for (const auto n : added_) {
-      child.total += cost_of(n);
+      add_cost(child.total, cost_of(n));
       child.fingerprint += store_.mix(n);
     }
     for (const auto n : e.killed()) {
