@@ -67,6 +67,8 @@ struct arguments {
   std::string every = "1m";
   std::uint64_t expansions = std::numeric_limits<std::uint64_t>::max();
   std::optional<double> alpha{};
+  std::optional<double> beta{};
+  std::optional<std::size_t> width{};
   std::optional<double> flops_weight{};
   systems::taso_options options{};
 };
@@ -106,6 +108,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--layouts", o.layouts, "kept or searched")->transform(CLI::CheckedTransformer(layout_choices));
   app.add_option("--alpha", a.alpha, "of backtracking: keep candidates up to this times the best cost")
       ->check(CLI::Range(1.0, 1e9));
+  app.add_option("--width", a.width, "of beam: graphs of a level that are kept")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--beta", a.beta, "of mcmc: how seldom a dearer graph is taken")->check(CLI::Range(0.0, 1e9));
   app.add_option("--budget", a.budget, "time to search, measuring apart: 500ms, 30s, 5m");
   app.add_option("--max-expansions", a.expansions, "graphs to expand at most");
   app.add_option("--seed", o.seed, "of mcmc and of the equality check")->check(CLI::NonNegativeNumber);
@@ -181,10 +185,18 @@ void resolve(arguments& a) {
   if (a.alpha && o.algorithm != systems::algorithm::backtracking) {
     throw error{"--alpha", "a search that keeps candidates in another way", "--search backtracking"};
   }
+  if (a.width && o.algorithm != systems::algorithm::beam) {
+    throw error{"--width", "a search that keeps no levels", "--search beam"};
+  }
+  if (a.beta && o.algorithm != systems::algorithm::mcmc) {
+    throw error{"--beta", "a search without a temperature", "--search mcmc"};
+  }
   o.alpha = a.alpha.value_or(o.alpha);
+  o.width = a.width.value_or(o.width);
+  o.beta = a.beta.value_or(o.beta);
   o.objective.flops_weight = a.flops_weight.value_or(o.objective.flops_weight);
-  if (!(o.alpha >= 1) || !(o.objective.flops_weight >= 0)) {  // what is not a number passes every range
-    throw error{"--alpha, --flops-weight", "not a number", "a number"};
+  if (!(o.alpha >= 1) || !(o.beta >= 0) || !(o.objective.flops_weight >= 0)) {  // NaN passes every range
+    throw error{"--alpha, --beta, --flops-weight", "not a number", "a number"};
   }
   o.limits.expansions = a.expansions;
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);

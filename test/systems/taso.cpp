@@ -15,6 +15,7 @@
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 
 namespace tests_of_taso {
@@ -218,5 +219,25 @@ TEST_CASE("all algorithms end with an equal graph that costs what they say") {
 }
 
 }  // namespace
+
+TEST_CASE("an option of another algorithm is refused") {
+  const auto refused = [](systems::algorithm algorithm, auto change) {
+    auto o = options("taso", 10);
+    o.algorithm = algorithm;
+    change(o);
+    return test::message_of([&] { systems::detail::check_options(o); });
+  };
+  using systems::algorithm;
+  for (const auto which : {algorithm::beam, algorithm::mcmc}) {
+    CHECK(refused(which, [](auto& o) { o.resume = "a"; }) ==
+          "search: a checkpoint, of an algorithm that has none; expected backtracking or exact");
+    CHECK(refused(which, [](auto& o) { o.alpha = 2; }) ==
+          "search: alpha or sleep sets, of an algorithm that has neither; expected backtracking");
+  }
+  CHECK(refused(algorithm::exact, [](auto& o) { o.width = 3; }) ==
+        "search: a width, of an algorithm that has none; expected beam");
+  CHECK(refused(algorithm::beam, [](auto& o) { o.beta = 3; }) ==
+        "search: beta, of an algorithm that has none; expected mcmc");
+}
 
 }  // namespace tests_of_taso

@@ -46,11 +46,15 @@ struct objective {
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost
 };
 
+// Of the members that only some algorithms have, those of others must have their defaults: alpha and sleep_sets are of
+// backtracking; checkpoint and resume of backtracking and exact; width of beam; beta of mcmc.
 struct taso_options : backtracking_options {
   systems::objective objective{};
   systems::algorithm algorithm = systems::algorithm::backtracking;
   unity::layouts layouts = unity::layouts::kept;
   std::string resume{};  // checkpoint to go on from; empty: start anew
+  std::size_t width = beam_options{}.width;
+  double beta = mcmc_options{}.beta;
 };
 
 struct rule_use {
@@ -103,8 +107,26 @@ namespace detail {
 template <class Space>
 using search_of = search_result<typename Space::state_type, typename Space::move_type>;
 
+inline void check_options(const taso_options& o) {
+  const taso_options plain;
+  const bool saves = o.algorithm == algorithm::backtracking || o.algorithm == algorithm::exact;
+  if (!saves && !(o.checkpoint.empty() && o.resume.empty())) {
+    throw error{"search", "a checkpoint, of an algorithm that has none", "backtracking or exact"};
+  }
+  if (o.algorithm != algorithm::backtracking && (o.alpha != plain.alpha || o.sleep_sets != plain.sleep_sets)) {
+    throw error{"search", "alpha or sleep sets, of an algorithm that has neither", "backtracking"};
+  }
+  if (o.algorithm != algorithm::beam && o.width != plain.width) {
+    throw error{"search", "a width, of an algorithm that has none", "beam"};
+  }
+  if (o.algorithm != algorithm::mcmc && o.beta != plain.beta) {
+    throw error{"search", "beta, of an algorithm that has none", "mcmc"};
+  }
+}
+
 template <class Space>
 search_of<Space> search(Space& space, const taso_options& options) {
+  check_options(options);
   const search_options& common = options;
   switch (options.algorithm) {
     case algorithm::backtracking:
@@ -112,8 +134,12 @@ search_of<Space> search(Space& space, const taso_options& options) {
                                     : backtracking.resume(space, options.resume, options);
     case algorithm::exact:
       return options.resume.empty() ? exact(space, common) : exact.resume(space, options.resume, common);
-    case algorithm::beam: return beam(space, beam_options{common});
-    case algorithm::mcmc: return mcmc(space, mcmc_options{common});
+    case algorithm::beam: return beam(space, beam_options{common, options.width});
+    case algorithm::mcmc: {
+      mcmc_options o{common};
+      o.beta = options.beta;
+      return mcmc(space, o);
+    }
   }
   throw error{"search", "no such algorithm", "backtracking, beam, mcmc or exact"};
 }
