@@ -35,6 +35,7 @@
 #include <unity/tensor/algebra.hpp>
 
 #include "support/backends.hpp"
+#include "support/number_range.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -53,13 +54,13 @@ struct arguments {
 void declare(CLI::App& app, arguments& a) {
   app.add_option("--backend", a.backend, support::backend_list());
   app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")
-      ->check(CLI::Range(0, 1024));
+      ->check(support::number_in(0, 1024));
   app.add_option("--ranks", a.ranks, "time exchanges between so many threads, 2 to 4 where nothing is said; 1: none")
-      ->check(CLI::Range(1, 64));
+      ->check(support::number_in(1, 64));
   app.add_option("--stream-bytes", a.device.stream_bytes, "size of a tensor that no cache holds")
-      ->check(CLI::Range(std::int64_t{4096}, std::int64_t{1} << 36U));
+      ->check(support::number_in(std::int64_t{4096}, std::int64_t{1} << 36U));
   app.add_option("--largest-exchange", a.exchanges.largest, "bytes")
-      ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32U));
+      ->check(support::number_in(std::int64_t{1024}, std::int64_t{1} << 32U));
   app.add_option("--out", a.out, "file for the machine as JSON")->required();
 }
 

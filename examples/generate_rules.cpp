@@ -33,9 +33,10 @@
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
-#include "support/parallel_generation.hpp"
 #include "support/axioms.hpp"
+#include "support/number_range.hpp"
 #include "support/outputs.hpp"
+#include "support/parallel_generation.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -77,15 +78,15 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::IsMember({"standard", "generated", "axioms", "parallel"}))
       ->excludes("--ops")
       ->excludes("--parallel");
-  app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(CLI::Range(1, 7));
-  app.add_option("--variables", e.variables, "of each sort, at most")->check(CLI::Range(1, 8));
-  app.add_option("--threads", e.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
+  app.add_option("--max-ops", e.most_operators, "operators of a side, at most")->check(support::number_in(1, 7));
+  app.add_option("--variables", e.variables, "of each sort, at most")->check(support::number_in(1, 8));
+  app.add_option("--threads", e.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
   app.add_option("--memory", a.memory_mb, "megabytes that terms may take before they go to disk")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(support::number_in(1, 1 << 20));
   app.add_option("--spill", e.folder, "folder where they go");
   app.add_option("--rewrites", a.generation.collection.most_steps,
                  "what follows from other rules by so many is left out")
-      ->check(CLI::Range(1, 100));
+      ->check(support::number_in(1, 100));
   app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
   app.add_option("--checkpoint", a.generation.checkpoint, "file to keep what is done in, and to go on from");
   app.add_option("--out", a.out, "rule file to write: what is proved, and as comments what is not");

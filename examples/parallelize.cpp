@@ -6,9 +6,10 @@
 // run: zoo:mlp?form=fig1 --machine host:1x2 --algorithm greedy --out {out}
 // run: zoo:lenet?batch=4 --machine p100:1x4 --algorithm exact --placement one
 // run: zoo:lenet?batch=4 --machine p100:1x2 --algorithm beam --width 2 --placement one --json {out}/result.json
-// run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --baseline-proposals 50 --out {out} --json {out}/result.json
-// run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity --baseline-proposals 50 --optimizer adam
-// run: zoo:dlrm?form=ae --machine summit:2x6 --search unity --baseline-proposals 20 --dims data,model --mesh-axes 2 --candidates 4
+// run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --baseline-proposals 50 --out {out} --json
+// {out}/result.json run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity
+// --baseline-proposals 50 --optimizer adam run: zoo:dlrm?form=ae --machine summit:2x6 --search unity
+// --baseline-proposals 20 --dims data,model --mesh-axes 2 --candidates 4
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
@@ -37,12 +38,13 @@
 #include "support/flexflow_program.hpp"
 #include "support/machines.hpp"
 #include "support/models.hpp"
+#include "support/number_range.hpp"
+#include "support/operation_times.hpp"
 #include "support/outputs.hpp"
 #include "support/pcg_picture.hpp"
 #include "support/plan_trace.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
-#include "support/operation_times.hpp"
 #include "support/search_flags.hpp"
 #include "support/strategy_comparison.hpp"
 #include "support/unity_program.hpp"
@@ -83,12 +85,12 @@ void declare(CLI::App& app, arguments& a) {
                  "proposals (prices of beams, prefixes of exact) at most, of all chains together; of unity, which "
                  "makes 300: those that "
                  "change its best mapping")
-      ->check(CLI::Range(0.0, 1e18));
+      ->check(support::number_in(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}));
   app.add_option("--seed", a.seed, "with equal seeds and no limit of time results are equal")
-      ->check(CLI::NonNegativeNumber);
+      ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--threads", a.threads,
                  "of all but Unity's own search; the result does not depend on it, but for a limit of time")
-      ->check(CLI::Range(1, 1024));
+      ->check(support::number_in(1, 1024));
   app.add_option("--strategy", a.strategies, "file of a strategy to compare, and, with flexflow, to start from");
   app.add_option_function<std::string>(
          "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },

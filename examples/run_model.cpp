@@ -33,6 +33,7 @@
 
 #include "support/backends.hpp"
 #include "support/models.hpp"
+#include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 
@@ -60,14 +61,15 @@ void declare(CLI::App& app, arguments& a) {
                                        "another model of the same inputs and outputs, to run in turns with the first");
   app.add_option("--backend", a.backend, "where to run: " + support::backend_list());
   app.add_option("--backend-threads", a.backend_threads, "of the cpu backend; 0: all that the machine has")
-      ->check(CLI::Range(0, 1024));
+      ->check(support::number_in(0, 1024));
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   app.add_option("--against-dim", a.against_dimensions, "the same for --against")
       ->allow_extra_args(false)
       ->needs(against);
   app.add_option("--data", a.data, "folder of input_N.pb, and of output_N.pb to compare with where there are any");
   app.add_option("--save", a.save, "folder to write input_N.pb and output_N.pb to");
-  app.add_option("--seed", a.seed, "of values that neither the model nor --data holds")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", a.seed, "of values that neither the model nor --data holds")
+      ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")
       ->check(CLI::PositiveNumber);
   app.add_option("--json", a.json, "file for the result as JSON");
@@ -153,13 +155,11 @@ void save(const arguments& a, const io::onnx_model& model, const std::vector<nam
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto value = values(inputs[i].name).value();
-    add(numbered(a.save, "input", i), inputs[i].name,
-        io::make_data(inputs[i].type.element, value.dims, value.data));
+    add(numbered(a.save, "input", i), inputs[i].name, io::make_data(inputs[i].type.element, value.dims, value.data));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto& type = model.graph.type(model.graph.outputs()[i]);
-    add(numbered(a.save, "output", i), model.outputs[i],
-        io::make_data(type.element, outputs[i].dims, outputs[i].data));
+    add(numbered(a.save, "output", i), model.outputs[i], io::make_data(type.element, outputs[i].dims, outputs[i].data));
   }
   support::write_all(files);
 }
@@ -200,10 +200,11 @@ outcome run_on(Backend& device, const tensor::algebra& operators, const argument
     const auto other = support::load_model(operators, a.against, a.against_dimensions);
     const auto other_values = values_for(operators, other, given, a.seed);
     backend::executor<Backend> second{device, operators, other.graph, {.data = [&](std::string_view name) {
-      // Of what neither file stores, the first model's values; of weights that only one has, its own.
-      auto value = other.data.contains(name) ? other_values(name) : values(name);
-      return value ? value : other_values(name);
-    }}};
+                                        // Of what neither file stores, the first model's values; of weights that only
+                                        // one has, its own.
+                                        auto value = other.data.contains(name) ? other_values(name) : values(name);
+                                        return value ? value : other_values(name);
+                                      }}};
     const auto both = backend::compare_runs(executor, second);
     r.time = both.first;
     r.time_against = both.second;

@@ -33,6 +33,7 @@
 #include <unity/tensor/verification/rule_verifier.hpp>
 
 #include "support/axioms.hpp"
+#include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 
@@ -58,7 +59,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--groups", a.groups,
                  "how many groups a convolution of a .pb file has: implied (by its channels, as TASO reads it) or one")
       ->transform(CLI::CheckedTransformer(group_readings));
-  app.add_option("--threads", a.threads, "the result does not depend on it")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", a.threads, "the result does not depend on it")->check(support::number_in(1, 1024));
   app.add_option("--out", a.out, "file for the same rules with how they are known");
   app.add_option("--json", a.json, "file for the result as JSON");
 }

@@ -20,6 +20,7 @@
 #include <unity/parallel/strategies/strategy_bound.hpp>
 #include <unity/systems/flexflow.hpp>
 
+#include "number_range.hpp"
 #include "progress.hpp"
 #include "search_flags.hpp"
 #include "strategy_comparison.hpp"
@@ -56,20 +57,20 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
       ->check(CLI::IsMember({"mcmc", "beam", "greedy", "exact"}));
   own(app.add_option("--beta", o.beta,
                      "a strategy dearer by the share r of the first is kept with probability exp(-beta r)"))
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(number_in(0.0, 1e9));
   own(app.add_option("--chains", o.chains, "from each strategy that the search starts with"))
-      ->check(CLI::Range(1, 1024));
+      ->check(number_in(1, 1024));
   own(app.add_option("--patience", o.patience,
                      "a chain ends without a better strategy for this share of its budget; 1: never"))
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_in(0.0, 1.0));
   own(app.add_option("--random", f.random, "random strategies to start from, besides data parallel and expert ones"))
-      ->check(CLI::Range(0, 1024));
+      ->check(number_in(0, 1024));
   own(app.add_option("--unit-share", o.unit_share,
                      "share of proposals that change all steps of a layer and what follows it at once; default: the "
                      "more the longer the layers"))
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_in(0.0, 1.0));
   own(app.add_option("--spread", o.spread, "probability that a neighbour of what changes at once changes with it"))
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_in(0.0, 1.0));
   own(app.add_option_function<std::string>(
           "--placement",
           [&o](const std::string& name) {
@@ -78,7 +79,7 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
           },
           "of tasks that a proposal draws: one (neighbouring devices), strided (also every k-th), any"))
       ->check(CLI::IsMember({"one", "strided", "any"}));
-  own(app.add_option("--width", o.width, "of beams"))->check(CLI::Range(1, 1 << 20));
+  own(app.add_option("--width", o.width, "of beams"))->check(number_in(1, 1 << 20));
 }
 
 // What would be ignored by the search. Throws: unity::error.

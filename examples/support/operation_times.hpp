@@ -19,6 +19,7 @@
 #include <unity/tensor/timing_cache.hpp>
 
 #include "backends.hpp"
+#include "number_range.hpp"
 #include "timings.hpp"
 
 namespace support {
@@ -37,7 +38,7 @@ inline void declare(CLI::App& app, timing_flags& f) {
   app.add_option("--timings", f.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")
-      ->check(CLI::Range(0, 1024));
+      ->check(number_in(0, 1024));
 }
 
 // The backend; empty: none.

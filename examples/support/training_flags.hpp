@@ -16,6 +16,7 @@
 #include <unity/train/run_settings.hpp>
 #include <unity/train/update.hpp>
 
+#include "number_range.hpp"
 #include "operation_times.hpp"
 
 namespace support {
@@ -78,32 +79,25 @@ inline void declare(CLI::App& app, training_flags& a) {
   a.backend = backends.front();
   app.add_option("--backend", a.backend, "what operators run on")->check(CLI::IsMember(backends));
   app.add_option("--comm", a.comm, about_comms)->check(CLI::IsMember(comms));
-  app.add_option("--ranks", a.ranks, "how many; as many as the plan has devices")->check(CLI::Range(1, 4096));
+  app.add_option("--ranks", a.ranks, "how many; as many as the plan has devices")->check(number_in(1, 4096));
   app.add_option("--steps", a.steps, "iterations, with those of the run that is resumed")
-      ->check(CLI::Range(1, 100'000'000));
+      ->check(number_in(1, 100'000'000));
   app.add_option("--loss", a.loss, "cross_entropy or mean_square")
       ->check(CLI::IsMember({"cross_entropy", "mean_square"}));
   for (std::size_t i = 0; i < rule_flags.size(); ++i) {
     const auto& f = rule_flags[i];
-    app.add_option("--" + std::string{f.setting.name}, a.rule[i], f.text)
-        ->check(CLI::Validator{[f](std::string& text) {  // CLI::Range lets pass what is no number
-                                 double value = 0;
-                                 const bool is_in =
-                                     CLI::detail::lexical_cast(text, value) && value >= f.least && value <= f.most;
-                                 return is_in ? std::string{} : "Value " + text + " not in range";
-                               },
-                               "FLOAT"});
+    app.add_option("--" + std::string{f.setting.name}, a.rule[i], f.text)->check(number_in(f.least, f.most));
   }
-  app.add_option("--seed", a.seed, "of data and first weights")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", a.seed, "of data and first weights")->check(number_from(std::uint64_t{0}));
   auto* const data =
       app.add_option("--data", a.data, "a data set (examples/data makes some); otherwise data are synthetic");
   app.add_option("--shift", a.shift, "by how many pixels images are moved at most")
-      ->check(CLI::Range(0, 64))
+      ->check(number_in(0, 64))
       ->needs(data);
   auto* const checkpoint =
       app.add_option("--checkpoint", a.checkpoint, "file for weights and what the optimizer keeps, at the end");
   app.add_option("--every", a.every, "after how many steps there is a checkpoint, too")
-      ->check(CLI::Range(1, 100'000'000))
+      ->check(number_in(1, 100'000'000))
       ->needs(checkpoint);
   app.add_option("--resume", a.resume, "a checkpoint, of any plan for this model, to go on from");
   app.add_flag(

@@ -48,6 +48,7 @@
 #include <unity/tensor/standard_rules.hpp>
 
 #include "flexflow_program.hpp"
+#include "number_range.hpp"
 #include "plan_trace.hpp"
 #include "progress.hpp"
 #include "search_flags.hpp"
@@ -78,14 +79,14 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
   auto& o = f.options;
   const auto own = [&flags](CLI::Option* flag) { return flags.of("unity", flag); };
   own(app.add_option("--mesh-axes", o.mesh_axes, "axes of the device meshes that operators are laid onto, at most"))
-      ->check(CLI::Range(1, 4));
+      ->check(number_in(1, 4));
   const auto& names = unity::parallel::index_use_names;
   own(app.add_option_function<std::vector<std::string>>(
           "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
           "what may be divided: of data,model,spatial,reduction,special,placement,pipeline; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember(std::vector<std::string>{names.begin(), names.end()}));
-  own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(CLI::Range(1, 1024));
+  own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(number_in(1, 1024));
   own(app.add_option_function<std::vector<std::string>>(
           "--ablate",
           [&o](const std::vector<std::string>& given) {
@@ -98,13 +99,13 @@ inline void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
           "mappings are tried, as long as --budget lasts)"))
       ->delimiter(',')
       ->check(CLI::IsMember({"split", "cache", "dp"}));
-  own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(CLI::Range(2, 4096));
+  own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
   own(app.add_option("--baselines", f.baselines, "what is compared; none: nothing but --strategy; default: all"))
       ->delimiter(',')
       ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "none"}));
   own(app.add_option("--baseline-proposals", f.baseline_proposals,
                      "of each search that is compared, instead of as much time as this search takes"))
-      ->check(CLI::Range(0.0, 1e18));
+      ->check(number_in(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}));
 }
 
 struct unity_outcome {
@@ -114,7 +115,7 @@ struct unity_outcome {
       trace_to_best{};                          // from the graph of the best plan to that of the plan
   unity::parallel::value_comparison checked{};  // the best plan beside its graph
   double baseline_seconds = 0;                  // that each search had which is compared; 0: it had proposals
-  double baseline_proposals = 0;                            // 0: it had time
+  double baseline_proposals = 0;                // 0: it had time
 };
 
 // Throws: unity::error where nothing is to be compared, and something.

@@ -1,0 +1,34 @@
+// What numbers a flag takes. CLI11's own ranges let NaN pass, and name the largest double in full.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include <fmt/core.h>
+
+namespace support {
+
+// From `least` to `most`, both included; whole numbers where Number is an integer.
+template <class Number>
+CLI::Validator number_in(Number least, Number most) {
+  const auto* const kind = std::is_integral_v<Number> ? "whole number" : "number";
+  const auto range = most == std::numeric_limits<Number>::max() ? fmt::format("from {} on", least)
+                                                                : fmt::format("from {} to {}", least, most);
+  return CLI::Validator{[=](std::string& text) {
+                          Number value{};
+                          const bool is_in = CLI::detail::lexical_cast(text, value) && value >= least &&
+                                             value <= most &&
+                                             (std::is_signed_v<Number> || text.find('-') == std::string::npos);
+                          return is_in ? std::string{} : fmt::format("'{}'; expected a {} {}", text, kind, range);
+                        },
+                        std::is_integral_v<Number> ? "INT" : "FLOAT"};
+}
+
+template <class Number>
+CLI::Validator number_from(Number least) {
+  return number_in(least, std::numeric_limits<Number>::max());
+}
+
+}  // namespace support
