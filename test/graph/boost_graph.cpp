@@ -340,6 +340,17 @@ TEST_CASE("without a bundle for outputs, what nothing reads is the output") {
   CHECK(!find_defect(g).has_value());
 }
 
+TEST_CASE("every value that nothing reads is an output, also of a vertex that is read otherwise") {
+  // A ripple adder of 6 bits: each full adder gives a sum, which nothing reads, and a carry, which the next one reads.
+  test::boost_list adder(6);
+  for (std::size_t bit = 1; bit < 6; ++bit) {
+    add_edge(bit - 1, bit, operand_place{.position = 0, .result = 1}, adder);
+  }
+  const test::boost_form g{adder, [](int) { return std::array{0, 0}; }};
+  CHECK(std::ranges::equal(g.outputs(), std::array{value_id{0U}, value_id{2U}, value_id{4U}, value_id{6U}, value_id{8U},
+                                                   value_id{10U}, value_id{11U}}));
+}
+
 TEST_CASE("an edge that is no operand is refused where it is") {
   // Vertex 2 reads vertex 0, and vertex 1 as the operand in question.
   const auto fill = [](int position, plain_directed& list) {

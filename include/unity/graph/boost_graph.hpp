@@ -144,7 +144,7 @@ class boost_dataflow {
 
   boost_dataflow() = default;
   // Copies and indexes a list whose vertices have one result each, of type Type{}. Values are numbered by vertex, then
-  // result. Outputs are the results of the vertices that nothing reads, until set_outputs.
+  // result. Outputs are the values that nothing reads, until set_outputs.
   // Throws: unity::error if the positions at a vertex are not 0 .. in-degree - 1, or an edge names no result.
   // Complexity: O(N + E).
   explicit boost_dataflow(const List& list)
@@ -157,9 +157,13 @@ class boost_dataflow {
       add_results(node_id{v}, types_of(operation(node_id{v})));
     }
     index_operands();
-    for (std::size_t v = 0; v < node_count(); ++v) {
-      if (out_degree(v, list_) == 0) {
-        std::ranges::copy(results(node_id{v}), std::back_inserter(outputs_));
+    std::vector<char> is_read(value_count(), 0);
+    for (const value_id v : operands_) {
+      is_read[v.index()] = 1;
+    }
+    for (std::size_t v = 0; v < value_count(); ++v) {
+      if (is_read[v] == 0) {
+        outputs_.emplace_back(v);
       }
     }
   }
