@@ -25,6 +25,8 @@
 #include <boost/iterator/iterator_facade.hpp>
 #include <boost/property_map/property_map.hpp>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -248,13 +250,13 @@ void boost_dataflow<List, Type>::index_operands() {
   for (auto [e, end] = edges(list_); e != end; ++e) {
     const std::size_t n = target(*e, list_);
     const auto position = detail::operand_position(list_, *e);
-    const std::string where = "boost graph: vertex " + std::to_string(n) + ", operand " + std::to_string(position);
+    const auto where = [&] { return fmt::format("boost graph: vertex {}, operand {}", n, position); };
     if (position >= first_operand_[n + 1] - first_operand_[n]) {
-      throw error{where, "a position past its in-edges", "positions 0 .. in-degree - 1"};
+      throw error{where(), "a position past its in-edges", "positions 0 .. in-degree - 1"};
     }
     auto& operand = operands_[first_operand_[n] + position];
     if (operand.valid()) {
-      throw error{where, "two edges at this position", "positions 0 .. in-degree - 1"};
+      throw error{where(), "two edges at this position", "positions 0 .. in-degree - 1"};
     }
     std::size_t result = 0;
     if constexpr (result_edge<edge_type>) {
@@ -262,8 +264,8 @@ void boost_dataflow<List, Type>::index_operands() {
     }
     const node_id producer{source(*e, list_)};
     if (result >= results(producer).size()) {
-      throw error{where, "result " + std::to_string(result) + " of vertex " + std::to_string(producer.index()),
-                  "one of its " + std::to_string(results(producer).size()) + " results"};
+      throw error{where(), fmt::format("result {} of vertex {}", result, producer.index()),
+                  fmt::format("one of its {} results", results(producer).size())};
     }
     operand = results(producer)[result];
   }
