@@ -1,5 +1,6 @@
 // The bridge to Boost.Graph, both ways: an adjacency_list as a dataflow graph, and a compact_graph as input to
 // Boost's algorithms. One file, since no other of this room may include Boost.
+// Over 500 lines because both ways are here.
 #pragma once
 
 #include <algorithm>
