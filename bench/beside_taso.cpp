@@ -3,8 +3,8 @@
 //
 // TASO's figures were measured once on a 2-core machine (alpha 1.05, 300 expansions, 151 rules). Its raw ratio is what
 // it reports; the target is that restated for rules that are right: concats of activations pay for what they move, and
-// depthwise weights are not merged by concat. Each model is searched with the written rules, with the generated ones and
-// with both. Each search here runs in a process of its own, whose CPU time and peak memory are the system's.
+// depthwise weights are not merged by concat. Each model is searched with the written rules, the generated ones and
+// both. Each search here runs in a process of its own, whose CPU time and peak memory are the system's.
 
 #include <sys/resource.h>
 

@@ -31,6 +31,7 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/print.hpp>
 #include <unity/rewrite/z3_prover.hpp>
+#include <unity/tensor/verification/axiom_checks.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
 #include "support/axioms.hpp"
@@ -46,6 +47,7 @@ struct arguments {
   std::string axioms{};
   std::string out{};
   std::string json{};
+  bool check_axioms = false;
   io::group_reading groups = io::group_reading::implied;
   std::size_t threads = 1;
 };
@@ -56,6 +58,8 @@ const std::map<std::string, io::group_reading> group_readings{{"implied", io::gr
 void declare(CLI::App& app, arguments& a) {
   app.add_option("FILE", a.file, "a .rules file, TASO's .pb or FlexFlow's .json")->required();
   app.add_option("--axioms", a.axioms, "rule file to prove from instead of the shipped properties of operators");
+  app.add_flag("--check-axioms", a.check_axioms,
+               "also look for properties that contradict each other (then nothing is proved) or follow from the others");
   app.add_option("--groups", a.groups,
                  "how many groups a convolution of a .pb file has: implied (by its channels, as TASO reads it) or one")
       ->transform(CLI::CheckedTransformer(group_readings));
@@ -207,7 +211,8 @@ nlohmann::json to_json(const result& r) {
       refuted.push_back({{"name", e.name}, {"reason", e.proof.reason}, {"counterexample", e.proof.details}});
     } else if (e.is(verdict::proved)) {
       const auto& i = e.proof.instances;
-      proofs.push_back({{"name", e.name}, {"axioms", e.proof.axioms}, {"steps", e.proof.steps}, {"instances", i.count}});
+      proofs.push_back(
+          {{"name", e.name}, {"axioms", e.proof.axioms}, {"steps", e.proof.steps}, {"instances", i.count}});
       if (i.least_rank <= i.most_rank) {
         proofs.back()["ranks"] = {i.least_rank, i.most_rank};
       }
@@ -298,10 +303,30 @@ void print(const result& r) {
       r.count(verdict::refuted), r.count(verdict::unknown), outside_count, duplicates, r.seconds);
 }
 
+// Throws: unity::error where properties contradict each other.
+void check_axioms(const tensor::algebra& operators, const arguments& a, const theory& axioms) {
+  if (const auto found = tensor::contradiction(operators, axioms.rules())) {
+    throw error{a.axioms.empty() ? "shipped properties" : a.axioms,
+                fmt::format("a contradiction, from {} and those that it is used with ({})", found->name,
+                            found->instance),
+                "properties that can hold together"};
+  }
+  for (const auto& f : tensor::redundant_axioms(operators, axioms.rules())) {
+    std::string from;
+    for (const auto& name : f.from) {
+      from += (from.empty() ? "" : ", ") + name;
+    }
+    fmt::print("property {}: follows from {}\n", f.name, from);
+  }
+}
+
 void run(const arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   const auto operators = tensor::standard_algebra();
   const theory axioms{operators, support::load_axioms(operators, a.axioms).rules};
+  if (a.check_axioms) {
+    check_axioms(operators, a, axioms);
+  }
   result r{load(operators, a), axioms.rules().size(), 0};
   find_duplicates(r.rules);
   find_axioms(operators, axioms, r.rules);

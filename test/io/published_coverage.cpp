@@ -11,8 +11,8 @@
 #include <unity/io/taso_rules.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/generated_rules.hpp>
-#include <unity/tensor/generation/common_subterms.hpp>
 
+#include "../tensor/generation/common_subterms.hpp"
 #include "../tensor/generation/coverage.hpp"
 
 #ifdef UNITY_SHARED_DIR

@@ -50,6 +50,6 @@ TEST_CASE("all equalities of graphs of three operators on matrices follow from t
   check_complete(tensor::matrix_vocabulary, 3, 2, 17000);
 }
 
-TEST_CASE("all equalities of graphs of three operators on images, of one variable a sort, follow from the shipped generated rules") {
+TEST_CASE("all equalities of graphs of three operators on images, one variable a sort, follow from the shipped rules") {
   check_complete(tensor::image_vocabulary, 3, 1, 100);
 }

@@ -262,16 +262,22 @@ template <equality_prover Reals>
 
 // Throws: unity::error that names the file, the first property that is not known to hold, and the shapes and values at
 // which it fails.
-inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
-                          const validation_options& options = {}) {
+template <equality_prover Reals>
+void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                   const validation_options& options, Reals& reals) {
   for (const auto& axiom : axioms) {
-    const auto report = validate_axiom(a, axiom, options);
+    const auto report = validate_axiom(a, axiom, options, reals);
     if (report.found != validation_report::verdict::holds) {
       throw error{std::string{file} + ": property " + report.name, report.because,
                   report.found == validation_report::verdict::refuted ? "sides that are equal"
                                                                       : "sides that can be decided"};
     }
   }
+}
+inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                          const validation_options& options = {}) {
+  detail::no_prover none;
+  require_valid(a, axioms, file, options, none);
 }
 
 }  // namespace unity::tensor
