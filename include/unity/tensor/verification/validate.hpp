@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -121,9 +123,8 @@ class validator {
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
     }
     if (holds() && report_.exact + report_.rounded == 0) {
-      conclude(validation_report::verdict::unknown, "no instance within bounds, of rank " +
-                                                        std::to_string(most_tried_rank) +
-                                                        " at most, in which the target fits");
+      conclude(validation_report::verdict::unknown,
+               fmt::format("no instance within bounds, of rank {} at most, in which the target fits", most_tried_rank));
     }
     test();
     return std::move(report_);
