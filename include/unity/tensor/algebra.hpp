@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -39,7 +41,7 @@ class algebra {
   kind_id add(definition d) {
     const kind_id kind{definitions_.size()};
     if (!kinds_.emplace(d.signature.name, kind).second) {
-      throw error{"operator " + d.signature.name, "a second definition", "a new name"};
+      throw error{fmt::format("operator {}", d.signature.name), "a second definition", "a new name"};
     }
     definitions_.push_back(std::move(d));
     return kind;
@@ -54,7 +56,7 @@ class algebra {
   [[nodiscard]] kind_id kind(std::string_view name) const {
     const auto found = find_kind(name);
     if (!found) {
-      throw error{"operator " + std::string{name}, "no definition", "the name of an operator"};
+      throw error{fmt::format("operator {}", name), "no definition", "the name of an operator"};
     }
     return *found;
   }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -38,7 +40,7 @@ namespace unity::tensor {
     }
     const auto made = a.infer(op, types);
     if (!made) {
-      throw error{"node " + std::to_string(n) + " (" + signature.name + ") in " + std::string{name_of(to)},
+      throw error{fmt::format("node {} ({}) in {}", n, signature.name, name_of(to)),
                   "operands that it does not take", a.why_not(op, types)};
     }
     const auto own = out.add_node(op, operands, *made);

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
 #include <string_view>
 
+#include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::tensor {
@@ -26,11 +29,11 @@ namespace detail {
 class running_operators {
  public:
   running_operators(const algebra& operators, mode m) : mode_{m} {
-    for (const auto* name : {"identity", "reshape", "squeeze", "unsqueeze"}) {
-      relabels_.insert(operators.kind(name));
-    }
-    if (m == mode::inference) {
-      relabels_.insert(operators.kind("dropout"));
+    for (std::size_t k = 0; k < operators.kind_count(); ++k) {
+      const auto runs = operators.definition_of(kind_id{k}).runs;
+      if (runs == runs_in::no_mode || (runs == runs_in::training && m == mode::inference)) {
+        relabels_.insert(kind_id{k});
+      }
     }
   }
   [[nodiscard]] bool computed_before(const tensor_type& t) const { return mode_ == mode::inference && t.constant; }

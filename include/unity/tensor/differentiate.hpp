@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/adjoint.hpp>
@@ -53,7 +55,7 @@ namespace detail {
 
 [[nodiscard]] inline std::string place_of(const algebra& a, const tensor_graph& g, value_id v) {
   const auto n = g.producer(v);
-  return "node " + std::to_string(n.index()) + " (" + a.signature(g.operation(n).kind).name + ")";
+  return fmt::format("node {} ({})", n, a.signature(g.operation(n).kind).name);
 }
 
 // Throws: unity::error that names the node where it has no adjoint.
@@ -61,7 +63,7 @@ namespace detail {
                                                                node_id n, const adjoint_problem& p) {
   const auto& d = a.definition_of(g.operation(n).kind);
   if (std::holds_alternative<opaque>(d.body)) {
-    throw error{"node " + std::to_string(n.index()) + " (" + d.signature.name + ")", "no adjoint",
+    throw error{fmt::format("node {} ({})", n.index(), d.signature.name), "no adjoint",
                 "operators with adjoints between what is differentiated and what by"};
   }
   return append_adjoint(b, g.operation(n), p);
@@ -87,7 +89,7 @@ inline void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
     const auto& t = g.type(g.outputs()[i]);
     if (is_floating(t.element)) {
-      const auto name = "cotangent" + std::to_string(i);
+      const auto name = fmt::format("cotangent{}", i);
       expect_free_name(a, g, "gradients of outputs", name);
       sweep.seed(g.outputs()[i],
                  b.add("input", {}, {{"name", name}, {"element", name_of(t.element)}, {"dims", t.dims}}));

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
@@ -135,7 +137,7 @@ class comparison {
       r.max_rel_error = std::max(r.max_rel_error, error);
       if (error > options_.tolerance && !r.first_difference) {
         r.first_difference = i;
-        r.problem = "output " + std::to_string(i) + " differs";
+        r.problem = fmt::format("output {} differs", i);
       }
     }
     if (!second.problem().empty() && !domain_error_) {
@@ -169,7 +171,7 @@ class comparison {
 [[nodiscard]] inline std::optional<equivalence_report> compare_types(const tensor_graph& a, const tensor_graph& b) {
   equivalence_report r;
   if (a.outputs().size() != b.outputs().size()) {
-    r.problem = std::to_string(a.outputs().size()) + " outputs and " + std::to_string(b.outputs().size());
+    r.problem = fmt::format("{} outputs and {}", a.outputs().size(), b.outputs().size());
     return r;
   }
   for (std::size_t i = 0; i < a.outputs().size(); ++i) {
@@ -177,7 +179,7 @@ class comparison {
     const auto& y = b.type(b.outputs()[i]);
     if (x.element != y.element || x.dims != y.dims) {
       r.first_difference = i;
-      r.problem = "output " + std::to_string(i) + " is " + to_string(x) + " and " + to_string(y);
+      r.problem = fmt::format("output {} is {} and {}", i, x, y);
       return r;
     }
   }

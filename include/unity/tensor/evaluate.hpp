@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -172,7 +174,7 @@ template <class Scalar, source_provider<Scalar> Provider>
       const auto& type = g.type(g.results(n)[0]);
       if (std::optional<dense<Scalar>> given = provider(g.operation(n), type)) {
         if (given->dims != type.dims || static_cast<std::int64_t>(given->data.size()) != element_count(type.dims)) {
-          throw error{"node " + std::to_string(n.index()), "a supplied value of another size", to_string(type)};
+          throw error{fmt::format("node {}", n.index()), "a supplied value of another size", to_string(type)};
         }
         values.push_back(std::move(*given));
       }

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/graph/output_types.hpp>
@@ -98,7 +100,7 @@ class rule_tester {
     }
     if (elements(*source) > most_elements || (target && elements(*target) > most_elements)) {
       report_.because =
-          to_string(algebra_, s_, instance) + "; more than " + std::to_string(most_elements) + " elements";
+          fmt::format("{}; more than {} elements", to_string(algebra_, s_, instance), most_elements);
       return false;
     }
     if (!target || output_types(*source) != output_types(*target)) {

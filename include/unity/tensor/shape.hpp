@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/attribute.hpp>
@@ -96,17 +98,36 @@ struct tensor_type {
   return joint;
 }
 
-// For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
-[[nodiscard]] inline std::string to_string(const tensor_type& t) {
-  std::string text{name_of(t.element)};
-  text += '[';
-  for (std::size_t d = 0; d < t.dims.size(); ++d) {
-    text += d == 0 ? "" : ",";
-    text += std::to_string(t.dims[d]);
+}  // namespace unity::tensor
+
+template <>
+struct fmt::formatter<unity::tensor::layout> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(unity::tensor::layout order, Context& context) const -> decltype(context.out()) {
+    return fmt::format_to(context.out(), "{}",
+                          order == unity::tensor::layout::column_major ? "column_major" : "row_major");
   }
-  text += t.order == layout::column_major ? "] column_major" : "]";
-  return text;
-}
+};
+
+// For messages: float32[2,3], and what is not the default: float32[2,3] column_major.
+template <>
+struct fmt::formatter<unity::tensor::tensor_type> {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+  template <class Context>
+  auto format(const unity::tensor::tensor_type& t, Context& context) const -> decltype(context.out()) {
+    auto out = fmt::format_to(context.out(), "{}", t.element);
+    for (std::size_t d = 0; d < t.dims.size(); ++d) {
+      out = fmt::format_to(out, "{}{}", d == 0 ? '[' : ',', t.dims[d]);
+    }
+    out = fmt::format_to(out, "{}", t.dims.empty() ? "[]" : "]");
+    return t.order == unity::tensor::layout::column_major ? fmt::format_to(out, " {}", t.order) : out;
+  }
+};
+
+namespace unity::tensor {
+
+[[nodiscard]] inline std::string to_string(const tensor_type& t) { return fmt::format("{}", t); }
 
 }  // namespace unity::tensor
 

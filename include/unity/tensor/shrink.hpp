@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -286,8 +288,7 @@ class shrinker {
                    to_string(s.first.type(v)) + ", ";
       }
     }
-    s.sizes += std::to_string(elements_of(*graphs_[0]) + elements_of(*graphs_[1])) + " elements as " +
-               std::to_string(s.elements);
+    s.sizes += fmt::format("{} elements as {}", elements_of(*graphs_[0]) + elements_of(*graphs_[1]), s.elements);
     return s;
   }
 

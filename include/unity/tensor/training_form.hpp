@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/dtype.hpp>
@@ -32,8 +34,7 @@ struct dropout_rule {
 [[nodiscard]] inline std::string mask_name(std::size_t number, const dropout_rule& rule) {
   char rate[32];
   const auto end = std::to_chars(std::begin(rate), std::end(rate), rule.rate).ptr;
-  return "mask " + std::to_string(number) + " rate " + std::string(std::begin(rate), end) + " seed " +
-         std::to_string(rule.seed);
+  return fmt::format("mask {} rate {} seed {}", number, std::string_view{std::begin(rate), end}, rule.seed);
 }
 
 // The rule that a name says; nothing where it is not that of a mask.

@@ -12,6 +12,8 @@
 
 #include <z3++.h>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -121,7 +123,7 @@ class z3_real {
     }
     return a.term_ ? a.term_->ctx() : b.term_->ctx();
   }
-  [[nodiscard]] static std::string name_of(scalar_op op) { return "f" + std::to_string(static_cast<int>(op)); }
+  [[nodiscard]] static std::string name_of(scalar_op op) { return fmt::format("f{}", static_cast<int>(op)); }
   [[nodiscard]] static z3::func_decl named(z3::context& c, scalar_op op) {
     return c.function(name_of(op).c_str(), c.real_sort(), c.real_sort());
   }
@@ -198,13 +200,13 @@ class z3_reals {
   [[nodiscard]] std::string name() const {
     unsigned version[4] = {};
     Z3_get_version(&version[0], &version[1], &version[2], &version[3]);
-    return "z3 " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." + std::to_string(version[2]);
+    return fmt::format("z3 {}.{}.{}", version[0], version[1], version[2]);
   }
 
   [[nodiscard]] side_verdict compare(const algebra& a, const tensor_graph& first, const tensor_graph& second) {
     renew();
     const auto make = [&](std::uint32_t source, std::uint32_t element) {
-      return z3_real{context_->real_const(("x" + std::to_string(source) + "_" + std::to_string(element)).c_str())};
+      return z3_real{context_->real_const((fmt::format("x{}_{}", source, element)).c_str())};
     };
     const detail::unknown_elements<z3_real, decltype(make)> unknowns{a, make};
     try {

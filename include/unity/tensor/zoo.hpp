@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/to_number.hpp>
@@ -147,7 +149,7 @@ struct setting {
   const auto value = to_number<std::int64_t>(text);
   if (!value || *value < k.least || *value > k.most) {
     throw error{where, std::string{k.name} + "=" + quoted(text),
-                "an integer from " + std::to_string(k.least) + " to " + std::to_string(k.most)};
+                fmt::format("an integer from {} to {}", k.least, k.most)};
   }
   return *value;
 }

@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/graph/output_types.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -51,7 +53,7 @@ namespace detail {
     throw error{where, "another value of " + s.name,
                 field.length == attribute_field::any || field.length == 1
                     ? std::string{forms[static_cast<std::size_t>(s.form)]}
-                    : std::to_string(field.length) + " integers"};
+                    : fmt::format("{} integers", field.length)};
   }
   return result;
 }

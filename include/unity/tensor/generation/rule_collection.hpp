@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/archive.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/canonical_rule.hpp>
@@ -196,7 +198,7 @@ class rule_collection {
     }
     name += r.source.size() == 1 ? inner : "";
     const auto number = ++names_[name];
-    return number == 1 ? name : name + "_" + std::to_string(number);
+    return number == 1 ? name : fmt::format("{}_{}", name, number);
   }
 
   term_language& language_;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
@@ -113,7 +115,7 @@ class start_search {
     for (auto& n : g.source.nodes) {
       for (auto& a : n.attributes) {
         if (is_computed(a.value)) {
-          const auto v = syntax::variable("_n" + std::to_string(named++));
+          const auto v = syntax::variable(fmt::format("_n{}", named++));
           g.rest.conditions.push_back(syntax::equal(v, a.value));
           replace_in_target(g, a, v);
           a.value = v;

@@ -256,7 +256,9 @@ inline void place(view_map& v, shape dims, shape origin) {
       v.relabel();
     }
   };
-  return define("reshape", 1, 1, {integers_field("dims")}, view{map}).resized_by(resize_dims);
+  return define("reshape", 1, 1, {integers_field("dims")}, view{map})
+      .resized_by(resize_dims)
+      .running_in(runs_in::no_mode);
 }
 
 // Drops axes of size 1.
@@ -277,7 +279,7 @@ inline void place(view_map& v, shape dims, shape origin) {
     v.result(std::move(dims));
     v.relabel();
   };
-  return define("squeeze", 1, 1, {integers_field("axes")}, view{map});
+  return define("squeeze", 1, 1, {integers_field("axes")}, view{map}).running_in(runs_in::no_mode);
 }
 
 // Adds axes of size 1; axes are those of the result.
@@ -295,7 +297,7 @@ inline void place(view_map& v, shape dims, shape origin) {
     v.result(std::move(dims));
     v.relabel();
   };
-  return define("unsqueeze", 1, 1, {integers_field("axes")}, view{map});
+  return define("unsqueeze", 1, 1, {integers_field("axes")}, view{map}).running_in(runs_in::no_mode);
 }
 
 [[nodiscard]] inline std::vector<definition> movements() {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/print.hpp>
@@ -99,7 +101,7 @@ class side_builder {
       for (std::size_t i = 0; i < instance_.values[slot].size(); ++i) {
         const auto& t = instance_.values[slot][i];
         const auto op = algebra_.make_operation(t.constant ? "weight" : "input",
-                                                {{"name", std::to_string(slot) + "." + std::to_string(i)},
+                                                {{"name", fmt::format("{}.{}", slot, i)},
                                                  {"element", name_of(t.element)},
                                                  {"dims", std::span<const std::int64_t>{t.dims}}});
         mine.push_back(graph_.results(graph_.add_node(op, {}, {&t, 1}))[0]);
@@ -168,13 +170,13 @@ class side_builder {
     return unity::detail::real_text(to_real(value[0]));
   }
   if (a.form == attribute_form::word) {
-    return "\"" + to_word(value) + "\"";
+    return fmt::format("\"{}\"", to_word(value));
   }
   std::string text;
   for (const auto i : value) {
-    text += (text.empty() ? "" : ", ") + std::to_string(i);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
   }
-  return a.form == attribute_form::integer ? text : "[" + text + "]";
+  return a.form == attribute_form::integer ? text : fmt::format("[{}]", text);
 }
 
 inline void collect_names(const syntax::term& t, std::vector<std::string>& names) {

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/print.hpp>
@@ -94,7 +96,7 @@ class number_search {
   }
 
   [[nodiscard]] static std::string place(std::size_t outputs, std::size_t output, std::size_t element) {
-    return (outputs > 1 ? "output " + std::to_string(output) + " " : "") + "element " + std::to_string(element) + ": ";
+    return fmt::format("{}element {}: ", outputs > 1 ? fmt::format("output {} ", output) : "", element);
   }
 
  private:

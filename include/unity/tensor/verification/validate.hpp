@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -121,9 +123,8 @@ class validator {
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
     }
     if (holds() && report_.exact + report_.rounded == 0) {
-      conclude(validation_report::verdict::unknown, "no instance within bounds, of rank " +
-                                                        std::to_string(most_tried_rank) +
-                                                        " at most, in which the target fits");
+      conclude(validation_report::verdict::unknown,
+               fmt::format("no instance within bounds, of rank {} at most, in which the target fits", most_tried_rank));
     }
     test();
     return std::move(report_);
@@ -262,16 +263,22 @@ template <equality_prover Reals>
 
 // Throws: unity::error that names the file, the first property that is not known to hold, and the shapes and values at
 // which it fails.
-inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
-                          const validation_options& options = {}) {
+template <equality_prover Reals>
+void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                   const validation_options& options, Reals& reals) {
   for (const auto& axiom : axioms) {
-    const auto report = validate_axiom(a, axiom, options);
+    const auto report = validate_axiom(a, axiom, options, reals);
     if (report.found != validation_report::verdict::holds) {
       throw error{std::string{file} + ": property " + report.name, report.because,
                   report.found == validation_report::verdict::refuted ? "sides that are equal"
                                                                       : "sides that can be decided"};
     }
   }
+}
+inline void require_valid(const algebra& a, std::span<const syntax::rule> axioms, std::string_view file,
+                          const validation_options& options = {}) {
+  detail::no_prover none;
+  require_valid(a, axioms, file, options, none);
 }
 
 }  // namespace unity::tensor

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
@@ -23,7 +25,7 @@ namespace detail {
 // Features per head. Throws: unity::error where the heads do not divide the width.
 [[nodiscard]] inline std::int64_t head_width(const sizes& s) {
   if (s.hidden % s.heads != 0) {
-    throw error{"zoo", "hidden=" + std::to_string(s.hidden) + " and heads=" + std::to_string(s.heads),
+    throw error{"zoo", fmt::format("hidden={} and heads={}", s.hidden, s.heads),
                 "a hidden size that the number of heads divides"};
   }
   return s.hidden / s.heads;
@@ -121,7 +123,7 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   detail::bert_encoder encoder{b, s};
   auto x = encoder.embeddings();
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = encoder.layer("layer" + std::to_string(i), x);
+    x = encoder.layer(fmt::format("layer{}", i), x);
   }
   return std::move(b).finish({x, encoder.pooler(x)});
 }
@@ -130,7 +132,7 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   builder b{operators};
   auto x = b.relu(b.input("x", {s.seq, s.hidden}));
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = detail::bert_taso_layer(b, s, "layer" + std::to_string(i), x);
+    x = detail::bert_taso_layer(b, s, fmt::format("layer{}", i), x);
   }
   return std::move(b).finish({x});
 }
@@ -142,7 +144,7 @@ inline value_id bert_taso_layer(builder& b, const sizes& s, const std::string& n
   auto x = b.input("x", {s.batch, s.seq, s.hidden});
   const shape square{s.hidden, s.hidden};
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    const auto name = "layer" + std::to_string(i);
+    const auto name = fmt::format("layer{}", i);
     const std::array weights{b.weight(name + ".query", square), b.weight(name + ".key", square),
                              b.weight(name + ".value", square), b.weight(name + ".output", square)};
     x = b.attention(x, x, x, weights, s.heads);

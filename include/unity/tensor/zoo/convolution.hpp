@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
@@ -16,8 +18,8 @@ namespace unity::tensor::zoo {
 // Throws: unity::error below `least` pixels a side, where the window of some layer would not fit.
 inline value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::string& model) {
   if (s.image < least) {
-    throw error{"zoo", "image=" + std::to_string(s.image),
-                "at least " + std::to_string(least) + " pixels a side for " + model};
+    throw error{"zoo", fmt::format("image={}", s.image),
+                fmt::format("at least {} pixels a side for {}", least, model)};
   }
   return b.input("x", {s.batch, 3, s.image, s.image});
 }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
@@ -32,7 +34,7 @@ inline value_id densenet_layer(builder& b, const sizes& s, const std::string& na
 inline value_id densenet_block(builder& b, const sizes& s, const std::string& name, value_id x, int layers) {
   std::vector<value_id> made{x};
   for (int i = 1; i <= layers; ++i) {
-    made.push_back(densenet_layer(b, s, name + ".denselayer" + std::to_string(i), x));
+    made.push_back(densenet_layer(b, s, fmt::format("{}.denselayer{}", name, i), x));
     x = b.concat(1, made);
   }
   return x;
@@ -56,9 +58,9 @@ inline value_id densenet_transition(builder& b, const sizes& s, const std::strin
   x = b.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .pads = {1, 1, 1, 1}});
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i > 0) {
-      x = detail::densenet_transition(b, s, "transition" + std::to_string(i), x);
+      x = detail::densenet_transition(b, s, fmt::format("transition{}", i), x);
     }
-    x = detail::densenet_block(b, s, "denseblock" + std::to_string(i + 1), x, blocks[i]);
+    x = detail::densenet_block(b, s, fmt::format("denseblock{}", i + 1), x, blocks[i]);
   }
   x = flatten(b, b.global_average_pool(detail::norm_relu(b, s, "norm5", x)));
   return std::move(b).finish({dense(b, "classifier", x, 1000)});

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/bert.hpp>
@@ -51,7 +53,7 @@ class gpt_decoder : private transformer_parts {
   detail::gpt_decoder decoder{b, s};
   auto x = decoder.embeddings();
   for (std::int64_t i = 0; i < s.layers; ++i) {
-    x = decoder.layer("layer" + std::to_string(i), x);
+    x = decoder.layer(fmt::format("layer{}", i), x);
   }
   return std::move(b).finish({decoder.words(x)});
 }

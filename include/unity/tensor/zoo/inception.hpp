@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
@@ -27,10 +29,10 @@ class inception_blocks {
 
   // faithful: convolution, batch norm, relu. ae: convolution with bias and, in the first blocks, relu inside.
   value_id layer(value_id x, std::int64_t channels, extent2 kernel, conv2d_options how = {}) {
-    const auto name = "conv" + std::to_string(++layers_);
+    const auto name = fmt::format("conv{}", ++layers_);
     if (faithful_) {
       x = convolution(b_, name, x, channels, kernel, how);
-      return b_.relu(batch_norm(b_, "bn" + std::to_string(layers_), x, 1e-3, statistics_));
+      return b_.relu(batch_norm(b_, fmt::format("bn{}", layers_), x, 1e-3, statistics_));
     }
     how.activation = activation_;
     return convolution_with_bias(b_, name, x, channels, kernel, how);

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo/convolution.hpp>
@@ -28,7 +30,7 @@ class squeezenet_layers {
 
   // 1x1 to `squeezed` channels; 1x1 and 3x3 to four times as many each, side by side.
   value_id fire(value_id x, std::int64_t squeezed) {
-    const auto name = "fire" + std::to_string(++fires_);
+    const auto name = fmt::format("fire{}", ++fires_);
     x = activated(name + ".squeeze", x, squeezed, {1, 1});
     const auto one = activated(name + ".expand1x1", x, 4 * squeezed, {1, 1});
     const auto three = activated(name + ".expand3x3", x, 4 * squeezed, {3, 3}, {.pads = {1, 1, 1, 1}});

@@ -1,6 +1,8 @@
 // How terms of tensors are typed and checked: the larger members of term_language.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <unity/tensor/generation/language.hpp>
 
 namespace unity::tensor {
@@ -19,7 +21,7 @@ inline std::uint16_t term_language::intern(symbolic_type t) {
   const auto id = static_cast<std::uint16_t>(types_.size());
   constexpr std::size_t most = 0xffff;
   if (types_.size() == most) {
-    throw error{"vocabulary", "terms of more than " + std::to_string(most) + " types",
+    throw error{"vocabulary", fmt::format("terms of more than {} types", most),
                 "fewer operators, or fewer in a term"};
   }
   probe_elements_.push_back(choose_probes(t));
