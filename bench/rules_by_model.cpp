@@ -1,6 +1,8 @@
-// rules_by_model OUT.svg [FILE]...: which rules improve which models, as a heat map like figure 2.10 of Jia's
-// dissertation (2020), and a table: for the shipped rules and for each given rule file beside the rules that were
-// written by hand, what models cost after optimization over before (analytic:taso, 300 expansions).
+// rules_by_model [OUT.svg [FILE]...]: which rules improve which models, as a heat map like figure 2.10 of Jia's
+// dissertation (2020), and for the shipped rules and for each given rule file beside the rules that were written by
+// hand, what each model costs after optimization over before (analytic:taso, 300 expansions).
+
+#include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -76,41 +78,46 @@ std::string svg(const heat& uses) {
          body + "</svg>\n";
 }
 
-void run(int argc, char** argv) {
+std::vector<rules_of_a_kind> kinds_of_rules(const std::vector<std::string>& files) {
   const std::string written{tensor::standard_rules};
   std::vector<rules_of_a_kind> kinds{
       {"written", compiled(written, "standard_rules")},
       {"shipped", compiled(written + std::string{tensor::generated_rules}, "shipped rules")}};
-  for (int i = 2; i < argc; ++i) {
+  for (const auto& file : files) {
     auto both = compiled(written, "standard_rules");
-    for (auto& s : compiled(read_file(argv[i]), argv[i])) {
+    for (auto& s : compiled(read_file(file), file)) {
       both.push_back(std::move(s));
     }
-    kinds.push_back({argv[i], std::move(both)});
+    kinds.push_back({file.substr(file.find_last_of('/') + 1), std::move(both)});
   }
+  return kinds;
+}
+
+void run(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto kinds = kinds_of_rules({words.begin() + (words.empty() ? 0 : 1), words.end()});
   heat uses;
-  std::printf("%-24s", "model");
-  for (const auto& k : kinds) {
-    std::printf(" %20s", k.name.substr(k.name.find_last_of('/') + 1).c_str());
-  }
   for (const auto& m : models) {
-    std::printf("\n%-24s", m.c_str());
-    for (const auto& k : kinds) {
-      std::printf(" %20.6f", ratio(m, k.rules, k.name == "shipped" ? &uses : nullptr));
-      std::fflush(stdout);
-    }
+    benchmark::RegisterBenchmark(("cost_after_over_before/" + m).c_str(), [&](benchmark::State& state) {
+      for (auto _ : state) {
+        for (const auto& k : kinds) {
+          state.counters[k.name] = ratio(m, k.rules, k.name == "shipped" ? &uses : nullptr);
+        }
+      }
+    })
+        ->Iterations(1)
+        ->Unit(benchmark::kSecond);
   }
-  std::printf("\n");
-  atomic_write(argv[1], svg(uses));
+  benchmark::RunSpecifiedBenchmarks();
+  if (!words.empty()) {
+    atomic_write(words[0], svg(uses));
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: rules_by_model OUT.svg [FILE]...\n");
-    return 2;
-  }
   try {
     run(argc, argv);
   } catch (const std::exception& e) {

@@ -3,7 +3,9 @@
 // what its launches take one by one, in sum, and what a whole run takes.
 //
 // Both are measured in turns and compared round by round, so that what disturbs the machine disturbs both. The ratio is
-// the median of the rounds'.
+// the median of the rounds'; low and high leave out one round on each side.
+
+#include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,7 +68,8 @@ double whole_seconds(Executor& run) {
   return median(std::move(all));
 }
 
-void measure(const tensor::algebra& operators, backend::cpu_backend& device, const std::string& model) {
+void sum_over_whole(benchmark::State& state, const tensor::algebra& operators, backend::cpu_backend& device,
+                    const std::string& model) {
   const auto g = tensor::zoo::build(operators, "zoo:" + model);
   backend::device_timer timer{device, {.seconds = 0.02}};  // in several rounds
   backend::executor run{device, operators, g, {.data = tensor::balanced_values(operators, g)}};
@@ -80,23 +83,33 @@ void measure(const tensor::algebra& operators, backend::cpu_backend& device, con
     ratios.push_back(sum.back() / whole.back());
   }
   std::sort(ratios.begin(), ratios.end());
-  std::printf("| %-26s | %8zu | %10.2f | %10.2f | %5.3f | %5.3f to %5.3f |\n", model.c_str(), run.counts().launches,
-              median(sum) * 1e3, median(whole) * 1e3, median(ratios), ratios[1], ratios[rounds - 2]);
-  std::fflush(stdout);
+  state.SetIterationTime(median(whole));
+  state.counters["launches"] = static_cast<double>(run.counts().launches);
+  state.counters["sum_ms"] = median(sum) * 1e3;
+  state.counters["sum_over_whole"] = median(ratios);
+  state.counters["low"] = ratios[1];
+  state.counters["high"] = ratios[rounds - 2];
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    benchmark::Initialize(&argc, argv);
     const auto operators = tensor::standard_algebra();
     backend::cpu_backend device{operators};
-    std::printf(
-        "%s\n| %-26s | launches |    sum, ms |  whole, ms | ratio | all but 2 rounds |\n|---|---|---|---|---|---|\n",
-        backend::to_string(device.description()).c_str(), "model");
+    benchmark::AddCustomContext("backend", backend::to_string(device.description()));
     for (const auto& model : argc > 1 ? std::vector<std::string>{argv + 1, argv + argc} : defaults) {
-      measure(operators, device, model);
+      benchmark::RegisterBenchmark(("sum_over_whole/" + model).c_str(), [&, model](benchmark::State& state) {
+        for (auto _ : state) {
+          sum_over_whole(state, operators, device, model);
+        }
+      })
+          ->Iterations(1)
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
     }
+    benchmark::RunSpecifiedBenchmarks();
   } catch (const std::exception& e) {
     std::fprintf(stderr, "whole_graphs: %s\n", e.what());
     return 1;

@@ -12,6 +12,9 @@ FILENAME ~ /\.md$/ {
   next
 }
 
+# doxygen 1.9.4 looks for the scope of a specialization among what it has read, and fmt it has not.
+{ sub(/struct fmt::formatter</, "struct formatter<") }
+
 /^ *\/\// { comment[++comments] = $0; next }
 
 {

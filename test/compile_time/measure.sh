@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # measure.sh LIMIT HEADER COMPILER [FLAG...]: fails when including HEADER costs LIMIT CPU seconds or more.
 # Seconds of a machine that reads the whole standard library in 0.8: both are measured in turns, since how fast a
-# machine is changes twofold with what its host does. The least of five runs each: what others do only ever adds.
+# machine is changes twofold with what its host does. The least of three runs each: what others do only ever adds.
 set -euo pipefail
 
 limit=$1 header=$2
@@ -19,14 +19,14 @@ cpu_seconds() {
   awk '{ print $1 + $2 }' <<< "$spent"
 }
 
-for _ in 1 2 3 4 5; do
+for _ in 1 2 3; do
   cpu_seconds bits/stdc++.h "$@"
   cpu_seconds "$header" "$@"
 done | awk -v header="$header" -v limit="$limit" '
   NR % 2 == 1 && (NR == 1 || $1 < library) { library = $1 }
   NR % 2 == 0 && (NR == 2 || $1 < included) { included = $1 }
   END {
-    if (NR != 10) exit 1
+    if (NR != 6) exit 1
     scaled = included * 0.8 / library
     printf "#include <%s>: %.2f CPU seconds here, where the standard library takes %.2f; " \
            "%.2f where it takes 0.8, limit %s\n",

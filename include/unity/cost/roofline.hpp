@@ -37,7 +37,7 @@ inline constexpr std::array<device_rates, 8> device_presets{{
      {{1, 1}, {1, 1}},
      false,
      "NVIDIA Tesla K80 board specification BD-07317, one GK210, boost"},
-    {"p100", 9.3e12, 732e9, 5e-6, {{1, 1}, {1, 1}}, false, "NVIDIA Tesla P100 PCIe data sheet, 2016"},
+    {"p100", 10.6e12, 732e9, 5e-6, {{1, 1}, {1, 1}}, false, "NVIDIA Tesla P100 SXM2 data sheet, 2016"},
     {"v100",
      15.7e12,
      900e9,
